@@ -1,0 +1,97 @@
+"""What can go wrong, each error saying where in the *data* it happened.
+
+``CorruptFile`` the bytes break the format; ``Unsupported`` the bytes are legal but not supported here; ``StorageError``
+the storage failed; ``InvalidQuery`` the caller asked for something that cannot be; ``ValueOutOfRange`` a legal value
+does not fit the Arrow type that the caller chose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["CorruptFile", "InvalidQuery", "OrcidxError", "StorageError", "Unsupported", "ValueOutOfRange", "located"]
+
+_PLACES = ("file", "stripe", "row_group", "column", "stream", "offset")
+
+
+class OrcidxError(Exception):
+    """Base of every error that orcidx raises on purpose.
+
+    Attributes (each ``None`` when it does not apply): ``file`` name as given; ``stripe`` and ``row_group`` numbers from
+    0; ``column`` dotted path; ``stream`` kind such as ``"PRESENT"``; ``offset`` bytes from the start of that stream (or
+    of the file, when no stream is named).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        stripe: int | None = None,
+        row_group: int | None = None,
+        column: str | None = None,
+        stream: str | None = None,
+        offset: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.file = file
+        self.stripe = stripe
+        self.row_group = row_group
+        self.column = column
+        self.stream = stream
+        self.offset = offset
+
+    def at(self, **places: Any) -> OrcidxError:
+        """Fills in places that are not known yet and returns the same error; an inner, more exact place stays."""
+        for name, value in places.items():
+            if name not in _PLACES:
+                raise TypeError(f"no place called {name!r}; the places are {', '.join(_PLACES)}")
+            if value is not None and getattr(self, name) is None:
+                setattr(self, name, value)
+        return self
+
+    def __str__(self) -> str:
+        where = ", ".join(
+            f"{name.replace('_', ' ')} {value}" for name in _PLACES if (value := getattr(self, name)) is not None
+        )
+        return f"{self.message} ({where})" if where else self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.message, {name: getattr(self, name) for name in _PLACES})
+
+
+def _rebuild(kind: type[OrcidxError], message: str, places: dict[str, Any]) -> OrcidxError:
+    return kind(message, **places)
+
+
+class CorruptFile(OrcidxError, ValueError):
+    """The bytes break a rule of the format."""
+
+
+class Unsupported(OrcidxError, NotImplementedError):
+    """The bytes are legal, but this feature is not supported; the message says what to do instead."""
+
+
+class StorageError(OrcidxError, OSError):
+    """The storage below failed, after the retries; the message names the byte range."""
+
+
+class InvalidQuery(OrcidxError, ValueError):
+    """An unknown column, a literal that cannot be of the column's type, or text that does not parse."""
+
+
+class ValueOutOfRange(OrcidxError, ValueError):
+    """A legal value that does not fit the chosen Arrow type; the message names the option to change."""
+
+
+@contextmanager
+def located(**places: Any) -> Iterator[None]:
+    """Adds places to any orcidx error that passes through."""
+    try:
+        yield
+    except OrcidxError as error:
+        error.at(**places)
+        raise

@@ -1,0 +1,86 @@
+"""``ReadOptions``: how a scan decodes, batches and fetches. Frozen, picklable, every option documented."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+from orcidx.errors import InvalidQuery
+
+__all__ = ["ReadOptions"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """Options of a scan; each may also be given to ``scan`` by keyword.
+
+    Raises ``InvalidQuery`` for a value outside its choices.
+    """
+
+    batch_size: int = 65536
+    """Most rows of one record batch, after filtering."""
+    batch_bytes: int = 64 << 20
+    """Aim for at most this many bytes of decoded data in one batch; a single huge value may exceed it."""
+    strings: Literal["string", "dictionary", "view"] = "string"
+    """Arrow type of STRING, CHAR and VARCHAR columns. "dictionary" keeps columns whose every stripe is
+    dictionary-encoded as Arrow dictionaries; the others come as strings."""
+    timestamp_unit: Literal["s", "ms", "us", "ns"] = "ns"
+    """Arrow unit of timestamps. A value that does not fit raises ``ValueOutOfRange``; finer digits are floored."""
+    timestamp_ntz: bool = True
+    """Read a bigint that Spark marked as timestamp_ntz (type attribute) as a timestamp instead of microseconds."""
+    timezone: str | None = None
+    """Force the writer's time zone, for files that name none or a wrong one (IANA name or "GMT+hh:mm")."""
+    char: Literal["stored", "padded", "trimmed"] = "stored"
+    """CHAR(n) values as the writer stored them, padded with spaces to n characters, or right-trimmed."""
+    utf8: Literal["strict", "replace", "unchecked"] = "strict"
+    """Invalid UTF-8 in a string column: raise ``CorruptFile``, put U+FFFD in its place, or hand out as it is."""
+    decimal_rounding: Literal["half_up", "truncate", "error"] = "half_up"
+    """A stored decimal with more fraction digits than its type: as ORC Java, as ORC C++, or ``CorruptFile``."""
+    decimal_zero_precision: tuple[int, int] = (38, 18)
+    """Precision and scale of a DECIMAL of precision 0, as Hive 0.11 and 0.12 wrote it."""
+    calendar: Literal["proleptic", "stored"] = "proleptic"
+    """Dates of hybrid-calendar files: shift to the same label in the proleptic calendar, or leave day numbers."""
+    nan: Literal["ieee", "largest"] = "ieee"
+    """NaN in predicates: every comparison false, as pyarrow.compute; or equal to itself and above all, as Spark."""
+    use_threads: bool = True
+    """Decode the columns of a batch in parallel (pool of ``pyarrow.cpu_count()`` threads)."""
+    mmap: bool = False
+    """Map local files instead of ``pread``. A mapped file that shrinks kills the process."""
+    io_bytes: int = 64 << 20
+    """Budget of bytes fetched ahead and not yet decoded, over all streams of a scan."""
+    merge_gap: int | None = None
+    """Ranges closer than this many bytes are fetched as one; None: 8 KiB locally, 1 MiB remotely."""
+    merge_size: int | None = None
+    """Largest merged range in bytes; None: 8 MiB locally, 16 MiB remotely."""
+    case_sensitive: bool = True
+    """Match column names by exact case."""
+    row_index: bool = True
+    """Use statistics and row indexes to skip; False reads every row (to rule an index out)."""
+    bloom_filters: bool = True
+    """Use bloom filters to skip."""
+    strict_index: bool = False
+    """Raise on a damaged index instead of keeping its rows and saying so in the explanation."""
+
+    def __post_init__(self) -> None:
+        choices: dict[str, tuple[str, ...]] = {
+            "strings": ("string", "dictionary", "view"),
+            "timestamp_unit": ("s", "ms", "us", "ns"),
+            "char": ("stored", "padded", "trimmed"),
+            "utf8": ("strict", "replace", "unchecked"),
+            "decimal_rounding": ("half_up", "truncate", "error"),
+            "calendar": ("proleptic", "stored"),
+            "nan": ("ieee", "largest"),
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise InvalidQuery(f"{name}={getattr(self, name)!r} is none of {', '.join(map(repr, allowed))}")
+        for name in ("batch_size", "batch_bytes", "io_bytes"):
+            if getattr(self, name) < 1:
+                raise InvalidQuery(f"{name} must be at least 1, not {getattr(self, name)!r}")
+
+    def override(self, **options: Any) -> ReadOptions:
+        """A copy with some options changed; an unknown name raises ``InvalidQuery`` listing the known ones."""
+        known = {field.name for field in fields(self)}
+        if unknown := sorted(options.keys() - known):
+            raise InvalidQuery(f"unknown option {unknown[0]!r}; the options are {', '.join(sorted(known))}")
+        return replace(self, **options)

@@ -1,0 +1,62 @@
+"""Extension modules: every ``.pyx`` under ``orcidx/`` is one extension.
+
+Environment switches (see CONTRIBUTING.md):
+
+``ORCIDX_DEBUG=1``     bounds checks, assertions and ``-O1 -g``
+``ORCIDX_SANITIZE=1``  the debug build with AddressSanitizer and UBSan
+``ORCIDX_COVERAGE=1``  line tracing for ``coverage``
+"""
+
+import os
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+ROOT = Path(__file__).parent
+
+
+def switch(name: str) -> bool:
+    return os.environ.get(name, "") not in ("", "0")
+
+
+SANITIZE = switch("ORCIDX_SANITIZE")
+DEBUG = switch("ORCIDX_DEBUG") or SANITIZE
+COVERAGE = switch("ORCIDX_COVERAGE")
+
+compile_args = ["-O1", "-g", "-UNDEBUG", "-fno-omit-frame-pointer"] if DEBUG else ["-O3", "-g0"]
+link_args: list[str] = []
+if SANITIZE:
+    flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+    compile_args += flags
+    link_args += flags
+macros: list[tuple[str, str | None]] = [("CYTHON_TRACE_NOGIL", "1")] if COVERAGE else []
+
+extensions = [
+    Extension(
+        ".".join(path.relative_to(ROOT).with_suffix("").parts),
+        [str(path.relative_to(ROOT))],
+        extra_compile_args=compile_args,
+        extra_link_args=link_args,
+        define_macros=macros,
+    )
+    for path in sorted((ROOT / "orcidx").rglob("*.pyx"))
+]
+
+setup(
+    ext_modules=cythonize(
+        extensions,
+        nthreads=0 if SANITIZE else (os.cpu_count() or 1),
+        compiler_directives={
+            "language_level": 3,
+            "boundscheck": DEBUG,
+            "wraparound": False,
+            "initializedcheck": DEBUG,
+            "nonecheck": DEBUG,
+            "cdivision": True,
+            "embedsignature": True,
+            "binding": True,
+            "linetrace": COVERAGE,
+        },
+    ),
+)
