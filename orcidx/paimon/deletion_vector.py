@@ -1,0 +1,371 @@
+"""Deletion vectors: which rows of a data file are gone. Read, written and combined; 32-bit, 64-bit and Iceberg's.
+
+An index file is one version byte (1) and then entries back to back; both kinds may share a file:
+
+    size   i32 big-endian       bytes of magic and bitmap
+    magic  4 bytes              32-bit: 1581511376 big-endian; 64-bit: 1681511377 little-endian
+    bitmap                      32-bit: one portable roaring bitmap
+                                64-bit: i64 count, then {key i32, portable bitmap}* with ascending keys, little-endian;
+                                        the key is the upper half of the positions
+    crc    i32 big-endian       CRC-32 of magic and bitmap
+
+A manifest gives (offset, length) of an entry: the offset is that of the size field; the length is the size value for a
+32-bit vector, and the whole entry (size + 8) for a 64-bit one. A Puffin blob of type ``deletion-vector-v1`` (Iceberg)
+has the bytes of a 64-bit entry. Deletion vectors are data, not hints: any damage raises ``CorruptFile``.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap, BitMap64
+
+from orcidx.errors import CorruptFile, ValueOutOfRange, located
+from orcidx.paimon.puffin import PUFFIN_MAGIC, DeletionBlob, deletion_blobs
+from orcidx.paimon.roaring import EMPTY_BITMAP, portable_end, read_bitmap, write_bitmap
+
+__all__ = ["DeletionVector", "Range", "read_deletion_vector", "read_deletion_vectors", "write_deletion_vectors"]
+
+FILE_VERSION = 1
+MAGIC32 = struct.pack(">i", 1581511376)
+MAGIC64 = struct.pack("<i", 1681511377)
+FRAME = 8  # the size field in front and the CRC behind
+LARGEST_POSITION32 = (1 << 31) - 1
+LARGEST_KEY64 = (1 << 31) - 2
+LARGEST_POSITION64 = (LARGEST_KEY64 << 32) | 0x80000000
+LARGEST_SIZE = (1 << 31) - 1
+_KEY = struct.Struct("<i")
+_COUNT = struct.Struct("<q")
+_SIZE = struct.Struct(">i")
+_SMALLEST_KEYED = _KEY.size + len(EMPTY_BITMAP)
+
+
+class DeletionVector:
+    """Positions of deleted rows, counted from 0 over the whole data file. Immutable, hashable, picklable.
+
+    ``bitmap64`` is how it is stored, and so how large positions may be: up to 2^31 - 1, or to 9223372030412324864. A
+    position outside raises ``ValueOutOfRange``. ``&`` and ``|`` give a 64-bit vector when either side is one. Equality
+    compares the kind too.
+    """
+
+    __slots__ = ("_bitmap", "_bitmap64")
+    _bitmap: Any  # BitMap64 for the 64-bit kind, else BitMap
+    _bitmap64: bool
+
+    def __init__(self, positions: Iterable[int] = (), *, bitmap64: bool = False) -> None:
+        limit = LARGEST_POSITION64 if bitmap64 else LARGEST_POSITION32
+        self._bitmap = _checked_bitmap(positions, BitMap64 if bitmap64 else BitMap, limit)
+        self._bitmap64 = bitmap64
+
+    @classmethod
+    def from_bytes(cls, entry: bytes | bytearray | memoryview) -> Self:
+        """A whole entry: size, magic, bitmap, CRC. Raises ``CorruptFile`` unless every byte of it is right."""
+        vector, end = _read_entry(memoryview(entry), 0)
+        if end != len(entry):
+            raise CorruptFile(f"deletion vector of {end} bytes is followed by {len(entry) - end} more", offset=end)
+        return cls._of(vector._bitmap, vector._bitmap64)
+
+    @classmethod
+    def _of(cls, bitmap: Any, bitmap64: bool) -> Self:
+        vector = cls.__new__(cls)
+        vector._bitmap = bitmap
+        vector._bitmap64 = bitmap64
+        return vector
+
+    def to_bytes(self) -> bytes:
+        """The whole entry, byte for byte as Paimon's Java writes it (run-optimised; 64-bit keys without gaps).
+
+        Raises ``ValueOutOfRange`` when a 64-bit vector takes 2^31 bytes or more; each 2^32 positions below the largest
+        cost at least 12 bytes.
+        """
+        body = _dense_bytes(self._bitmap) if self._bitmap64 else write_bitmap(self._bitmap)
+        checked = (MAGIC64 if self._bitmap64 else MAGIC32) + body
+        return b"".join((_SIZE.pack(len(checked)), checked, zlib.crc32(checked).to_bytes(4, "big")))
+
+    @property
+    def bitmap64(self) -> bool:
+        """Whether it is stored as the 64-bit kind."""
+        return self._bitmap64
+
+    @property
+    def positions(self) -> npt.NDArray[np.int64]:
+        """The positions, ascending."""
+        return np.asarray(self._bitmap.to_array(), dtype=np.uint64).view(np.int64)
+
+    @property
+    def bitmap(self) -> BitMap | BitMap64:
+        """A copy as a ``pyroaring`` bitmap: ``BitMap64`` for the 64-bit kind, else ``BitMap``."""
+        copy: BitMap | BitMap64 = self._bitmap.copy()
+        return copy
+
+    def as_kind(self, bitmap64: bool) -> DeletionVector:
+        """The same positions as a vector of that kind; raises ``ValueOutOfRange`` where 32 bits do not do."""
+        if bitmap64 == self._bitmap64:
+            return self
+        if bitmap64:
+            return DeletionVector._of(_widened(self._bitmap), True)
+        return DeletionVector(self.positions)
+
+    def __len__(self) -> int:
+        return len(self._bitmap)
+
+    def __bool__(self) -> bool:
+        return bool(self._bitmap)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._bitmap)
+
+    def __contains__(self, position: object) -> bool:
+        return isinstance(position, int) and 0 <= position <= LARGEST_POSITION64 and position in self._bitmap
+
+    def __and__(self, other: DeletionVector) -> DeletionVector:
+        return self._combined(other, operator.and_)
+
+    def __or__(self, other: DeletionVector) -> DeletionVector:
+        return self._combined(other, operator.or_)
+
+    def _combined(self, other: DeletionVector, combine: Any) -> DeletionVector:
+        if not isinstance(other, DeletionVector):
+            return NotImplemented
+        wide = self._bitmap64 or other._bitmap64
+        return DeletionVector._of(combine(self.as_kind(wide)._bitmap, other.as_kind(wide)._bitmap), wide)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DeletionVector):
+            return NotImplemented
+        return self._bitmap64 == other._bitmap64 and bool(self._bitmap == other._bitmap)
+
+    def __hash__(self) -> int:
+        return hash((self._bitmap64, len(self), self._bitmap.max() if self._bitmap else -1))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self._bitmap, self._bitmap64)
+
+    def __repr__(self) -> str:
+        return f"<DeletionVector {len(self)} positions, {64 if self._bitmap64 else 32} bit>"
+
+
+@dataclass(frozen=True)
+class Range:
+    """Where a vector is, as a manifest records it: ``length`` as in the module's drawing; ``path`` is the file."""
+
+    offset: int
+    length: int
+    cardinality: int
+    path: str | None = field(default=None, compare=False)
+
+
+def read_deletion_vector(source: Any, offset: int, length: int) -> DeletionVector:
+    """The vector that a manifest places at ``offset`` with ``length``; also one in a Puffin file, by its blob's range.
+
+    Raises ``CorruptFile`` when the range is not in the file, disagrees with the entry, or the entry is damaged.
+    """
+    with located(file=str(source)), _shifted(offset):
+        if offset < 0 or length < len(MAGIC32):
+            raise CorruptFile(f"no deletion vector is {length} bytes long", offset=0)
+        vector, end = _read_entry(_read_up_to(source, offset, length + FRAME), 0)
+        if length != (end if vector.bitmap64 else end - FRAME):
+            raise CorruptFile(f"deletion vector takes {end} bytes, which a length of {length} denies", offset=0)
+        return vector
+
+
+def read_deletion_vectors(source: Any) -> list[tuple[int, DeletionVector]]:
+    """All vectors of an index file or a Puffin file, each with the offset of its size field."""
+    with located(file=str(source)):
+        data = _read_up_to(source, 0, None)
+        if data[:4] == PUFFIN_MAGIC:
+            return [(blob.offset, _read_blob(data, blob)) for blob in deletion_blobs(data)]
+        if not data or data[0] != FILE_VERSION:
+            raise CorruptFile(f"a file of deletion vectors starts with byte 1, not {data[:1].hex() or 'nothing'}")
+        vectors = []
+        at = 1
+        while at < len(data):
+            vector, end = _read_entry(data, at)
+            vectors.append((at, vector))
+            at = end
+        return vectors
+
+
+def write_deletion_vectors(
+    path: str | os.PathLike[str],
+    vectors: Mapping[str, DeletionVector],
+    *,
+    bitmap64: bool | None = None,
+    target_size: int | None = None,
+) -> dict[str, Range]:
+    """Writes vectors by data file and returns their ranges, in the same order.
+
+    Without ``target_size`` one file at ``path`` holds all of them (only the version byte, if there are none). With it,
+    files ``path-0``, ``path-1`` ... are written, a new one after each vector that ends beyond ``target_size`` bytes
+    (none at all, if there are no vectors). ``bitmap64`` converts all to one kind. Raises ``ValueOutOfRange`` before
+    anything is written when positions do not fit.
+    """
+    ranges: dict[str, Range] = {}
+    files: list[tuple[str, list[bytes]]] = []
+    end = 0
+    for data_file, given in vectors.items():
+        vector = given if bitmap64 is None else given.as_kind(bitmap64)
+        entry = vector.to_bytes()
+        if not files or (target_size is not None and end > target_size):
+            files.append((_rolled_name(path, target_size, len(files)), [bytes([FILE_VERSION])]))
+            end = 1
+        name, parts = files[-1]
+        length = len(entry) if vector.bitmap64 else len(entry) - FRAME
+        ranges[data_file] = Range(end, length, len(vector), name)
+        parts.append(entry)
+        end += len(entry)
+    if not files and target_size is None:
+        files.append((os.fspath(path), [bytes([FILE_VERSION])]))
+    for name, parts in files:
+        Path(name).write_bytes(b"".join(parts))
+    return ranges
+
+
+def _rolled_name(path: str | os.PathLike[str], target_size: int | None, number: int) -> str:
+    return os.fspath(path) if target_size is None else f"{os.fspath(path)}-{number}"
+
+
+def _checked_bitmap(positions: Iterable[int], kind: type[BitMap | BitMap64], limit: int) -> BitMap | BitMap64:
+    values: Any
+    if isinstance(positions, BitMap | BitMap64):
+        values, extremes = positions, [positions.min(), positions.max()] if positions else []
+    elif isinstance(positions, np.ndarray) and positions.dtype.kind in "iu":
+        values, extremes = positions, [int(positions.min()), int(positions.max())] if positions.size else []
+    else:
+        values = [operator.index(position) for position in positions]
+        extremes = [min(values), max(values)] if values else []
+    for extreme in extremes:
+        if not 0 <= extreme <= limit:
+            advice = "; bitmap64=True takes larger ones" if limit < extreme <= LARGEST_POSITION64 else ""
+            raise ValueOutOfRange(f"position {extreme} is not in 0 to {limit}{advice}")
+    if isinstance(values, np.ndarray):
+        values = values.astype(np.uint64 if kind is BitMap64 else np.uint32)
+    return kind(values)
+
+
+def _widened(bitmap: BitMap) -> BitMap64:
+    return BitMap64.deserialize(_COUNT.pack(1) + _KEY.pack(0) + bitmap.serialize())
+
+
+def _dense_bytes(bitmap: BitMap64) -> bytes:
+    """The bitmaps of all keys up to the highest, empty ones in the gaps, as Java's array of bitmaps has them."""
+    if not bitmap:
+        return _COUNT.pack(0)
+    highest = bitmap.max() >> 32
+    if highest >= LARGEST_SIZE // _SMALLEST_KEYED:
+        raise ValueOutOfRange(f"position {bitmap.max()} would make a deletion vector of more than 2^31 bytes")
+    optimised = bitmap.copy()
+    optimised.run_optimize()
+    sparse = memoryview(optimised.serialize())
+    parts = [_COUNT.pack(highest + 1)]
+    at, expected = _COUNT.size, 0
+    while at < len(sparse):
+        (key,) = _KEY.unpack_from(sparse, at)
+        parts.append(_empty_keys(expected, key))
+        end = portable_end(sparse, at + _KEY.size)
+        parts.append(bytes(sparse[at:end]))
+        at, expected = end, key + 1
+    dense = b"".join(parts)
+    if len(dense) + len(MAGIC64) > LARGEST_SIZE:
+        raise ValueOutOfRange(f"deletion vector of {len(dense)} bytes; the format ends at 2^31")
+    return dense
+
+
+def _empty_keys(start: int, stop: int) -> bytes:
+    gaps = np.empty(stop - start, dtype=[("key", "<i4"), ("bitmap", f"V{len(EMPTY_BITMAP)}")])
+    gaps["key"] = np.arange(start, stop)
+    gaps["bitmap"] = np.void(EMPTY_BITMAP)
+    return gaps.tobytes()
+
+
+def _read_entry(data: memoryview, at: int) -> tuple[DeletionVector, int]:
+    """The entry at ``at``, and where it ends."""
+    if len(data) - at < _SIZE.size:
+        raise CorruptFile("deletion vector is cut off", offset=at)
+    (size,) = _SIZE.unpack_from(data, at)
+    start = at + _SIZE.size
+    end = start + size
+    if size < len(MAGIC32) or end + 4 > len(data):
+        raise CorruptFile(f"deletion vector of {size} bytes does not fit the {len(data) - start} left", offset=at)
+    checked = data[start:end]
+    if zlib.crc32(checked) != int.from_bytes(data[end : end + 4], "big"):
+        raise CorruptFile("deletion vector fails its CRC", offset=at)
+    magic = checked[: len(MAGIC32)]
+    with _shifted(start + len(MAGIC32)):
+        if magic == MAGIC32:
+            vector = DeletionVector._of(_read_body32(checked[len(MAGIC32) :]), False)
+        elif magic == MAGIC64:
+            vector = DeletionVector._of(_read_body64(checked[len(MAGIC64) :]), True)
+        else:
+            raise CorruptFile(f"{magic.hex()} is the magic of neither kind of deletion vector", offset=-len(MAGIC32))
+    return vector, end + 4
+
+
+def _read_body32(body: memoryview) -> BitMap:
+    bitmap, end = read_bitmap(body)
+    if end != len(body):
+        raise CorruptFile(f"deletion vector has {len(body) - end} bytes behind its bitmap", offset=end)
+    if bitmap and bitmap.max() > LARGEST_POSITION32:
+        raise CorruptFile(f"position {bitmap.max()} is not in 0 to {LARGEST_POSITION32}", offset=0)
+    return bitmap
+
+
+def _read_body64(body: memoryview) -> BitMap64:
+    if len(body) < _COUNT.size:
+        raise CorruptFile("64-bit deletion vector is cut off", offset=0)
+    (count,) = _COUNT.unpack_from(body)
+    if not 0 <= count <= (len(body) - _COUNT.size) // _SMALLEST_KEYED:
+        raise CorruptFile(f"{count} bitmaps do not fit {len(body)} bytes", offset=0)
+    at, last = _COUNT.size, -1
+    for _ in range(count):
+        if len(body) - at < _KEY.size:
+            raise CorruptFile("64-bit deletion vector is cut off", offset=at)
+        (key,) = _KEY.unpack_from(body, at)
+        if not last < key <= LARGEST_KEY64:
+            raise CorruptFile(f"key {key} of a 64-bit deletion vector follows {last}", offset=at)
+        at, last = portable_end(body, at + _KEY.size), key
+    if at != len(body):
+        raise CorruptFile(f"deletion vector has {len(body) - at} bytes behind its bitmaps", offset=at)
+    bitmap = BitMap64.deserialize(bytes(body))
+    if bitmap and bitmap.max() > LARGEST_POSITION64:
+        raise CorruptFile(f"position {bitmap.max()} is not in 0 to {LARGEST_POSITION64}", offset=0)
+    return bitmap
+
+
+def _read_blob(data: memoryview, blob: DeletionBlob) -> DeletionVector:
+    with _shifted(blob.offset):
+        return DeletionVector.from_bytes(data[blob.offset : blob.offset + blob.length])
+
+
+def _read_up_to(source: Any, offset: int, length: int | None) -> memoryview:
+    """The bytes from ``offset``: ``length`` of them, or those up to the end of the file."""
+    with open(source, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        if offset >= size > 0:
+            raise CorruptFile(f"outside a file of {size} bytes", offset=0)
+        file.seek(offset)
+        return memoryview(file.read(size if length is None else min(length, size - offset)))
+
+
+@contextmanager
+def _shifted(base: int) -> Iterator[None]:
+    """Turns offsets into a part, which starts at ``base``, into offsets of the whole."""
+    try:
+        yield
+    except CorruptFile as error:
+        error.offset = base + (error.offset or 0)
+        raise
+
+
+def _rebuild(bitmap: BitMap | BitMap64, bitmap64: bool) -> DeletionVector:
+    return DeletionVector._of(bitmap, bitmap64)

@@ -1,0 +1,76 @@
+"""The footer of a Puffin file (Apache Iceberg), as far as finding its deletion vectors needs.
+
+    "PFA1"  blobs  "PFA1"  payload  payload size i32  flags 4 bytes  "PFA1"
+
+The payload is JSON: {"blobs": [{"type", "offset", "length", "compression-codec"?, "properties", ...}]}, with offsets
+from the start of the file. Flag bit 0 of the first byte: the payload is one LZ4 frame. Integers are little-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import cramjam
+
+from orcidx.errors import CorruptFile, Unsupported
+from orcidx.paimon.json_object import parse_json_object
+
+__all__ = ["PUFFIN_MAGIC", "DeletionBlob", "deletion_blobs"]
+
+PUFFIN_MAGIC = b"PFA1"
+DELETION_VECTOR_TYPE = "deletion-vector-v1"
+_TAIL = 12  # payload size, flags, magic
+_COMPRESSED_FOOTER = 1
+
+
+@dataclass(frozen=True)
+class DeletionBlob:
+    """One ``deletion-vector-v1`` blob: where it is in the file, and the data file that it is about (if it says so)."""
+
+    offset: int
+    length: int
+    data_file: str | None
+
+
+def deletion_blobs(data: memoryview) -> list[DeletionBlob]:
+    """The deletion vectors of a whole Puffin file, in the footer's order; blobs of other types are left out."""
+    payload, start = _footer(data)
+    blobs = parse_json_object(payload, "Puffin footer").get("blobs")
+    if not isinstance(blobs, list):
+        raise CorruptFile("Puffin footer names no list of blobs")
+    found = []
+    for blob in blobs:
+        if not isinstance(blob, dict):
+            raise CorruptFile("Puffin footer has a blob that is not an object")
+        if blob.get("type") != DELETION_VECTOR_TYPE:
+            continue
+        if (codec := blob.get("compression-codec")) is not None:
+            raise Unsupported(f"Puffin deletion vector compressed with {codec!r}; the format stores them uncompressed")
+        offset, length = blob.get("offset"), blob.get("length")
+        if type(offset) is not int or type(length) is not int:
+            raise CorruptFile("Puffin blob without an offset and a length")
+        if not len(PUFFIN_MAGIC) <= offset <= offset + length <= start:
+            raise CorruptFile(f"Puffin blob of {length} bytes is not in front of the footer at {start}", offset=offset)
+        properties = blob.get("properties")
+        data_file = properties.get("referenced-data-file") if isinstance(properties, dict) else None
+        found.append(DeletionBlob(offset, length, data_file if isinstance(data_file, str) else None))
+    return found
+
+
+def _footer(data: memoryview) -> tuple[bytes, int]:
+    """The JSON text of the footer, and where the footer starts."""
+    size = len(data)
+    if size < 2 * len(PUFFIN_MAGIC) + _TAIL or data[-4:] != PUFFIN_MAGIC or data[:4] != PUFFIN_MAGIC:
+        raise CorruptFile("a Puffin file starts and ends with PFA1", offset=max(size - 4, 0))
+    length, flags = struct.unpack("<iI", data[-_TAIL:-4])
+    start = size - _TAIL - length - len(PUFFIN_MAGIC)
+    if length < 0 or start < len(PUFFIN_MAGIC) or data[start : start + 4] != PUFFIN_MAGIC:
+        raise CorruptFile(f"Puffin footer of {length} bytes does not fit the file", offset=size - _TAIL)
+    payload = bytes(data[start + 4 : size - _TAIL])
+    if flags & _COMPRESSED_FOOTER:
+        try:
+            payload = bytes(cramjam.lz4.decompress(payload))
+        except cramjam.DecompressionError as error:
+            raise CorruptFile(f"Puffin footer: {error}", offset=start + 4) from None
+    return payload, start
