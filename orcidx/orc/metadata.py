@@ -1,0 +1,525 @@
+"""The tail of an ORC file and the stripe footers: what the file says of itself.
+
+    "ORC" | stripe* | [encrypted stripe statistics] | Metadata | Footer | PostScript | 1 byte: length of PostScript
+
+PostScript is never compressed; Footer, Metadata and every StripeFooter are framed with the file's codec. Nothing here
+trusts the file: lengths are checked against the file's size (Python integers do not overflow), the type graph against
+the numbering that the format demands. Statistics stay raw bytes until somebody asks for them.
+
+A file of zero bytes opens as an empty file with the schema ``struct<>``: Java's writer leaves such files behind for
+tasks without rows, and Hive reads them so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from orcidx.errors import CorruptFile, Unsupported, located
+from orcidx.orc.wire import Message
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = [
+    "ColumnEncoding",
+    "CompressionKind",
+    "EncodingKind",
+    "Encryption",
+    "FileFacts",
+    "FileTail",
+    "Footer",
+    "PostScript",
+    "Stream",
+    "StreamKind",
+    "StripeFooter",
+    "StripeInformation",
+    "TailReader",
+    "TypeKind",
+    "TypeRecord",
+    "WriterKind",
+    "parse_stripe_footer",
+    "read_tail",
+]
+
+MAGIC = b"ORC"
+TAIL_REQUEST = 64 << 10
+DEFAULT_BLOCK_SIZE = 256 << 10
+LARGEST_BLOCK_SIZE = 1 << 23
+"""A chunk header holds 23 bits of length."""
+DEEPEST_NESTING = 200
+"""Types nested deeper are refused: reading recurses once per level."""
+MOST_ROWS = (1 << 63) - 1
+
+
+class CompressionKind(IntEnum):
+    NONE = 0
+    ZLIB = 1
+    SNAPPY = 2
+    LZO = 3
+    LZ4 = 4
+    ZSTD = 5
+    BROTLI = 6
+
+
+class WriterKind(IntEnum):
+    """Who wrote the file. ``Footer.writer`` is a plain int, since later writers get later numbers."""
+
+    JAVA = 0
+    CPP = 1
+    PRESTO = 2
+    SCRITCHLEY = 3
+    TRINO = 4
+    CUDF = 5
+
+
+class TypeKind(IntEnum):
+    BOOLEAN = 0
+    BYTE = 1
+    SHORT = 2
+    INT = 3
+    LONG = 4
+    FLOAT = 5
+    DOUBLE = 6
+    STRING = 7
+    BINARY = 8
+    TIMESTAMP = 9
+    LIST = 10
+    MAP = 11
+    STRUCT = 12
+    UNION = 13
+    DECIMAL = 14
+    DATE = 15
+    VARCHAR = 16
+    CHAR = 17
+    TIMESTAMP_INSTANT = 18
+    GEOMETRY = 19
+    GEOGRAPHY = 20
+
+
+class StreamKind(IntEnum):
+    PRESENT = 0
+    DATA = 1
+    LENGTH = 2
+    DICTIONARY_DATA = 3
+    DICTIONARY_COUNT = 4
+    SECONDARY = 5
+    ROW_INDEX = 6
+    BLOOM_FILTER = 7
+    BLOOM_FILTER_UTF8 = 8
+    ENCRYPTED_INDEX = 9
+    ENCRYPTED_DATA = 10
+    STRIPE_STATISTICS = 100
+    FILE_STATISTICS = 101
+
+
+class EncodingKind(IntEnum):
+    DIRECT = 0
+    DICTIONARY = 1
+    DIRECT_V2 = 2
+    DICTIONARY_V2 = 3
+
+
+# An unknown value must not fall back to 0, as proto2 libraries make it do.
+_COMPRESSION_KINDS = frozenset(CompressionKind)
+_TYPE_KINDS = frozenset(TypeKind)
+_STREAM_KINDS = {int(kind): kind for kind in StreamKind}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PostScript:
+    """Lengths in bytes; ``version`` as written, () when absent (the same as 0.11); ``block_size`` the largest
+    decompressed chunk."""
+
+    footer_length: int
+    compression: CompressionKind
+    block_size: int
+    version: tuple[int, ...]
+    metadata_length: int
+    writer_version: int
+    stripe_statistics_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class StripeInformation:
+    """Where a stripe lies: ``offset`` in the file, lengths in bytes; ``rows``. The split between index and data is not
+    to be relied on (ORC-514): only the cumulative lengths of the stripe footer locate a stream."""
+
+    offset: int
+    index_length: int
+    data_length: int
+    footer_length: int
+    rows: int
+
+    @property
+    def footer_offset(self) -> int:
+        return self.offset + self.index_length + self.data_length
+
+    @property
+    def end(self) -> int:
+        return self.footer_offset + self.footer_length
+
+
+@dataclass(frozen=True, kw_only=True)
+class TypeRecord:
+    """A column as the footer lists it; its place in the list is its column id."""
+
+    kind: TypeKind
+    subtypes: tuple[int, ...] = ()
+    field_names: tuple[str, ...] = ()
+    max_length: int = 0
+    precision: int = 0
+    scale: int = 0
+    attributes: tuple[tuple[str, str], ...] = ()
+    crs: str | None = None
+    edge_algorithm: int | None = None
+
+
+@dataclass(frozen=True)
+class Encryption:
+    """That and what is encrypted. Without keys the ordinary streams hold masked values, which are what is read."""
+
+    roots: tuple[int, ...]
+    """Column ids whose subtrees are encrypted."""
+    key_names: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Footer:
+    """``rows`` is the sum over the stripes (some writers leave the footer's own number out)."""
+
+    rows: int
+    stripes: tuple[StripeInformation, ...]
+    types: tuple[TypeRecord, ...]
+    user_metadata: Mapping[str, bytes] = field(hash=False)
+    raw_statistics: tuple[bytes, ...] = field(repr=False)
+    row_index_stride: int
+    writer: int
+    calendar: int
+    software_version: str
+    encryption: Encryption | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """``kind`` is a ``StreamKind`` or, of a later version of the format, a plain int; ``length`` in bytes."""
+
+    kind: int
+    column: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnEncoding:
+    """``bloom_encoding``: 0 or absent the original, 1 UTC timestamps (ORC-135)."""
+
+    kind: EncodingKind
+    dictionary_size: int = 0
+    bloom_encoding: int = 0
+
+
+@dataclass(frozen=True)
+class StripeFooter:
+    """``streams`` in file order; ``encodings`` by column id."""
+
+    streams: tuple[Stream, ...]
+    encodings: tuple[ColumnEncoding, ...]
+    writer_timezone: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileFacts:
+    """What decoding and trust depend on, beside the stripe."""
+
+    writer: int
+    writer_version: int
+    software_version: str
+    compression: CompressionKind
+    block_size: int
+    row_index_stride: int
+    hybrid_calendar: bool
+    """Days before 1582-10-15 are labels of the Julian calendar."""
+    decimal64: bool
+    """Version [1, 9999]: decimals of up to 18 digits are one signed RLEv2 stream."""
+
+    @property
+    def compressed(self) -> bool:
+        return self.compression is not CompressionKind.NONE
+
+
+class TailReader(Protocol):
+    """What ``read_tail`` needs of a range reader."""
+
+    name: str
+
+    def read_tail(self, length: int) -> tuple[Buffer, int]: ...
+
+    def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[Buffer]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileTail:
+    """Everything at the end of a file. ``size`` of the file in bytes."""
+
+    name: str
+    size: int
+    postscript: PostScript
+    footer: Footer
+    framed_metadata: bytes = field(repr=False)
+
+    @property
+    def format_version(self) -> str:
+        """Such as "0.12". A version later than this library reads as the newest it knows."""
+        return ".".join(map(str, self.postscript.version)) or "0.11"
+
+    @cached_property
+    def facts(self) -> FileFacts:
+        footer, postscript = self.footer, self.postscript
+        return FileFacts(
+            writer=footer.writer,
+            writer_version=postscript.writer_version,
+            software_version=footer.software_version,
+            compression=postscript.compression,
+            block_size=postscript.block_size,
+            row_index_stride=footer.row_index_stride,
+            hybrid_calendar=_is_hybrid(footer),
+            decimal64=postscript.version == (1, 9999),
+        )
+
+    @cached_property
+    def raw_metadata(self) -> bytes:
+        """The Metadata message (statistics of every stripe), decompressed at the first use; b"" when there is none."""
+        return unframe(self.framed_metadata, self.postscript, name="Metadata")
+
+
+def _is_hybrid(footer: Footer) -> bool:
+    """Whether days before 1582-10-15 are Julian. 1 says hybrid, 2 proleptic. Java assumed hybrid for files that say
+    nothing; the other writers never wrote the field and always counted proleptic days."""
+    if footer.calendar in (1, 2):
+        return footer.calendar == 1
+    return footer.writer == WriterKind.JAVA
+
+
+def unframe(buffer: Buffer, postscript: PostScript, *, name: str) -> bytes:
+    """The bytes of a footer or an index stream without chunk headers, decompressed."""
+    if postscript.compression is CompressionKind.NONE or not len(memoryview(buffer)):
+        return bytes(buffer)
+    from orcidx.orc.compression import open_codec, read_framed
+
+    codec = open_codec(postscript.compression)
+    return bytes(read_framed(buffer, codec, postscript.block_size, name=name))
+
+
+def read_tail(reader: TailReader, *, tail_bytes: int = TAIL_REQUEST) -> FileTail:
+    """Reads and checks the tail: one request of ``tail_bytes``, and one more when the footers are larger.
+
+    Raises ``CorruptFile`` for bytes that break the format, ``Unsupported`` for codecs and types of later versions.
+    """
+    with located(file=reader.name):
+        last, size = reader.read_tail(max(tail_bytes, 300))
+        last = memoryview(last).cast("B")
+        if size == 0:
+            return _empty_file(reader.name)
+        postscript, postscript_length = _read_postscript(reader, last, size)
+        wanted = postscript.metadata_length + postscript.footer_length + postscript_length + 1
+        if wanted > len(last):
+            (more,) = reader.read_ranges([(size - wanted, wanted - len(last))])
+            last = memoryview(bytes(more) + bytes(last))
+        footer_end = len(last) - postscript_length - 1
+        footer_start = footer_end - postscript.footer_length
+        footer = _read_footer(unframe(last[footer_start:footer_end], postscript, name="Footer"))
+        _check_types(footer.types)
+        _check_extents(footer.stripes, size - wanted - postscript.stripe_statistics_length)
+        return FileTail(
+            name=reader.name,
+            size=size,
+            postscript=postscript,
+            footer=footer,
+            framed_metadata=bytes(last[footer_start - postscript.metadata_length : footer_start]),
+        )
+
+
+def _empty_file(name: str) -> FileTail:
+    postscript = PostScript(
+        footer_length=0,
+        compression=CompressionKind.NONE,
+        block_size=DEFAULT_BLOCK_SIZE,
+        version=(0, 12),
+        metadata_length=0,
+        writer_version=0,
+        stripe_statistics_length=0,
+    )
+    footer = Footer(
+        rows=0,
+        stripes=(),
+        types=(TypeRecord(kind=TypeKind.STRUCT),),
+        user_metadata={},
+        raw_statistics=(),
+        row_index_stride=0,
+        writer=WriterKind.JAVA,
+        calendar=0,
+        software_version="",
+        encryption=None,
+    )
+    return FileTail(name=name, size=0, postscript=postscript, footer=footer, framed_metadata=b"")
+
+
+def _read_postscript(reader: TailReader, last: memoryview, size: int) -> tuple[PostScript, int]:
+    length = last[-1]
+    if length == 0 or length + 1 > size:
+        raise CorruptFile(f"not an ORC file: its last byte gives a PostScript of {length} bytes in a file of {size}")
+    raw = last[-1 - length : -1]
+    # Hive 0.11.0 wrote no magic into the PostScript: then the head of the file must have it.
+    if bytes(raw[-3:]) != MAGIC:
+        head = bytes(last[:3]) if len(last) == size else bytes(reader.read_ranges([(0, min(3, size))])[0])
+        if head != MAGIC:
+            raise CorruptFile("not an ORC file: neither its PostScript nor its first bytes say ORC")
+    message = Message(raw, "PostScript")
+    kind = message.uint(2)
+    if kind not in _COMPRESSION_KINDS:
+        raise Unsupported(f"compression kind {kind} is unknown")
+    compression = CompressionKind(kind)
+    block_size = message.uint(3, DEFAULT_BLOCK_SIZE)
+    if compression is not CompressionKind.NONE and not 0 < block_size <= LARGEST_BLOCK_SIZE:
+        raise CorruptFile(f"compression block size {block_size} is not between 1 and {LARGEST_BLOCK_SIZE}")
+    postscript = PostScript(
+        footer_length=message.uint(1),
+        compression=compression,
+        block_size=block_size,
+        version=tuple(message.uints(4)),
+        metadata_length=message.uint(5),
+        writer_version=message.uint(6),
+        stripe_statistics_length=message.uint(7),
+    )
+    claimed = postscript.footer_length + postscript.metadata_length + postscript.stripe_statistics_length
+    if claimed + length + 1 > size:
+        raise CorruptFile(f"the PostScript claims {claimed} bytes of footers, more than the file of {size} bytes holds")
+    return postscript, length
+
+
+def _read_footer(raw: bytes) -> Footer:
+    message = Message(raw, "Footer")
+    types = tuple(_read_type(Message(item, "Type"), number) for number, item in enumerate(message.blobs(4)))
+    stripes = tuple(_read_stripe(Message(item, "StripeInformation")) for item in message.blobs(3))
+    rows = sum(stripe.rows for stripe in stripes)
+    if rows > MOST_ROWS:
+        raise CorruptFile(f"the stripes claim {rows} rows")
+    items = [Message(item, "UserMetadataItem") for item in message.blobs(5)]
+    writer = message.uint(9)
+    return Footer(
+        rows=rows,
+        stripes=stripes,
+        types=types,
+        user_metadata={item.text(1, "replace"): item.blob(2) for item in items},
+        raw_statistics=tuple(message.blobs(7)),
+        row_index_stride=message.uint(8),
+        writer=writer,
+        calendar=message.uint(11),
+        software_version=message.text(12, "replace"),
+        encryption=_read_encryption(Message(message.blob(10), "Encryption")) if message.has(10) else None,
+    )
+
+
+def _read_stripe(message: Message) -> StripeInformation:
+    return StripeInformation(*(message.uint(number) for number in range(1, 6)))
+
+
+def _read_type(message: Message, column: int) -> TypeRecord:
+    kind = message.uint(1)
+    if kind not in _TYPE_KINDS:
+        raise Unsupported(f"type kind {kind} of column id {column} is unknown")
+    pairs = [Message(item, "StringPair") for item in message.blobs(7)]
+    return TypeRecord(
+        kind=TypeKind(kind),
+        subtypes=tuple(message.uints(2)),
+        field_names=tuple(message.texts(3)),
+        max_length=message.uint(4),
+        precision=message.uint(5),
+        scale=message.uint(6),
+        attributes=tuple((pair.text(1, "replace"), pair.text(2, "replace")) for pair in pairs),
+        crs=message.text(8, "replace") if message.has(8) else None,
+        edge_algorithm=message.uint(9) if message.has(9) else None,
+    )
+
+
+def _read_encryption(message: Message) -> Encryption:
+    keys = [Message(item, "EncryptionKey") for item in message.blobs(2)]
+    variants = [Message(item, "EncryptionVariant") for item in message.blobs(3)]
+    return Encryption(
+        roots=tuple(variant.uint(1) for variant in variants), key_names=tuple(key.text(1, "replace") for key in keys)
+    )
+
+
+_CHILDREN = {TypeKind.LIST: 1, TypeKind.MAP: 2}
+
+
+def _check_types(types: Sequence[TypeRecord]) -> None:
+    """Demands one tree in pre-order: every id is the next one of a depth-first walk, so each type but the first has
+    exactly one parent and there are no cycles (ORC-317, ORC-581)."""
+    if not types:
+        raise CorruptFile("the footer lists no types")
+    expected = 0
+    waiting = [(0, 0)]
+    while waiting:
+        column, depth = waiting.pop()
+        if column != expected or column >= len(types):
+            raise CorruptFile(f"the type tree is not numbered in pre-order: met id {column} instead of {expected}")
+        expected += 1
+        if depth > DEEPEST_NESTING:
+            raise Unsupported(f"types are nested deeper than {DEEPEST_NESTING} levels")
+        record = types[column]
+        _check_children(record, column)
+        waiting.extend((child, depth + 1) for child in reversed(record.subtypes))
+    if expected != len(types):
+        raise CorruptFile(f"{len(types) - expected} of the {len(types)} types are in no tree")
+
+
+def _check_children(record: TypeRecord, column: int) -> None:
+    count = len(record.subtypes)
+    if record.kind is TypeKind.STRUCT:
+        if len(record.field_names) != count:
+            raise CorruptFile(f"struct with column id {column} has {count} fields and {len(record.field_names)} names")
+    elif record.kind is TypeKind.UNION:
+        if count == 0:
+            raise CorruptFile(f"union with column id {column} has no variants")
+    elif count != _CHILDREN.get(record.kind, 0):
+        raise CorruptFile(f"{record.kind.name.lower()} with column id {column} has {count} subtypes")
+
+
+def _check_extents(stripes: Sequence[StripeInformation], limit: int) -> None:
+    for number, stripe in enumerate(stripes):
+        if stripe.end > limit:
+            raise CorruptFile(f"the stripe ends at {stripe.end}, past the stripes' end at {limit}", stripe=number)
+
+
+def parse_stripe_footer(buffer: Buffer, tail: FileTail, stripe: int) -> StripeFooter:
+    """A stripe footer from its bytes in the file (``stripe``: its number, for errors).
+
+    Raises ``CorruptFile`` when it does not hold exactly one encoding per column of the file.
+    """
+    with located(file=tail.name, stripe=stripe):
+        message = Message(unframe(buffer, tail.postscript, name="StripeFooter"), "StripeFooter")
+        encodings = tuple(_read_encoding(Message(item, "ColumnEncoding")) for item in message.blobs(2))
+        if len(encodings) != len(tail.footer.types):
+            raise CorruptFile(f"{len(encodings)} column encodings for {len(tail.footer.types)} columns")
+        streams = (Message(item, "Stream") for item in message.blobs(1))
+        return StripeFooter(
+            streams=tuple(_read_stream(stream) for stream in streams),
+            encodings=encodings,
+            writer_timezone=message.text(3, "replace") if message.has(3) else None,
+        )
+
+
+def _read_stream(message: Message) -> Stream:
+    kind = message.uint(1)
+    return Stream(_STREAM_KINDS.get(kind, kind), message.uint(2), message.uint(3))
+
+
+def _read_encoding(message: Message) -> ColumnEncoding:
+    kind = message.uint(1)
+    if kind > EncodingKind.DICTIONARY_V2:
+        raise CorruptFile(f"column encoding kind {kind} is unknown")
+    return ColumnEncoding(EncodingKind(kind), message.uint(2), message.uint(3))

@@ -1,0 +1,222 @@
+"""Which streams a column has in a stripe, where they lie, and how a row-index entry addresses them.
+
+One table says for each type and encoding which value streams exist, in what order, and what each holds. PRESENT comes
+before them all, if and only if the stripe has one for the column (ORC-1130). A row-index entry is a flat list of
+numbers, which the streams consume in that order:
+
+    bytes       offset                          uncompressed: offset in the stream
+                chunk, within                   compressed: offset of the chunk's header, offset in it decompressed
+    byte RLE    bytes' numbers, then values of the run already consumed
+    int RLE     the same
+    bits        byte RLE's numbers, then bits of the byte already consumed (0..8)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from orcidx.errors import CorruptFile
+from orcidx.orc.metadata import EncodingKind, StreamKind, StripeFooter, StripeInformation, TypeKind
+from orcidx.orc.types import OrcType
+
+__all__ = [
+    "DECIMAL64_DIGITS",
+    "PositionIterator",
+    "StreamShape",
+    "StreamSpec",
+    "is_decimal64",
+    "is_dictionary",
+    "locate_streams",
+    "position_count",
+    "position_offsets",
+    "rle_version",
+    "stream_layout",
+]
+
+DECIMAL64_DIGITS = 18
+"""Decimals of more digits keep the two-stream layout even in files of version [1, 9999]."""
+
+
+class StreamShape(Enum):
+    """What a stream holds; the value is the numbers that it takes of an index entry in an uncompressed file."""
+
+    BYTES = ("bytes", 1)
+    BYTE_RLE = ("byte_rle", 2)
+    INT_RLE = ("int_rle", 2)
+    BITS = ("bits", 3)
+
+    def positions(self, *, compressed: bool) -> int:
+        return self.value[1] + compressed
+
+
+@dataclass(frozen=True)
+class StreamSpec:
+    """``signed``: integers are zigzag coded. ``positioned``: row-index entries address the stream; dictionaries and
+    their lengths are read whole."""
+
+    kind: StreamKind
+    shape: StreamShape
+    signed: bool = False
+    positioned: bool = True
+
+
+PRESENT = StreamSpec(StreamKind.PRESENT, StreamShape.BITS)
+
+_BITS = (StreamSpec(StreamKind.DATA, StreamShape.BITS),)
+_BYTES = (StreamSpec(StreamKind.DATA, StreamShape.BYTES),)
+_BYTE_RLE = (StreamSpec(StreamKind.DATA, StreamShape.BYTE_RLE),)
+_INTEGERS = (StreamSpec(StreamKind.DATA, StreamShape.INT_RLE, signed=True),)
+_LENGTHS = (StreamSpec(StreamKind.LENGTH, StreamShape.INT_RLE),)
+_DICTIONARY = (
+    StreamSpec(StreamKind.DATA, StreamShape.INT_RLE),
+    StreamSpec(StreamKind.LENGTH, StreamShape.INT_RLE, positioned=False),
+    StreamSpec(StreamKind.DICTIONARY_DATA, StreamShape.BYTES, positioned=False),
+)
+_DECIMAL = (*_BYTES, StreamSpec(StreamKind.SECONDARY, StreamShape.INT_RLE, signed=True))
+_TIMESTAMP = (*_INTEGERS, StreamSpec(StreamKind.SECONDARY, StreamShape.INT_RLE))
+
+_DIRECT: dict[TypeKind, tuple[StreamSpec, ...]] = {
+    TypeKind.BOOLEAN: _BITS,
+    TypeKind.BYTE: _BYTE_RLE,
+    TypeKind.UNION: _BYTE_RLE,
+    TypeKind.SHORT: _INTEGERS,
+    TypeKind.INT: _INTEGERS,
+    TypeKind.LONG: _INTEGERS,
+    TypeKind.DATE: _INTEGERS,
+    TypeKind.FLOAT: _BYTES,
+    TypeKind.DOUBLE: _BYTES,
+    TypeKind.STRING: _BYTES + _LENGTHS,
+    TypeKind.CHAR: _BYTES + _LENGTHS,
+    TypeKind.VARCHAR: _BYTES + _LENGTHS,
+    TypeKind.BINARY: _BYTES + _LENGTHS,
+    TypeKind.GEOMETRY: _BYTES + _LENGTHS,
+    TypeKind.GEOGRAPHY: _BYTES + _LENGTHS,
+    TypeKind.DECIMAL: _DECIMAL,
+    TypeKind.TIMESTAMP: _TIMESTAMP,
+    TypeKind.TIMESTAMP_INSTANT: _TIMESTAMP,
+    TypeKind.LIST: _LENGTHS,
+    TypeKind.MAP: _LENGTHS,
+    TypeKind.STRUCT: (),
+}
+
+LAYOUTS: dict[tuple[TypeKind, EncodingKind], tuple[StreamSpec, ...]] = {
+    (kind, encoding): layout
+    for kind, layout in _DIRECT.items()
+    for encoding in (EncodingKind.DIRECT, EncodingKind.DIRECT_V2)
+} | {
+    (kind, encoding): _DICTIONARY
+    for kind in (TypeKind.STRING, TypeKind.CHAR, TypeKind.VARCHAR)
+    for encoding in (EncodingKind.DICTIONARY, EncodingKind.DICTIONARY_V2)
+}
+"""The value streams of a column in order, without PRESENT. A pair that is not here does not exist."""
+
+
+def is_dictionary(encoding: EncodingKind) -> bool:
+    return encoding in (EncodingKind.DICTIONARY, EncodingKind.DICTIONARY_V2)
+
+
+def rle_version(encoding: EncodingKind) -> int:
+    """1 or 2: the integer run-length code of a column's streams. The file's version says nothing about it."""
+    return 2 if encoding in (EncodingKind.DIRECT_V2, EncodingKind.DICTIONARY_V2) else 1
+
+
+def is_decimal64(column: OrcType, *, decimal64: bool) -> bool:
+    """Whether a column is one stream of unscaled signed RLEv2 integers; ``decimal64`` as in ``FileFacts``."""
+    return decimal64 and column.kind is TypeKind.DECIMAL and 0 < column.precision <= DECIMAL64_DIGITS
+
+
+def stream_layout(column: OrcType, encoding: EncodingKind, *, decimal64: bool) -> tuple[StreamSpec, ...]:
+    """The value streams of a column in the order of their positions, without PRESENT.
+
+    Raises ``CorruptFile`` for an encoding that the type cannot have.
+    """
+    layout = LAYOUTS.get((column.kind, encoding))
+    if layout is None:
+        raise CorruptFile(
+            f"encoding {encoding.name} on a column of type {column.kind.name.lower()}", column=column.dotted
+        )
+    return _INTEGERS if is_decimal64(column, decimal64=decimal64) else layout
+
+
+def position_offsets(
+    layout: Sequence[StreamSpec], *, has_present: bool, compressed: bool
+) -> dict[StreamKind, tuple[int, StreamSpec]]:
+    """For each addressed stream: the index of its first number in an entry, and the stream itself."""
+    offsets: dict[StreamKind, tuple[int, StreamSpec]] = {}
+    at = 0
+    for spec in (PRESENT, *layout) if has_present else layout:
+        if spec.positioned:
+            offsets[spec.kind] = (at, spec)
+            at += spec.shape.positions(compressed=compressed)
+    return offsets
+
+
+def position_count(layout: Sequence[StreamSpec], *, has_present: bool, compressed: bool) -> int:
+    """How many numbers an entry of the row index has."""
+    streams = position_offsets(layout, has_present=has_present, compressed=compressed).values()
+    return sum(spec.shape.positions(compressed=compressed) for _, spec in streams)
+
+
+class PositionIterator:
+    """The numbers of one index entry of one column, taken by its streams in order."""
+
+    __slots__ = ("_at", "_values")
+
+    def __init__(self, values: Sequence[int] | None) -> None:
+        """``values`` None stands for the start of every stream, as does an empty entry of the first row group (as Java
+        wrote it before ORC-569 and ORC-621)."""
+        self._values = values
+        self._at = 0
+
+    @classmethod
+    def start(cls) -> PositionIterator:
+        """Positions at the start of every stream."""
+        return cls(None)
+
+    def take(self) -> int:
+        """The next number; raises ``CorruptFile`` when there is none."""
+        if self._values is None:
+            return 0
+        if self._at >= len(self._values):
+            raise CorruptFile(f"the row index entry holds {len(self._values)} positions, too few for its streams")
+        value = self._values[self._at]
+        self._at += 1
+        return value
+
+    @property
+    def remaining(self) -> int:
+        """Numbers not taken yet; 0 at the start of the streams."""
+        return 0 if self._values is None else len(self._values) - self._at
+
+
+def locate_streams(stripe: StripeInformation, footer: StripeFooter) -> Mapping[tuple[int, int], tuple[int, int]]:
+    """Where each stream lies: ``(column id, kind) -> (offset in the file, length)``, in file order.
+
+    Only the cumulative lengths count. Kinds of later versions, and the placeholders that stand for encrypted streams,
+    take their room like any other. Raises ``CorruptFile`` for streams past the stripe's data, and for two streams of
+    one kind in one column.
+    """
+    places: dict[tuple[int, int], tuple[int, int]] = {}
+    at = stripe.offset
+    for stream in footer.streams:
+        if stream.length > stripe.footer_offset - at:
+            raise CorruptFile(
+                f"stream {_kind_name(stream.kind)} of column id {stream.column} ends at {at + stream.length}, "
+                f"past the stripe's data, which ends at {stripe.footer_offset}"
+            )
+        place = (stream.column, stream.kind)
+        if stream.kind not in _PLACEHOLDERS:
+            if place in places and isinstance(stream.kind, StreamKind):
+                raise CorruptFile(f"two streams {_kind_name(stream.kind)} of column id {stream.column}")
+            places[place] = (at, stream.length)
+        at += stream.length
+    return places
+
+
+_PLACEHOLDERS = (StreamKind.ENCRYPTED_INDEX, StreamKind.ENCRYPTED_DATA)
+
+
+def _kind_name(kind: int) -> str:
+    return kind.name if isinstance(kind, StreamKind) else str(kind)

@@ -1,0 +1,366 @@
+"""The type tree of a file: columns by path, the text form of the schema, the Arrow types, and projection.
+
+A path runs through struct fields by name, through lists as ``item``, through maps as ``key`` and ``value``:
+``a.b``, ``l.item.x``, ``m.value.y``. A field named ``a.b`` wins over field ``b`` of ``a``. A file whose top-level type
+is no struct reads as one column whose name is the empty string.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+import pyarrow as pa
+
+from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
+from orcidx.options import ReadOptions
+from orcidx.orc.metadata import TypeKind, TypeRecord
+
+__all__ = [
+    "STRING_KINDS",
+    "UNNAMED",
+    "OrcType",
+    "Path",
+    "Projection",
+    "arrow_schema",
+    "arrow_type",
+    "build_tree",
+    "find_columns",
+    "project",
+]
+
+UNNAMED = ""
+"""Name of the one column of a file whose top-level type is no struct."""
+
+MOST_VARIANTS = 127
+"""Arrow keeps type ids in a signed byte."""
+
+LARGEST_PRECISION = 38
+
+STRING_KINDS = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR})
+
+SPARK_TYPE = "spark.sql.catalyst.type"
+"""Attribute by which Spark says what a column was to it."""
+
+Path = tuple[str, ...]
+
+_NAMES = {
+    TypeKind.BOOLEAN: "boolean",
+    TypeKind.BYTE: "tinyint",
+    TypeKind.SHORT: "smallint",
+    TypeKind.INT: "int",
+    TypeKind.LONG: "bigint",
+    TypeKind.FLOAT: "float",
+    TypeKind.DOUBLE: "double",
+    TypeKind.STRING: "string",
+    TypeKind.BINARY: "binary",
+    TypeKind.TIMESTAMP: "timestamp",
+    TypeKind.LIST: "array",
+    TypeKind.MAP: "map",
+    TypeKind.STRUCT: "struct",
+    TypeKind.UNION: "uniontype",
+    TypeKind.DECIMAL: "decimal",
+    TypeKind.DATE: "date",
+    TypeKind.VARCHAR: "varchar",
+    TypeKind.CHAR: "char",
+    TypeKind.TIMESTAMP_INSTANT: "timestamp with local time zone",
+    TypeKind.GEOMETRY: "geometry",
+    TypeKind.GEOGRAPHY: "geography",
+}
+
+_PLAIN_NAME = re.compile(r"[a-zA-Z0-9_]+\Z")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrcType:
+    """One column of the tree. ``id`` is the column id in the file, also in a projected tree.
+
+    ``names``: of struct fields, parallel to ``children``; ("item",) of a list, ("key", "value") of a map, the variant's
+    number as text in a union. ``path`` from the root. ``max_length`` in characters.
+    """
+
+    id: int
+    kind: TypeKind
+    children: tuple[OrcType, ...] = ()
+    names: Path = ()
+    path: Path = ()
+    max_length: int = 0
+    precision: int = 0
+    scale: int = 0
+    attributes: tuple[tuple[str, str], ...] = ()
+    crs: str | None = None
+    edge_algorithm: int | None = None
+
+    def walk(self) -> Iterator[OrcType]:
+        """This type and all below it, in pre-order."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    @cached_property
+    def ids(self) -> frozenset[int]:
+        """Column ids of this type and all below it."""
+        return frozenset(node.id for node in self.walk())
+
+    @property
+    def dotted(self) -> str:
+        """The path as text, for messages."""
+        return ".".join(self.path)
+
+    def attribute(self, key: str) -> str | None:
+        return dict(self.attributes).get(key)
+
+    def __str__(self) -> str:
+        """The type as Hive and ORC Java write it: ``struct<a:int,`odd name`:array<string>>``."""
+        name = _NAMES[self.kind]
+        if self.kind is TypeKind.DECIMAL:
+            return f"{name}({self.precision},{self.scale})"
+        if self.kind in (TypeKind.CHAR, TypeKind.VARCHAR):
+            return f"{name}({self.max_length})"
+        if self.kind is TypeKind.STRUCT:
+            fields = (f"{_quoted(field)}:{child}" for field, child in zip(self.names, self.children))
+            return f"{name}<{','.join(fields)}>"
+        if self.children:
+            return f"{name}<{','.join(map(str, self.children))}>"
+        return name
+
+
+def _quoted(name: str) -> str:
+    return name if _PLAIN_NAME.match(name) else "`" + name.replace("`", "``") + "`"
+
+
+def build_tree(records: Sequence[TypeRecord]) -> OrcType:
+    """The tree of a footer's type list, which ``read_tail`` has checked to be one in pre-order."""
+    return _build(records, 0, ())
+
+
+def _build(records: Sequence[TypeRecord], column: int, path: Path) -> OrcType:
+    record = records[column]
+    names = _child_names(record)
+    return OrcType(
+        id=column,
+        kind=record.kind,
+        children=tuple(_build(records, child, (*path, name)) for child, name in zip(record.subtypes, names)),
+        names=names,
+        path=path,
+        max_length=record.max_length,
+        precision=record.precision,
+        scale=record.scale,
+        attributes=record.attributes,
+        crs=record.crs,
+        edge_algorithm=record.edge_algorithm,
+    )
+
+
+def _child_names(record: TypeRecord) -> Path:
+    if record.kind is TypeKind.STRUCT:
+        return record.field_names
+    if record.kind is TypeKind.LIST:
+        return ("item",)
+    if record.kind is TypeKind.MAP:
+        return ("key", "value")
+    return tuple(str(variant) for variant in range(len(record.subtypes)))
+
+
+# Arrow types
+
+
+def arrow_schema(root: OrcType, options: ReadOptions, *, dictionaries: Collection[int] = ()) -> pa.Schema:
+    """The Arrow schema of a (projected) tree; see ``arrow_type``."""
+    if root.kind is not TypeKind.STRUCT:
+        return pa.schema([pa.field(UNNAMED, arrow_type(root, options, dictionaries=dictionaries))])
+    return pa.schema(
+        [
+            pa.field(name, arrow_type(child, options, dictionaries=dictionaries))
+            for name, child in zip(root.names, root.children)
+        ]
+    )
+
+
+def arrow_type(node: OrcType, options: ReadOptions, *, dictionaries: Collection[int] = ()) -> pa.DataType:
+    """The Arrow type in which a column is read.
+
+    ``dictionaries``: ids of the string columns whose every stripe is dictionary-encoded; only the stripe footers tell.
+    They come as dictionaries of int32 indexes when ``options.strings`` asks for that. Unions are sparse, as pyarrow's
+    own ORC reader hands them out. Raises ``CorruptFile`` for impossible decimals, ``Unsupported`` for a union with more
+    variants than Arrow has type ids.
+    """
+    if node.kind in _SIMPLE:
+        return _SIMPLE[node.kind]
+    if node.kind is TypeKind.LONG:
+        return pa.timestamp("us") if reads_as_timestamp(node, options) else pa.int64()
+    if node.kind in STRING_KINDS:
+        return _string_type(node, options, dictionaries)
+    if node.kind is TypeKind.TIMESTAMP:
+        return pa.timestamp(options.timestamp_unit)
+    if node.kind is TypeKind.TIMESTAMP_INSTANT:
+        return pa.timestamp(options.timestamp_unit, tz="UTC")
+    if node.kind is TypeKind.DECIMAL:
+        return pa.decimal128(*decimal_digits(node, options))
+    children = [arrow_type(child, options, dictionaries=dictionaries) for child in node.children]
+    if node.kind is TypeKind.STRUCT:
+        return pa.struct([pa.field(name, child) for name, child in zip(node.names, children)])
+    if node.kind is TypeKind.LIST:
+        return pa.list_(pa.field("item", children[0]))
+    if node.kind is TypeKind.MAP:
+        return pa.map_(pa.field("key", children[0], nullable=False), pa.field("value", children[1]))
+    if len(children) > MOST_VARIANTS:
+        raise Unsupported(
+            f"a union of {len(children)} variants: Arrow has type ids for {MOST_VARIANTS}", column=node.dotted
+        )
+    fields = [pa.field(f"_union_{variant}", child) for variant, child in enumerate(children)]
+    return pa.sparse_union(fields)
+
+
+_SIMPLE = {
+    TypeKind.BOOLEAN: pa.bool_(),
+    TypeKind.BYTE: pa.int8(),
+    TypeKind.SHORT: pa.int16(),
+    TypeKind.INT: pa.int32(),
+    TypeKind.FLOAT: pa.float32(),
+    TypeKind.DOUBLE: pa.float64(),
+    TypeKind.BINARY: pa.binary(),
+    TypeKind.DATE: pa.date32(),
+    TypeKind.GEOMETRY: pa.binary(),
+    TypeKind.GEOGRAPHY: pa.binary(),
+}
+
+
+def reads_as_timestamp(node: OrcType, options: ReadOptions) -> bool:
+    """Whether a bigint holds microseconds of a zone-less timestamp, as Spark writes TIMESTAMP_NTZ."""
+    return options.timestamp_ntz and node.kind is TypeKind.LONG and node.attribute(SPARK_TYPE) == "timestamp_ntz"
+
+
+def decimal_digits(node: OrcType, options: ReadOptions) -> tuple[int, int]:
+    """Precision and scale in which a decimal column is read. Raises ``CorruptFile`` for impossible ones."""
+    if node.precision == 0:
+        return options.decimal_zero_precision
+    if node.precision > LARGEST_PRECISION or node.scale > node.precision:
+        raise CorruptFile(f"decimal({node.precision},{node.scale}) is impossible", column=node.dotted)
+    return node.precision, node.scale
+
+
+def _string_type(node: OrcType, options: ReadOptions, dictionaries: Collection[int]) -> pa.DataType:
+    if options.strings == "view":
+        return pa.string_view()
+    if options.strings == "dictionary" and node.id in dictionaries:
+        return pa.dictionary(pa.int32(), pa.string())
+    return pa.string()
+
+
+# Paths and projection
+
+
+@dataclass(frozen=True)
+class Projection:
+    """``root``: the tree with what was asked for, fields in the order asked; ``ids``: its column ids."""
+
+    root: OrcType
+
+    @property
+    def ids(self) -> frozenset[int]:
+        return self.root.ids
+
+
+@dataclass
+class _Wanted:
+    """What was asked of one node: all of it, or some children by index, in the order asked."""
+
+    whole: bool = False
+    children: dict[int, _Wanted] | None = None
+
+    def child(self, index: int) -> _Wanted:
+        if self.children is None:
+            self.children = {}
+        return self.children.setdefault(index, _Wanted())
+
+
+def find_columns(root: OrcType, path: str | Sequence[str], *, case_sensitive: bool = True) -> list[OrcType]:
+    """All columns that a path names: dotted text, or one name a step. More than one where names repeat.
+
+    Raises ``InvalidQuery`` with the nearest name when there is none.
+    """
+    return [route[-1] for route in _routes(root, path, case_sensitive)]
+
+
+def _routes(root: OrcType, path: str | Sequence[str], case_sensitive: bool) -> list[list[OrcType]]:
+    for exact in (True,) if case_sensitive else (True, False):
+        if routes := _match(root, path if isinstance(path, str) else tuple(path), exact):
+            return [[root, *route] for route in routes]
+    text = path if isinstance(path, str) else ".".join(path)
+    known = [node.dotted for node in root.walk() if node.path]
+    near = difflib.get_close_matches(text, known, 1, 0.5) or difflib.get_close_matches(
+        text.lower(), [name.lower() for name in known], 1, 0.5
+    )
+    hint = f"; did you mean {next(name for name in known if name.lower() == near[0].lower())!r}?" if near else ""
+    raise InvalidQuery(f"no column {text!r}{hint}")
+
+
+def _match(node: OrcType, path: str | Path, exact: bool) -> list[list[OrcType]]:
+    """The ways down from ``node`` that spell ``path``; of several spellings the one with the longest first name."""
+    if node.kind is TypeKind.UNION:
+        return []
+    if node.kind is not TypeKind.STRUCT and not node.path and path in (UNNAMED, (UNNAMED,)):
+        return [[]]
+    found: dict[int, list[list[OrcType]]] = {}
+    for name, child in zip(node.names, node.children):
+        rest = _after(name, path, exact)
+        if rest is None:
+            continue
+        below = _match(child, rest, exact) if rest else [[]]
+        found.setdefault(len(name), []).extend([child, *route] for route in below)
+    spelled = [length for length, routes in found.items() if routes]
+    return found[max(spelled)] if spelled else []
+
+
+def _after(name: str, path: str | Path, exact: bool) -> str | Path | None:
+    """What follows the name in the path, None when the path does not start with it."""
+    if isinstance(path, tuple):
+        return path[1:] if path and _same(path[0], name, exact) else None
+    if _same(path, name, exact):
+        return ""
+    head, dot, rest = path[: len(name)], path[len(name) : len(name) + 1], path[len(name) + 1 :]
+    return rest if dot == "." and rest and _same(head, name, exact) else None
+
+
+def _same(one: str, other: str, exact: bool) -> bool:
+    return one == other if exact else one.casefold() == other.casefold()
+
+
+def project(root: OrcType, columns: Sequence[str | Sequence[str]] | None, *, case_sensitive: bool = True) -> Projection:
+    """The part of the tree that ``columns`` asks for; None asks for everything, an empty list for no column.
+
+    Fields come in the order in which they are first asked for, at every level; a struct asked for whole keeps its own
+    order. A name that repeats in the file brings every column of that name; asking twice brings a column once. A map
+    always keeps its keys. Raises ``InvalidQuery`` for an unknown path.
+    """
+    if columns is None:
+        return Projection(root)
+    wanted = _Wanted()
+    for path in columns:
+        for route in _routes(root, path, case_sensitive):
+            at = wanted
+            for parent, child in pairwise(route):
+                at = at.child(next(i for i, node in enumerate(parent.children) if node is child))
+            at.whole = True
+    if root.kind is not TypeKind.STRUCT and not wanted.whole and wanted.children is None:
+        raise InvalidQuery("a file whose top-level type is no struct has one column; it cannot be left out")
+    return Projection(_prune(root, wanted))
+
+
+def _prune(node: OrcType, wanted: _Wanted) -> OrcType:
+    if wanted.whole:
+        return node
+    chosen = wanted.children or {}
+    if node.kind is TypeKind.MAP:
+        value = chosen.get(1, _Wanted(whole=True))
+        return replace(node, children=(node.children[0], _prune(node.children[1], value)))
+    return replace(
+        node,
+        children=tuple(_prune(node.children[index], below) for index, below in chosen.items()),
+        names=tuple(node.names[index] for index in chosen),
+    )
