@@ -1,0 +1,118 @@
+"""What a failed request means, and how often it is sent again.
+
+The storage libraries share no base class and are not imported here: an error tells by its kind, its HTTP status and
+its errno, its own or that of the error that it was raised from.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from orcidx.errors import OrcidxError, StorageError
+
+__all__ = ["DEFAULT_RETRIES", "Retries", "classify", "translate"]
+
+Failure = Literal["missing", "denied", "changed", "transient", "permanent"]
+
+_STATUS: dict[int, Failure] = {
+    401: "denied",
+    403: "denied",
+    404: "missing",
+    410: "missing",
+    412: "changed",
+    408: "transient",
+    425: "transient",
+    429: "transient",
+    500: "transient",
+    502: "transient",
+    503: "transient",
+    504: "transient",
+    509: "transient",
+}
+_TRANSIENT_ERRNO = frozenset(
+    getattr(errno, name)
+    for name in ("EAGAIN", "EBUSY", "EHOSTUNREACH", "ENETRESET", "ENETUNREACH", "EREMOTEIO", "ETIMEDOUT")
+    if hasattr(errno, name)
+)
+# Base classes of broken connections and bodies in aiohttp (which has payload and connection errors that are no
+# OSError), botocore and the http module.
+_TRANSIENT_KINDS = frozenset(
+    {"ClientConnectionError", "ClientPayloadError", "HTTPClientError", "IncompleteRead", "IncompleteReadError"}
+)
+
+
+class ShortBody(OSError):
+    """An answer that ended early."""
+
+
+@dataclass(frozen=True)
+class Retries:
+    """At most ``attempts`` requests, the waits between them doubling from ``first_delay`` seconds, with jitter."""
+
+    attempts: int = 4
+    first_delay: float = 0.1
+    longest_delay: float = 2.0
+
+    def delay(self, attempt: int) -> float:
+        """Seconds to wait after the failure of request number ``attempt`` (from 1)."""
+        return min(self.first_delay * 2.0 ** (attempt - 1), self.longest_delay) * random.uniform(0.5, 1.0)
+
+
+DEFAULT_RETRIES = Retries()
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        yield link
+        link = link.__cause__
+
+
+def _status(error: BaseException) -> int | None:
+    for name in ("status", "status_code", "code"):
+        value = getattr(error, name, None)
+        if isinstance(value, int) and 100 <= value < 600:
+            return value
+    response = getattr(error, "response", None)
+    if isinstance(response, dict):  # botocore
+        value = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        return value if isinstance(value, int) else None
+    return None
+
+
+def classify(error: BaseException) -> Failure:
+    """Missing, denied, changed (a precondition failed), transient (worth another request), or permanent."""
+    for link in _chain(error):
+        if isinstance(link, FileNotFoundError):
+            return "missing"
+        if isinstance(link, PermissionError):
+            return "denied"
+        if isinstance(link, (TimeoutError, ConnectionError, ShortBody)):
+            return "transient"
+        if (status := _status(link)) is not None:
+            return _STATUS.get(status, "permanent")
+        if isinstance(link, OSError) and link.errno in _TRANSIENT_ERRNO:
+            return "transient"
+        if not _TRANSIENT_KINDS.isdisjoint(kind.__name__ for kind in type(link).__mro__):
+            return "transient"
+    return "permanent"
+
+
+def translate(error: Exception, failure: Failure, *, name: str, what: str, offset: int | None = None) -> Exception:
+    """The error to raise for ``error``: itself where its type says it all, else a ``StorageError`` naming the range."""
+    if isinstance(error, (FileNotFoundError, PermissionError, OrcidxError)):
+        return error
+    if failure == "missing":
+        return FileNotFoundError(errno.ENOENT, "no such object", name)
+    if failure == "denied":
+        return PermissionError(errno.EACCES, f"access denied: {error}", name)
+    if failure == "changed":
+        return StorageError("the object has changed since it was opened; open it again", file=name, offset=offset)
+    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return StorageError(f"reading {what}: {reason}", file=name, offset=offset)

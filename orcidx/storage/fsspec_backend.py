@@ -1,0 +1,322 @@
+"""Backends over fsspec file systems, never through their file objects: those cache blocks nobody asked for.
+
+HTTP and S3 get requests of their own, because one answer carries bytes, size and version, where fsspec's interface
+needs two requests; both use the file system's session, credentials and settings. Every other file system is used
+through ``info`` and ``cat_file``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import errno
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from fsspec.spec import AbstractFileSystem
+
+from orcidx.errors import StorageError
+from orcidx.storage.failures import ShortBody, classify
+from orcidx.storage.ranges import Fingerprint
+from orcidx.storage.remote import Answer, Backend, in_thread, shared_loop
+
+__all__ = ["fsspec_backend", "mtime_of"]
+
+# A server without range requests sends the whole object; up to this size it is taken and kept.
+_LARGEST_WHOLE = 64 << 20
+
+
+def fsspec_backend(filesystem: Any, path: str) -> Backend:
+    """The backend that suits the file system."""
+    protocols = filesystem.protocol
+    protocols = {protocols} if isinstance(protocols, str) else set(protocols)
+    if filesystem.async_impl:
+        if filesystem.asynchronous:  # bound to the caller's own loop: blocking calls could never run there
+            keywords = {k: v for k, v in filesystem.storage_options.items() if k not in ("asynchronous", "loop")}
+            filesystem = type(filesystem)(*filesystem.storage_args, **keywords)
+        if protocols & {"http", "https"} and hasattr(filesystem, "set_session"):
+            return HttpBackend(filesystem, path)
+        if protocols & {"s3", "s3a"} and hasattr(filesystem, "_call_s3"):
+            return S3Backend(filesystem, path)
+        return AsyncBackend(filesystem, path)
+    return BlockingBackend(filesystem, path)
+
+
+def mtime_of(value: Any) -> int | None:
+    """Nanoseconds since 1970 from what storages give: datetimes, seconds, ISO 8601 or HTTP date text."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            try:
+                value = email.utils.parsedate_to_datetime(value)
+            except ValueError:
+                return None
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            value = value.replace(tzinfo=UTC)
+        passed: timedelta = value - datetime(1970, 1, 1, tzinfo=UTC)
+        return ((passed.days * 86400 + passed.seconds) * 1_000_000 + passed.microseconds) * 1000
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return round(value * 1_000_000_000)
+    return None
+
+
+def _etag_of(value: Any) -> str | None:
+    return value.strip('"') if isinstance(value, str) and value else None
+
+
+def _fingerprint_of(info: dict[str, Any], path: str) -> Fingerprint:
+    if info.get("type") == "directory":
+        raise IsADirectoryError(errno.EISDIR, "a directory, not a file", path)
+    size = info.get("size")
+    if not isinstance(size, int):
+        raise StorageError("the storage does not say the object's size")
+    etag = next((info[key] for key in ("ETag", "etag", "e_tag", "md5Hash", "crc32c") if info.get(key)), None)
+    times = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
+    mtime = next((info[key] for key in times if info.get(key)), None)
+    return Fingerprint(size, _etag_of(etag), mtime_of(mtime))
+
+
+def _total_of(content_range: str | None) -> int | None:
+    """The size in ``bytes 0-99/1234``."""
+    total = (content_range or "").rpartition("/")[2]
+    return int(total) if total.isascii() and total.isdigit() else None
+
+
+class HttpBackend:
+    """HTTP GET with a Range header, over the session of fsspec's HTTP file system (aiohttp)."""
+
+    answers_identity = True
+
+    def __init__(self, filesystem: Any, url: str) -> None:
+        self._filesystem = filesystem
+        self._url = url
+        self._whole: Answer | None = None
+        self.storage = "http"
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return self._filesystem.loop  # type: ignore[no-any-return]
+
+    async def stat(self) -> Fingerprint:
+        answer = await self.get_tail(1)
+        assert answer.fingerprint is not None
+        return answer.fingerprint
+
+    async def get(self, offset: int, length: int, expected: Fingerprint | None) -> Answer:
+        answer = await self._request(f"bytes={offset}-{offset + length - 1}", offset, length)
+        if answer is self._whole:
+            return Answer(answer.data[offset : offset + length], answer.fingerprint)
+        return answer
+
+    async def get_tail(self, length: int) -> Answer:
+        length = max(length, 1)
+        answer = await self._request(f"bytes=-{length}", None, length)
+        if answer is self._whole:
+            return Answer(answer.data[-length:], answer.fingerprint)
+        return answer
+
+    def close(self) -> None:
+        self._whole = None
+
+    async def _request(self, wanted: str, offset: int | None, length: int) -> Answer:
+        if self._whole is not None:
+            return self._whole
+        keywords = dict(self._filesystem.kwargs)
+        headers = {"Accept-Encoding": "identity", **(keywords.pop("headers", None) or {}), "Range": wanted}
+        session = await self._filesystem.set_session()
+        url = self._filesystem.encode_url(self._url)
+        async with session.get(url, headers=headers, **keywords) as response:
+            total = _total_of(response.headers.get("Content-Range"))
+            if response.status == 416:  # nothing there: an empty object, or one that is now shorter
+                if total is None:
+                    raise StorageError("the server refuses the range and does not say the size")
+                return Answer(b"", self._fingerprint(response, total))
+            if response.status in (404, 410):
+                raise FileNotFoundError(errno.ENOENT, "no such object", self._url)
+            response.raise_for_status()
+            if response.headers.get("Content-Encoding", "identity") != "identity":
+                raise StorageError("the server compresses the transfer, which range requests cannot use")
+            if response.status != 206:
+                return await self._take_whole(response)
+            start = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
+            if total is None or (offset is not None and start != str(offset)):
+                raise StorageError(f"asked for {wanted}, answered {response.headers.get('Content-Range')!r}")
+            data = await _read_body(response, length)
+            return Answer(data, self._fingerprint(response, total))
+
+    async def _take_whole(self, response: Any) -> Answer:
+        total = response.content_length
+        if total is not None and total > _LARGEST_WHOLE:
+            raise StorageError(f"the server has no range requests, and the object has {total} bytes; download it first")
+        data = await _read_body(response, _LARGEST_WHOLE if total is None else total)
+        if total is not None and len(data) != total:
+            raise ShortBody(f"{len(data)} of {total} bytes")
+        self._whole = Answer(memoryview(data), self._fingerprint(response, len(data)))
+        return self._whole
+
+    def _fingerprint(self, response: Any, total: int) -> Fingerprint:
+        headers = response.headers
+        return Fingerprint(total, _etag_of(headers.get("ETag")), mtime_of(headers.get("Last-Modified")))
+
+
+async def _read_body(response: Any, most: int) -> bytes:
+    """The body, at most ``most`` bytes: a server that sends more must not fill the memory."""
+    chunks: list[bytes] = []
+    have = 0
+    async for chunk in response.content.iter_any():
+        chunks.append(chunk)
+        have += len(chunk)
+        if have > most:
+            raise StorageError(f"the server sends more than the {most} bytes that were asked for")
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+class S3Backend:
+    """GetObject with Range and If-Match through the client of s3fs (aiobotocore)."""
+
+    answers_identity = True
+
+    def __init__(self, filesystem: Any, path: str) -> None:
+        self._filesystem = filesystem
+        self._bucket, self._key, self._version = filesystem.split_path(path)
+        self.storage = f"s3 {getattr(filesystem, 'endpoint_url', None)}"
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return self._filesystem.loop  # type: ignore[no-any-return]
+
+    def _object(self) -> dict[str, str]:
+        version = {"VersionId": self._version} if self._version else {}
+        return {"Bucket": self._bucket, "Key": self._key, **version}
+
+    async def stat(self) -> Fingerprint:
+        head = await self._filesystem._call_s3("head_object", **self._object())
+        return self._fingerprint(head, head["ContentLength"])
+
+    async def get(self, offset: int, length: int, expected: Fingerprint | None) -> Answer:
+        match = {"IfMatch": f'"{expected.etag}"'} if expected is not None and expected.etag else {}
+        return await self._request(f"bytes={offset}-{offset + length - 1}", length, match)
+
+    async def get_tail(self, length: int) -> Answer:
+        try:
+            return await self._request(f"bytes=-{max(length, 1)}", max(length, 1), {})
+        except OSError as error:
+            if classify(error) != "permanent":
+                raise
+            found = await self.stat()  # S3 refuses every range of an empty object
+            if found.size:
+                raise
+            return Answer(b"", found)
+
+    def close(self) -> None:
+        pass
+
+    async def _request(self, wanted: str, length: int, match: dict[str, str]) -> Answer:
+        response = await self._filesystem._call_s3("get_object", **self._object(), Range=wanted, **match)
+        body = response["Body"]
+        try:
+            if response["ContentLength"] > length:
+                raise StorageError(f"asked for {wanted}, answered {response['ContentLength']} bytes")
+            data = await body.read()
+        finally:
+            body.close()
+        total = _total_of(response.get("ContentRange"))
+        return Answer(data, self._fingerprint(response, len(data) if total is None else total))
+
+    def _fingerprint(self, response: dict[str, Any], size: int) -> Fingerprint:
+        return Fingerprint(size, _etag_of(response.get("ETag")), mtime_of(response.get("LastModified")))
+
+
+class AsyncBackend:
+    """Any other asynchronous fsspec file system: ``_info`` and ``_cat_file`` on its own loop."""
+
+    answers_identity = False
+
+    def __init__(self, filesystem: Any, path: str) -> None:
+        self._filesystem = filesystem
+        self._path = path
+        self.storage = f"{type(filesystem).__name__} {filesystem._fs_token}"
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return self._filesystem.loop  # type: ignore[no-any-return]
+
+    async def stat(self) -> Fingerprint:
+        self._filesystem.invalidate_cache(self._path)  # a cached listing would hide a change
+        return _fingerprint_of(await self._filesystem._info(self._path), self._path)
+
+    async def get(self, offset: int, length: int, expected: Fingerprint | None) -> Answer:
+        return Answer(await self._filesystem._cat_file(self._path, start=offset, end=offset + length))
+
+    async def get_tail(self, length: int) -> Answer:
+        found = await self.stat()
+        length = min(length, found.size)
+        if not length:
+            return Answer(b"", found)
+        answer = await self.get(found.size - length, length, found)
+        return Answer(answer.data, found)
+
+    def close(self) -> None:
+        pass
+
+
+class BlockingBackend:
+    """A synchronous fsspec file system, one call at a time (few are safe to share), in a thread."""
+
+    answers_identity = False
+
+    def __init__(self, filesystem: Any, path: str) -> None:
+        self._filesystem = filesystem
+        self._path = path
+        self._lock = threading.Lock()
+        self._file: Any = None
+        self.storage = f"{type(filesystem).__name__} {filesystem._fs_token}"
+        # The base class's cat_file opens a file with a read-ahead cache for every call: hold one without instead.
+        self._has_cat_file = type(filesystem).cat_file is not AbstractFileSystem.cat_file
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return shared_loop()
+
+    async def stat(self) -> Fingerprint:
+        return await in_thread(self._stat)
+
+    async def get(self, offset: int, length: int, expected: Fingerprint | None) -> Answer:
+        return await in_thread(lambda: Answer(self._read(offset, length)))
+
+    async def get_tail(self, length: int) -> Answer:
+        return await in_thread(lambda: self._read_tail(length))
+
+    def close(self) -> None:
+        with self._lock:
+            file, self._file = self._file, None
+            if file is not None:
+                file.close()
+
+    def _stat(self) -> Fingerprint:
+        with self._lock:
+            self._filesystem.invalidate_cache(self._path)
+            return _fingerprint_of(self._filesystem.info(self._path), self._path)
+
+    def _read(self, offset: int, length: int) -> Any:
+        with self._lock:
+            if self._has_cat_file:
+                return self._filesystem.cat_file(self._path, start=offset, end=offset + length)
+            if self._file is None:
+                self._file = self._open()
+            self._file.seek(offset)
+            chunks, have = [], 0
+            while have < length and (chunk := self._file.read(length - have)):
+                chunks.append(chunk)
+                have += len(chunk)
+            return b"".join(chunks)
+
+    def _open(self) -> Any:
+        try:
+            return self._filesystem.open(self._path, "rb", cache_type="none")
+        except TypeError:  # not every file system takes the option
+            return self._filesystem.open(self._path, "rb")
+
+    def _read_tail(self, length: int) -> Answer:
+        found = self._stat()
+        length = min(length, found.size)
+        return Answer(self._read(found.size - length, length) if length else b"", found)

@@ -1,0 +1,264 @@
+"""What every range reader shares: the protocol, fingerprints, metrics, and merging of ranges.
+
+A range is ``(offset, length)`` in bytes from the start of the object. Buffers are read-only ``memoryview``s of bytes;
+several may be slices of one merged buffer, which lives as long as any of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from orcidx.errors import StorageError
+from orcidx.options import ReadOptions
+
+__all__ = [
+    "Fingerprint",
+    "MergedRange",
+    "RangeReader",
+    "ReadMetrics",
+    "RecordingReader",
+    "Request",
+    "merge_ranges",
+]
+
+Range = tuple[int, int]
+
+_KIB, _MIB = 1 << 10, 1 << 20
+_SECOND = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What tells one version of an object from another, as far as the storage says.
+
+    ``size`` in bytes; ``etag`` without its quotes; ``mtime`` in nanoseconds since 1970-01-01 UTC. ``None``: not known.
+    """
+
+    size: int
+    etag: str | None = None
+    mtime: int | None = None
+
+    def matches(self, other: Fingerprint) -> bool:
+        """True when both may be of the same version: sizes equal, and the etags (else the mtimes) that both know.
+
+        Storages give times to the nanosecond or only to the second (HTTP dates), so times compare in whole seconds
+        where one of them has no fraction.
+        """
+        if self.size != other.size:
+            return False
+        if self.etag is not None and other.etag is not None:
+            return self.etag == other.etag
+        if self.mtime is None or other.mtime is None or self.mtime == other.mtime:
+            return True
+        whole = self.mtime % _SECOND == 0 or other.mtime % _SECOND == 0
+        return whole and self.mtime // _SECOND == other.mtime // _SECOND
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"size", "etag", "mtime"}`` of JSON values; ``Fingerprint(**d)`` is the way back."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request as it went to the storage: ``length`` bytes at ``offset``, answered after ``seconds``."""
+
+    offset: int
+    length: int
+    seconds: float
+
+
+class ReadMetrics:
+    """Counts of one reader, from all its threads.
+
+    ``ranges`` and ``bytes_asked``: what callers asked for. ``requests`` and ``bytes_fetched``: what went to the storage
+    after merging. ``retries``: repeated requests. ``seconds``: summed over requests, which overlap. ``log`` is ``None``
+    until set to a list: then every ``Request`` is appended.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.ranges = 0
+        self.bytes_asked = 0
+        self.requests = 0
+        self.bytes_fetched = 0
+        self.retries = 0
+        self.seconds = 0.0
+        self.log: list[Request] | None = None
+
+    def asked(self, ranges: int, length: int) -> None:
+        with self._lock:
+            self.ranges += ranges
+            self.bytes_asked += length
+
+    def fetched(self, offset: int, length: int, seconds: float) -> None:
+        with self._lock:
+            self.requests += 1
+            self.bytes_fetched += length
+            self.seconds += seconds
+            if self.log is not None:
+                self.log.append(Request(offset, length, seconds))
+
+    def retried(self) -> None:
+        with self._lock:
+            self.retries += 1
+
+    def to_dict(self) -> dict[str, int | float]:
+        with self._lock:
+            names = ("ranges", "bytes_asked", "requests", "bytes_fetched", "retries", "seconds")
+            return {name: getattr(self, name) for name in names}
+
+    def __repr__(self) -> str:
+        return f"ReadMetrics({', '.join(f'{name}={value}' for name, value in self.to_dict().items())})"
+
+
+@runtime_checkable
+class RangeReader(Protocol):
+    """Reads byte ranges of one object; safe to call from several threads. Not picklable: a ``Source`` is.
+
+    ``name`` is the path or URL as it was given; ``identity`` a hashable key of this very version of the object for
+    caches, ``None`` when the storage does not say enough (bytes, file objects, a file changed a moment ago).
+    """
+
+    name: str
+    is_local: bool
+    metrics: ReadMetrics
+
+    @property
+    def identity(self) -> tuple[Any, ...] | None: ...
+
+    def size(self) -> int:
+        """Bytes of the object."""
+
+    def read_tail(self, length: int) -> tuple[memoryview, int]:
+        """The last ``min(length, size)`` bytes, and the size: one request where the storage can."""
+
+    def read_ranges(self, ranges: Sequence[Range]) -> list[memoryview]:
+        """One buffer per ``(offset, length)``, in the order asked, each of exactly ``length`` bytes.
+
+        Raises ``StorageError`` naming the range when the storage fails (after bounded retries), answers short, or the
+        object has changed since it was opened; ``FileNotFoundError`` and ``PermissionError`` stay themselves.
+        """
+
+    async def aread_ranges(self, ranges: Sequence[Range]) -> list[memoryview]:
+        """``read_ranges`` for event loops: awaits the storage where it is asynchronous, else uses a thread."""
+
+    def fingerprint(self) -> Fingerprint:
+        """The version that was opened."""
+
+    def close(self) -> None:
+        """Frees what the reader opened; never closes an object of the caller. Later reads raise ``StorageError``."""
+
+
+@dataclass(frozen=True)
+class MergedRange:
+    """One fetch: ``length`` bytes at ``offset``; ``parts`` are (number of the asked range, start within, length)."""
+
+    offset: int
+    length: int
+    parts: tuple[tuple[int, int, int], ...]
+
+
+def merge_ranges(ranges: Sequence[Range], *, gap: int, size: int) -> list[MergedRange]:
+    """The fetches that cover ``ranges``, by offset; each asked range is a part of exactly one fetch.
+
+    Neighbours are joined when at most ``gap`` bytes lie between them and the joined fetch has at most ``size`` bytes. A
+    range longer than ``size`` stays whole. Ranges may overlap, repeat, and come in any order; empty ones are in no
+    fetch. Raises ``ValueError`` for a negative offset or length.
+    """
+    merged: list[MergedRange] = []
+    parts: list[tuple[int, int, int]] = []
+    start = stop = 0
+    for offset, length, index in sorted((offset, length, index) for index, (offset, length) in enumerate(ranges)):
+        if offset < 0 or length < 0:
+            raise ValueError(f"a range of {length} bytes at {offset}")
+        if not length:
+            continue
+        end = offset + length
+        if not (parts and (end <= stop or (offset - stop <= gap and end - start <= size))):
+            if parts:
+                merged.append(MergedRange(start, stop - start, tuple(parts)))
+                parts = []
+            start = stop = offset
+        parts.append((index, offset - start, length))
+        stop = max(stop, end)
+    if parts:
+        merged.append(MergedRange(start, stop - start, tuple(parts)))
+    return merged
+
+
+def scatter(count: int, merged: Sequence[MergedRange], buffers: Sequence[memoryview]) -> list[memoryview]:
+    """The asked ranges, as slices of the fetched buffers."""
+    out = [memoryview(b"")] * count
+    for fetch, buffer in zip(merged, buffers, strict=True):
+        for index, within, length in fetch.parts:
+            out[index] = buffer[within : within + length]
+    return out
+
+
+def merge_limits(options: ReadOptions | None, *, is_local: bool) -> tuple[int, int]:
+    """(gap, size) for ``merge_ranges``. A local read costs microseconds, a remote request tens of milliseconds."""
+    gap, size = (8 * _KIB, 8 * _MIB) if is_local else (_MIB, 16 * _MIB)
+    if options is not None:
+        gap = gap if options.merge_gap is None else options.merge_gap
+        size = size if options.merge_size is None else options.merge_size
+    return gap, size
+
+
+def check_inside(ranges: Sequence[Range], size: int, name: str) -> None:
+    """Refuses a range that leaves the object, before anything is allocated for it."""
+    for offset, length in ranges:
+        if offset < 0 or length < 0 or offset + length > size:
+            raise StorageError(f"{length} bytes at {offset} are asked for, of {size}", file=name, offset=offset)
+
+
+def changed(name: str, before: Fingerprint, after: Fingerprint | None = None) -> StorageError:
+    """The error of an object that is no longer the one that was opened."""
+    now = "" if after is None else f": {before} when opened, {after} now"
+    return StorageError(f"the object has changed since it was opened{now}; open it again", file=name)
+
+
+class RecordingReader:
+    """Passes everything to ``reader`` and keeps what was asked of it, for tests and for the curious.
+
+    ``asked`` lists ``("tail", length)`` and ``("ranges", ((offset, length), ...))`` in the order of the calls.
+    """
+
+    def __init__(self, reader: RangeReader) -> None:
+        self.reader = reader
+        self.name = reader.name
+        self.is_local = reader.is_local
+        self.metrics = reader.metrics
+        self.asked: list[tuple[str, Any]] = []
+
+    @property
+    def identity(self) -> tuple[Any, ...] | None:
+        return self.reader.identity
+
+    @property
+    def ranges(self) -> list[Range]:
+        """Every ``(offset, length)`` of every call, without the tails."""
+        return [pair for kind, pairs in self.asked if kind == "ranges" for pair in pairs]
+
+    def size(self) -> int:
+        return self.reader.size()
+
+    def read_tail(self, length: int) -> tuple[memoryview, int]:
+        self.asked.append(("tail", length))
+        return self.reader.read_tail(length)
+
+    def read_ranges(self, ranges: Sequence[Range]) -> list[memoryview]:
+        self.asked.append(("ranges", tuple(ranges)))
+        return self.reader.read_ranges(ranges)
+
+    async def aread_ranges(self, ranges: Sequence[Range]) -> list[memoryview]:
+        self.asked.append(("ranges", tuple(ranges)))
+        return await self.reader.aread_ranges(ranges)
+
+    def fingerprint(self) -> Fingerprint:
+        return self.reader.fingerprint()
+
+    def close(self) -> None:
+        self.reader.close()

@@ -1,0 +1,289 @@
+"""The reader of everything remote: one engine over small asynchronous backends.
+
+The engine merges ranges, keeps several requests in flight, retries, counts, and notices changed objects; a backend
+turns one range into one request. Backends run on one event loop in a thread of its own (fsspec's), so that callers
+with and without a loop share connections; a synchronous storage library runs in a pool of threads behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import fsspec.asyn
+
+from orcidx.errors import StorageError
+from orcidx.options import ReadOptions
+from orcidx.storage.failures import DEFAULT_RETRIES, Retries, ShortBody, classify, translate
+from orcidx.storage.ranges import (
+    Fingerprint,
+    MergedRange,
+    Range,
+    ReadMetrics,
+    changed,
+    check_inside,
+    merge_limits,
+    merge_ranges,
+    scatter,
+)
+
+__all__ = ["Answer", "Backend", "RemoteReader", "in_thread"]
+
+T = TypeVar("T")
+
+_MOST_IN_FLIGHT = 16
+# A request may take this long, and a second more for every so many bytes, before it counts as lost.
+_PATIENCE_SECONDS = 60.0
+_SLOWEST_BYTES_PER_SECOND = 256 << 10
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Bytes, and what the same answer said of the object's version (``None`` where it said nothing)."""
+
+    data: Any
+    fingerprint: Fingerprint | None = None
+
+
+class Backend(Protocol):
+    """One object in one storage. Methods run on ``loop()``; any exception of the library may come out of them."""
+
+    answers_identity: bool
+    """Every answer carries a fingerprint; otherwise the engine asks ``stat`` beside each group of reads."""
+    storage: str
+    """Tells this storage from others with equal object names, for cache keys."""
+
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+    async def stat(self) -> Fingerprint: ...
+
+    async def get(self, offset: int, length: int, expected: Fingerprint | None) -> Answer: ...
+
+    async def get_tail(self, length: int) -> Answer:
+        """The last ``min(length, size)`` bytes, with a fingerprint."""
+
+    def close(self) -> None: ...
+
+
+_pool: ThreadPoolExecutor | None = None
+_pool_lock = threading.Lock()
+
+
+def _forget_pool() -> None:
+    """A forked child has no threads: it makes its own pool."""
+    global _pool, _pool_lock
+    _pool = None
+    _pool_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)
+
+
+async def in_thread(call: Callable[[], T]) -> T:
+    """Runs a blocking call in the pool for storage libraries that are not asynchronous."""
+    global _pool
+    with _pool_lock:
+        if _pool is None:
+            _pool = ThreadPoolExecutor(_MOST_IN_FLIGHT, thread_name_prefix="orcidx-storage")
+        pool = _pool
+    return await asyncio.get_running_loop().run_in_executor(pool, call)
+
+
+class RemoteReader:
+    """A ``RangeReader`` over a ``Backend``. The tail, once read, answers later ranges that lie inside it."""
+
+    is_local = False
+
+    def __init__(
+        self, backend: Backend, *, name: str, options: ReadOptions | None = None, retries: Retries = DEFAULT_RETRIES
+    ) -> None:
+        self.name = name
+        self.metrics = ReadMetrics()
+        self._backend: Backend | None = backend
+        self._retries = retries
+        self._gap, self._merge_size = merge_limits(options, is_local=False)
+        self._budget = (options or ReadOptions()).io_bytes
+        self._fingerprint: Fingerprint | None = None
+        self._tail: tuple[int, memoryview] = (0, memoryview(b""))
+
+    @property
+    def identity(self) -> tuple[Any, ...] | None:
+        known = self._fingerprint
+        if known is None or self._backend is None or (known.etag is None and known.mtime is None):
+            return None
+        return (self._backend.storage, self.name, known)
+
+    def size(self) -> int:
+        return self.fingerprint().size
+
+    def fingerprint(self) -> Fingerprint:
+        if self._fingerprint is None:
+            self._run(self._stat())
+        assert self._fingerprint is not None
+        return self._fingerprint
+
+    def read_tail(self, length: int) -> tuple[memoryview, int]:
+        return self._run(self._read_tail(length))
+
+    def read_ranges(self, ranges: Sequence[Range]) -> list[memoryview]:
+        return self._run(self._read_ranges(ranges))
+
+    async def aread_ranges(self, ranges: Sequence[Range]) -> list[memoryview]:
+        loop = self._loop()
+        if asyncio.get_running_loop() is loop:
+            return await self._read_ranges(ranges)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._read_ranges(ranges), loop))
+
+    def close(self) -> None:
+        backend, self._backend = self._backend, None
+        self._tail = (0, memoryview(b""))
+        if backend is not None:
+            backend.close()
+
+    def _open_backend(self) -> Backend:
+        if self._backend is None:
+            raise StorageError("the reader is closed", file=self.name)
+        return self._backend
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            loop = self._loop()
+        except StorageError:
+            work.close()
+            raise
+        return _run_on(loop, work, self.name)
+
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        try:
+            return self._open_backend().loop()
+        except RuntimeError as error:  # fsspec: the file system is from before a fork
+            raise StorageError(f"open the source again in this process: {error}", file=self.name) from error
+
+    async def _stat(self) -> None:
+        self._learn(await self._attempt("its size", None, self._open_backend().stat, 0))
+
+    async def _read_tail(self, length: int) -> tuple[memoryview, int]:
+        backend = self._open_backend()
+        started = time.perf_counter()
+        answer = await self._attempt(f"the last {length} bytes", None, lambda: backend.get_tail(length), length)
+        data = memoryview(answer.data).cast("B").toreadonly() if len(answer.data) else memoryview(b"")
+        if answer.fingerprint is None:
+            raise StorageError("the storage did not say the object's size", file=self.name)
+        self._learn(answer.fingerprint)
+        size = answer.fingerprint.size
+        if len(data) != min(length, size):
+            raise StorageError(f"{len(data)} bytes instead of the last {min(length, size)}", file=self.name)
+        self.metrics.asked(1, len(data))
+        self.metrics.fetched(size - len(data), len(data), time.perf_counter() - started)
+        if len(data) > len(self._tail[1]):
+            self._tail = (size - len(data), data)
+        return data, size
+
+    async def _read_ranges(self, ranges: Sequence[Range]) -> list[memoryview]:
+        backend = self._open_backend()
+        if self._fingerprint is not None:
+            check_inside(ranges, self._fingerprint.size, self.name)
+        self.metrics.asked(len(ranges), sum(length for _, length in ranges))
+        tail_start, tail = self._tail
+        tail_stop = tail_start + len(tail)
+        inside = [tail_start <= offset and offset + length <= tail_stop for offset, length in ranges]
+        wanted = [(offset, 0 if held else length) for (offset, length), held in zip(ranges, inside, strict=True)]
+        merged = merge_ranges(wanted, gap=self._gap, size=self._merge_size)
+        out = scatter(len(ranges), merged, await self._fetch(backend, merged))
+        for index, held in enumerate(inside):
+            if held:
+                offset, length = ranges[index]
+                out[index] = tail[offset - tail_start : offset - tail_start + length]
+        return out
+
+    async def _fetch(self, backend: Backend, merged: Sequence[MergedRange]) -> list[memoryview]:
+        if not merged:
+            return []
+        in_flight = max(1, min(_MOST_IN_FLIGHT, self._budget // max(fetch.length for fetch in merged)))
+        places = asyncio.Semaphore(in_flight)
+
+        async def one(fetch: MergedRange) -> memoryview:
+            async with places:
+                return await self._get(backend, fetch.offset, fetch.length)
+
+        tasks: list[asyncio.Task[Any]] = [asyncio.ensure_future(one(fetch)) for fetch in merged]
+        if not backend.answers_identity:
+            tasks.append(asyncio.ensure_future(self._stat()))
+        try:
+            return list((await asyncio.gather(*tasks))[: len(merged)])
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _get(self, backend: Backend, offset: int, length: int) -> memoryview:
+        async def once() -> memoryview:
+            started = time.perf_counter()
+            answer = await backend.get(offset, length, self._fingerprint)
+            self.metrics.fetched(offset, len(answer.data), time.perf_counter() - started)
+            if answer.fingerprint is not None:
+                self._learn(answer.fingerprint)
+            if len(answer.data) != length:
+                raise ShortBody(f"{len(answer.data)} of {length} bytes")
+            return memoryview(answer.data).cast("B").toreadonly()
+
+        return await self._attempt(f"{length} bytes at {offset}", offset, once, length)
+
+    async def _attempt(
+        self, what: str, offset: int | None, once: Callable[[], Coroutine[Any, Any, T]], length: int
+    ) -> T:
+        attempt = 1
+        while True:
+            try:
+                async with asyncio.timeout(_PATIENCE_SECONDS + length / _SLOWEST_BYTES_PER_SECOND):
+                    return await once()
+            except StorageError as error:
+                raise error.at(file=self.name, offset=offset) from error.__cause__
+            except Exception as error:  # storage libraries raise what they like; classify() sorts it
+                failure = classify(error)
+                if failure != "transient" or attempt >= self._retries.attempts:
+                    known = translate(error, failure, name=self.name, what=what, offset=offset)
+                    if known is error:
+                        raise
+                    raise known from error
+            self.metrics.retried()
+            await asyncio.sleep(self._retries.delay(attempt))
+            attempt += 1
+
+    def _learn(self, seen: Fingerprint) -> None:
+        """Takes the first fingerprint for the truth and compares every later one with it."""
+        if self._fingerprint is None:
+            self._fingerprint = seen
+        elif not self._fingerprint.matches(seen):
+            raise changed(self.name, self._fingerprint, seen)
+
+
+def _run_on(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T], name: str) -> T:
+    """Runs a coroutine on the loop of another thread and waits for it; an interrupt cancels it."""
+    try:
+        inside = asyncio.get_running_loop() is loop
+    except RuntimeError:
+        inside = False
+    if inside:
+        work.close()
+        raise StorageError("a blocking read inside the storage's own event loop; await aread_ranges", file=name)
+    future = asyncio.run_coroutine_threadsafe(work, loop)
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+def shared_loop() -> asyncio.AbstractEventLoop:
+    """fsspec's own loop, in its thread; made anew after a fork."""
+    loop = fsspec.asyn.get_loop()
+    assert isinstance(loop, asyncio.AbstractEventLoop)
+    return loop
