@@ -1,26 +1,171 @@
-"""Fixtures for every area."""
+"""Fixtures shared by all tests: golden files, a Spark session, Paimon's Java, seeds, and the house's strictness.
+
+A test that cannot run here (no Java, no jar, no golden files) skips and says what to install. ``ORCIDX_REQUIRE_ALL=1``
+turns every skip into a failure; ``.ci/run`` sets it, so that CI can not pass by leaving things out.
+"""
 
 from __future__ import annotations
 
+import gc
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import hypothesis
+import numpy as np
 import pytest
 from goldens import GOLDEN_ORC, GOLDEN_PAIMON
 
+ROOT = Path(__file__).resolve().parent.parent
+SEED = int(os.environ.get("ORCIDX_SEED", "20261121"))
+REQUIRE_ALL = os.environ.get("ORCIDX_REQUIRE_ALL", "") not in ("", "0")
+JAVA_PACKAGE = "openjdk-17-jre-headless"
+PAIMON_JAR = "paimon-bundle-1.4.2.jar"
 
-def _present(path: Path) -> Path:
-    if not path.is_dir():
-        pytest.skip(f"no golden files at ../shared/golden/{path.name}")
-    return path
+hypothesis.settings.register_profile("dev", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+_MARKER_OF_FIXTURE = {"spark": "java", "paimon_java": "maven", "golden_orc": "golden", "golden_paimon": "golden"}
+
+
+def pytest_report_header() -> list[str]:
+    strict = ", skips fail (ORCIDX_REQUIRE_ALL)" if REQUIRE_ALL else ""
+    return [f"orcidx: seed {SEED} (ORCIDX_SEED){strict}"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for fixture, marker in _MARKER_OF_FIXTURE.items():
+            if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(marker)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    report = yield
+    if REQUIRE_ALL and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} skipped, and ORCIDX_REQUIRE_ALL is set: {report.longrepr}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Any:
+    report = yield
+    if REQUIRE_ALL and report.skipped:
+        report.outcome = "failed"
+        report.longrepr = f"{collector.nodeid} skipped, and ORCIDX_REQUIRE_ALL is set: {report.longrepr}"
+    return report
+
+
+@pytest.fixture(autouse=True)
+def no_ignored_exception() -> Iterator[None]:
+    """Fails the test in which an exception was swallowed ("Exception ignored in ..."), as a nogil kernel could do."""
+    ignored: list[str] = []
+    before = sys.unraisablehook
+    sys.unraisablehook = lambda args: ignored.append(f"{args.err_msg or 'Exception ignored in'} {args.exc_value!r}")
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+    assert not ignored, ignored
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """Random numbers that depend on ``ORCIDX_SEED`` and on the test's name, not on the order of the tests."""
+    return np.random.default_rng([SEED, zlib.crc32(request.node.nodeid.encode())])
+
+
+def _present(folder: Path) -> Path:
+    if not folder.is_dir():
+        pytest.skip(f"no golden files at ../shared/golden/{folder.name}")
+    return folder
 
 
 @pytest.fixture(scope="session")
 def golden_orc() -> Path:
-    """ORC's example files with their expected rows."""
+    """ORC's example files with their expected rows (JSON lines in ``expected/``)."""
     return _present(GOLDEN_ORC)
 
 
 @pytest.fixture(scope="session")
 def golden_paimon() -> Path:
-    """Index files and tables that Paimon's Java wrote, with its answers."""
+    """Index files, deletion vectors, hash files and tables that Paimon's Java wrote, with its answers."""
     return _present(GOLDEN_PAIMON)
+
+
+def java_problem() -> str | None:
+    """Why Spark cannot run here, naming the package that mends it; ``None`` where a Java 17 or later is found."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which(f"{home}/bin/java") if home else shutil.which("java")
+    if java is None:
+        return f"no Java runtime: install Debian's {JAVA_PACKAGE}"
+    text = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(\d+)', text)
+    if version is None or int(version[1]) < 17:
+        return f"Spark 4 needs Java 17 or later ({text.splitlines()[:1]}): install Debian's {JAVA_PACKAGE}"
+    return None
+
+
+def jar_cache() -> Path:
+    """Where ``.ci/fetch-paimon`` puts jars."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get("ORCIDX_JARS") or cache / "orcidx" / "jars")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One local Spark session of two cores and little memory, with Paimon's jar when ``.ci/fetch-paimon`` got it."""
+    if problem := java_problem():
+        pytest.skip(problem)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [*_source_tree(), os.environ.get("PYTHONPATH")]))
+    from pyspark.sql import SparkSession
+
+    scratch = tmp_path_factory.mktemp("spark")
+    jar = jar_cache() / PAIMON_JAR
+    settings = {
+        "spark.driver.memory": "1g",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": f"{scratch}/warehouse",
+        "spark.local.dir": f"{scratch}/local",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={scratch}/derby -XX:+UseSerialGC",
+        "spark.jars": str(jar) if jar.is_file() else "",
+    }
+    builder = SparkSession.builder.master("local[2,4]").appName("orcidx-tests")
+    for name, value in settings.items():
+        if value:
+            builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+    gc.collect()
+
+
+def _source_tree() -> list[str]:
+    """The checkout, when orcidx is imported from it (an in-place build), so that Spark's workers import it too."""
+    import orcidx
+
+    return [str(ROOT)] if Path(orcidx.__file__).is_relative_to(ROOT) else []
+
+
+@pytest.fixture(scope="session")
+def paimon_java(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Released Paimon in Spark's JVM: makes, fills and reads tables (see ``interop/paimon_java.py``)."""
+    if not (jar_cache() / PAIMON_JAR).is_file():
+        pytest.skip(f"no {PAIMON_JAR} in {jar_cache()}: run .ci/fetch-paimon (it needs Maven)")
+    from interop.paimon_java import PaimonJava
+
+    return PaimonJava(spark, tmp_path_factory.mktemp("paimon"))
