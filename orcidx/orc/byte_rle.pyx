@@ -1,0 +1,298 @@
+"""Byte run-length encoding, booleans over it, and raw bytes.
+
+A byte run is a header byte and its data: 0..127 repeats the next byte ``header + 3`` times, 128..255 is followed by
+``256 - header`` literal bytes. Booleans are bits, most significant first, packed into such bytes; the last byte is
+padded with zeros. Arrow bitmaps have the least significant bit first, so every byte is reversed on the way.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from orcidx.errors import CorruptFile
+from orcidx.orc.window cimport Window
+
+cdef enum:
+    BLOCK = 512         # bytes of bits in flight
+
+
+cdef inline uint64_t reverse_bits_of_bytes(uint64_t x) noexcept nogil:
+    x = (x >> 1) & <uint64_t> 0x5555555555555555 | (x & <uint64_t> 0x5555555555555555) << 1
+    x = (x >> 2) & <uint64_t> 0x3333333333333333 | (x & <uint64_t> 0x3333333333333333) << 2
+    return (x >> 4) & <uint64_t> 0x0F0F0F0F0F0F0F0F | (x & <uint64_t> 0x0F0F0F0F0F0F0F0F) << 4
+
+
+cdef inline int64_t popcount(uint64_t x) noexcept nogil:
+    x = x - ((x >> 1) & <uint64_t> 0x5555555555555555)
+    x = (x & <uint64_t> 0x3333333333333333) + ((x >> 2) & <uint64_t> 0x3333333333333333)
+    x = (x + (x >> 4)) & <uint64_t> 0x0F0F0F0F0F0F0F0F
+    return (x * <uint64_t> 0x0101010101010101) >> 56
+
+
+cdef int64_t count_set_bits(const uint8_t* p, int64_t n) noexcept nogil:
+    cdef int64_t i, total = 0
+    cdef uint64_t word
+    for i in range(n // 8):
+        memcpy(&word, p + 8 * i, 8)
+        total += popcount(word)
+    word = 0
+    memcpy(&word, p + n // 8 * 8, n % 8)
+    return total + popcount(word)
+
+
+cdef void put_bits(uint8_t* out, int64_t offset, uint64_t bits, int n) noexcept nogil:
+    # Up to 8 bits, lowest first, to bit `offset` of a bitmap.
+    cdef int shift = offset & 7
+    cdef int mask = ((1 << n) - 1) << shift
+    cdef int value = <int> bits << shift
+    out += offset >> 3
+    out[0] = out[0] & ~mask | value & mask
+    if mask >> 8:
+        out[1] = out[1] & ~(mask >> 8) | (value & mask) >> 8
+
+
+cdef void put_bytes(uint8_t* out, int64_t offset, const uint8_t* block, int64_t n) noexcept nogil:
+    # n whole bytes of bits (already least significant first) to bit `offset` of a bitmap.
+    cdef int shift = offset & 7
+    cdef int64_t i
+    cdef int keep
+    out += offset >> 3
+    if shift == 0:
+        memcpy(out, block, n)
+        return
+    if n == 0:
+        return
+    keep = (1 << shift) - 1
+    out[0] = out[0] & keep | <uint8_t> (block[0] << shift)
+    for i in range(1, n):
+        out[i] = block[i - 1] >> (8 - shift) | <uint8_t> (block[i] << shift)
+    out[n] = out[n] & ~keep | block[n - 1] >> (8 - shift)
+
+
+cdef void reverse_bytes(uint8_t* block, int64_t n) noexcept nogil:
+    # Rounds n up to whole words: the block must have room.
+    cdef int64_t i
+    cdef uint64_t word
+    for i in range((n + 7) // 8):
+        memcpy(&word, block + 8 * i, 8)
+        word = reverse_bits_of_bytes(word)
+        memcpy(block + 8 * i, &word, 8)
+
+
+cdef object take_count(positions, str name, limit):
+    """The next position as a count; ``CorruptFile`` above the limit."""
+    count = positions.take()
+    if not 0 <= count <= limit:
+        raise CorruptFile(f"position {count} is not between 0 and {limit}", stream=name)
+    return count
+
+
+cdef int64_t checked(n) except -1:
+    if n < 0:
+        raise ValueError("cannot skip backwards")
+    return min(n, 1 << 62)
+
+
+cdef class RawBytes:
+    """The bytes of a stream as they are: FLOAT, DOUBLE, string data, decimal varints."""
+
+    def __cinit__(self, Window window not None):
+        self.window = window
+
+    def seek(self, positions):
+        """Takes its numbers from ``positions`` (a ``PositionIterator``) and goes there."""
+        self.window.seek_positions(positions)
+
+    def skip(self, n):
+        """Passes over ``n`` bytes; ``CorruptFile`` if there are fewer."""
+        self.window.skip(n)
+
+    def read_into(self, uint8_t[::1] out not None, n=None):
+        """Exactly ``n`` bytes (all of ``out`` unless told); ``CorruptFile`` if there are fewer."""
+        self.window.read_into(out, n)
+
+
+cdef class ByteRle:
+    """Bytes in run-length encoding: BYTE columns (signed), union tags (unsigned)."""
+
+    def __cinit__(self, Window window not None):
+        self.window = window
+
+    def seek(self, positions):
+        """Takes the window's numbers and the count of values already consumed in the run, and goes there."""
+        self.window.seek_positions(positions)
+        count = take_count(positions, self.window.name, 1 << 32)
+        self.left = 0
+        if self.window.length:
+            self.skip(count)
+
+    def seek_start(self):
+        """Back to the first value."""
+        self.window.seek_start()
+        self.left = 0
+
+    def skip(self, n):
+        """Passes over ``n`` values; ``CorruptFile`` if there are fewer."""
+        cdef int64_t count = checked(n)
+        with nogil:
+            self.skip_bytes(count)
+
+    def read(self, out, n=None):
+        """Exactly ``n`` values (all of ``out``, a uint8 or int8 buffer, unless told); ``CorruptFile`` if fewer."""
+        cdef uint8_t[::1] view = memoryview(out).cast("B")
+        cdef int64_t count = view.shape[0] if n is None else n
+        if not 0 <= count <= view.shape[0]:
+            raise ValueError(f"{count} values do not fit into {view.shape[0]}")
+        if count:
+            with nogil:
+                self.read_bytes(&view[0], count)
+
+    cdef int next_run(self) except -1 nogil:
+        cdef int header
+        while self.window.end - self.window.p < 2:      # a header and at least one byte
+            if not self.window.refill():
+                self.window.fail_end()
+        header = self.window.p[0]
+        self.repeats = header < 128
+        if self.repeats:
+            self.left = header + 3
+            self.value = self.window.p[1]
+            self.window.p += 2
+        else:
+            self.left = 256 - header
+            self.window.p += 1
+        return 0
+
+    cdef int read_bytes(self, uint8_t* out, int64_t n) except -1 nogil:
+        cdef int64_t step
+        while n:
+            if self.left == 0:
+                self.next_run()
+            step = min(n, self.left)
+            if self.repeats:
+                memset(out, self.value, step)
+            else:
+                self.window.take(out, step)
+            self.left -= step
+            out += step
+            n -= step
+        return 0
+
+    cdef int skip_bytes(self, int64_t n) except -1 nogil:
+        cdef int64_t step
+        while n:
+            if self.left == 0:
+                self.next_run()
+            step = min(n, self.left)
+            if not self.repeats:
+                self.window.drop(step)
+            self.left -= step
+            n -= step
+        return 0
+
+
+cdef class BooleanRle:
+    """Bits in run-length encoded bytes: PRESENT streams and BOOLEAN columns."""
+
+    def __cinit__(self, Window window not None):
+        self.window = window
+        self.bytes = ByteRle(window)
+
+    def seek(self, positions):
+        """Takes the byte run's numbers and the count of bits already consumed in the byte (0..8), and goes there."""
+        self.bytes.seek(positions)
+        cdef int bits = take_count(positions, self.window.name, 8)
+        self.pending_bits = 0
+        if bits and self.window.length:
+            with nogil:
+                self.next_byte()
+            self.pending >>= bits
+            self.pending_bits = 8 - bits
+
+    def seek_start(self):
+        """Back to the first bit."""
+        self.bytes.seek_start()
+        self.pending_bits = 0
+
+    def skip(self, n):
+        """Passes over ``n`` bits and returns how many of them were set; ``CorruptFile`` if there are fewer."""
+        cdef int64_t count = checked(n)
+        with nogil:
+            count = self.skip_bits(count)
+        return count
+
+    def read_bits(self, uint8_t[::1] out not None, bit_offset, n):
+        """``n`` bits into an Arrow bitmap from bit ``bit_offset`` on; returns how many are set; other bits stay."""
+        cdef int64_t offset = bit_offset, count = n
+        if offset < 0 or count < 0 or offset + count > 8 * <int64_t> out.shape[0]:
+            raise ValueError(f"bits {offset} to {offset + count} are outside a bitmap of {out.shape[0]} bytes")
+        if count:
+            with nogil:
+                count = self.read_bitmap(&out[0], offset, count)
+        return count
+
+    cdef int next_byte(self) except -1 nogil:
+        cdef uint8_t byte = 0
+        self.bytes.read_bytes(&byte, 1)
+        self.pending = <uint8_t> reverse_bits_of_bytes(byte)
+        self.pending_bits = 8
+        return 0
+
+    cdef int64_t read_bitmap(self, uint8_t* out, int64_t offset, int64_t n) except -1 nogil:
+        cdef uint8_t block[BLOCK + 8]
+        cdef int64_t set_bits = 0, step
+        cdef int few
+        while n:
+            if self.pending_bits or n < 8:
+                if self.pending_bits == 0:
+                    self.next_byte()
+                few = <int> min(n, <int64_t> self.pending_bits)
+                set_bits += popcount(self.pending & ((1 << few) - 1))
+                put_bits(out, offset, self.pending, few)
+                self.pending >>= few
+                self.pending_bits -= few
+                offset += few
+                n -= few
+                continue
+            if self.bytes.left == 0:
+                self.bytes.next_run()
+            if self.bytes.repeats and offset & 7 == 0:      # long runs of all or none, in place
+                step = min(n // 8, self.bytes.left)
+                block[0] = <uint8_t> reverse_bits_of_bytes(self.bytes.value)
+                memset(out + (offset >> 3), block[0], step)
+                set_bits += step * popcount(block[0])
+                self.bytes.left -= step
+            else:
+                step = min(n // 8, <int64_t> BLOCK)
+                self.bytes.read_bytes(block, step)
+                reverse_bytes(block, step)
+                set_bits += count_set_bits(block, step)
+                put_bytes(out, offset, block, step)
+            offset += 8 * step
+            n -= 8 * step
+        return set_bits
+
+    cdef int64_t skip_bits(self, int64_t n) except -1 nogil:
+        cdef uint8_t block[BLOCK]
+        cdef int64_t set_bits = 0, step
+        cdef int few
+        while n:
+            if self.pending_bits or n < 8:
+                if self.pending_bits == 0:
+                    self.next_byte()
+                few = <int> min(n, <int64_t> self.pending_bits)
+                set_bits += popcount(self.pending & ((1 << few) - 1))
+                self.pending >>= few
+                self.pending_bits -= few
+                n -= few
+                continue
+            if self.bytes.left == 0:
+                self.bytes.next_run()
+            step = min(n // 8, self.bytes.left)
+            if self.bytes.repeats:
+                set_bits += step * popcount(self.bytes.value)
+                self.bytes.left -= step
+            else:
+                self.bytes.read_bytes(block, step)          # a literal run has at most 128 bytes
+                set_bits += count_set_bits(block, step)
+            n -= 8 * step
+        return set_bits

@@ -1,0 +1,325 @@
+"""Chunk framing and codecs.
+
+A compressed ORC stream is a sequence of chunks, each ``header`` (3 bytes, little endian: length * 2 + original) and
+``length`` bytes; ``original`` chunks hold the bytes as they are. A chunk holds at most one compression block size once
+decompressed, and never more than that while compressed. With codec NONE there are no headers at all.
+
+ZLIB is raw deflate; SNAPPY, LZ4 and LZO (lzo1x) are raw blocks without a frame; ZSTD is one frame or several in a row;
+BROTLI is a raw stream. No codec is implemented here: each entry calls a library, bounded by the output it was given,
+whatever sizes the chunk declares.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import importlib.util
+import threading
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from orcidx.errors import CorruptFile, Unsupported
+from orcidx.orc.native_codec import NativeCodec
+
+__all__ = ["BLOCK_SIZE_LIMIT", "METADATA_LIMIT", "Buffer", "Codec", "check_block_size", "open_codec", "read_framed"]
+
+Buffer = bytes | bytearray | memoryview
+DecompressInto = Callable[[memoryview, memoryview], int]
+
+BLOCK_SIZE_LIMIT = 1 << 23
+"""A chunk length has 23 bits, and every writer refuses block sizes from here on."""
+METADATA_LIMIT = 1 << 30
+"""Most bytes of one decompressed piece of metadata, as in ORC Java (``PROTOBUF_MESSAGE_MAX_LIMIT``)."""
+
+_KINDS = {"NONE": 0, "ZLIB": 1, "SNAPPY": 2, "LZO": 3, "LZ4": 4, "ZSTD": 5, "BROTLI": 6}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Codec:
+    """One compression kind and the library that serves it. ``native``, where there is one, needs no GIL."""
+
+    kind: int
+    name: str
+    package: str
+    into: DecompressInto
+    """``into(chunk, out)``: bytes written; raises ``ValueError`` for a damaged chunk or one longer than ``out``."""
+    native: NativeCodec | None = None
+
+    def decompress_into(self, chunk: Buffer, out: bytearray | memoryview) -> int:
+        """Decompresses one chunk to the start of ``out`` and returns its length in bytes.
+
+        Raises ``CorruptFile`` when the chunk is damaged or longer than ``out``.
+        """
+        with memoryview(chunk) as source, memoryview(out) as target:
+            try:
+                return self.into(source, target)
+            except ValueError as error:
+                raise CorruptFile(f"a {self.name} chunk does not decompress to at most {len(target)} bytes") from error
+
+    def decompress(self, chunk: Buffer, max_size: int) -> bytes:
+        """One chunk, decompressed; raises ``CorruptFile`` when it is damaged or longer than ``max_size`` bytes."""
+        out = bytearray(max_size)
+        return bytes(memoryview(out)[: self.decompress_into(chunk, out)])
+
+
+def open_codec(kind: int | str, *, native: bool = True) -> Codec | None:
+    """The codec of a compression kind (number or name of the PostScript); ``None`` for NONE.
+
+    ``native=False`` leaves out the path without the GIL. Raises ``Unsupported`` for an unknown kind or a missing
+    library, naming the package to install.
+    """
+    number = _KINDS.get(kind.upper(), -1) if isinstance(kind, str) else int(kind)
+    if number == 0:
+        return None
+    if number not in _OPENERS:
+        raise Unsupported(f"unknown compression kind {kind!r}; known are {', '.join(_KINDS)}")
+    return _open(number, native)
+
+
+@cache
+def _open(kind: int, native: bool) -> Codec:
+    return _OPENERS[kind](native)
+
+
+def check_block_size(block_size: int) -> int:
+    """The compression block size of a PostScript, or ``CorruptFile`` when no writer can have meant it."""
+    if not 0 < block_size <= BLOCK_SIZE_LIMIT:
+        raise CorruptFile(f"compression block size {block_size} is not between 1 and {BLOCK_SIZE_LIMIT}")
+    return block_size
+
+
+def read_framed(
+    buffer: Buffer, codec: Codec | None, block_size: int, *, name: str, max_size: int = METADATA_LIMIT
+) -> bytes:
+    """All chunks of ``buffer`` (footer, metadata, index stream) as one ``bytes``; as it is when ``codec`` is ``None``.
+
+    Raises ``CorruptFile`` naming ``name`` and the chunk's offset for a chunk that is damaged, runs past the end, or
+    exceeds the block size, and when the whole exceeds ``max_size`` bytes.
+    """
+    if codec is None:
+        return bytes(buffer)
+    check_block_size(block_size)
+    result = bytearray()
+    scratch: bytearray | None = None
+    with memoryview(buffer) as whole:
+        offset = 0
+        while offset < len(whole):
+            start, end, original = _chunk_bounds(whole, offset, block_size, name)
+            if original:
+                result += whole[start:end]
+            elif end > start:
+                scratch = scratch or bytearray(block_size)
+                try:
+                    length = codec.decompress_into(whole[start:end], scratch)
+                except CorruptFile as error:
+                    raise error.at(stream=name, offset=offset) from error.__cause__
+                with memoryview(scratch) as view:
+                    result += view[:length]
+            if len(result) > max_size:
+                raise CorruptFile(f"more than {max_size} bytes when decompressed", stream=name, offset=offset)
+            offset = end
+    return bytes(result)
+
+
+def _chunk_bounds(whole: memoryview, offset: int, block_size: int, name: str) -> tuple[int, int, bool]:
+    start = offset + 3
+    if start > len(whole):
+        raise CorruptFile("the data ends inside a chunk header", stream=name, offset=offset)
+    header = int.from_bytes(whole[offset:start], "little")
+    length, original = header >> 1, bool(header & 1)
+    if start + length > len(whole):
+        raise CorruptFile(f"a chunk of {length} bytes runs past the end", stream=name, offset=offset)
+    if not original and length > block_size:
+        raise CorruptFile(
+            f"a compressed chunk of {length} bytes exceeds the block size {block_size}", stream=name, offset=offset
+        )
+    return start, start + length, original
+
+
+# --- libraries ------------------------------------------------------------------------------------------------------
+
+
+def _library(module: str, package: str, codec: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise Unsupported(
+            f"reading {codec} needs the Python package {package} (pip install {package}), "
+            f"which cannot be imported: {error}"
+        ) from error
+
+
+def _functions(modules: tuple[str, ...], names: tuple[str, ...]) -> list[int] | None:
+    """Addresses of C functions that one of these extension modules, or a library it links to, exports."""
+    for module in modules:
+        try:
+            spec = importlib.util.find_spec(module)
+            if spec is None or spec.origin is None:
+                continue
+            library = ctypes.CDLL(spec.origin)
+            found = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in names]
+        except (ImportError, OSError, AttributeError):  # not installed, not loadable, or symbols not exported
+            continue
+        if all(found):
+            return [address for address in found if address is not None]
+    return None
+
+
+def _native_deflate() -> NativeCodec | None:
+    found = _functions(
+        ("deflate._deflate", "deflate"),
+        ("libdeflate_alloc_decompressor", "libdeflate_free_decompressor", "libdeflate_deflate_decompress_ex"),
+    )
+    return NativeCodec(library="deflate", create=found[0], destroy=found[1], call=found[2]) if found else None
+
+
+def _native_zstd() -> NativeCodec | None:
+    found = _functions(
+        ("zstandard.backend_c", "zstandard._cffi"),
+        ("ZSTD_createDCtx", "ZSTD_freeDCtx", "ZSTD_decompressDCtx", "ZSTD_isError"),
+    )
+    if not found:
+        return None
+    return NativeCodec(library="zstandard", create=found[0], destroy=found[1], call=found[2], is_error=found[3])
+
+
+def _through(native: NativeCodec) -> DecompressInto:
+    def into(chunk: memoryview, out: memoryview) -> int:
+        written = native.decompress_into(chunk, out)
+        if written < 0:
+            raise ValueError(f"{native.library} refused it")
+        return written
+
+    return into
+
+
+def _copy(data: Buffer, out: memoryview) -> int:
+    if len(data) > len(out):
+        raise ValueError(f"{len(data)} bytes")
+    out[: len(data)] = data
+    return len(data)
+
+
+def _zlib(native: bool) -> Codec:
+    if native and (library := _native_deflate()):
+        return Codec(kind=1, name="ZLIB", package="deflate", into=_through(library), native=library)
+    try:
+        deflate = importlib.import_module("deflate")
+    except ImportError:
+        return Codec(kind=1, name="ZLIB", package="zlib", into=_inflate)
+
+    def into(chunk: memoryview, out: memoryview) -> int:
+        try:
+            return _copy(deflate.deflate_decompress(chunk, len(out)), out)
+        except deflate.DeflateError as error:
+            raise ValueError(str(error)) from error
+
+    return Codec(kind=1, name="ZLIB", package="deflate", into=into)
+
+
+def _inflate(chunk: memoryview, out: memoryview) -> int:
+    """The standard library's inflate, which neither bounds its output nor notices a truncated end by itself."""
+    stream = zlib.decompressobj(-15)
+    try:
+        data = stream.decompress(chunk, len(out) + 1)
+        written = _copy(data, out)
+        if not stream.eof and (stream.decompress(stream.unconsumed_tail, 1) or not stream.eof):
+            raise ValueError("truncated")
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    return written
+
+
+def _zstd(native: bool) -> Codec:
+    if native and (library := _native_zstd()):
+        return Codec(kind=5, name="ZSTD", package="zstandard", into=_through(library), native=library)
+    zstandard = _library("zstandard", "zstandard", "ZSTD")
+    contexts = threading.local()  # a context shared by two threads corrupts memory
+
+    def into(chunk: memoryview, out: memoryview) -> int:
+        context = getattr(contexts, "zstd", None)
+        if context is None:
+            context = contexts.zstd = zstandard.ZstdDecompressor()
+        total = 0
+        try:
+            for frame in _zstd_frames(chunk):
+                room = out[total:]
+                # the library allocates what the frame declares, so that is checked first
+                if zstandard.frame_content_size(frame) > len(room):
+                    raise ValueError("declares more")
+                total += _copy(context.decompress(frame, max_output_size=max(len(room), 1)), room)
+        except zstandard.ZstdError as error:
+            raise ValueError(str(error)) from error
+        return total
+
+    return Codec(kind=5, name="ZSTD", package="zstandard", into=into)
+
+
+def _zstd_frames(chunk: memoryview) -> list[memoryview]:
+    """Cuts at the frame ends, which the block headers give (RFC 8878, 3.1.1): the Python API reads one frame."""
+    frames = []
+    start = 0
+    while start < len(chunk):
+        position = start
+        magic = int.from_bytes(chunk[start : start + 4], "little")
+        if magic & ~0xF == 0x184D2A50:  # skippable frame: a length and that many bytes
+            start += 8 + int.from_bytes(chunk[start + 4 : start + 8], "little")
+            continue
+        if magic != 0xFD2FB528 or start + 5 > len(chunk):
+            raise ValueError("not a zstd frame")
+        descriptor = chunk[start + 4]
+        single = descriptor >> 5 & 1
+        position += 5 + (1 - single) + (0, 1, 2, 4)[descriptor & 3] + (single, 2, 4, 8)[descriptor >> 6]
+        last = 0
+        while not last:
+            header = int.from_bytes(chunk[position : position + 3], "little")
+            last = header & 1
+            position += 3 + (1 if header >> 1 & 3 == 1 else header >> 3)
+            if position > len(chunk):
+                raise ValueError("truncated")
+        position += 4 * (descriptor >> 2 & 1)
+        if position > len(chunk):
+            raise ValueError("truncated")
+        frames.append(chunk[start:position])
+        start = position
+    if start > len(chunk) or not frames:
+        raise ValueError("truncated")
+    return frames
+
+
+def _cramjam(kind: int, name: str, submodule: str, function: str) -> Codec:
+    cramjam = _library("cramjam", "cramjam", name)
+    call = getattr(getattr(cramjam, submodule), function)
+
+    def into(chunk: memoryview, out: memoryview) -> int:
+        try:
+            return int(call(chunk, out))
+        except cramjam.DecompressionError as error:
+            raise ValueError(str(error)) from error
+
+    return Codec(kind=kind, name=name, package="cramjam", into=into)
+
+
+def _lzo(native: bool) -> Codec:
+    lzallright = _library("lzallright", "lzallright", "LZO")
+
+    def into(chunk: memoryview, out: memoryview) -> int:
+        try:
+            return _copy(lzallright.LZOCompressor.decompress(chunk, len(out)), out)
+        except lzallright.LZOError as error:
+            raise ValueError(str(error.args[0])) from error
+
+    return Codec(kind=3, name="LZO", package="lzallright", into=into)
+
+
+_OPENERS: dict[int, Callable[[bool], Codec]] = {
+    1: _zlib,
+    2: lambda native: _cramjam(2, "SNAPPY", "snappy", "decompress_raw_into"),
+    3: _lzo,
+    4: lambda native: _cramjam(4, "LZ4", "lz4", "decompress_block_into"),
+    5: _zstd,
+    6: lambda native: _cramjam(6, "BROTLI", "brotli", "decompress_into"),
+}

@@ -1,0 +1,33 @@
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+
+from orcidx.orc.window cimport Window
+
+cdef enum:
+    RUN_VALUES = 512        # most values of one run, v1 (130) and v2 (512)
+
+
+cdef class IntRle:
+    cdef readonly Window window
+    cdef readonly int version           # 1: DIRECT and DICTIONARY, 2: DIRECT_V2 and DICTIONARY_V2
+    cdef readonly bint signed           # zigzag coded
+    cdef int next_value                 # values[next_value:end_value] are decoded and not yet consumed
+    cdef int end_value
+    cdef int64_t values[RUN_VALUES]
+
+    # n values; a narrower type keeps the low bits, as every other reader does. CorruptFile when the stream ends first.
+    cdef int read_int64(self, int64_t* out, int64_t n) except -1 nogil
+    cdef int read_int32(self, int32_t* out, int64_t n) except -1 nogil
+    cdef int read_int16(self, int16_t* out, int64_t n) except -1 nogil
+    # Passes over n values, over whole runs by their headers.
+    cdef int skip_values(self, int64_t n) except -1 nogil
+    # n lengths (a LENGTH stream): their sum, and CorruptFile for a negative one or a sum beyond int64.
+    cdef int64_t read_lengths(self, int64_t* out, int64_t n) except -1 nogil
+    # The same without output.
+    cdef int64_t skip_lengths(self, int64_t n) except -1 nogil
+
+    # The present run's size in bytes and its count of values; refills until the header is there.
+    cdef int64_t peek_run(self, int* count) except -1 nogil
+    # Decodes the run at the window's place to `out`, which has room for its `count` values.
+    cdef int decode_run(self, int64_t size, int count, int64_t* out) except -1 nogil
+    # Decodes the next run to `values`.
+    cdef int load_run(self) except -1 nogil

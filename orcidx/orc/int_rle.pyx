@@ -1,0 +1,528 @@
+"""Integer run-length encoding, versions 1 and 2.
+
+Two kernels each: ``*_size`` reads a run's header only (its bytes and its count of values: skipping is cheap), and
+``*_decode`` decodes a run that lies whole in memory. Both are pure functions over bytes and return a code; ``IntRle``
+joins them to a ``Window`` and raises. ``signed`` streams are zigzag coded; width exists only in the last, narrowing copy.
+
+Version 1: header 0..127 is a run of ``header + 3`` values: a signed byte (the delta), a varint (the first value);
+128..255 is followed by ``256 - header`` varints.
+
+Version 2: the two high bits of the first byte choose
+
+    00 SHORT_REPEAT   001wwwccc                  1 value of w + 1 bytes, c + 3 times
+    01 DIRECT         01wwwwwc cccccccc          c + 1 values of width(w) bits
+    10 PATCHED_BASE   10wwwwwc cccccccc bbbppppp gggnnnnn   base of b + 1 bytes (sign and magnitude), c + 1 values of
+                      width(w) bits, n patches of g + 1 bits gap and width(p) bits, padded to a usual width
+    11 DELTA          11wwwwwc cccccccc          varint base, signed varint delta, c - 1 magnitudes of width(w) bits;
+                      w = 0: none, the delta is the same throughout
+
+Arithmetic is modulo 2**64, as in ORC Java and C++. Refused where those two differ or read garbage: varints of more than
+10 bytes, PATCHED_BASE without patches or with a patch outside the run, patches wider than 64 bits with their gap, and
+DELTA of one value with a width.
+"""
+
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t
+
+from orcidx.errors import CorruptFile
+from orcidx.orc.window cimport Window
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+
+    /* One copy per instruction set, chosen when the module loads: needs ifunc, so gcc and glibc, and no sanitizer */
+    #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) \\
+        && !defined(__SANITIZE_ADDRESS__)
+    #define ORCIDX_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+    #else
+    #define ORCIDX_CLONES
+    #endif
+
+    #if defined(_MSC_VER)
+    #include <stdlib.h>
+    #define ORCIDX_BSWAP _byteswap_uint64
+    #define ORCIDX_INLINE static __forceinline
+    #else
+    #define ORCIDX_BSWAP __builtin_bswap64
+    #define ORCIDX_INLINE static inline __attribute__((always_inline))
+    #endif
+
+    ORCIDX_INLINE uint64_t orcidx_load(const uint8_t* p) {
+        uint64_t word;
+        memcpy(&word, p, 8);
+    #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+        return word;
+    #else
+        return ORCIDX_BSWAP(word);
+    #endif
+    }
+
+    /* The width is a constant at every call: offset in the byte + width <= 63, so one load holds every value. */
+    ORCIDX_INLINE void orcidx_unpack_width(const uint8_t* p, uint64_t* out, int n, int width, int zigzag) {
+        const uint64_t mask = width == 64 ? ~(uint64_t)0 : ((uint64_t)1 << (width & 63)) - 1;
+        int i = 0, k;
+        for (; i + 8 <= n; i += 8, p += width)
+            for (k = 0; k < 8; k++) {
+                uint64_t v = orcidx_load(p + (k * width >> 3)) >> ((64 - width - (k * width & 7)) & 63) & mask;
+                out[i + k] = zigzag ? v >> 1 ^ -(v & 1) : v;
+            }
+        for (k = 0; i + k < n; k++) {
+            uint64_t v = orcidx_load(p + (k * width >> 3)) >> ((64 - width - (k * width & 7)) & 63) & mask;
+            out[i + k] = zigzag ? v >> 1 ^ -(v & 1) : v;
+        }
+    }
+
+    #define ORCIDX_WIDTH(w) case w: orcidx_unpack_width(p, out, n, w, zigzag); break;
+    #define ORCIDX_WIDTHS \\
+        ORCIDX_WIDTH(1) ORCIDX_WIDTH(2) ORCIDX_WIDTH(3) ORCIDX_WIDTH(4) ORCIDX_WIDTH(5) ORCIDX_WIDTH(6) \\
+        ORCIDX_WIDTH(7) ORCIDX_WIDTH(8) ORCIDX_WIDTH(9) ORCIDX_WIDTH(10) ORCIDX_WIDTH(11) ORCIDX_WIDTH(12) \\
+        ORCIDX_WIDTH(13) ORCIDX_WIDTH(14) ORCIDX_WIDTH(15) ORCIDX_WIDTH(16) ORCIDX_WIDTH(17) ORCIDX_WIDTH(18) \\
+        ORCIDX_WIDTH(19) ORCIDX_WIDTH(20) ORCIDX_WIDTH(21) ORCIDX_WIDTH(22) ORCIDX_WIDTH(23) ORCIDX_WIDTH(24) \\
+        ORCIDX_WIDTH(26) ORCIDX_WIDTH(28) ORCIDX_WIDTH(30) ORCIDX_WIDTH(32) ORCIDX_WIDTH(40) ORCIDX_WIDTH(48) \\
+        ORCIDX_WIDTH(56) ORCIDX_WIDTH(64)
+
+    ORCIDX_CLONES
+    static void orcidx_unpack_plain(const uint8_t* p, uint64_t* out, int n, int width) {
+        enum { zigzag = 0 };
+        switch (width) { ORCIDX_WIDTHS }
+    }
+    ORCIDX_CLONES
+    static void orcidx_unpack_zigzag(const uint8_t* p, uint64_t* out, int n, int width) {
+        enum { zigzag = 1 };
+        switch (width) { ORCIDX_WIDTHS }
+    }
+    """
+    uint64_t orcidx_load(const uint8_t* p) noexcept nogil
+    # n values of `width` bits, one of the widths of the format; reads up to 8 bytes past the last one
+    void orcidx_unpack_plain(const uint8_t* p, uint64_t* out, int n, int width) noexcept nogil
+    void orcidx_unpack_zigzag(const uint8_t* p, uint64_t* out, int n, int width) noexcept nogil
+
+cdef enum:
+    # what a kernel returns instead of a size in bytes
+    NEED_MORE = 0
+    LONG_VARINT = -1
+    NO_PATCHES = -2
+    WIDE_PATCH = -3
+    PATCH_OUTSIDE = -4
+    ONE_DELTA = -5
+
+ctypedef fused out_t:
+    int16_t
+    int32_t
+    int64_t
+
+
+cdef inline uint64_t unzigzag(uint64_t v) noexcept nogil:
+    return v >> 1 ^ (0 - (v & 1))
+
+
+cdef inline int width_of(int code) noexcept nogil:
+    # The 5-bit width codes: 1..24, 26, 28, 30, 32, 40, 48, 56, 64.
+    if code < 24:
+        return code + 1
+    if code < 28:
+        return 26 + 2 * (code - 24)
+    return 40 + 8 * (code - 28)
+
+
+cdef inline int width_up(int bits) noexcept nogil:
+    # The smallest width of the format that holds so many bits (at most 64).
+    if bits <= 24:
+        return bits
+    if bits <= 32:
+        return bits + (bits & 1)
+    return (bits + 7) // 8 * 8
+
+
+cdef inline int64_t packed(int64_t count, int width) noexcept nogil:
+    return (count * width + 7) >> 3
+
+
+cdef inline int varint_size(const uint8_t* p, const uint8_t* end) noexcept nogil:
+    cdef int i = 0
+    while i < 10:
+        if p + i >= end:
+            return NEED_MORE
+        if p[i] < 128:
+            return i + 1
+        i += 1
+    return LONG_VARINT
+
+
+cdef inline int read_varint(const uint8_t* p, const uint8_t* end, uint64_t* value) noexcept nogil:
+    cdef uint64_t v = 0
+    cdef int i = 0
+    while i < 10:
+        if p + i >= end:
+            return NEED_MORE
+        v |= <uint64_t> (p[i] & 127) << 7 * i
+        if p[i] < 128:
+            value[0] = v
+            return i + 1
+        i += 1
+    return LONG_VARINT
+
+
+# --- version 1 --------------------------------------------------------------------------------------------------------
+
+
+cdef int v1_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogil:
+    cdef const uint8_t* start = p
+    cdef int n, left
+    if end - p < 1:
+        return NEED_MORE
+    if p[0] < 128:
+        count[0] = p[0] + 3
+        if end - p < 2:
+            return NEED_MORE
+        n = varint_size(p + 2, end)
+        return n if n <= 0 else n + 2
+    count[0] = 256 - p[0]
+    p += 1
+    left = count[0]
+    while left:
+        left -= 1
+        if p < end and p[0] < 128:
+            p += 1
+            continue
+        n = varint_size(p, end)
+        if n <= 0:
+            return n
+        p += n
+    return <int> (p - start)
+
+
+cdef void v1_decode(const uint8_t* p, const uint8_t* end, bint zigzag, int64_t* out) noexcept nogil:
+    cdef uint64_t value = 0, step
+    cdef int i, count
+    if p[0] < 128:
+        step = <uint64_t> <int64_t> <int8_t> p[1]
+        read_varint(p + 2, end, &value)
+        if zigzag:
+            value = unzigzag(value)
+        for i in range(p[0] + 3):
+            out[i] = <int64_t> (value + i * step)
+        return
+    count = 256 - p[0]
+    p += 1
+    for i in range(count):
+        if p[0] < 128:
+            value = p[0]
+            p += 1
+        else:
+            p += read_varint(p, end, &value)
+        out[i] = <int64_t> (unzigzag(value) if zigzag else value)
+
+
+# --- version 2 --------------------------------------------------------------------------------------------------------
+
+
+cdef int v2_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogil:
+    cdef int kind, width, n, m, patch_width
+    if end - p < 2:                             # no run has fewer
+        return NEED_MORE
+    kind = p[0] >> 6
+    if kind == 0:
+        count[0] = (p[0] & 7) + 3
+        return 2 + (p[0] >> 3)
+    width = width_of(p[0] >> 1 & 31)
+    count[0] = ((p[0] & 1) << 8 | p[1]) + 1
+    if kind == 1:
+        return 2 + <int> packed(count[0], width)
+    if kind == 2:
+        if end - p < 4:
+            return NEED_MORE
+        if p[3] & 31 == 0:
+            return NO_PATCHES
+        patch_width = (p[3] >> 5) + 1 + width_of(p[2] & 31)
+        if patch_width > 64:
+            return WIDE_PATCH
+        return <int> (5 + (p[2] >> 5) + packed(count[0], width) + packed(p[3] & 31, width_up(patch_width)))
+    n = varint_size(p + 2, end)
+    if n <= 0:
+        return n
+    m = varint_size(p + 2 + n, end)
+    if m <= 0:
+        return m
+    if p[0] >> 1 & 31 == 0:
+        return 2 + n + m
+    if count[0] == 1:
+        return ONE_DELTA
+    return <int> (2 + n + m + packed(count[0] - 2, width))
+
+
+cdef int v2_decode(const uint8_t* p, const uint8_t* end, bint zigzag, int count, int64_t* out) noexcept nogil:
+    # The run lies whole in p..end; 1, or a negative code.
+    cdef int kind = p[0] >> 6
+    cdef int i, width
+    cdef uint64_t value
+    if kind == 0:
+        value = orcidx_load(p + 1) >> (56 - 8 * (p[0] >> 3))
+        if zigzag:
+            value = unzigzag(value)
+        for i in range(count):
+            out[i] = <int64_t> value
+        return 1
+    width = width_of(p[0] >> 1 & 31)
+    if kind == 1:
+        if zigzag:
+            orcidx_unpack_zigzag(p + 2, <uint64_t*> out, count, width)
+        else:
+            orcidx_unpack_plain(p + 2, <uint64_t*> out, count, width)
+        return 1
+    if kind == 2:
+        return v2_patched(p, count, width, out)
+    v2_delta(p, end, zigzag, count, width, out)
+    return 1
+
+
+cdef void v2_delta(
+    const uint8_t* p, const uint8_t* end, bint zigzag, int count, int width, int64_t* out
+) noexcept nogil:
+    cdef uint64_t value = 0, step = 0
+    cdef bint fixed = p[0] >> 1 & 31 == 0
+    cdef int i
+    p += 2
+    p += read_varint(p, end, &value)
+    p += read_varint(p, end, &step)
+    if zigzag:
+        value = unzigzag(value)
+    step = unzigzag(step)
+    if fixed:
+        for i in range(count):
+            out[i] = <int64_t> (value + i * step)
+        return
+    orcidx_unpack_plain(p, <uint64_t*> out + 2, count - 2, width)
+    out[0] = <int64_t> value
+    value += step
+    out[1] = <int64_t> value
+    if <int64_t> step >= 0:
+        for i in range(2, count):
+            value += <uint64_t> out[i]
+            out[i] = <int64_t> value
+    else:
+        for i in range(2, count):
+            value -= <uint64_t> out[i]
+            out[i] = <int64_t> value
+
+
+cdef int v2_patched(const uint8_t* p, int count, int width, int64_t* out) noexcept nogil:
+    cdef int base_bytes = (p[2] >> 5) + 1
+    cdef int patch_width = width_of(p[2] & 31)
+    cdef int patches = p[3] & 31
+    cdef int entry_width = width_up((p[3] >> 5) + 1 + patch_width)
+    cdef uint64_t base = orcidx_load(p + 4) >> (64 - 8 * base_bytes)
+    cdef uint64_t sign = <uint64_t> 1 << (8 * base_bytes - 1)
+    cdef uint64_t mask = ~(<uint64_t> 0) >> (64 - patch_width)
+    cdef uint64_t entries[32]
+    cdef uint64_t gap, patch
+    cdef int64_t at = 0, last = -1
+    cdef int i
+    if base & sign:                             # sign and magnitude, not two's complement
+        base = 0 - (base & ~sign)
+    p += 4 + base_bytes
+    orcidx_unpack_plain(p, <uint64_t*> out, count, width)
+    orcidx_unpack_plain(p + packed(count, width), entries, patches, entry_width)
+    for i in range(patches):
+        patch = entries[i] & mask
+        gap = entries[i] >> patch_width if patch_width < 64 else 0
+        if gap > 255:                           # padding bits that are set
+            return PATCH_OUTSIDE
+        at += <int64_t> gap
+        if gap == 255 and patch == 0:           # only a longer gap
+            continue
+        if at >= count or at == last:
+            return PATCH_OUTSIDE
+        last = at
+        if width < 64:
+            out[at] |= <int64_t> (patch << width)
+    for i in range(count):
+        out[i] = <int64_t> (<uint64_t> out[i] + base)
+    return 1
+
+
+# --- the class --------------------------------------------------------------------------------------------------------
+
+
+cdef inline void narrow(const int64_t* values, out_t* out, int64_t n) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        out[i] = <out_t> values[i]
+
+
+cdef int fill(IntRle self, out_t* out, int64_t n) except -1 nogil:
+    cdef int64_t size, step
+    cdef int count = 0
+    while n:
+        step = min(n, <int64_t> (self.end_value - self.next_value))
+        if step == 0:
+            if out_t is int64_t:
+                size = self.peek_run(&count)
+                if count <= n:                  # a whole run goes where it belongs
+                    self.decode_run(size, count, out)
+                    out += count
+                    n -= count
+                    continue
+            self.load_run()
+            continue
+        narrow(self.values + self.next_value, out, step)
+        self.next_value += <int> step
+        out += step
+        n -= step
+    return 0
+
+
+cdef int64_t add_lengths(IntRle self, const int64_t* values, int64_t n, int64_t total) except -1 nogil:
+    cdef int64_t i, sum_ = total
+    cdef uint64_t any_bits = 0
+    for i in range(n):
+        any_bits |= <uint64_t> values[i]
+    if any_bits >> 31 == 0 and total >> 62 == 0 and n >> 30 == 0:
+        for i in range(n):
+            sum_ += values[i]
+        return sum_
+    for i in range(n):
+        if values[i] < 0:
+            self.window.fail("a length is negative")
+        if values[i] > <int64_t> 0x7FFFFFFFFFFFFFFF - sum_:
+            self.window.fail("the lengths add up to more than 2**63 - 1")
+        sum_ += values[i]
+    return sum_
+
+
+cdef class IntRle:
+    """Integers in run-length encoding of ``version`` 1 or 2; ``signed`` when they are zigzag coded.
+
+    LENGTH and dictionary index streams are unsigned: a value of 2**63 or more reads as a negative number.
+    """
+
+    def __cinit__(self, Window window not None, *, int version, bint signed):
+        if version not in (1, 2):
+            raise ValueError(f"there is no run-length encoding version {version}")
+        self.window = window
+        self.version = version
+        self.signed = signed
+
+    def seek(self, positions):
+        """Takes the window's numbers and the count of values already consumed in the run, and goes there."""
+        self.window.seek_positions(positions)
+        self.next_value = self.end_value = 0
+        count = positions.take()
+        if not 0 <= count <= 1 << 32:
+            raise CorruptFile(f"position {count} is outside any run", stream=self.window.name)
+        if self.window.length:
+            self.skip(count)
+
+    def seek_start(self):
+        """Back to the first value."""
+        self.window.seek_start()
+        self.next_value = self.end_value = 0
+
+    def skip(self, n):
+        """Passes over ``n`` values; ``CorruptFile`` if there are fewer."""
+        if n < 0:
+            raise ValueError("cannot skip backwards")
+        cdef int64_t count = min(n, 1 << 62)
+        with nogil:
+            self.skip_values(count)
+
+    def read(self, out_t[::1] out not None, n=None):
+        """Exactly ``n`` values (all of ``out`` unless told) into int16, int32 or int64; ``CorruptFile`` if fewer.
+
+        A value that does not fit keeps its low bits, as in ORC Java and C++.
+        """
+        cdef int64_t count = out.shape[0] if n is None else n
+        if not 0 <= count <= out.shape[0]:
+            raise ValueError(f"{count} values do not fit into {out.shape[0]}")
+        if count:
+            with nogil:
+                fill(self, &out[0], count)
+
+    cdef int read_int64(self, int64_t* out, int64_t n) except -1 nogil:
+        return fill(self, out, n)
+
+    cdef int read_int32(self, int32_t* out, int64_t n) except -1 nogil:
+        return fill(self, out, n)
+
+    cdef int read_int16(self, int16_t* out, int64_t n) except -1 nogil:
+        return fill(self, out, n)
+
+    cdef int skip_values(self, int64_t n) except -1 nogil:
+        cdef int64_t size, step
+        cdef int count = 0
+        step = min(n, <int64_t> (self.end_value - self.next_value))
+        self.next_value += <int> step
+        n -= step
+        while n:
+            size = self.peek_run(&count)
+            if count > n:
+                self.load_run()
+                self.next_value = <int> n
+                return 0
+            self.window.drop(size)
+            n -= count
+        return 0
+
+    cdef int64_t read_lengths(self, int64_t* out, int64_t n) except -1 nogil:
+        fill(self, out, n)
+        return add_lengths(self, out, n, 0)
+
+    cdef int64_t skip_lengths(self, int64_t n) except -1 nogil:
+        cdef int64_t total = 0, step
+        while n:
+            if self.next_value == self.end_value:
+                self.load_run()
+            step = min(n, <int64_t> (self.end_value - self.next_value))
+            total = add_lengths(self, self.values + self.next_value, step, total)
+            self.next_value += <int> step
+            n -= step
+        return total
+
+    cdef int64_t peek_run(self, int* count) except -1 nogil:
+        cdef int size
+        while True:
+            if self.version == 2:
+                size = v2_size(self.window.p, self.window.end, count)
+            else:
+                size = v1_size(self.window.p, self.window.end, count)
+            if size > 0:
+                return size
+            if size < 0:
+                refuse(self, size)
+            if not self.window.refill():
+                self.window.fail_end()
+
+    cdef int decode_run(self, int64_t size, int count, int64_t* out) except -1 nogil:
+        cdef int code = 1
+        while self.window.end - self.window.p < size:
+            if not self.window.refill():
+                self.window.fail_end()
+        if self.version == 2:
+            code = v2_decode(self.window.p, self.window.end, self.signed, count, out)
+            if code < 0:
+                refuse(self, code)
+        else:
+            v1_decode(self.window.p, self.window.end, self.signed, out)
+        self.window.p += size
+        return 0
+
+    cdef int load_run(self) except -1 nogil:
+        cdef int count = 0
+        cdef int64_t size = self.peek_run(&count)
+        self.next_value = self.end_value = 0
+        self.decode_run(size, count, self.values)
+        self.end_value = count
+        return 0
+
+
+cdef int refuse(IntRle self, int code) except -1 with gil:
+    if code == LONG_VARINT:
+        return self.window.fail("a varint has more than 10 bytes")
+    if code == NO_PATCHES:
+        return self.window.fail("a PATCHED_BASE run has no patches")
+    if code == WIDE_PATCH:
+        return self.window.fail("a PATCHED_BASE run has patches of more than 64 bits")
+    if code == PATCH_OUTSIDE:
+        return self.window.fail("a PATCHED_BASE run patches a value outside of it or one value twice")
+    return self.window.fail("a DELTA run of one value has a width")

@@ -1,0 +1,17 @@
+from libc.stdint cimport uint8_t
+
+cdef enum:
+    CONTEXT_SLOTS = 32
+
+
+cdef class NativeCodec:
+    cdef readonly str library               # name of the Python package whose shared library is called
+    cdef bint has_error_check               # zstd marks errors in the returned size, libdeflate returns a status
+    cdef void* create
+    cdef void* destroy
+    cdef void* call
+    cdef void* is_error
+    cdef void* slots[CONTEXT_SLOTS]         # contexts that nobody is using
+
+    # Bytes written to `out`; -1 damaged or longer than `capacity`; -2 out of memory. Safe from any thread.
+    cdef Py_ssize_t decompress(self, const uint8_t* chunk, size_t length, uint8_t* out, size_t capacity) noexcept nogil

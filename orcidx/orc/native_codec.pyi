@@ -1,0 +1,6 @@
+from orcidx.orc.compression import Buffer
+
+class NativeCodec:
+    library: str
+    def __init__(self, *, library: str, create: int, destroy: int, call: int, is_error: int = 0) -> None: ...
+    def decompress_into(self, chunk: Buffer, out: Buffer) -> int: ...

@@ -1,0 +1,89 @@
+"""Calls a decompression library's own C functions, so that decoding a column needs the GIL for no chunk.
+
+The functions live in the shared libraries that the Python packages bring (libdeflate in ``deflate``, libzstd in
+``zstandard``); ``compression`` finds their addresses. A context must never serve two threads at once: a caller
+takes one out of a slot by an atomic exchange, and puts it back afterwards. Nothing is locked, so a fork in the middle
+of a call loses one context and blocks nobody.
+"""
+
+from libc.stdint cimport uint8_t
+
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+    #include <intrin.h>
+    static void* orcidx_exchange(void** slot, void* value) { return _InterlockedExchangePointer(slot, value); }
+    #else
+    static void* orcidx_exchange(void** slot, void* value) {
+        return __atomic_exchange_n(slot, value, __ATOMIC_ACQ_REL);
+    }
+    #endif
+    """
+    void* orcidx_exchange(void** slot, void* value) noexcept nogil
+
+ctypedef void* (*create_t)() noexcept nogil
+ctypedef void (*destroy_t)(void*) noexcept nogil
+ctypedef int (*deflate_t)(void*, const void*, size_t, void*, size_t, size_t*, size_t*) noexcept nogil
+ctypedef size_t (*zstd_t)(void*, void*, size_t, const void*, size_t) noexcept nogil
+ctypedef unsigned int (*is_error_t)(size_t) noexcept nogil
+
+
+cdef class NativeCodec:
+    """One library's decompressor. Addresses are those of C functions which stay loaded for the life of the process.
+
+    With ``is_error`` the functions are zstd's (``ZSTD_decompressDCtx`` and friends), without it libdeflate's
+    (``libdeflate_deflate_decompress_ex`` and friends).
+    """
+
+    def __cinit__(self, *, str library, size_t create, size_t destroy, size_t call, size_t is_error=0):
+        self.library = library
+        self.create = <void*> create
+        self.destroy = <void*> destroy
+        self.call = <void*> call
+        self.is_error = <void*> is_error
+        self.has_error_check = is_error != 0
+
+    def __dealloc__(self):
+        cdef int i
+        for i in range(CONTEXT_SLOTS):
+            if self.slots[i] != NULL:
+                (<destroy_t> self.destroy)(self.slots[i])
+
+    cdef Py_ssize_t decompress(self, const uint8_t* chunk, size_t length, uint8_t* out, size_t capacity) noexcept nogil:
+        cdef void* context = NULL
+        cdef size_t consumed = 0, written = 0
+        cdef bint failed
+        cdef int i
+        for i in range(CONTEXT_SLOTS):
+            context = orcidx_exchange(&self.slots[i], NULL)
+            if context != NULL:
+                break
+        if context == NULL:
+            context = (<create_t> self.create)()
+            if context == NULL:
+                return -2
+        if self.has_error_check:
+            written = (<zstd_t> self.call)(context, out, capacity, chunk, length)
+            failed = (<is_error_t> self.is_error)(written) != 0
+        else:
+            # a place for both sizes makes trailing bytes and a shorter output legal
+            failed = (<deflate_t> self.call)(context, chunk, length, out, capacity, &consumed, &written) != 0
+        for i in range(CONTEXT_SLOTS):
+            context = orcidx_exchange(&self.slots[i], context)
+            if context == NULL:
+                break
+        if context != NULL:
+            (<destroy_t> self.destroy)(context)
+        return -1 if failed else <Py_ssize_t> written
+
+    def decompress_into(self, const uint8_t[::1] chunk not None, uint8_t[::1] out not None):
+        """Number of bytes written; -1 when the chunk is damaged or longer than ``out``. ``MemoryError`` without one."""
+        cdef const uint8_t* source = &chunk[0] if chunk.shape[0] else NULL
+        cdef uint8_t* target = &out[0] if out.shape[0] else NULL
+        cdef size_t length = chunk.shape[0], capacity = out.shape[0]
+        cdef Py_ssize_t written
+        with nogil:
+            written = self.decompress(source, length, target, capacity)
+        if written == -2:
+            raise MemoryError
+        return written
