@@ -324,7 +324,8 @@ class RowSelection:
         before = np.cumsum(lengths) - lengths
         at = np.maximum(np.searchsorted(runs[:, 0], bounds, "right") - 1, 0)
         below = before[at] + np.clip(bounds - runs[at, 0], 0, lengths[at])
-        return np.diff(below)
+        counts: Int64Array = np.diff(below)
+        return counts
 
     def any_in(self, bounds: Int64Array) -> BoolArray:
         """Whether each group ``[bounds[g], bounds[g + 1])`` holds a selected row."""
@@ -384,7 +385,8 @@ def _normalised(runs: Int64Array) -> Int64Array:
 
 def _complement(runs: Int64Array, length: int) -> Int64Array:
     edges: Int64Array = np.concatenate(([0], runs.ravel(), [length])).reshape(-1, 2)
-    return edges[edges[:, 0] < edges[:, 1]]
+    gaps: Int64Array = edges[edges[:, 0] < edges[:, 1]]
+    return gaps
 
 
 def _combined(a: Int64Array, b: Int64Array, table: tuple[bool, bool, bool, bool]) -> Int64Array:

@@ -1,0 +1,170 @@
+"""Predicates: what ``where`` means, and how one is built.
+
+``where`` may be a predicate built from ``col``, SQL text, a ``pyarrow.compute.Expression`` or a list in disjunctive
+normal form; ``parse`` makes a predicate of any of them.
+
+The meaning of ``where``:
+
+* SQL's three-valued logic: a row comes back where the predicate is TRUE. A comparison is NULL where the column or the
+  literal is NULL; NOT leaves NULL alone. ``eq_null_safe`` (SQL ``<=>``) and ``is_null`` are never NULL.
+* NaN, by the option ``nan``: ``"ieee"``: every comparison with NaN is FALSE (so ``!=`` is TRUE), as pyarrow.compute;
+  ``"largest"``: NaN equals NaN and is above every other number, as in Spark, Polars and DuckDB.
+* -0.0 equals 0.0. float32 columns compare as float64.
+* Integers and decimals compare exactly with any literal, without going through double: ``x == 1.5`` is never TRUE of an
+  integer column. A decimal literal for a float column is rounded to the nearest double, as SQL engines do.
+* Strings compare as unsigned UTF-8 bytes. CHAR(n) compares right-trimmed of spaces, column and literal.
+* A date literal for a timestamp column is midnight. Times with and without a zone never mix. ISO 8601 text is accepted
+  for date and timestamp columns.
+* Comparison is in the file's own precision, before any conversion of units.
+* A literal that cannot be of the column's type raises ``InvalidQuery`` at bind; one that merely does not fit the
+  column's range is compared exactly.
+* A pyarrow Expression keeps pyarrow's meaning (``~is_in`` keeps nulls there; SQL's NOT IN drops them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from orcidx.errors import InvalidQuery
+from orcidx.predicate_bind import BoundPredicate, bind, resolve_column
+from orcidx.predicate_nodes import (
+    And,
+    BoundLeaf,
+    Constant,
+    Domain,
+    External,
+    Leaf,
+    Node,
+    Op,
+    Or,
+    all_of,
+    any_of,
+)
+
+__all__ = [
+    "And",
+    "BoundLeaf",
+    "BoundPredicate",
+    "Column",
+    "Constant",
+    "Domain",
+    "External",
+    "Leaf",
+    "Op",
+    "Or",
+    "Predicate",
+    "all_of",
+    "any_of",
+    "bind",
+    "col",
+    "parse",
+    "resolve_column",
+]
+
+Predicate = Leaf | And | Or | Constant | External
+
+
+class Column:
+    """A column in a predicate under construction; made by ``col``. Comparing it builds a predicate."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: tuple[str, ...]) -> None:
+        self._path = path
+
+    def __eq__(self, other: object) -> Leaf:  # type: ignore[override]
+        return Leaf(self._path, Op.EQ, (other,))
+
+    def __ne__(self, other: object) -> Leaf:  # type: ignore[override]
+        return Leaf(self._path, Op.EQ, (other,), negated=True)
+
+    def __lt__(self, other: Any) -> Leaf:
+        return Leaf(self._path, Op.LT, (other,))
+
+    def __le__(self, other: Any) -> Leaf:
+        return Leaf(self._path, Op.LE, (other,))
+
+    def __gt__(self, other: Any) -> Leaf:
+        return Leaf(self._path, Op.GT, (other,))
+
+    def __ge__(self, other: Any) -> Leaf:
+        return Leaf(self._path, Op.GE, (other,))
+
+    def __hash__(self) -> int:
+        return hash(self._path)
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"{self!r} has no truth value; for a boolean column write {self!r} == True")
+
+    def __repr__(self) -> str:
+        return f"col({', '.join(map(repr, self._path))})"
+
+    def is_in(self, values: Iterable[Any]) -> Leaf:
+        """SQL IN: NULL where nothing matches and a value is None."""
+        if isinstance(values, (str, bytes)):
+            raise InvalidQuery(f"is_in takes several values, not the text {values!r}")
+        return Leaf(self._path, Op.IN, tuple(values))
+
+    def between(self, low: Any, high: Any) -> Leaf:
+        """``low <= column <= high``, both ends included."""
+        return Leaf(self._path, Op.BETWEEN, (low, high))
+
+    def is_null(self) -> Leaf:
+        """Whether the column is NULL, also where a struct around it is."""
+        return Leaf(self._path, Op.IS_NULL)
+
+    def is_not_null(self) -> Leaf:
+        """Whether the column is not NULL."""
+        return Leaf(self._path, Op.IS_NULL, negated=True)
+
+    def is_nan(self) -> Leaf:
+        """Whether a number is NaN; NULL where the column is NULL."""
+        return Leaf(self._path, Op.IS_NAN)
+
+    def eq_null_safe(self, value: Any) -> Leaf:
+        """SQL ``<=>``: NULL equals NULL and nothing else; never NULL itself."""
+        return Leaf(self._path, Op.EQ_NULL_SAFE, (value,))
+
+    def starts_with(self, text: str | bytes) -> Leaf:
+        """Whether the value starts with the text."""
+        return Leaf(self._path, Op.STARTS_WITH, (text,))
+
+    def ends_with(self, text: str | bytes) -> Leaf:
+        """Whether the value ends with the text."""
+        return Leaf(self._path, Op.ENDS_WITH, (text,))
+
+    def contains(self, text: str | bytes) -> Leaf:
+        """Whether the value contains the text."""
+        return Leaf(self._path, Op.CONTAINS, (text,))
+
+    def like(self, pattern: str | bytes, *, escape: str = "\\") -> Leaf:
+        """SQL LIKE: ``%`` any run of characters, ``_`` one; ``escape`` takes the next one literally ("" for none)."""
+        return Leaf(self._path, Op.LIKE, (pattern, escape))
+
+
+def col(*path: str) -> Column:
+    """A column by name: ``col("price")``.
+
+    A struct's field is ``col("a", "b")``, or ``col("a.b")`` when no column has exactly that name.
+    """
+    if not path or not all(isinstance(name, str) and name for name in path):
+        raise InvalidQuery(f"a column is named by one or more texts, not {path!r}")
+    return Column(path)
+
+
+def parse(where: Any) -> Predicate:
+    """A predicate of whatever ``where`` may be: a predicate, SQL text, a pyarrow Expression or a DNF list.
+
+    Raises ``InvalidQuery`` for anything else, and for text or lists that do not parse.
+    """
+    if isinstance(where, (Leaf, And, Or, Constant, External)):
+        return where
+    if isinstance(where, Column):
+        raise InvalidQuery(f"{where!r} alone is not a predicate; for a boolean column write {where!r} == True")
+    if isinstance(where, Node):
+        raise InvalidQuery(f"{where!r} is bound already")
+    from orcidx import predicate_adapters  # parsing text needs sqlglot, which most scans never load
+
+    predicate: Predicate = predicate_adapters.translate(where)
+    return predicate

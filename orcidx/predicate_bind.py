@@ -1,0 +1,340 @@
+"""Binding a predicate to a schema: columns found, literals converted, everything that cannot be true folded away."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.predicate_evaluate import evaluate
+from orcidx.predicate_like import normalise_like
+from orcidx.predicate_literals import NAN, Point, convert, domain_of
+from orcidx.predicate_nodes import And, BoundLeaf, Constant, Domain, External, Leaf, Node, Op, Or, all_of, any_of
+
+__all__ = ["BoundPredicate", "bind", "resolve_column"]
+
+Path = tuple[str, ...]
+_STRING_OPS = (Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS, Op.LIKE)
+
+
+@dataclass(frozen=True)
+class BoundPredicate:
+    """A predicate whose leaves know their columns. ``root`` is a tree of BoundLeaf, And, Or, Constant and External."""
+
+    root: Any
+    columns: tuple[Path, ...]
+    """Paths of the columns that it reads, each once, in the order of their first use."""
+    schema: pa.Schema
+
+    def evaluate(self, batch: pa.RecordBatch | pa.StructArray) -> npt.NDArray[np.bool_]:
+        """Which rows are TRUE: a boolean array, one value per row.
+
+        The batch must hold ``columns`` by name; a column may come in another Arrow type of the same domain (another
+        unit, dictionary, view, large offsets, timestamps as decimal128(38, 0) of nanoseconds).
+        """
+        return evaluate(self.root, batch, self.schema)
+
+    def leaves(self) -> Iterator[BoundLeaf]:
+        """Every leaf, left to right."""
+        return _leaves(self.root)
+
+
+def bind(
+    predicate: Node,
+    schema: pa.Schema,
+    *,
+    nan: Literal["ieee", "largest"] = "ieee",
+    case_sensitive: bool = True,
+    char_lengths: Mapping[Path, int] | None = None,
+) -> BoundPredicate:
+    """Binds to a schema.
+
+    ``char_lengths`` gives n of the CHAR(n) columns, which compare right-trimmed. Raises ``InvalidQuery`` for an unknown
+    or ambiguous column (naming the nearest), for a literal that cannot be of the column's type, and for an operator
+    that the type does not have.
+    """
+    if nan not in ("ieee", "largest"):
+        raise InvalidQuery(f"nan={nan!r} is none of 'ieee', 'largest'")
+    binder = _Binder(schema, nan, case_sensitive, char_lengths or {})
+    root = binder.bind(predicate)
+    return BoundPredicate(root, tuple(dict.fromkeys(binder.columns)), schema)
+
+
+def _leaves(node: Any) -> Iterator[BoundLeaf]:
+    if isinstance(node, BoundLeaf):
+        yield node
+    elif isinstance(node, (And, Or)):
+        for child in node.children:
+            yield from _leaves(child)
+    elif isinstance(node, External):
+        yield from _leaves(node.may)
+
+
+class _Binder:
+    def __init__(self, schema: pa.Schema, nan: str, case_sensitive: bool, char_lengths: Mapping[Path, int]) -> None:
+        self.schema = schema
+        self.nan = nan
+        self.case_sensitive = case_sensitive
+        self.char_lengths = char_lengths
+        self.columns: list[Path] = []
+
+    def bind(self, node: Node) -> Any:
+        if isinstance(node, Leaf):
+            path, kind = resolve_column(node.path, self.schema, case_sensitive=self.case_sensitive)
+            self.columns.append(path)
+            return _Column(node, path, kind, self.nan, self.char_lengths.get(path)).bind()
+        if isinstance(node, And):
+            return all_of(*[self.bind(child) for child in node.children])
+        if isinstance(node, Or):
+            return any_of(*[self.bind(child) for child in node.children])
+        if isinstance(node, Constant):
+            return Constant(node.value is True)
+        if isinstance(node, External):
+            return self._external(node)
+        raise InvalidQuery(f"{node!r} is not a predicate; parse() makes one of SQL text, an Expression or a DNF list")
+
+    def _external(self, node: External) -> Any:
+        raise Unsupported(f"cannot bind {node!r}")
+
+
+@dataclass(frozen=True)
+class _Column:
+    """One leaf on its way to its column."""
+
+    leaf: Leaf
+    path: Path
+    type: pa.DataType
+    nan: str
+    char_length: int | None
+
+    @property
+    def domain(self) -> Domain:
+        return domain_of(self.type)
+
+    # --- results
+
+    def make(self, op: Op, *literals: Any, flip: bool = False) -> BoundLeaf:
+        negated = self.leaf.negated is not flip
+        char = self.char_length if self.domain is Domain.STRING else None
+        return BoundLeaf(self.leaf, self.path, self.type, self.domain, op, negated, literals, self.nan, char)
+
+    def always(self, answer: bool) -> Any:
+        """TRUE or FALSE wherever the column is not null."""
+        if answer is self.leaf.negated:
+            return Constant(False)
+        return BoundLeaf(self.leaf, self.path, self.type, self.domain, Op.IS_NULL, True, (), self.nan)
+
+    def join(self, kind: Op, *parts: Any) -> Any:
+        """Parts that are each negated already, as a conjunction (``BETWEEN``) or a disjunction (``IN``) would be."""
+        return all_of(*parts) if (kind is Op.BETWEEN) is not self.leaf.negated else any_of(*parts)
+
+    # --- operators
+
+    def bind(self) -> Any:
+        leaf, op = self.leaf, self.leaf.op
+        if op is Op.EQ_NULL_SAFE and leaf.literals[0] is None:
+            op = Op.IS_NULL
+        if op is Op.IS_NULL:
+            return Constant(not leaf.negated) if self.domain is Domain.NULL else self.make(Op.IS_NULL)
+        if self.domain is Domain.NULL:
+            return Constant(op is Op.EQ_NULL_SAFE and leaf.negated)
+        if self.domain is Domain.NESTED:
+            raise InvalidQuery(
+                f"{self._name} is of type {self.type}: only is_null can be asked of it", column=self._name
+            )
+        if op is Op.IS_NAN:
+            return self._is_nan()
+        if op in _STRING_OPS:
+            return self._string(op)
+        if op is Op.IN:
+            return self._in()
+        if op is Op.BETWEEN:
+            return self._between()
+        if leaf.literals[0] is None:
+            return Constant(False)
+        point = self.convert(leaf.literals[0])
+        if op is Op.EQ_NULL_SAFE:
+            return self._null_safe(point)
+        return self._largest_nan(op) if point is NAN else self._compare(op, point)
+
+    @property
+    def _name(self) -> str:
+        return ".".join(self.path)
+
+    def convert(self, value: Any) -> Point:
+        point = convert(value, self.type, self.domain, column=self._name)
+        if self.char_length is not None and self.domain is Domain.STRING:
+            trimmed = point.below.rstrip(b" ")
+            return Point(trimmed, trimmed)
+        return point
+
+    def _is_nan(self) -> Any:
+        if self.domain is Domain.FLOAT:
+            return self.make(Op.IS_NAN)
+        if self.domain in (Domain.INT, Domain.DECIMAL):
+            return self.always(False)
+        raise InvalidQuery(f"{self._name} is of type {self.type}, which has no NaN", column=self._name)
+
+    def _compare(self, op: Op, point: Point) -> Any:
+        if op is Op.EQ:
+            return self.make(op, point.below) if self._is_value(point) else self.always(False)
+        if op in (Op.LT, Op.LE):
+            if self._is_value(point):
+                return self.make(op, point.below)
+            return self._edge(Op.LE, point.below)
+        if self._is_value(point):
+            return self.make(op, point.above)
+        return self._edge(Op.GE, point.above)
+
+    def _is_value(self, point: Point) -> bool:
+        return point.exact or (self.domain is Domain.FLOAT and point.below == point.above)
+
+    def _edge(self, op: Op, value: Any) -> Any:
+        """``LE`` or ``GE`` a value that may lie beyond every value of a domain without infinities."""
+        if self.domain is not Domain.FLOAT and isinstance(value, float):
+            return self.always((value > 0) is (op is Op.LE))
+        return self.make(op, value)
+
+    def _largest_nan(self, op: Op) -> Any:
+        """A comparison with NaN: FALSE by IEEE 754; equal to NaN and above everything else by nan="largest"."""
+        if self.nan == "ieee":
+            return self.always(False)
+        if self.domain is not Domain.FLOAT:
+            return self.always(op in (Op.LT, Op.LE))
+        if op in (Op.EQ, Op.GE):
+            return self.make(Op.IS_NAN)
+        if op is Op.LT:
+            return self.make(Op.IS_NAN, flip=True)
+        return self.always(op is Op.LE)
+
+    def _null_safe(self, point: Point) -> Any:
+        if point is NAN and self.nan == "largest" and self.domain is Domain.FLOAT:
+            is_nan = self.make(Op.IS_NAN)
+            return any_of(is_nan, replace(is_nan, op=Op.IS_NULL, negated=False)) if self.leaf.negated else is_nan
+        if point is not NAN and self._is_value(point):
+            return self.make(Op.EQ_NULL_SAFE, point.below)
+        return Constant(self.leaf.negated)
+
+    def _in(self) -> Any:
+        literals = self.leaf.literals
+        if None in literals and self.leaf.negated:
+            return Constant(False)
+        points = [self.convert(value) for value in literals if value is not None]
+        values = tuple(dict.fromkeys(point.below for point in points if point is not NAN and self._is_value(point)))
+        parts = []
+        if values:
+            parts.append(self.make(Op.IN, *values) if len(values) > 1 else self.make(Op.EQ, *values))
+        if NAN in points and self.nan == "largest" and self.domain is Domain.FLOAT:
+            parts.append(self.make(Op.IS_NAN))
+        return self.join(Op.IN, *parts) if parts else self.always(False)
+
+    def _between(self) -> Any:
+        low, high = self.leaf.literals
+        if low is None or high is None:
+            # SQL: x >= low AND x <= high, where the half with NULL is NULL: never TRUE, but its negation may be.
+            parts = [Leaf(self.leaf.path, op, (value,)) for op, value in ((Op.GE, low), (Op.LE, high))]
+            halves = [replace(self, leaf=~part if self.leaf.negated else part).bind() for part in parts]
+            return self.join(Op.BETWEEN, *halves)
+        first, last = self.convert(low), self.convert(high)
+        if first is NAN or last is NAN:
+            if self.nan == "ieee":
+                return self.always(False)
+            return self.join(
+                Op.BETWEEN,
+                *(
+                    self._largest_nan(op) if point is NAN else self._compare(op, point)
+                    for op, point in ((Op.GE, first), (Op.LE, last))
+                ),
+            )
+        return self._range(first.above, last.below)
+
+    def _range(self, low: Any, high: Any) -> Any:
+        if self.domain is not Domain.FLOAT and (isinstance(low, float) or isinstance(high, float)):
+            return self.join(Op.BETWEEN, self._edge(Op.GE, low), self._edge(Op.LE, high))
+        if low > high:
+            return self.always(False)
+        return self.make(Op.EQ, low) if low == high else self.make(Op.BETWEEN, low, high)
+
+    def _string(self, op: Op) -> Any:
+        if self.domain not in (Domain.STRING, Domain.BINARY):
+            raise InvalidQuery(f"{self._name} is of type {self.type}: {op.value} asks for text", column=self._name)
+        if None in self.leaf.literals:
+            return Constant(False)
+        pattern = convert(self.leaf.literals[0], self.type, self.domain, column=self._name).below
+        if op is Op.LIKE:
+            op, pattern = normalise_like(pattern, self.leaf.literals[1], column=self._name)
+            if op is Op.EQ and self.char_length is not None and pattern.endswith(b" "):
+                return self.always(False)  # the trimmed value never ends in a space
+        return self.make(op, pattern)
+
+
+# ---------------------------------------------------------------------- columns
+
+
+def resolve_column(path: Sequence[str], schema: pa.Schema, *, case_sensitive: bool = True) -> tuple[Path, pa.DataType]:
+    """The real path and the Arrow type of a column.
+
+    A name with dots means the field of exactly that name, and the nested field where there is none. Raises
+    ``InvalidQuery`` for an unknown column (naming the nearest) and for an ambiguous one.
+    """
+    found = _find(list(path), pa.struct(schema), case_sensitive)
+    if found is None:
+        raise _unknown(".".join(path), schema)
+    return found
+
+
+def _find(path: list[str], parent: pa.DataType, case_sensitive: bool) -> tuple[Path, pa.DataType] | None:
+    if not path:
+        return (), parent
+    if isinstance(parent, pa.BaseExtensionType):
+        parent = parent.storage_type
+    if not pa.types.is_struct(parent):
+        return None
+    head, *rest = path
+    for cut in [len(head), *(i for i in range(len(head) - 1, 0, -1) if head[i] == ".")]:
+        index = _field_index(head[:cut], parent, case_sensitive)
+        if index is None:
+            continue
+        field = parent.field(index)
+        found = _find(([head[cut + 1 :]] if cut < len(head) else []) + rest, field.type, case_sensitive)
+        if found is not None:
+            return (field.name, *found[0]), found[1]
+    return None
+
+
+def _field_index(name: str, parent: pa.StructType, case_sensitive: bool) -> int | None:
+    same: Callable[[str], bool] = (
+        (lambda other: other == name) if case_sensitive else (lambda other: other.casefold() == name.casefold())
+    )
+    indexes = [i for i in range(parent.num_fields) if same(parent.field(i).name)]
+    if len(indexes) > 1:
+        raise InvalidQuery(f"column {name!r} is ambiguous: {len(indexes)} fields have that name", column=name)
+    return indexes[0] if indexes else None
+
+
+def _unknown(name: str, schema: pa.Schema) -> InvalidQuery:
+    known = dict(_names(pa.struct(schema), ""))
+    for other, kind in known.items():
+        if name.startswith(f"{other}.") and pa.types.is_nested(kind) and not pa.types.is_struct(kind):
+            text = f"{name!r} lies inside a list or a map ({other} is {kind}): only fields of structs can be asked"
+            return InvalidQuery(text, column=name)
+    near = difflib.get_close_matches(name, known, 1, 0.6)
+    near += [other for other in known if other.casefold() == name.casefold()]
+    if near:
+        return InvalidQuery(f"no column {name!r}; did you mean {near[0]!r}?", column=name)
+    listed = ", ".join(list(known)[:20]) + (", ..." if len(known) > 20 else "")
+    return InvalidQuery(f"no column {name!r}; the columns are {listed}", column=name)
+
+
+def _names(kind: pa.StructType, prefix: str) -> Iterator[tuple[str, pa.DataType]]:
+    for i in range(kind.num_fields):
+        field = kind.field(i)
+        yield prefix + field.name, field.type
+        if pa.types.is_struct(field.type):
+            yield from _names(field.type, f"{prefix}{field.name}.")

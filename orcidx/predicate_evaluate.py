@@ -1,0 +1,403 @@
+"""The meaning of a bound predicate, row by row, over Arrow arrays.
+
+SQL's three-valued logic: a row counts where the predicate is TRUE. Since NOT lives in the leaves, a leaf answers TRUE
+or not, and And and Or are plain ``&`` and ``|``. No comparison goes through a type that would round: integers, dates
+and times compare as integers, decimals as 128-bit integers, strings as unsigned bytes, float32 as float64.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.errors import InvalidQuery
+from orcidx.predicate_like import like_regex
+from orcidx.predicate_nodes import NANOS, And, BoundLeaf, Constant, Domain, Op, Or
+
+__all__ = ["evaluate"]
+
+BoolArray = npt.NDArray[np.bool_]
+_FEW_POINTS = 8
+_INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
+
+
+def evaluate(root: Any, batch: pa.RecordBatch | pa.StructArray, schema: pa.Schema) -> BoolArray:
+    """Which rows of a batch are TRUE under a bound tree; ``schema`` is the one that it is bound to."""
+    return _truth(root, _Columns(batch, schema))
+
+
+class _Columns:
+    """The columns of one batch by path, each fetched once."""
+
+    def __init__(self, batch: pa.RecordBatch | pa.StructArray, schema: pa.Schema) -> None:
+        self.batch = batch
+        self.schema = schema
+        self.rows = len(batch) if isinstance(batch, pa.StructArray) else batch.num_rows
+        self._arrays: dict[tuple[str, ...], tuple[pa.Array, BoolArray | None]] = {}
+
+    def get(self, path: tuple[str, ...]) -> tuple[pa.Array, BoolArray | None]:
+        """The column, null where a parent struct is, and its validity (None when nothing is null)."""
+        if path not in self._arrays:
+            array = _decoded(self._fetch(path))
+            valid = None if array.null_count == 0 else _bits(array.is_valid())
+            self._arrays[path] = array, valid
+        return self._arrays[path]
+
+    def _fetch(self, path: tuple[str, ...]) -> pa.Array:
+        array: Any = self.batch
+        for name in path:
+            if isinstance(array, pa.ExtensionArray):
+                array = array.storage
+            if isinstance(array, pa.RecordBatch):
+                index, kind = array.schema.get_field_index(name), array.schema
+            else:
+                index, kind = array.type.get_field_index(name), array.type
+            if index < 0:
+                raise InvalidQuery(f"the batch has no column {'.'.join(path)!r} (of {kind})", column=".".join(path))
+            array = array.column(index) if isinstance(array, pa.RecordBatch) else pc.struct_field(array, [index])
+        return array
+
+
+def _decoded(array: pa.Array) -> pa.Array:
+    """Without extension, run-end encoding, and without a dictionary that could hide nulls."""
+    if isinstance(array, pa.ExtensionArray):
+        return _decoded(array.storage)
+    if isinstance(array, pa.RunEndEncodedArray):
+        return _decoded(pc.run_end_decode(array))
+    if isinstance(array, pa.DictionaryArray) and array.dictionary.null_count:
+        return _decoded(array.dictionary_decode())
+    return array
+
+
+def _truth(node: Any, columns: _Columns) -> BoolArray:
+    if isinstance(node, BoundLeaf):
+        return _leaf_truth(node, columns)
+    if isinstance(node, And):
+        result = _truth(node.children[0], columns)
+        for child in node.children[1:]:
+            if not result.any():
+                break
+            result = result & _truth(child, columns)
+        return result
+    if isinstance(node, Or):
+        result = _truth(node.children[0], columns)
+        for child in node.children[1:]:
+            if result.all():
+                break
+            result = result | _truth(child, columns)
+        return result
+    if isinstance(node, Constant):
+        return np.full(columns.rows, node.value is True)
+    raise InvalidQuery(f"{node!r} is not bound")
+
+
+def _leaf_truth(leaf: BoundLeaf, columns: _Columns) -> BoolArray:
+    array, valid = columns.get(leaf.path)
+    if leaf.op is Op.IS_NULL:
+        if valid is None:
+            return np.full(columns.rows, leaf.negated)
+        return valid.copy() if leaf.negated else ~valid
+    matches = _matches(leaf, array)
+    if leaf.op is Op.EQ_NULL_SAFE:
+        if valid is not None:
+            matches = matches & valid
+        return ~matches if leaf.negated else matches
+    if leaf.negated:
+        matches = ~matches
+    return matches if valid is None else matches & valid
+
+
+def _matches(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
+    """TRUE or FALSE of the leaf without its negation; anything at null rows."""
+    if isinstance(array, pa.DictionaryArray):
+        if not len(array.dictionary):
+            return np.zeros(len(array), np.bool_)
+        inner = _matches(leaf, _decoded(array.dictionary))
+        codes = _fixed(array.indices)
+        return inner[codes if array.null_count == 0 else np.where(_bits(array.is_valid()), codes, 0)]
+    if pa.types.is_null(array.type):
+        return np.zeros(len(array), np.bool_)
+    return _BY_DOMAIN[leaf.domain](leaf, array)
+
+
+# ---------------------------------------------------------------------- reading arrays
+
+
+def _bits(array: pa.BooleanArray) -> BoolArray:
+    """The values of a boolean array, whatever is null in it."""
+    data = array.buffers()[1]
+    if data is None or not len(array):
+        return np.zeros(len(array), np.bool_)
+    first, last = array.offset // 8, (array.offset + len(array) + 7) // 8
+    bits = np.unpackbits(np.frombuffer(data, np.uint8)[first:last], bitorder="little")
+    start = array.offset - first * 8
+    return bits[start : start + len(array)].view(np.bool_)
+
+
+_DTYPES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], str]], ...] = (
+    (pa.types.is_signed_integer, lambda kind: f"i{kind.bit_width // 8}"),
+    (pa.types.is_unsigned_integer, lambda kind: f"u{kind.bit_width // 8}"),
+    (pa.types.is_floating, lambda kind: f"f{kind.bit_width // 8}"),
+    (pa.types.is_temporal, lambda kind: f"i{kind.bit_width // 8}"),
+    (pa.types.is_decimal, lambda kind: f"i{kind.bit_width // 8}"),
+)
+
+
+def _fixed(array: pa.Array) -> Any:
+    """The values of a fixed-width array as a NumPy view, anything at null rows."""
+    dtype = np.dtype(next(name(array.type) for belongs, name in _DTYPES if belongs(array.type)))
+    data = array.buffers()[1]
+    if data is None or not len(array):
+        return np.zeros(len(array), dtype)
+    return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
+
+
+# ---------------------------------------------------------------------- integers, dates, times, decimals
+
+
+def _points_and_range(
+    leaf: BoundLeaf, split: Callable[[Any], tuple[int, bool]]
+) -> tuple[list[int] | None, int | None, int | None]:
+    """The leaf as points, or as a closed range (None: no end), in the integers that the array stores.
+
+    ``split`` gives the stored integer not above a literal, and whether it is the literal.
+    """
+    ends = [split(value) for value in leaf.literals]
+    if leaf.op in (Op.EQ, Op.IN, Op.EQ_NULL_SAFE):
+        return [value for value, exact in ends if exact], None, None
+    at_least = ends[0][0] if ends[0][1] else ends[0][0] + 1
+    if leaf.op is Op.LT:
+        return None, None, at_least - 1
+    if leaf.op is Op.LE:
+        return None, None, ends[0][0]
+    if leaf.op is Op.GT:
+        return None, ends[0][0] + 1, None
+    if leaf.op is Op.GE:
+        return None, at_least, None
+    return None, at_least, ends[1][0]
+
+
+def _match_integers(values: Any, points: list[int] | None, low: int | None, high: int | None) -> BoolArray:
+    limits = np.iinfo(values.dtype)
+    smallest, largest = int(limits.min), int(limits.max)
+    if points is not None:
+        return _any_equal(values, [point for point in points if smallest <= point <= largest])
+    if (low is not None and low > largest) or (high is not None and high < smallest):
+        return np.zeros(len(values), np.bool_)
+    result: BoolArray | None = None
+    if low is not None and low > smallest:
+        result = values >= values.dtype.type(low)
+    if high is not None and high < largest:
+        below = values <= values.dtype.type(high)
+        result = below if result is None else result & below
+    return np.ones(len(values), np.bool_) if result is None else result
+
+
+def _any_equal(values: Any, points: Iterable[Any]) -> BoolArray:
+    points = list(points)
+    if len(points) > _FEW_POINTS:
+        return np.isin(values, np.array(points, values.dtype))
+    result = np.zeros(len(values), np.bool_)
+    for point in points:
+        result |= values == values.dtype.type(point)
+    return result
+
+
+def _match_int(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
+    return _match_integers(_fixed(array), *_points_and_range(leaf, lambda value: (value, True)))
+
+
+def _match_date(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
+    values = _fixed(array)
+    if pa.types.is_date64(array.type):
+        values = values // 86_400_000
+    return _match_integers(values, *_points_and_range(leaf, lambda value: (value, True)))
+
+
+def _match_time(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
+    if pa.types.is_decimal(array.type):
+        return _match_decimal(leaf, array)
+    unit = NANOS[array.type.unit]
+
+    def split(nanos: int) -> tuple[int, bool]:
+        below, rest = divmod(nanos, unit)
+        return below, rest == 0
+
+    return _match_integers(_fixed(array), *_points_and_range(leaf, split))
+
+
+def _match_decimal(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
+    scale = array.type.scale
+
+    def split(value: int | decimal.Decimal) -> tuple[int, bool]:
+        return _unscaled(value, scale)
+
+    points, low, high = _points_and_range(leaf, split)
+    if array.type.bit_width < 128:
+        return _match_integers(_fixed(array), points, low, high)
+    data = array.buffers()[1]
+    if data is None or not len(array):
+        return np.zeros(len(array), np.bool_)
+    words = np.frombuffer(data, np.int64, 2 * len(array), array.offset * 16).reshape(-1, 2)
+    least, most = words[:, 0], words[:, 1]
+    if ((least >> 63) == most).all():  # every value fits 64 bits
+        return _match_integers(least, points, low, high)
+    return _match_wide(least.view(np.uint64), most, points, low, high)
+
+
+def _unscaled(value: int | decimal.Decimal, scale: int) -> tuple[int, bool]:
+    """floor(value * 10**scale) and whether it is exact; far outside 128 bits the digits are not spelled out."""
+    if isinstance(value, int):
+        return value * 10**scale, True
+    if not value:
+        return 0, True
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    size = value.adjusted() + scale
+    if size > 80:
+        return (-(10**80) if sign else 10**80), False
+    if size < -1:
+        return (-1 if sign else 0), False
+    number = int("".join(map(str, digits))) * (-1 if sign else 1)
+    shift = exponent + scale
+    if shift >= 0:
+        return number * 10**shift, True
+    below, rest = divmod(number, 10**-shift)
+    return below, rest == 0
+
+
+def _match_wide(least: Any, most: Any, points: list[int] | None, low: int | None, high: int | None) -> BoolArray:
+    """128-bit integers as unsigned low and signed high words."""
+    if points is not None:
+        return _wide_points(least, most, points)
+    result = np.ones(len(least), np.bool_)
+    if low is not None:
+        result &= _wide_at_least(least, most, low)
+    if high is not None:
+        result &= ~_wide_at_least(least, most, high + 1)
+    return result
+
+
+def _wide_at_least(least: Any, most: Any, bound: int) -> BoolArray:
+    upper = bound >> 64
+    if not _INT64_MIN <= upper <= _INT64_MAX:
+        return np.full(len(least), upper < 0)
+    lower = np.uint64(bound & ((1 << 64) - 1))
+    result: BoolArray = (most > upper) | ((most == upper) & (least >= lower))
+    return result
+
+
+def _wide_points(least: Any, most: Any, points: list[int]) -> BoolArray:
+    wanted = {(point & ((1 << 64) - 1), point >> 64) for point in points}
+    result = _any_equal(least, {lower for lower, _ in wanted})
+    rows = np.flatnonzero(result)
+    result[rows] = [pair in wanted for pair in zip(least[rows].tolist(), most[rows].tolist())]
+    return result
+
+
+# ---------------------------------------------------------------------- floats and booleans
+
+
+def _match_float(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
+    values = _fixed(array).astype(np.float64, copy=False)
+    if leaf.op is Op.IS_NAN:
+        nans: BoolArray = np.isnan(values)
+        return nans
+    if leaf.op in (Op.EQ, Op.IN, Op.EQ_NULL_SAFE):
+        return _any_equal(values, leaf.literals)
+    result: BoolArray = _compare(leaf, values)
+    if leaf.nan == "largest" and leaf.op in (Op.GT, Op.GE):
+        result = result | np.isnan(values)
+    return result
+
+
+def _compare(leaf: BoundLeaf, values: Any) -> Any:
+    first = leaf.literals[0]
+    if leaf.op is Op.LT:
+        return values < first
+    if leaf.op is Op.LE:
+        return values <= first
+    if leaf.op is Op.GT:
+        return values > first
+    if leaf.op is Op.GE:
+        return values >= first
+    return (values >= first) & (values <= leaf.literals[1])
+
+
+def _match_bool(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
+    values = _bits(array)
+    if leaf.op in (Op.EQ, Op.IN, Op.EQ_NULL_SAFE):
+        return _any_equal(values, leaf.literals)
+    result: BoolArray = _compare(leaf, values)
+    return result
+
+
+# ---------------------------------------------------------------------- strings and binary
+
+
+def _as_bytes(leaf: BoundLeaf, array: pa.Array) -> pa.Array:
+    kind = array.type
+    if kind == pa.string_view():
+        array = array.cast(pa.string())
+    elif kind == pa.binary_view() or pa.types.is_fixed_size_binary(kind):
+        return array.cast(pa.binary())
+    if leaf.char_length is not None and not pa.types.is_binary(array.type):
+        array = pc.ascii_rtrim(array, " ")
+    if array.type == pa.string():
+        return array.view(pa.binary())
+    return array.view(pa.large_binary()) if array.type == pa.large_string() else array
+
+
+def _match_bytes(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
+    values = _as_bytes(leaf, array)
+    kind = values.type
+    literals = [pa.scalar(value, kind) for value in leaf.literals] if leaf.op is not Op.IN else []
+    op = leaf.op
+    if op in _COMPARISONS:
+        found = _COMPARISONS[op](values, literals[0])
+    elif op is Op.IN:
+        found = pc.is_in(values, value_set=pa.array(leaf.literals, kind))
+    elif op is Op.BETWEEN:
+        found = pc.and_(pc.greater_equal(values, literals[0]), pc.less_equal(values, literals[1]))
+    elif op is Op.LIKE:
+        found = _like(leaf, values)
+    else:
+        found = _SUBSTRINGS[op](values, pattern=leaf.literals[0])
+    return _bits(found)
+
+
+def _like(leaf: BoundLeaf, values: pa.Array) -> pa.Array:
+    if leaf.domain is Domain.STRING:  # "_" is one character there, one byte in binary
+        values = values.view(pa.string() if values.type == pa.binary() else pa.large_string())
+    try:
+        return pc.match_substring_regex(values, pattern=like_regex(leaf.literals[0]))
+    except pa.ArrowInvalid as error:
+        raise InvalidQuery(f"cannot search for the LIKE pattern: {error}", column=leaf.column) from error
+
+
+_COMPARISONS = {
+    Op.EQ: pc.equal,
+    Op.EQ_NULL_SAFE: pc.equal,
+    Op.LT: pc.less,
+    Op.LE: pc.less_equal,
+    Op.GT: pc.greater,
+    Op.GE: pc.greater_equal,
+}
+_SUBSTRINGS = {Op.STARTS_WITH: pc.starts_with, Op.ENDS_WITH: pc.ends_with, Op.CONTAINS: pc.match_substring}
+_BY_DOMAIN: dict[Domain, Callable[[BoundLeaf, pa.Array], BoolArray]] = {
+    Domain.BOOL: _match_bool,
+    Domain.INT: _match_int,
+    Domain.DECIMAL: _match_decimal,
+    Domain.FLOAT: _match_float,
+    Domain.STRING: _match_bytes,
+    Domain.BINARY: _match_bytes,
+    Domain.DATE: _match_date,
+    Domain.TIME: _match_time,
+    Domain.TIMESTAMP: _match_time,
+}

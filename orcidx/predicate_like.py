@@ -1,0 +1,94 @@
+"""SQL LIKE patterns: ``%`` any run of characters, ``_`` one character, and an escape character.
+
+Inside the package a pattern has backslash as its escape character (``normalise_like`` sees to it).
+"""
+
+from __future__ import annotations
+
+from orcidx.errors import InvalidQuery
+from orcidx.predicate_nodes import Op
+
+__all__ = ["like_prefix", "like_regex", "normalise_like"]
+
+_ANY, _ONE, _ESCAPE = b"%", b"_", b"\\"
+
+
+def normalise_like(pattern: bytes, escape: str, *, column: str) -> tuple[Op, bytes]:
+    """The simplest operator that means the same, and its literal.
+
+    ``abc`` is EQ, ``abc%`` STARTS_WITH, ``%abc`` ENDS_WITH, ``%abc%`` CONTAINS, anything else LIKE with backslash as
+    the escape character. Raises ``InvalidQuery`` for an escape that is not one character or that ends the pattern.
+    """
+    mark = escape.encode()
+    if len(escape) > 1:
+        raise InvalidQuery(f"the escape of a LIKE pattern is one character, not {escape!r}", column=column)
+    tokens = _tokens(pattern, mark, column)
+    if _ONE not in tokens:
+        plain = b"".join(token[-1:] for token in tokens if token != _ANY)
+        front, back = tokens[:1] == [_ANY], tokens[-1:] == [_ANY]
+        wild = tokens.count(_ANY)
+        if wild == 0:
+            return Op.EQ, plain
+        if wild == 1 and (front or back):
+            return (Op.STARTS_WITH if back else Op.ENDS_WITH), plain
+        if wild == 2 and front and back:
+            return Op.CONTAINS, plain
+    return Op.LIKE, b"".join(tokens)
+
+
+def _tokens(pattern: bytes, mark: bytes, column: str) -> list[bytes]:
+    """Wildcards, and literal stretches with backslash escapes; runs of ``%`` become one."""
+    tokens: list[bytes] = []
+    i = 0
+    while i < len(pattern):
+        if mark and pattern.startswith(mark, i):
+            i += len(mark)
+            if i == len(pattern):
+                raise InvalidQuery(f"the LIKE pattern {pattern!r} ends in its escape character", column=column)
+            literal = True
+        else:
+            literal = False
+        byte = pattern[i : i + 1]
+        i += 1
+        if not literal and byte in (_ANY, _ONE):
+            if not (byte == _ANY and tokens and tokens[-1] == _ANY):
+                tokens.append(byte)
+        else:
+            tokens.append(_ESCAPE + byte if byte in (_ANY, _ONE, _ESCAPE) else byte)
+    return tokens
+
+
+def _split(pattern: bytes) -> list[tuple[bytes, bool]]:
+    """(byte, is wildcard) of a pattern with backslash escapes."""
+    pieces, i = [], 0
+    while i < len(pattern):
+        escaped = pattern[i : i + 1] == _ESCAPE
+        i += escaped
+        byte = pattern[i : i + 1]
+        pieces.append((byte, not escaped and byte in (_ANY, _ONE)))
+        i += 1
+    return pieces
+
+
+def like_prefix(pattern: bytes) -> bytes:
+    """The bytes that every match of a normalised pattern starts with."""
+    prefix = b""
+    for byte, wild in _split(pattern):
+        if wild:
+            break
+        prefix += byte
+    return prefix
+
+
+def like_regex(pattern: bytes) -> bytes:
+    """The pattern as an RE2 expression that matches the whole value; a dot matches newlines too."""
+    parts = [rb"(?s)\A"]
+    for byte, wild in _split(pattern):
+        if wild:
+            parts.append(b".*" if byte == _ANY else b".")
+        elif byte.isalnum() or byte >= b"\x80":
+            parts.append(byte)
+        else:
+            parts.append(b"\\x%02x" % byte[0])
+    parts.append(rb"\z")
+    return b"".join(parts)

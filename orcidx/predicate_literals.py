@@ -1,0 +1,283 @@
+"""Literals into the physical domain of a column, exactly.
+
+``convert`` gives the two values of the domain that enclose the literal. They are one value when the literal is itself
+a value of the domain; ``1.5`` for an integer column gives ``Point(1, 2)``, from which the binder writes ``x < 1.5`` as
+``x <= 1``. Nothing goes through double except what is compared with a float column.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery
+from orcidx.predicate_nodes import NANOS, Domain, ExactTime, show_literal
+
+__all__ = ["NAN", "Point", "convert", "domain_of"]
+
+
+class Point(NamedTuple):
+    """The largest value of the domain that is not above the literal, and the smallest that is not below it.
+
+    ``-inf`` and ``inf`` stand for "below everything" and "above everything" of the domains without infinities.
+    """
+
+    below: Any
+    above: Any
+
+    @property
+    def exact(self) -> bool:
+        """Whether the literal is itself a value of the domain."""
+        return bool(self.below == self.above) and not (isinstance(self.below, float) and math.isinf(self.below))
+
+
+NAN = Point(math.nan, math.nan)
+_DAY = 86_400 * NANOS["s"]
+_NUMPY_NANOS = {**NANOS, "m": 60 * NANOS["s"], "h": 3_600 * NANOS["s"], "D": _DAY, "W": 7 * _DAY}
+_NUMPY_FINER = {"ps": 1_000, "fs": 1_000_000, "as": 1_000_000_000}
+_EPOCH = datetime.datetime(1970, 1, 1)
+_EPOCH_UTC = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_TEXT = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?\s*(Z|[+-]\d\d(?::?\d\d)?)?", re.ASCII
+)
+
+_DOMAINS = (
+    (pa.types.is_boolean, Domain.BOOL),
+    (pa.types.is_integer, Domain.INT),
+    (pa.types.is_floating, Domain.FLOAT),
+    (pa.types.is_date, Domain.DATE),
+    (pa.types.is_time, Domain.TIME),
+    (pa.types.is_timestamp, Domain.TIMESTAMP),
+    (pa.types.is_null, Domain.NULL),
+)
+
+
+def domain_of(kind: pa.DataType) -> Domain:
+    """The domain of an Arrow type; ``NESTED`` for what can only be asked whether it is null."""
+    while isinstance(kind, (pa.DictionaryType, pa.RunEndEncodedType)):
+        kind = kind.value_type
+    if isinstance(kind, pa.BaseExtensionType):
+        return domain_of(kind.storage_type)
+    for belongs, domain in _DOMAINS:
+        if belongs(kind):
+            return domain
+    if pa.types.is_decimal(kind):
+        return Domain.NESTED if kind.bit_width > 128 else Domain.DECIMAL
+    if kind in (pa.string(), pa.large_string(), pa.string_view()):
+        return Domain.STRING
+    if kind in (pa.binary(), pa.large_binary(), pa.binary_view()) or pa.types.is_fixed_size_binary(kind):
+        return Domain.BINARY
+    return Domain.NESTED
+
+
+def convert(value: Any, kind: pa.DataType, domain: Domain, *, column: str) -> Point:
+    """The literal's place among the values of a column of Arrow type ``kind``; ``NAN`` for a NaN.
+
+    Raises ``InvalidQuery`` naming the column, the literal and both types when it cannot be of the column's type.
+    """
+    point = _CONVERTERS[domain](value, kind)
+    if point is None:
+        text = f"{column} is of type {kind} and cannot be compared with {show_literal(value)} ({type(value).__name__})"
+        raise InvalidQuery(text + _hint(value, kind, domain), column=column)
+    return point
+
+
+def _hint(value: Any, kind: pa.DataType, domain: Domain) -> str:
+    if domain is Domain.TIMESTAMP and isinstance(value, (datetime.date, np.datetime64, ExactTime, str)):
+        wanted = "a time with a zone" if kind.tz else "a time without a zone"
+        return f": the column wants {wanted}, and the two never mix"
+    if domain in (Domain.DATE, Domain.TIMESTAMP) and isinstance(value, str):
+        return ": text must be an ISO 8601 date or time"
+    return ""
+
+
+# ---------------------------------------------------------------------- numbers
+
+
+def _number(value: Any) -> Any:
+    """The literal as int, finite Decimal, or NaN/±inf float; None when it is not a number (a bool is not one)."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return decimal.Decimal(value) if math.isfinite(value) else value
+    if isinstance(value, decimal.Decimal):
+        return value if value.is_finite() else float(value)
+    return None
+
+
+def _to_int(value: Any, kind: pa.DataType) -> Point | None:
+    number = _number(value)
+    if number is None:
+        return None
+    if isinstance(number, int):
+        return Point(number, number)
+    if isinstance(number, float):
+        return NAN if math.isnan(number) else Point(number, number)
+    if number.adjusted() > 80:  # beyond every column; spares the digits of a hostile 1E+999999999
+        return Point(math.inf, math.inf) if number > 0 else Point(-math.inf, -math.inf)
+    if number.adjusted() < 0:
+        below = -1 if number < 0 else 0
+        return Point(below, below + 1) if number else Point(0, 0)
+    below = math.floor(number)
+    return Point(below, below + (below != number))
+
+
+def _to_decimal(value: Any, kind: pa.DataType) -> Point | None:
+    number = _number(value)
+    if number is None:
+        return None
+    if isinstance(number, float):
+        return NAN if math.isnan(number) else Point(number, number)
+    number = decimal.Decimal(number)
+    return Point(number, number)
+
+
+def _to_float(value: Any, kind: pa.DataType) -> Point | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, decimal.Decimal)):
+        return None
+    if isinstance(value, int):
+        return _around(value)
+    nearest = float(value)  # a decimal is a text of a double here, as in every SQL engine: 0.1 finds the double 0.1
+    return NAN if math.isnan(nearest) else Point(nearest, nearest)
+
+
+def _around(value: int) -> Point:
+    try:
+        nearest = float(value)
+    except OverflowError:
+        nearest = math.copysign(math.inf, value)
+    if nearest == value:
+        return Point(nearest, nearest)
+    if nearest > value:
+        return Point(math.nextafter(nearest, -math.inf), nearest)
+    return Point(nearest, math.nextafter(nearest, math.inf))
+
+
+def _to_bool(value: Any, kind: pa.DataType) -> Point | None:
+    return Point(value, value) if isinstance(value, bool) else None
+
+
+# ---------------------------------------------------------------------- bytes
+
+
+def _to_string(value: Any, kind: pa.DataType) -> Point | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        encoded = value.encode()
+    except UnicodeEncodeError:  # a lone surrogate is no character
+        return None
+    return Point(encoded, encoded)
+
+
+def _to_binary(value: Any, kind: pa.DataType) -> Point | None:
+    return Point(value, value) if isinstance(value, bytes) else None
+
+
+# ---------------------------------------------------------------------- times
+
+
+def _split(nanos: int, unit: int) -> Point:
+    below, rest = divmod(nanos, unit)
+    return Point(below, below + (rest != 0))
+
+
+def _instant(value: Any) -> tuple[int, int, bool] | None:
+    """A time literal as (nanoseconds not above it, not below it, has a zone); None when it is no time."""
+    if isinstance(value, str):
+        return _parsed(value)
+    if isinstance(value, datetime.datetime):
+        aware = value.tzinfo is not None and value.utcoffset() is not None
+        since = value - (_EPOCH_UTC if aware else _EPOCH)
+        # pandas' Timestamp is a datetime with nanoseconds beside it.
+        whole = (since.days * 86_400 + since.seconds) * NANOS["s"] + since.microseconds * 1_000
+        nanos = whole + int(getattr(value, "nanosecond", 0))
+        return nanos, nanos, aware
+    if isinstance(value, datetime.date):
+        nanos = (value - _EPOCH.date()).days * _DAY
+        return nanos, nanos, False
+    if isinstance(value, np.datetime64):
+        return _of_numpy(value)
+    if isinstance(value, ExactTime) and not value.of_day:
+        return value.nanos, value.nanos, value.zone is not None
+    return None
+
+
+def _of_numpy(value: np.datetime64) -> tuple[int, int, bool]:
+    unit, step = np.datetime_data(value.dtype)
+    if unit in ("Y", "M"):
+        value, unit, step = value.astype("datetime64[D]"), "D", 1
+    ticks = int(value.astype(np.int64)) * step
+    if unit in _NUMPY_FINER:
+        below, above = _split(ticks, _NUMPY_FINER[unit])
+        return below, above, False
+    nanos = ticks * _NUMPY_NANOS[unit]
+    return nanos, nanos, False
+
+
+def _parsed(text: str) -> tuple[int, int, bool] | None:
+    match = _TEXT.fullmatch(text.strip())
+    if match is None:
+        return None
+    *fields, fraction, zone = match.groups()
+    try:
+        moment = datetime.datetime(*(int(field or 0) for field in fields))  # type: ignore[arg-type]
+    except ValueError:
+        return None
+    nanos = int((moment - _EPOCH).total_seconds()) * NANOS["s"] + int((fraction or "").ljust(9, "0"))
+    if zone and zone != "Z":
+        digits = zone[1:].replace(":", "").ljust(4, "0")
+        offset = (int(digits[:2]) * 3600 + int(digits[2:]) * 60) * NANOS["s"]
+        nanos -= offset if zone[0] == "+" else -offset
+    return nanos, nanos, zone is not None
+
+
+def _to_date(value: Any, kind: pa.DataType) -> Point | None:
+    instant = _instant(value)
+    if instant is None or instant[2]:
+        return None
+    return Point(_split(instant[0], _DAY).below, _split(instant[1], _DAY).above)
+
+
+def _to_timestamp(value: Any, kind: pa.DataType) -> Point | None:
+    instant = _instant(value)
+    if instant is None or instant[2] != (kind.tz is not None):
+        return None
+    return Point(instant[0], instant[1])
+
+
+def _to_time(value: Any, kind: pa.DataType) -> Point | None:
+    if isinstance(value, datetime.time) and value.tzinfo is None:
+        seconds = value.hour * 3_600 + value.minute * 60 + value.second
+        nanos = seconds * NANOS["s"] + value.microsecond * 1_000
+        return Point(nanos, nanos)
+    if isinstance(value, ExactTime) and value.of_day:
+        return Point(value.nanos, value.nanos)
+    return None
+
+
+def _to_nothing(value: Any, kind: pa.DataType) -> Point | None:
+    return None
+
+
+_CONVERTERS = {
+    Domain.BOOL: _to_bool,
+    Domain.INT: _to_int,
+    Domain.DECIMAL: _to_decimal,
+    Domain.FLOAT: _to_float,
+    Domain.STRING: _to_string,
+    Domain.BINARY: _to_binary,
+    Domain.DATE: _to_date,
+    Domain.TIME: _to_time,
+    Domain.TIMESTAMP: _to_timestamp,
+    Domain.NULL: _to_nothing,
+    Domain.NESTED: _to_nothing,
+}

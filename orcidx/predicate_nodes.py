@@ -1,0 +1,397 @@
+"""The nodes of a predicate: frozen, hashable, picklable, and free of NOT.
+
+NOT is pushed to the leaves when it is applied (De Morgan), where it becomes the leaf's ``negated`` flag; an operator is
+never flipped, because ``NOT x < 5`` and ``x >= 5`` differ where ``x`` is NaN.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery
+
+__all__ = [
+    "NANOS",
+    "And",
+    "BoundLeaf",
+    "Constant",
+    "Domain",
+    "ExactTime",
+    "External",
+    "Leaf",
+    "Node",
+    "Op",
+    "Or",
+    "all_of",
+    "any_of",
+    "canonical_literal",
+    "show_literal",
+]
+
+NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+"""Nanoseconds of Arrow's units of time."""
+
+
+class Op(Enum):
+    """What a leaf asks. ``!=`` is ``EQ`` negated, NOT ``x > 5`` is ``GT`` negated."""
+
+    EQ = "=="
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+    IN = "is_in"
+    BETWEEN = "between"
+    IS_NULL = "is_null"
+    IS_NAN = "is_nan"
+    EQ_NULL_SAFE = "eq_null_safe"
+    STARTS_WITH = "starts_with"
+    ENDS_WITH = "ends_with"
+    CONTAINS = "contains"
+    LIKE = "like"
+
+    def __repr__(self) -> str:
+        return f"Op.{self.name}"
+
+
+class Domain(Enum):
+    """The physical domain in which a bound leaf compares; it fixes the Python type of its literals."""
+
+    BOOL = "bool"
+    INT = "int"
+    DECIMAL = "decimal"
+    FLOAT = "float"
+    STRING = "string"
+    BINARY = "binary"
+    DATE = "date"
+    TIME = "time"
+    TIMESTAMP = "timestamp"
+    NULL = "null"
+    NESTED = "nested"
+
+
+class Node:
+    """What every node can do: ``&``, ``|``, ``~``, equality, hash, and a ``repr`` that is the code to build it."""
+
+    def __and__(self, other: Node) -> Any:
+        if not isinstance(other, Node):
+            return NotImplemented
+        return all_of(self, other)
+
+    def __or__(self, other: Node) -> Any:
+        if not isinstance(other, Node):
+            return NotImplemented
+        return any_of(self, other)
+
+    def __invert__(self) -> Any:
+        raise NotImplementedError
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(
+            "a predicate has no truth value of its own: combine with & | ~ (not 'and', 'or', 'not'), put comparisons "
+            "in parentheses, and write between(low, high) for a chained comparison"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Constant(Node):
+    """A predicate that reads no column: True, False, or None for SQL's NULL (no row, negated or not)."""
+
+    value: bool | None
+
+    def __invert__(self) -> Constant:
+        return self if self.value is None else Constant(not self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constant) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return hash(("Constant", self.value))
+
+    def __repr__(self) -> str:
+        return f"Constant({self.value})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Leaf(Node):
+    """One question about one column.
+
+    A row answers TRUE, FALSE or NULL: NULL where the column is NULL (except for ``IS_NULL`` and ``EQ_NULL_SAFE``) or a
+    literal that decides is NULL. ``negated`` turns TRUE and FALSE around and leaves NULL.
+
+    ``literals`` are Python values as the caller gave them: one for a comparison and for the string operators, two for
+    ``BETWEEN`` (both ends included), any number for ``IN``, none for ``IS_NULL`` and ``IS_NAN``; ``LIKE`` has the
+    pattern and the escape character ("" for none).
+    """
+
+    path: tuple[str, ...]
+    op: Op
+    literals: tuple[Any, ...] = ()
+    negated: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "literals", tuple(canonical_literal(value) for value in self.literals))
+        wanted = _LITERAL_COUNTS.get(self.op)
+        if wanted is not None and len(self.literals) != wanted:
+            raise InvalidQuery(f"{self.op.value} takes {wanted} literal(s), not {len(self.literals)}")
+
+    def __invert__(self) -> Leaf:
+        return Leaf(self.path, self.op, self.literals, not self.negated)
+
+    @cached_property
+    def _key(self) -> tuple[Any, ...]:
+        # 1, 1.0 and True are equal in Python but not the same literal, and NaN is the same literal as itself.
+        return self.path, self.op, self.negated, tuple((type(x), "nan" if x != x else x) for x in self.literals)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Leaf) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in ("path", "op", "literals", "negated")}
+
+    @property
+    def column(self) -> str:
+        """The column's path with dots, for messages."""
+        return ".".join(self.path)
+
+    def __repr__(self) -> str:
+        column = f"col({', '.join(map(repr, self.path))})"
+        shown = ", ".join(map(show_literal, self.literals))
+        if self.op is Op.EQ:
+            return f"{column} {'!=' if self.negated else '=='} {shown}"
+        if self.op in (Op.LT, Op.LE, Op.GT, Op.GE):
+            text = f"{column} {self.op.value} {shown}"
+            return f"~({text})" if self.negated else text
+        if self.op is Op.IN:
+            shown = f"[{shown}]"
+        elif self.op is Op.LIKE:
+            escape = self.literals[1]
+            shown = show_literal(self.literals[0]) + ("" if escape == "\\" else f", escape={escape!r}")
+        if self.op is Op.IS_NULL and self.negated:
+            return f"{column}.is_not_null()"
+        return f"{'~' if self.negated else ''}{column}.{self.op.value}({shown})"
+
+
+_LITERAL_COUNTS = {
+    **dict.fromkeys((Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ_NULL_SAFE), 1),
+    **dict.fromkeys((Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS), 1),
+    Op.BETWEEN: 2,
+    Op.LIKE: 2,
+    Op.IS_NULL: 0,
+    Op.IS_NAN: 0,
+}
+
+
+@dataclass(frozen=True)
+class BoundLeaf(Node):
+    """A leaf bound to a column: the literals are in the column's physical domain, once and for all.
+
+    After binding no literal is None or NaN, ``EQ_NULL_SAFE`` has a literal that is a value, and what can never be true
+    has become ``Constant(False)``; so evidence sees plain values only.
+
+    ============ =============================================================
+    domain       literals
+    ============ =============================================================
+    INT          ``int``, any size
+    DECIMAL      finite ``decimal.Decimal``, any number of digits
+    FLOAT        ``float`` (float32 columns compare as float64), never NaN
+    STRING       UTF-8 ``bytes``, unsigned byte order; CHAR: right-trimmed of spaces on both sides
+    BINARY       ``bytes``
+    BOOL         ``bool``
+    DATE         ``int`` days since 1970-01-01, proleptic calendar
+    TIMESTAMP    ``int`` nanoseconds since 1970-01-01 (wall clock without a zone, UTC with one), any size
+    TIME         ``int`` nanoseconds since midnight
+    ============ =============================================================
+
+    The bound operator may differ from ``leaf.op`` (``x > 1.5`` of an integer is ``GE 2``); ``leaf`` is what the caller
+    wrote, for messages. A bound ``LIKE`` has one literal: the pattern with backslash as escape character.
+    """
+
+    leaf: Leaf
+    path: tuple[str, ...]
+    type: pa.DataType
+    domain: Domain
+    op: Op
+    negated: bool
+    literals: tuple[Any, ...]
+    nan: str = "ieee"
+    char_length: int | None = None
+
+    def __invert__(self) -> BoundLeaf:
+        raise InvalidQuery("a bound leaf is not negated; negate the predicate before binding it")
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.op, self.negated, self.literals))
+
+    @property
+    def column(self) -> str:
+        """The column's path with dots, for messages."""
+        return ".".join(self.path)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class External(Node):
+    """A pyarrow Expression with pyarrow's own meaning, and a predicate that prunes for it.
+
+    ``may`` is TRUE wherever ``expression`` is true (it may be TRUE elsewhere too). ``carried`` says that ``may`` asks
+    the same as the expression, node by node, so that it can stand for it once the column types are known to compare
+    alike. ``columns`` are the paths that the expression reads; None when they are not known.
+    """
+
+    expression: Any
+    may: Node
+    carried: bool = False
+    columns: tuple[tuple[str, ...], ...] | None = None
+
+    def __invert__(self) -> External:
+        may = ~self.may if self.carried else Constant(True)
+        return External(~self.expression, may, self.carried, self.columns)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, External) and bool(self.expression.equals(other.expression))
+
+    def __hash__(self) -> int:
+        return hash(str(self.expression))
+
+    def __repr__(self) -> str:
+        return f"External({self.expression})"
+
+
+class _Many(Node):
+    """And, Or."""
+
+    children: tuple[Any, ...]
+    _symbol = ""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.children == other.children
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, self.children))
+
+    def __repr__(self) -> str:
+        shown = (f"({child!r})" if _needs_parentheses(child) else repr(child) for child in self.children)
+        return f" {self._symbol} ".join(shown)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class And(_Many):
+    """TRUE where every child is. Built by ``&`` or ``all_of``, which flatten."""
+
+    children: tuple[Any, ...]
+    _symbol = "&"
+
+    def __invert__(self) -> Any:
+        return any_of(*(~child for child in self.children))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Or(_Many):
+    """TRUE where any child is. Built by ``|`` or ``any_of``, which flatten."""
+
+    children: tuple[Any, ...]
+    _symbol = "|"
+
+    def __invert__(self) -> Any:
+        return all_of(*(~child for child in self.children))
+
+
+def _needs_parentheses(node: Node) -> bool:
+    if isinstance(node, Leaf):
+        return node.op in (Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE)
+    return isinstance(node, _Many)
+
+
+def all_of(*nodes: Any) -> Any:
+    """The conjunction of nodes, flattened: True is dropped, False decides; of nothing it is True."""
+    return _joined(And, nodes, neutral=True)
+
+
+def any_of(*nodes: Any) -> Any:
+    """The disjunction of nodes, flattened: False is dropped, True decides; of nothing it is False."""
+    return _joined(Or, nodes, neutral=False)
+
+
+def _joined(kind: type[And] | type[Or], nodes: tuple[Any, ...], *, neutral: bool) -> Any:
+    children: list[Any] = []
+    for node in nodes:
+        if isinstance(node, Constant) and node.value is not None:
+            if node.value is not neutral:
+                return node
+        elif type(node) is kind:
+            children.extend(node.children)
+        else:
+            children.append(node)
+    if not children:
+        return Constant(neutral)
+    return children[0] if len(children) == 1 else kind(tuple(children))
+
+
+@dataclass(frozen=True)
+class ExactTime:
+    """A literal finer than Python's ``datetime`` and ``time``; made of pyarrow scalars.
+
+    ``nanos`` count from 1970-01-01 (UTC when ``zone`` is not None), or from midnight when ``of_day``.
+    """
+
+    nanos: int
+    zone: str | None = None
+    of_day: bool = False
+
+    def __repr__(self) -> str:
+        if self.of_day:
+            return f"pa.scalar({self.nanos}, pa.time64('ns'))"
+        return f"pa.scalar({self.nanos}, pa.timestamp('ns'{f', tz={self.zone!r}' if self.zone else ''}))"
+
+
+def canonical_literal(value: Any) -> Any:
+    """A literal as a hashable Python value; NumPy and Arrow scalars keep their precision."""
+    if isinstance(value, np.datetime64):
+        return None if np.isnat(value) else value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, decimal.Decimal) and value.is_nan():
+        return math.nan  # a signalling NaN would raise at the first comparison
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    if isinstance(value, pa.Scalar):
+        return _of_scalar(value)
+    if isinstance(value, Node) or type(value).__name__ == "Column":
+        raise InvalidQuery(f"{value!r} is not a literal: comparing two columns is not supported")
+    try:
+        hash(value)
+    except TypeError as error:
+        raise InvalidQuery(f"{value!r} ({type(value).__name__}) is not a literal") from error
+    return value
+
+
+def _of_scalar(value: pa.Scalar) -> Any:
+    if not value.is_valid:
+        return None
+    if isinstance(value, (pa.DictionaryScalar, pa.ExtensionScalar)):
+        return _of_scalar(value.value)
+    if isinstance(value, pa.TimestampScalar):  # as_py() would need pandas for nanoseconds
+        return ExactTime(value.value * NANOS[value.type.unit], value.type.tz)
+    if isinstance(value, (pa.Time32Scalar, pa.Time64Scalar)):
+        return ExactTime(value.value * NANOS[value.type.unit], of_day=True)
+    return value.as_py()
+
+
+def show_literal(value: Any) -> str:
+    """Code that builds the literal, as short as can be."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"float({str(value)!r})"
+    if isinstance(value, np.datetime64):
+        return f"np.datetime64({str(value)!r}, {np.datetime_data(value.dtype)[0]!r})"
+    return repr(value)

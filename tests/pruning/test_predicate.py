@@ -1,0 +1,203 @@
+"""Building predicates: operators, NOT at the leaves, repr, pickle, equality; binding errors that help."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import pickle
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from orcidx.errors import InvalidQuery
+from orcidx.predicate import And, Column, Constant, Leaf, Op, Or, all_of, any_of, bind, col, parse
+
+NAMES = {"col": col, "datetime": datetime, "Decimal": Decimal, "np": np, "pa": pa, "Constant": Constant}
+
+PREDICATES = [
+    col("a") > 100,
+    col("a") != 1,
+    ~(col("a") < 5),
+    col("a", "b.c") <= 1.5,
+    (col("a") >= 1) & (col("b") == "x") & ~col("c").is_null(),
+    (col("a") == 1) | (col("b") == 2) & (col("c") == 3),
+    ((col("a") == 1) | (col("b") == 2)) & (col("c") == 3),
+    ~(col("a").is_in([1, None, "x"]) | col("b").between(1, 2)),
+    col("a").is_nan() & col("a").eq_null_safe(None),
+    ~col("a").starts_with("x") & col("a").ends_with("y") & col("a").contains("z"),
+    col("a").like("a%") | ~col("a").like("b!%", escape="!") | col("a").like("c_", escape=""),
+    col("t") == datetime.datetime(2020, 1, 2, 3, 4, 5, 6),
+    col("t") == datetime.datetime(2020, 1, 2, tzinfo=datetime.UTC),
+    col("t") < datetime.date(2020, 1, 2),
+    col("t") < np.datetime64("2020-01-02T03:04:05.123456789"),
+    col("t") < pa.scalar(1, pa.timestamp("ns", tz="UTC")),
+    col("t") < pa.scalar(5, pa.time64("us")),
+    col("d") > Decimal("1.50"),
+    col("f") > math.nan,
+    col("f") > -math.inf,
+    Constant(True),
+    Constant(None),
+]
+
+
+@pytest.mark.parametrize("predicate", PREDICATES, ids=repr)
+def test_repr_is_the_code_and_pickle_keeps_it(predicate):
+    again = eval(repr(predicate), dict(NAMES))
+    assert again == predicate
+    assert hash(again) == hash(predicate)
+    assert pickle.loads(pickle.dumps(predicate)) == predicate
+    assert parse(predicate) is predicate
+
+
+def test_not_is_pushed_to_the_leaves_and_never_flips_an_operator():
+    predicate = ~((col("a") < 5) & ((col("b") == 1) | ~col("c").is_null()))
+    assert predicate == Or(
+        (
+            Leaf(("a",), Op.LT, (5,), True),
+            And((Leaf(("b",), Op.EQ, (1,), True), Leaf(("c",), Op.IS_NULL))),
+        )
+    )
+    assert ~~(col("a") < 5) == (col("a") < 5)
+
+
+def test_and_or_flatten_and_fold_constants():
+    a, b, c = col("a") == 1, col("b") == 1, col("c") == 1
+    assert a & b & c == And((a, b, c)) == a & (b & c)
+    assert a | b | c == Or((a, b, c))
+    assert all_of() == Constant(True)
+    assert any_of() == Constant(False)
+    assert all_of(a, Constant(True)) == a
+    assert all_of(a, Constant(False)) == Constant(False)
+    assert any_of(a, Constant(True)) == Constant(True)
+    assert ~Constant(None) == Constant(None)
+
+
+def test_literals_of_other_types_are_other_literals():
+    assert (col("a") == 1) != (col("a") == 1.0)
+    assert (col("a") == 1) != (col("a") == True)  # noqa: E712
+    assert (col("a") == math.nan) == (col("a") == float("nan"))
+    assert len({col("a") == 1, col("a") == True, col("a") == 1.0}) == 3  # noqa: E712
+
+
+def test_scalars_of_numpy_and_arrow_become_plain_literals():
+    assert (col("a") == np.int8(5)) == (col("a") == 5)
+    assert (col("a") == pa.scalar(5, pa.int16())) == (col("a") == 5)
+    assert (col("a") == pa.scalar(None, pa.int16())) == (col("a") == None)  # noqa: E711
+    assert (col("a") == bytearray(b"x")) == (col("a") == b"x")
+    assert (col("a") == np.datetime64("NaT")) == (col("a") == None)  # noqa: E711
+    assert (col("a") == Decimal("sNaN")) == (col("a") == math.nan)
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        lambda: bool(col("a") == 1),
+        lambda: 1 < col("a") < 3,
+        lambda: not col("a").is_null(),
+        lambda: (col("a") == 1) and (col("b") == 2),
+        lambda: bool((col("a") == 1) & (col("b") == 2)),
+        lambda: bool(col("a")),
+    ],
+)
+def test_python_and_or_not_are_refused(attempt):
+    with pytest.raises(TypeError, match="truth value"):
+        attempt()
+
+
+@pytest.mark.parametrize(
+    ("attempt", "message"),
+    [
+        (lambda: col(), "named by"),
+        (lambda: col(""), "named by"),
+        (lambda: col("a") == col("b"), "comparing two columns"),
+        (lambda: col("a") == [1], "not a literal"),
+        (lambda: col("a").is_in("abc"), "several values"),
+        (lambda: Leaf(("a",), Op.BETWEEN, (1,)), "takes 2"),
+        (lambda: parse(col("a")), "for a boolean column write"),
+        (lambda: parse(5), "no predicate"),
+    ],
+)
+def test_what_is_no_predicate_is_refused(attempt, message):
+    with pytest.raises(InvalidQuery, match=message):
+        attempt()
+
+
+SCHEMA = pa.schema(
+    [
+        ("price", pa.int64()),
+        ("city", pa.string()),
+        ("flag", pa.bool_()),
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us")),
+        ("utc", pa.timestamp("us", tz="UTC")),
+        ("amount", pa.decimal128(10, 2)),
+        ("raw", pa.binary()),
+        ("tags", pa.list_(pa.struct([("k", pa.string())]))),
+        ("Name", pa.string()),
+        ("a.b", pa.int32()),
+        ("a", pa.struct([("b", pa.string()), ("c.d", pa.struct([("e", pa.float32())]))])),
+        ("twice", pa.int8()),
+        ("twice", pa.int8()),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "message"),
+    [
+        (col("prise") == 1, "did you mean 'price'"),
+        (col("name") == 1, "did you mean 'Name'"),
+        (col("zzzzzz") == 1, "the columns are price, city"),
+        (col("a.c.d.f") == 1, "did you mean 'a.c.d.e'"),
+        (col("tags.k") == "x", "inside a list"),
+        (col("tags") == "x", "only is_null"),
+        (col("twice") == 1, "ambiguous"),
+        (col("price") == "x", "price is of type int64 and cannot be compared with 'x' \\(str\\)"),
+        (col("price") == True, "True \\(bool\\)"),  # noqa: E712
+        (col("price").is_in([1, "x"]), "'x'"),
+        (col("price").between(1, b"x"), "b'x'"),
+        (col("price").starts_with("x"), "asks for text"),
+        (col("city") == 5, "string and cannot be compared with 5 \\(int\\)"),
+        (col("city") == b"x", "bytes"),
+        (col("city") == "\ud800", "string"),
+        (col("city").is_nan(), "no NaN"),
+        (col("city").like("a\\"), "ends in its escape"),
+        (col("city").like("a", escape="ab"), "one character"),
+        (col("raw") == "x", "binary"),
+        (col("flag") == 1, "bool"),
+        (col("day") == 5, "date32"),
+        (col("day") == "2020-02-30", "ISO 8601"),
+        (col("at") == datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC), "without a zone, and the two never mix"),
+        (col("utc") == datetime.datetime(2020, 1, 1), "a time with a zone, and the two never mix"),
+        (col("utc") == datetime.date(2020, 1, 1), "never mix"),
+        (col("utc") == np.datetime64("2020-01-01"), "never mix"),
+        (col("at") == "2020-01-01T00:00:00Z", "never mix"),
+        (col("at") == 5, "timestamp"),
+        (col("amount") == "1.5", "decimal128"),
+    ],
+    ids=repr,
+)
+def test_binding_errors_name_column_literal_and_type(predicate, message):
+    with pytest.raises(InvalidQuery, match=message):
+        bind(predicate, SCHEMA)
+
+
+def test_a_dotted_name_is_the_column_of_that_name_first_and_the_nested_field_second():
+    assert bind(col("a.b") == 1, SCHEMA).columns == (("a.b",),)
+    assert bind(col("a", "b") == "x", SCHEMA).columns == (("a", "b"),)
+    assert bind(col("a.c.d.e") == 1, SCHEMA).columns == (("a", "c.d", "e"),)
+    assert bind(col("NAME") == "x", SCHEMA, case_sensitive=False).columns == (("Name",),)
+
+
+def test_a_bound_predicate_pickles():
+    bound = bind((col("price") > 1.5) & col("city").is_in(["Oslo"]), SCHEMA)
+    assert pickle.loads(pickle.dumps(bound)) == bound
+    assert [leaf.op for leaf in bound.leaves()] == [Op.GE, Op.EQ]
+
+
+def test_column_is_hashable_and_reads_well():
+    assert repr(col("a", "b")) == "col('a', 'b')"
+    assert len({col("a")}) == 1
+    assert isinstance(col("a"), Column)
