@@ -153,7 +153,7 @@ def _around(value: int) -> Point:
     try:
         nearest = float(value)
     except OverflowError:
-        nearest = math.copysign(math.inf, value)
+        nearest = math.inf if value > 0 else -math.inf
     if nearest == value:
         return Point(nearest, nearest)
     if nearest > value:
