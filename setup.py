@@ -52,7 +52,6 @@ setup(
             "boundscheck": DEBUG,
             "wraparound": False,
             "initializedcheck": DEBUG,
-            "nonecheck": DEBUG,
             "cdivision": True,
             "embedsignature": True,
             "binding": True,

@@ -289,7 +289,7 @@ class RowSelection:
             raise InvalidQuery(f"[{start}, {stop}) lies outside the span of {self.length} rows")
         runs = self.runs()
         first = int(np.searchsorted(runs[:, 1], start, "right"))
-        last = int(np.searchsorted(runs[:, 0], stop, "left"))
+        last = int(np.searchsorted(runs[:, 0], stop, "left")) if start < stop else first
         part = np.clip(runs[first:last], start, stop) - start
         return RowSelection(stop - start, part)
 

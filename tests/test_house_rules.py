@@ -1,0 +1,169 @@
+"""Rules of the house that a machine can check; CONTRIBUTING.md gives their reasons."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "orcidx"
+MODULE_LINES = 500
+FUNCTION_LINES = 60
+PARAMETERS = 7
+VAGUE_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "core"}
+TEXT_SUFFIXES = {".py", ".pyx", ".pxd", ".pyi", ".md", ".toml", ".json", ".java", ".sh", ".cfg", ".txt", ""}
+SKIPPED_FOLDERS = {"build", "dist", "env", "results", "html", "data", "__pycache__", "fixtures"}
+
+_CYTHON_DEF = re.compile(r"^( *)(?:def|cdef|cpdef) (?!class |extern |struct |enum |packed |union )[^=]*?\w+\(")
+_WORKPLACE = re.compile(r"(?<![\w./~*-])/(?:work|root)/\w")
+
+
+def sources(*suffixes: str) -> list[Path]:
+    return sorted(path for path in PACKAGE.rglob("*") if path.suffix in suffixes)
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def python_functions(path: Path) -> Iterator[tuple[str, int, int]]:
+    """Name, lines and positional parameters (without self) of each function of a Python module."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            given = [a.arg for a in node.args.posonlyargs + node.args.args]
+            lines = (node.end_lineno or 0) - node.lineno + 1
+            yield node.name, lines, len([name for name in given if name not in ("self", "cls")])
+
+
+def cython_functions(path: Path) -> Iterator[tuple[str, int]]:
+    """First line and length of each function of a Cython module, by indentation."""
+    lines = path.read_text().splitlines()
+    for start, line in enumerate(lines):
+        if match := _CYTHON_DEF.match(line):
+            indent, end, last = len(match[1]), start + 1, start
+            opened = line.count("(") - line.count(")")
+            while end < len(lines):
+                text = lines[end]
+                if text.strip() and opened <= 0 and len(text) - len(text.lstrip()) <= indent:
+                    break
+                opened += text.count("(") - text.count(")")
+                last = end if text.strip() else last
+                end += 1
+            yield line.strip(), last - start + 1
+
+
+def test_modules_are_small() -> None:
+    long = {name_of(p): n for p in sources(".py", ".pyx") if (n := len(p.read_text().splitlines())) > MODULE_LINES}
+    assert not long, long
+
+
+def test_functions_are_small() -> None:
+    long = [
+        f"{name_of(path)}: {name} has {lines} lines"
+        for path in sources(".py")
+        for name, lines, _ in python_functions(path)
+        if lines > FUNCTION_LINES
+    ]
+    long += [
+        f"{name_of(path)}: {line} has {lines} lines"
+        for path in sources(".pyx")
+        for line, lines in cython_functions(path)
+        if lines > FUNCTION_LINES
+    ]
+    assert not long, "\n".join(long)
+
+
+def test_functions_take_few_positional_parameters() -> None:
+    wide = [
+        f"{name_of(path)}: {name} takes {count}"
+        for path in sources(".py")
+        for name, _, count in python_functions(path)
+        if count > PARAMETERS
+    ]
+    assert not wide, "\n".join(wide)
+
+
+def test_modules_are_named_for_what_they_hold() -> None:
+    assert not [name_of(path) for path in PACKAGE.rglob("*") if path.stem in VAGUE_NAMES]
+
+
+def test_compiled_modules_have_stubs() -> None:
+    assert not [name_of(path) for path in sources(".pyx") if not path.with_suffix(".pyi").is_file()]
+
+
+def test_declarations_have_a_user() -> None:
+    """A ``.pxd`` exists for what another module cimports."""
+    text = "\n".join(path.read_text() for path in sources(".pyx", ".pxd"))
+    unused = [
+        name_of(path)
+        for path in sources(".pxd")
+        if f"from {'.'.join(path.relative_to(ROOT).with_suffix('').parts)} cimport" not in text
+    ]
+    assert not unused, unused
+
+
+def test_modules_say_what_they_are() -> None:
+    """Every module but a bare package file starts with a docstring."""
+    trees = {path: ast.parse(path.read_text()) for path in sources(".py")}
+    silent = [name_of(path) for path, tree in trees.items() if tree.body and not ast.get_docstring(tree)]
+    silent += [name_of(p) for p in sources(".pyx") if not re.match(r'(?:\s*#.*\n)*\s*r?"""', p.read_text())]
+    assert not silent, silent
+
+
+def test_no_blanket_except() -> None:
+    """``except Exception`` (or wider) hides bugs, unless it raises again."""
+    wrong = []
+    for path in sources(".py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ExceptHandler):
+                caught = ast.unparse(node.type) if node.type else "everything"
+                raises = any(isinstance(inner, ast.Raise) for inner in ast.walk(node))
+                if re.search(r"\b(Exception|BaseException|everything)\b", caught) and not raises:
+                    wrong.append(f"{name_of(path)}:{node.lineno} catches {caught}")
+    for path in sources(".pyx"):
+        bare = re.search(r"^\s*except(?: Exception| BaseException)?:", path.read_text(), re.MULTILINE)
+        wrong += [f"{name_of(path)}: blanket except"] if bare else []
+    assert not wrong, "\n".join(wrong)
+
+
+def test_nothing_is_left_for_later() -> None:
+    marks = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+    assert not [name_of(path) for path in sources(".py", ".pyx", ".pyi", ".pxd") if marks.search(path.read_text())]
+
+
+def test_the_library_does_not_print() -> None:
+    printing = re.compile(r"(?<![\w.])print\(")
+    wrong = [name_of(p) for p in sources(".py", ".pyx") if "cli" not in p.parts and printing.search(p.read_text())]
+    assert not wrong, wrong
+
+
+def project_files() -> Iterator[Path]:
+    for path in ROOT.rglob("*"):
+        parts = set(path.relative_to(ROOT).parts)
+        hidden = any(part.startswith(".") and part != ".ci" for part in parts)
+        if path.is_file() and not hidden and not parts & SKIPPED_FOLDERS and path.suffix in TEXT_SUFFIXES:
+            yield path
+
+
+def test_no_file_names_the_place_it_was_written_in() -> None:
+    wrong = []
+    for path in project_files():
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        wrong += [f"{name_of(path)}: {match[0]}" for match in _WORKPLACE.finditer(text)]
+    assert not wrong, wrong
+
+
+def test_decision_records_are_numbered_once() -> None:
+    numbers = [path.name[:4] for path in (ROOT / "docs" / "decisions").glob("*.md")]
+    assert len(numbers) == len(set(numbers)), sorted(numbers)
+
+
+def test_test_files_have_names_of_their_own() -> None:
+    """Shared test code is imported by bare name, so two files of one name would shadow each other."""
+    names = [path.name for path in (ROOT / "tests").rglob("*.py") if path.name not in ("__init__.py", "conftest.py")]
+    assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)
