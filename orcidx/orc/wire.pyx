@@ -12,85 +12,23 @@ field whose wire type is not the expected one is unknown, and unknown fields are
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.stdint cimport INT64_MAX, int8_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy
+
+import numpy as np
 
 from orcidx.errors import CorruptFile
 
-__all__ = ["Message"]
-
-
-cdef int VARINT = 0
-cdef int FIXED64 = 1
-cdef int LENGTH = 2
-cdef int FIXED32 = 5
-
-
-cdef struct Cursor:
-    const uint8_t* base
-    Py_ssize_t at
-    Py_ssize_t end
-
-
-cdef struct Field:
-    uint32_t number
-    int wire_type
-    uint64_t value          # varint or fixed bits; for LENGTH the number of bytes
-    Py_ssize_t start        # of the bytes of a LENGTH field
-
-
-cdef inline bint read_varint(Cursor* cursor, uint64_t* value) noexcept nogil:
-    """False when the varint runs past the end or past ten bytes; bits above 64 are dropped, as protobuf does."""
-    cdef uint64_t result = 0
-    cdef uint8_t byte
-    cdef int shift = 0
-    while cursor.at < cursor.end and shift < 70:
-        byte = cursor.base[cursor.at]
-        cursor.at += 1
-        result |= <uint64_t>(byte & 0x7F) << shift
-        if byte < 0x80:
-            value[0] = result
-            return True
-        shift += 7
-    return False
-
-
-cdef inline bint read_field(Cursor* cursor, Field* field) noexcept nogil:
-    """Reads one field and moves past it; False when the bytes are no field."""
-    cdef uint64_t key
-    cdef uint32_t narrow = 0
-    if not read_varint(cursor, &key) or key > 0xFFFFFFFFULL or key < 8:
-        return False
-    field.number = <uint32_t>(key >> 3)
-    field.wire_type = <int>(key & 7)
-    field.value = 0
-    field.start = 0
-    if field.wire_type == VARINT:
-        return read_varint(cursor, &field.value)
-    if field.wire_type == LENGTH:
-        if not read_varint(cursor, &field.value) or field.value > <uint64_t>(cursor.end - cursor.at):
-            return False
-        field.start = cursor.at
-        cursor.at += <Py_ssize_t>field.value
-        return True
-    if field.wire_type == FIXED64:
-        if cursor.end - cursor.at < 8:
-            return False
-        memcpy(&field.value, cursor.base + cursor.at, 8)
-        cursor.at += 8
-        return True
-    if field.wire_type == FIXED32:
-        if cursor.end - cursor.at < 4:
-            return False
-        memcpy(&narrow, cursor.base + cursor.at, 4)
-        field.value = narrow
-        cursor.at += 4
-        return True
-    return False
-
-
-cdef inline int64_t unzigzag(uint64_t value) noexcept nogil:
-    return <int64_t>(value >> 1) ^ -<int64_t>(value & 1)
+__all__ = [
+    "Message",
+    "Part",
+    "compare_spans",
+    "read_row_index",
+    "read_statistics",
+    "spans_with_byte",
+    "split_messages",
+    "split_nested_messages",
+]
 
 
 cdef class Message:
@@ -111,9 +49,7 @@ cdef class Message:
         cdef list values
         self.name = name
         self._fields = {}
-        cursor.base = &data[0] if data.shape[0] else NULL
-        cursor.at = 0
-        cursor.end = data.shape[0]
+        cursor = open_cursor(data)
         while cursor.at < cursor.end:
             before = cursor.at
             if not read_field(&cursor, &field):
@@ -148,6 +84,17 @@ cdef class Message:
         """Bytes or a nested message."""
         value = self._last(number, LENGTH)
         return default if value is None else value
+
+    def double(self, int number):
+        """A double, None when absent."""
+        cdef uint64_t bits
+        cdef double result
+        value = self._last(number, FIXED64)
+        if value is None:
+            return None
+        bits = value
+        memcpy(&result, &bits, 8)
+        return result
 
     def text(self, int number, str errors="strict"):
         """A string, "" when absent. Bytes that are not UTF-8 raise ``CorruptFile`` unless ``errors`` says otherwise."""
@@ -186,3 +133,370 @@ cdef class Message:
             return value.decode("utf-8", errors)
         except UnicodeDecodeError as error:
             raise CorruptFile(f"a name in the {self.name} is not UTF-8: {error.reason}") from error
+
+
+# Columnar decoding. Extents are (start, stop) byte offsets into the buffer that was read; nothing is copied out of it.
+
+
+cdef object corrupt(str name, Py_ssize_t at):
+    return CorruptFile(f"the {name} breaks off or holds no protobuf field at its byte {at}")
+
+
+cdef Py_ssize_t count_field(Cursor cursor, uint32_t number) noexcept nogil:
+    """How often a LENGTH field occurs; -1 - offset of the bytes that are no field."""
+    cdef Field field
+    cdef Py_ssize_t found = 0
+    cdef Py_ssize_t before
+    while cursor.at < cursor.end:
+        before = cursor.at
+        if not read_field(&cursor, &field):
+            return -1 - before
+        found += field.number == number and field.wire_type == LENGTH
+    return found
+
+
+def split_messages(buffer, int number, str name not None):
+    """Extents of a repeated message field: int64 arrays of starts and stops."""
+    cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
+    cdef Cursor cursor = open_cursor(data)
+    cdef Py_ssize_t found = count_field(cursor, number)
+    if found < 0:
+        raise corrupt(name, -1 - found)
+    starts, stops = np.empty(found, np.int64), np.empty(found, np.int64)
+    fill_extents(&cursor, number, starts, stops, 0)
+    return starts, stops
+
+
+cdef Py_ssize_t fill_extents(Cursor* cursor, uint32_t number, int64_t[::1] starts, int64_t[::1] stops, Py_ssize_t at):
+    """Writes the extents of a field from index ``at`` on and returns the index after; the message was checked."""
+    cdef Field field
+    while cursor.at < cursor.end and read_field(cursor, &field):
+        if field.number == number and field.wire_type == LENGTH:
+            starts[at] = field.start
+            stops[at] = field.start + <Py_ssize_t>field.value
+            at += 1
+    return at
+
+
+def split_nested_messages(buffer, int outer, int inner, str name not None):
+    """Extents of a repeated message inside a repeated message.
+
+    Returns int64 arrays: ``bounds`` (outer message i holds the inner messages bounds[i]..bounds[i + 1]), starts, stops.
+    """
+    cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
+    cdef Cursor cursor = open_cursor(data)
+    cdef Py_ssize_t i, found
+    outer_starts, outer_stops = split_messages(buffer, outer, name)
+    cdef int64_t[::1] first = outer_starts
+    cdef int64_t[::1] last = outer_stops
+    bounds = np.zeros(len(outer_starts) + 1, np.int64)
+    cdef int64_t[::1] bound = bounds
+    for i in range(first.shape[0]):
+        cursor.at = first[i]
+        cursor.end = last[i]
+        found = count_field(cursor, inner)
+        if found < 0:
+            raise corrupt(name, -1 - found)
+        bound[i + 1] = bound[i] + found
+    found = bound[first.shape[0]]
+    starts, stops = np.empty(found, np.int64), np.empty(found, np.int64)
+    for i in range(first.shape[0]):
+        cursor.at = first[i]
+        cursor.end = last[i]
+        fill_extents(&cursor, inner, starts, stops, bound[i])
+    return bounds, starts, stops
+
+
+def read_row_index(buffer):
+    """A RowIndex message in columns.
+
+    Returns int64 arrays: ``bounds`` (the positions of entry i are bounds[i]..bounds[i + 1]), positions, and starts and
+    stops of the entries' ColumnStatistics messages (equal where an entry has none). Raises ``CorruptFile`` for bytes
+    that are no RowIndex, and for positions of 2**63 and more.
+    """
+    cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
+    cdef Cursor cursor = open_cursor(data)
+    cdef Field field
+    cdef Py_ssize_t entry, at = 0
+    entry_starts, entry_stops = split_messages(buffer, 1, "RowIndex")
+    cdef Py_ssize_t entries = len(entry_starts)
+    cdef int64_t[::1] first = entry_starts
+    cdef int64_t[::1] last = entry_stops
+    bounds, starts, stops = np.zeros(entries + 1, np.int64), np.zeros(entries, np.int64), np.zeros(entries, np.int64)
+    positions = np.empty(data.shape[0], np.int64)       # a position takes at least one byte
+    cdef int64_t[::1] bound = bounds
+    cdef int64_t[::1] start = starts
+    cdef int64_t[::1] stop = stops
+    cdef int64_t[::1] position = positions
+    for entry in range(entries):
+        cursor.at = first[entry]
+        cursor.end = last[entry]
+        while cursor.at < cursor.end:
+            if not read_field(&cursor, &field):
+                raise corrupt("RowIndex", cursor.at)
+            if field.number == 1 and field.wire_type in (VARINT, LENGTH):
+                at = read_positions(cursor, field, position, at)
+                if at < 0:
+                    raise CorruptFile(f"a position of row index entry {entry} is no number below 2**63")
+            elif field.number == 2 and field.wire_type == LENGTH:
+                start[entry] = field.start
+                stop[entry] = field.start + <Py_ssize_t>field.value
+        bound[entry + 1] = at
+    return bounds, positions[:at].copy(), starts, stops
+
+
+cdef Py_ssize_t read_positions(Cursor cursor, Field field, int64_t[::1] out, Py_ssize_t at) noexcept nogil:
+    """Appends one position, or a packed row of them; returns the new length, -1 for bytes that are no positions."""
+    cdef uint64_t value = field.value
+    if field.wire_type == VARINT:
+        if value > <uint64_t>INT64_MAX:
+            return -1
+        out[at] = <int64_t>value
+        return at + 1
+    cursor.at = field.start
+    cursor.end = field.start + <Py_ssize_t>field.value
+    while cursor.at < cursor.end:
+        if not read_varint(&cursor, &value) or value > <uint64_t>INT64_MAX:
+            return -1
+        out[at] = <int64_t>value
+        at += 1
+    return at
+
+
+cpdef enum Part:
+    """The typed parts of ColumnStatistics, by field number."""
+    NOTHING = 0
+    INTEGER = 2
+    DOUBLE = 3
+    STRING = 4
+    BUCKET = 5
+    DECIMAL = 6
+    DATE = 7
+    BINARY = 8
+    TIMESTAMP = 9
+    COLLECTION = 12
+
+
+cdef struct Columns:
+    int64_t* count
+    int8_t* has_null
+    int64_t* bytes_on_disk
+    uint32_t* fields
+    int64_t* integers           # rows of `entries` values, a row per field number - 1
+    double* doubles
+    int64_t* spans
+    Py_ssize_t entries
+
+
+# For each typed part: the highest field number it has among integers, doubles and byte spans.
+_ROWS = {
+    Part.NOTHING: (0, 0, 0),
+    Part.INTEGER: (3, 0, 0),
+    Part.DOUBLE: (0, 3, 0),
+    Part.STRING: (3, 0, 5),
+    Part.BUCKET: (1, 0, 0),
+    Part.DECIMAL: (0, 0, 3),
+    Part.DATE: (2, 0, 0),
+    Part.BINARY: (1, 0, 0),
+    Part.TIMESTAMP: (6, 0, 0),
+    Part.COLLECTION: (3, 0, 0),
+}
+
+
+def read_statistics(buffer, starts, stops, Part part):
+    """ColumnStatistics messages in columns, with their typed part ``part``.
+
+    ``starts`` and ``stops``: int64 extents of the n messages in the buffer. Returns a dict of arrays over the messages:
+
+    count           int64, -1 where absent or beyond 2**63
+    has_null        int8: 1, 0, or -1 where absent
+    bytes_on_disk   int64, -1 where absent or beyond 2**63
+    fields          uint32, bit f set where the typed part has field f; bit 0 where it has the typed part
+    integers        int64 (rows, n): row f - 1 holds field f; likewise
+    doubles         float64 (rows, n)
+    spans           int64 (rows, n, 2): start and stop in the buffer
+    """
+    cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
+    cdef const int64_t[::1] first = np.ascontiguousarray(starts, np.int64)
+    cdef const int64_t[::1] last = np.ascontiguousarray(stops, np.int64)
+    cdef Py_ssize_t entries = first.shape[0]
+    cdef Py_ssize_t entry
+    cdef Cursor cursor = open_cursor(data)
+    cdef Columns out
+    integer_rows, double_rows, span_rows = _ROWS[part]
+    count, has_null = np.full(entries, -1, np.int64), np.full(entries, -1, np.int8)
+    bytes_on_disk, fields = np.full(entries, -1, np.int64), np.zeros(entries, np.uint32)
+    integers, doubles = np.zeros((integer_rows, entries), np.int64), np.zeros((double_rows, entries), np.float64)
+    spans = np.zeros((span_rows, entries, 2), np.int64)
+    if last.shape[0] != entries:
+        raise ValueError("starts and stops differ in length")
+    out.count = <int64_t*><size_t>count.ctypes.data
+    out.has_null = <int8_t*><size_t>has_null.ctypes.data
+    out.bytes_on_disk = <int64_t*><size_t>bytes_on_disk.ctypes.data
+    out.fields = <uint32_t*><size_t>fields.ctypes.data
+    out.integers = <int64_t*><size_t>integers.ctypes.data
+    out.doubles = <double*><size_t>doubles.ctypes.data
+    out.spans = <int64_t*><size_t>spans.ctypes.data
+    out.entries = entries
+    for entry in range(entries):
+        if not 0 <= first[entry] <= last[entry] <= data.shape[0]:
+            raise ValueError("an extent lies outside the buffer")
+        cursor.at = first[entry]
+        cursor.end = last[entry]
+        if not decode_statistics(&cursor, part, entry, &out):
+            raise corrupt("ColumnStatistics", cursor.at)
+    return {
+        "count": count,
+        "has_null": has_null,
+        "bytes_on_disk": bytes_on_disk,
+        "fields": fields,
+        "integers": integers,
+        "doubles": doubles,
+        "spans": spans,
+    }
+
+
+cdef inline int64_t bounded(uint64_t value) noexcept nogil:
+    return -1 if value > <uint64_t>INT64_MAX else <int64_t>value
+
+
+cdef bint decode_statistics(Cursor* cursor, Part part, Py_ssize_t entry, Columns* out) noexcept nogil:
+    """One ColumnStatistics message into row ``entry``; False when its bytes are no message."""
+    cdef Field field
+    cdef Cursor inner
+    while cursor.at < cursor.end:
+        if not read_field(cursor, &field):
+            return False
+        if field.wire_type == VARINT:
+            if field.number == 1:
+                out.count[entry] = bounded(field.value)
+            elif field.number == 10:
+                out.has_null[entry] = field.value != 0
+            elif field.number == 11:
+                out.bytes_on_disk[entry] = bounded(field.value)
+        elif field.wire_type == LENGTH and part != Part.NOTHING and field.number == <uint32_t>part:
+            out.fields[entry] |= 1
+            inner.base = cursor.base
+            inner.at = field.start
+            inner.end = field.start + <Py_ssize_t>field.value
+            if not decode_typed(&inner, part, entry, out):
+                return False
+    return True
+
+
+cdef bint decode_typed(Cursor* cursor, Part part, Py_ssize_t entry, Columns* out) noexcept nogil:
+    """The typed part of a ColumnStatistics message; fields of unexpected wire type count as unknown."""
+    cdef Field field
+    cdef uint64_t value
+    cdef Py_ssize_t slot
+    while cursor.at < cursor.end:
+        if not read_field(cursor, &field):
+            return False
+        if field.number > 6:
+            continue
+        slot = (field.number - 1) * out.entries + entry
+        if part == Part.DOUBLE:
+            if field.number <= 3 and field.wire_type == FIXED64:
+                memcpy(&out.doubles[slot], &field.value, 8)
+                out.fields[entry] |= <uint32_t>1 << field.number
+        elif part == Part.BUCKET:
+            if field.number == 1 and not out.fields[entry] & 2 and first_count(cursor, field, &value):
+                out.integers[slot] = bounded(value)
+                out.fields[entry] |= 2
+        elif is_span(part, field):
+            out.spans[2 * slot] = field.start
+            out.spans[2 * slot + 1] = field.start + <Py_ssize_t>field.value
+            out.fields[entry] |= <uint32_t>1 << field.number
+        elif field.wire_type == VARINT and is_integer(part, field.number):
+            if part == Part.COLLECTION:
+                out.integers[slot] = bounded(field.value)
+            elif part == Part.TIMESTAMP and field.number >= 5:
+                out.integers[slot] = <int64_t>field.value
+            else:
+                out.integers[slot] = unzigzag(field.value)
+            out.fields[entry] |= <uint32_t>1 << field.number
+    return True
+
+
+cdef inline bint is_span(Part part, Field field) noexcept nogil:
+    if field.wire_type != LENGTH:
+        return False
+    return (part == Part.STRING and field.number in (1, 2, 4, 5)) or (
+        part == Part.DECIMAL and field.number <= 3
+    )
+
+
+cdef inline bint is_integer(Part part, uint32_t number) noexcept nogil:
+    if part == Part.STRING:
+        return number == 3
+    if part == Part.DECIMAL:
+        return False
+    if part == Part.DATE:
+        return number <= 2
+    if part == Part.BINARY:
+        return number == 1
+    return number <= 3 or part == Part.TIMESTAMP
+
+
+cdef inline bint first_count(Cursor* cursor, Field field, uint64_t* value) noexcept nogil:
+    """The first of the bucket counts, packed or not."""
+    cdef Cursor packed
+    if field.wire_type == VARINT:
+        value[0] = field.value
+        return True
+    packed.base = cursor.base
+    packed.at = field.start
+    packed.end = field.start + <Py_ssize_t>field.value
+    return field.wire_type == LENGTH and read_varint(&packed, value)
+
+
+# Byte spans
+
+
+def compare_spans(buffer, spans, bytes literal not None):
+    """Compares n spans (int64, shape (n, 2): start and stop in the buffer) with a literal by unsigned byte order.
+
+    Returns int8: -1 where the span is less, 0 where it is equal, 1 where it is greater.
+    """
+    cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
+    cdef const int64_t[:, :] span = spans
+    cdef const uint8_t* wanted = literal
+    cdef Py_ssize_t wanted_length = len(literal)
+    cdef Py_ssize_t i, length
+    cdef int order
+    result = np.empty(span.shape[0], np.int8)
+    cdef int8_t[::1] out = result
+    check_spans(span, data.shape[0])
+    for i in range(span.shape[0]):
+        length = span[i, 1] - span[i, 0]
+        order = memcmp(&data[0] + span[i, 0], wanted, min(length, wanted_length)) if length and wanted_length else 0
+        if order == 0:
+            order = (length > wanted_length) - (length < wanted_length)
+        out[i] = (order > 0) - (order < 0)
+    return result
+
+
+def spans_with_byte(buffer, spans, int low, int high):
+    """For each span whether it has a byte between ``low`` and ``high``, both included. A bool array."""
+    cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
+    cdef const int64_t[:, :] span = spans
+    cdef Py_ssize_t i, at
+    result = np.zeros(span.shape[0], np.uint8)
+    cdef uint8_t[::1] out = result
+    check_spans(span, data.shape[0])
+    for i in range(span.shape[0]):
+        for at in range(span[i, 0], span[i, 1]):
+            if low <= data[at] <= high:
+                out[i] = 1
+                break
+    return result.view(np.bool_)
+
+
+cdef int check_spans(const int64_t[:, :] span, Py_ssize_t size) except -1:
+    cdef Py_ssize_t i
+    if span.shape[1] != 2:
+        raise ValueError("spans have two columns")
+    for i in range(span.shape[0]):
+        if not 0 <= span[i, 0] <= span[i, 1] <= size:
+            raise ValueError("a span lies outside the buffer")
+    return 0
