@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from orcidx.errors import CorruptFile, Unsupported, located
+from orcidx.orc.compression import open_codec, read_framed
 from orcidx.orc.wire import Message
 
 if TYPE_CHECKING:
@@ -307,8 +308,6 @@ def unframe(buffer: Buffer, postscript: PostScript, *, name: str) -> bytes:
     """The bytes of a footer or an index stream without chunk headers, decompressed."""
     if postscript.compression is CompressionKind.NONE or not len(memoryview(buffer)):
         return bytes(buffer)
-    from orcidx.orc.compression import open_codec, read_framed
-
     codec = open_codec(postscript.compression)
     return bytes(read_framed(buffer, codec, postscript.block_size, name=name))
 
