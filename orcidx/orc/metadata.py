@@ -14,16 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.orc.compression import open_codec, read_framed
-from orcidx.orc.wire import Message
+from orcidx.orc.kinds import CompressionKind, EncodingKind, StreamKind, TypeKind, WriterKind
+from orcidx.orc.wire import Message, split_nested_messages
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+    from orcidx.orc.wire import Int64s
 
 __all__ = [
     "ColumnEncoding",
@@ -54,74 +56,6 @@ LARGEST_BLOCK_SIZE = 1 << 23
 DEEPEST_NESTING = 200
 """Types nested deeper are refused: reading recurses once per level."""
 MOST_ROWS = (1 << 63) - 1
-
-
-class CompressionKind(IntEnum):
-    NONE = 0
-    ZLIB = 1
-    SNAPPY = 2
-    LZO = 3
-    LZ4 = 4
-    ZSTD = 5
-    BROTLI = 6
-
-
-class WriterKind(IntEnum):
-    """Who wrote the file. ``Footer.writer`` is a plain int, since later writers get later numbers."""
-
-    JAVA = 0
-    CPP = 1
-    PRESTO = 2
-    SCRITCHLEY = 3
-    TRINO = 4
-    CUDF = 5
-
-
-class TypeKind(IntEnum):
-    BOOLEAN = 0
-    BYTE = 1
-    SHORT = 2
-    INT = 3
-    LONG = 4
-    FLOAT = 5
-    DOUBLE = 6
-    STRING = 7
-    BINARY = 8
-    TIMESTAMP = 9
-    LIST = 10
-    MAP = 11
-    STRUCT = 12
-    UNION = 13
-    DECIMAL = 14
-    DATE = 15
-    VARCHAR = 16
-    CHAR = 17
-    TIMESTAMP_INSTANT = 18
-    GEOMETRY = 19
-    GEOGRAPHY = 20
-
-
-class StreamKind(IntEnum):
-    PRESENT = 0
-    DATA = 1
-    LENGTH = 2
-    DICTIONARY_DATA = 3
-    DICTIONARY_COUNT = 4
-    SECONDARY = 5
-    ROW_INDEX = 6
-    BLOOM_FILTER = 7
-    BLOOM_FILTER_UTF8 = 8
-    ENCRYPTED_INDEX = 9
-    ENCRYPTED_DATA = 10
-    STRIPE_STATISTICS = 100
-    FILE_STATISTICS = 101
-
-
-class EncodingKind(IntEnum):
-    DIRECT = 0
-    DICTIONARY = 1
-    DIRECT_V2 = 2
-    DICTIONARY_V2 = 3
 
 
 # An unknown value must not fall back to 0, as proto2 libraries make it do.
@@ -295,6 +229,13 @@ class FileTail:
         """The Metadata message (statistics of every stripe), decompressed at the first use; b"" when there is none."""
         return unframe(self.framed_metadata, self.postscript, name="Metadata")
 
+    @cached_property
+    def stripe_statistics(self) -> tuple[Int64s, Int64s, Int64s]:
+        """Where the ColumnStatistics of each stripe lie in ``raw_metadata``: bounds, starts, stops. Stripe i has the
+        messages bounds[i]..bounds[i + 1], by column id; there may be fewer than stripes or columns."""
+        with located(file=self.name):
+            return split_nested_messages(self.raw_metadata, 1, 1, "Metadata")
+
 
 def _is_hybrid(footer: Footer) -> bool:
     """Whether days before 1582-10-15 are Julian. 1 says hybrid, 2 proleptic. Java assumed hybrid for files that say
@@ -309,7 +250,7 @@ def unframe(buffer: Buffer, postscript: PostScript, *, name: str) -> bytes:
     if postscript.compression is CompressionKind.NONE or not len(memoryview(buffer)):
         return bytes(buffer)
     codec = open_codec(postscript.compression)
-    return bytes(read_framed(buffer, codec, postscript.block_size, name=name))
+    return read_framed(memoryview(buffer), codec, postscript.block_size, name=name)
 
 
 def read_tail(reader: TailReader, *, tail_bytes: int = TAIL_REQUEST) -> FileTail:

@@ -43,6 +43,8 @@ LARGEST_PRECISION = 38
 
 STRING_KINDS = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR})
 
+_REPEATING = frozenset({TypeKind.LIST, TypeKind.MAP, TypeKind.UNION})
+
 SPARK_TYPE = "spark.sql.catalyst.type"
 """Attribute by which Spark says what a column was to it."""
 
@@ -105,6 +107,13 @@ class OrcType:
     def ids(self) -> frozenset[int]:
         """Column ids of this type and all below it."""
         return frozenset(node.id for node in self.walk())
+
+    @cached_property
+    def repeated_ids(self) -> frozenset[int]:
+        """Column ids below a list, map or union: they have other numbers of rows than the file."""
+        if self.kind in _REPEATING:
+            return self.ids - {self.id}
+        return frozenset[int]().union(*(child.repeated_ids for child in self.children))
 
     @property
     def dotted(self) -> str:

@@ -1,0 +1,76 @@
+"""Days of the hybrid calendar: Julian labels before 1582-10-15, Gregorian ones from then on.
+
+Java's writers, unless told otherwise, number days so that a day before the switch stands for its Julian label; Arrow
+wants the day of the same label in the proleptic Gregorian calendar. 1500-01-01 is -171655 there and -171664 here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["GREGORIAN_START", "hybrid_days", "proleptic_days"]
+
+GREGORIAN_START = -141427
+"""1582-10-15 in days since 1970-01-01; the day before it was the Julian 1582-10-04."""
+
+EPOCH_JULIAN_DAY = 2440588
+
+Int64s = npt.NDArray[np.int64]
+
+
+def proleptic_days(days: npt.NDArray[np.integer[Any]]) -> Int64s:
+    """Days of the hybrid calendar as days of the same label in the proleptic Gregorian one; never decreasing."""
+    result = np.array(days, np.int64)
+    old = result < GREGORIAN_START
+    if old.any():
+        result[old] = _gregorian_day(*_julian_label(result[old]))
+    return result
+
+
+def hybrid_days(day: int) -> list[int]:
+    """All hybrid days that read as this proleptic day: usually one, none in the ten days that the switch left out, two
+    where the label is a leap day of the Julian calendar only."""
+    if day >= GREGORIAN_START:
+        return [day]
+    start = int(_julian_day(*_gregorian_label(np.array([day], np.int64)))[0])
+    near = np.arange(start - 1, min(start + 2, GREGORIAN_START), dtype=np.int64)
+    return [int(candidate) for candidate in near[proleptic_days(near) == day]]
+
+
+def _label(count: Int64s, years: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    """Year, month and day from days since a first of March; ``years`` are added to the year."""
+    cycle = (4 * count + 3) // 1461
+    rest = count - 1461 * cycle // 4
+    month = (5 * rest + 2) // 153
+    day = rest - (153 * month + 2) // 5 + 1
+    return cycle - 4800 + month // 10 + years, month + 3 - 12 * (month // 10), day
+
+
+def _julian_label(days: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    return _label(days + EPOCH_JULIAN_DAY + 32082, np.zeros_like(days))
+
+
+def _gregorian_label(days: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    count = days + EPOCH_JULIAN_DAY + 32044
+    century = (4 * count + 3) // 146097
+    return _label(count - 146097 * century // 4, 100 * century)
+
+
+def _march_days(year: Int64s, month: Int64s, day: Int64s) -> tuple[Int64s, Int64s]:
+    """Years since 4800 BC that begin in March, and days with years of 365."""
+    early = (14 - month) // 12
+    years = year + 4800 - early
+    return years, day + (153 * (month + 12 * early - 3) + 2) // 5 + 365 * years - EPOCH_JULIAN_DAY
+
+
+def _julian_day(year: Int64s, month: Int64s, day: Int64s) -> Int64s:
+    years, days = _march_days(year, month, day)
+    return days + years // 4 - 32083
+
+
+def _gregorian_day(year: Int64s, month: Int64s, day: Int64s) -> Int64s:
+    years, days = _march_days(year, month, day)
+    return days + years // 4 - years // 100 + years // 400 - 32045

@@ -1,0 +1,389 @@
+"""Column statistics of a file, its stripes and its row groups, decoded by the same code into columns of arrays.
+
+``RawStatistics`` is what one column's units say (a unit is the file, a stripe or a row group); ``column_statistics``
+makes a Python object of one unit, ``statistics_table`` an Arrow table of many. Whether statistics can be trusted, and
+what they prove, is the matter of ``bounds``.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from orcidx.errors import located
+from orcidx.orc.calendars import proleptic_days
+from orcidx.orc.metadata import FileTail, TypeKind
+from orcidx.orc.types import OrcType
+from orcidx.orc.wire import Message, Part, read_statistics
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from orcidx.orc.wire import Int64s, StatisticsArrays
+
+__all__ = [
+    "ColumnStatistics",
+    "Geospatial",
+    "Level",
+    "RawStatistics",
+    "column_statistics",
+    "decimal_or_none",
+    "decode_statistics",
+    "file_statistics",
+    "statistics_table",
+    "stripe_statistics",
+    "timestamp_bounds",
+]
+
+Level = Literal["file", "stripe", "row_group"]
+
+PARTS = {
+    TypeKind.BOOLEAN: Part.BUCKET,
+    TypeKind.BYTE: Part.INTEGER,
+    TypeKind.SHORT: Part.INTEGER,
+    TypeKind.INT: Part.INTEGER,
+    TypeKind.LONG: Part.INTEGER,
+    TypeKind.FLOAT: Part.DOUBLE,
+    TypeKind.DOUBLE: Part.DOUBLE,
+    TypeKind.STRING: Part.STRING,
+    TypeKind.VARCHAR: Part.STRING,
+    TypeKind.CHAR: Part.STRING,
+    TypeKind.BINARY: Part.BINARY,
+    TypeKind.DECIMAL: Part.DECIMAL,
+    TypeKind.DATE: Part.DATE,
+    TypeKind.TIMESTAMP: Part.TIMESTAMP,
+    TypeKind.TIMESTAMP_INSTANT: Part.TIMESTAMP,
+    TypeKind.LIST: Part.COLLECTION,
+    TypeKind.MAP: Part.COLLECTION,
+}
+"""Which typed part the statistics of a type have; the others have none that is read in columns."""
+
+GEOSPATIAL_FIELD = 13
+MILLIS_PER_DAY = 86_400_000
+LAST_NANO = 999_999
+"""Of a millisecond; what an absent ``maximumNanos`` stands for."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RawStatistics:
+    """Statistics of one column over n units. ``rows`` of each unit; ``arrays`` as ``wire.read_statistics`` gives them,
+    spans pointing into ``buffer``. A unit without statistics has count -1, has_null -1 and no fields."""
+
+    node: OrcType
+    level: Level
+    stripes: Sequence[int | None]
+    """Number of the stripe of each unit; None for the file."""
+    rows: Int64s
+    buffer: bytes
+    arrays: StatisticsArrays
+    extents: tuple[Int64s, Int64s]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def has(self, *fields: int) -> npt.NDArray[np.bool_]:
+        """Units whose typed part has all these fields."""
+        bits = np.uint32(sum(1 << number for number in fields))
+        found: npt.NDArray[np.bool_] = (self.arrays["fields"] & bits) == bits
+        return found
+
+    def text(self, number: int, unit: int) -> bytes | None:
+        """A bytes field of one unit's typed part."""
+        if not self.arrays["fields"][unit] >> np.uint32(number) & 1:
+            return None
+        start, stop = self.arrays["spans"][number - 1, unit]
+        return self.buffer[start:stop]
+
+
+def decode_statistics(
+    node: OrcType,
+    level: Level,
+    buffer: Buffer,
+    extents: tuple[Int64s, Int64s],
+    *,
+    rows: Int64s,
+    stripes: Sequence[int | None],
+) -> RawStatistics:
+    """Decodes the ColumnStatistics messages at ``extents`` (starts, stops) of the buffer, one per unit.
+
+    Raises ``CorruptFile`` for bytes that are no such message.
+    """
+    raw = buffer if isinstance(buffer, bytes) else bytes(buffer)
+    with located(column=node.dotted):
+        arrays = read_statistics(raw, *extents, PARTS.get(node.kind, Part.NOTHING))
+    return RawStatistics(node=node, level=level, stripes=stripes, rows=rows, buffer=raw, arrays=arrays, extents=extents)
+
+
+def file_statistics(tail: FileTail, node: OrcType) -> RawStatistics:
+    """Statistics of a column over the whole file: one unit."""
+    messages = tail.footer.raw_statistics
+    raw = messages[node.id] if node.id < len(messages) else b""
+    extents = np.zeros(1, np.int64), np.array([len(raw)], np.int64)
+    rows = np.array([tail.footer.rows], np.int64)
+    with located(file=tail.name):
+        return decode_statistics(node, "file", raw, extents, rows=rows, stripes=[None])
+
+
+def stripe_statistics(tail: FileTail, node: OrcType) -> RawStatistics:
+    """Statistics of a column over each stripe; stripes that the Metadata leaves out have none."""
+    bounds, starts, stops = tail.stripe_statistics
+    stripes = tail.footer.stripes
+    count = len(stripes)
+    first, last = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    known = min(count, len(bounds) - 1)
+    at = bounds[:known] + node.id
+    present = np.flatnonzero(at < bounds[1 : known + 1])
+    first[present], last[present] = starts[at[present]], stops[at[present]]
+    rows = np.array([stripe.rows for stripe in stripes], np.int64)
+    with located(file=tail.name):
+        return decode_statistics(node, "stripe", tail.raw_metadata, (first, last), rows=rows, stripes=range(count))
+
+
+def timestamp_bounds(raw: RawStatistics) -> tuple[Any, Any, Any]:
+    """Milliseconds and nanoseconds within them, as pairs (ms, nanos) of int64 arrays for minimum and maximum, and
+    which units have them in UTC (ORC-135). Nanos outside a millisecond count as absent.
+
+    The nanos are stored plus one; absent they are 0 for the minimum and 999999 for the maximum.
+    """
+    integers = raw.arrays["integers"]
+    utc = raw.has(3, 4)
+    pairs = []
+    for millis, nanos, absent in ((2, 4, 0), (3, 5, LAST_NANO)):
+        within = integers[nanos] - 1
+        known = raw.has(nanos + 1) & (within >= 0) & (within <= LAST_NANO)
+        pairs.append((np.where(utc, integers[millis], integers[millis - 2]), np.where(known, within, absent)))
+    return pairs[0], pairs[1], utc
+
+
+@dataclass(frozen=True)
+class Geospatial:
+    """``bounds``: those of xmin, xmax, ymin, ymax, zmin, zmax, mmin, mmax that are there; ``types``: WKB type codes."""
+
+    bounds: dict[str, float] = field(hash=False)
+    types: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnStatistics:
+    """What the file says of one column in one unit; None where it says nothing.
+
+    ``minimum``, ``maximum``: int, float, str, Decimal, date or datetime by the column's type (days or nanoseconds as
+    int where Python has no such date; datetimes floored to microseconds, exact in ``minimum_nanos``,
+    ``maximum_nanos``); only what a value really equals. ``lower_bound``, ``upper_bound``: of strings too long to be
+    kept whole. ``sum``: of numbers; total bytes of strings and binaries. Dates of the hybrid calendar come as the same
+    label of the proleptic one. ``bytes_on_disk`` and counts of children are plain integers.
+    """
+
+    column: str
+    column_id: int
+    type: str
+    level: Level
+    rows: int
+    stripe: int | None = None
+    row_group: int | None = None
+    count: int | None = None
+    has_null: bool | None = None
+    minimum: Any = None
+    maximum: Any = None
+    minimum_nanos: int | None = None
+    maximum_nanos: int | None = None
+    lower_bound: str | None = None
+    upper_bound: str | None = None
+    sum: int | float | Decimal | None = None
+    true_count: int | None = None
+    bytes_on_disk: int | None = None
+    minimum_children: int | None = None
+    maximum_children: int | None = None
+    total_children: int | None = None
+    geospatial: Geospatial | None = None
+
+
+def column_statistics(raw: RawStatistics, unit: int, *, hybrid: bool) -> ColumnStatistics:
+    """One unit as a Python object. ``hybrid``: the file's dates are of the hybrid calendar."""
+    arrays = raw.arrays
+    node = raw.node
+    return ColumnStatistics(
+        column=node.dotted,
+        column_id=node.id,
+        type=str(node),
+        level=raw.level,
+        rows=int(raw.rows[unit]),
+        stripe=raw.stripes[unit],
+        row_group=unit if raw.level == "row_group" else None,
+        count=_known(arrays["count"][unit]),
+        has_null=None if arrays["has_null"][unit] < 0 else bool(arrays["has_null"][unit]),
+        bytes_on_disk=_known(arrays["bytes_on_disk"][unit]),
+        **_typed(raw, unit, hybrid),
+    )
+
+
+def _known(value: Any) -> int | None:
+    return None if value < 0 else int(value)
+
+
+def _typed(raw: RawStatistics, unit: int, hybrid: bool) -> dict[str, Any]:
+    """The fields that come from the typed part."""
+    kind = raw.node.kind
+    part = PARTS.get(kind, Part.NOTHING)
+    if part == Part.STRING:
+        numbers = {"minimum": 1, "maximum": 2, "lower_bound": 4, "upper_bound": 5}
+        texts = {name: raw.text(number, unit) for name, number in numbers.items()}
+        decoded = {name: text.decode("utf-8", "replace") for name, text in texts.items() if text is not None}
+        return decoded | _integers(raw, unit, {3: "sum"})
+    if part == Part.DECIMAL:
+        texts = {name: raw.text(number, unit) for name, number in (("minimum", 1), ("maximum", 2), ("sum", 3))}
+        return {name: decimal_or_none(text) for name, text in texts.items() if text is not None}
+    if part == Part.DOUBLE:
+        names = ("minimum", "maximum", "sum")
+        return {name: float(raw.arrays["doubles"][i, unit]) for i, name in enumerate(names) if raw.has(i + 1)[unit]}
+    if part == Part.DATE:
+        days = _integers(raw, unit, {1: "minimum", 2: "maximum"})
+        return {name: _date(day, hybrid) for name, day in days.items()}
+    if part == Part.TIMESTAMP:
+        return _timestamps(raw, unit, hybrid)
+    if part == Part.COLLECTION:
+        return _integers(raw, unit, {1: "minimum_children", 2: "maximum_children", 3: "total_children"})
+    if part == Part.BUCKET:
+        return _integers(raw, unit, {1: "true_count"})
+    if part == Part.BINARY:
+        return _integers(raw, unit, {1: "sum"})
+    if part == Part.INTEGER:
+        return _integers(raw, unit, {1: "minimum", 2: "maximum", 3: "sum"})
+    if kind in (TypeKind.GEOMETRY, TypeKind.GEOGRAPHY):
+        return {"geospatial": _geospatial(raw, unit)}
+    return {}
+
+
+def _integers(raw: RawStatistics, unit: int, names: dict[int, str]) -> dict[str, int]:
+    fields = int(raw.arrays["fields"][unit])
+    return {
+        name: int(raw.arrays["integers"][number - 1, unit]) for number, name in names.items() if fields >> number & 1
+    }
+
+
+def decimal_or_none(text: bytes) -> Decimal | None:
+    """A decimal as Java prints it; None for what is no finite decimal of reasonable size."""
+    try:
+        value = Decimal(text.decode("ascii").strip()) if len(text) <= 100 else Decimal("nan")
+    except (InvalidOperation, UnicodeDecodeError):
+        return None
+    return value if value.is_finite() and abs(value.adjusted()) <= 100 else None
+
+
+_EPOCH_ORDINAL = datetime.date(1970, 1, 1).toordinal()
+
+
+def _date(day: int, hybrid: bool) -> datetime.date | int:
+    if hybrid and abs(day) < 1 << 40:
+        day = int(proleptic_days(np.array([day], np.int64))[0])
+    ordinal = day + _EPOCH_ORDINAL
+    return datetime.date.fromordinal(ordinal) if 1 <= ordinal <= datetime.date.max.toordinal() else day
+
+
+def _timestamps(raw: RawStatistics, unit: int, hybrid: bool) -> dict[str, Any]:
+    zone = datetime.UTC if raw.node.kind is TypeKind.TIMESTAMP_INSTANT else None
+    minimum, maximum, utc = timestamp_bounds(raw)
+    result: dict[str, Any] = {}
+    for name, (millis, nanos), number in (("minimum", minimum, 1), ("maximum", maximum, 2)):
+        if not (utc[unit] or raw.has(number)[unit]):
+            continue
+        days, rest = divmod(int(millis[unit]), MILLIS_PER_DAY)
+        if hybrid:
+            days = int(proleptic_days(np.array([days], np.int64))[0])
+        exact = (days * MILLIS_PER_DAY + rest) * 1_000_000 + int(nanos[unit])
+        result[f"{name}_nanos"] = exact
+        result[name] = _datetime(exact, zone)
+    return result
+
+
+def _datetime(nanos: int, zone: datetime.timezone | None) -> datetime.datetime | int:
+    try:
+        return datetime.datetime(1970, 1, 1, tzinfo=zone) + datetime.timedelta(microseconds=nanos // 1000)
+    except OverflowError:
+        return nanos
+
+
+def _geospatial(raw: RawStatistics, unit: int) -> Geospatial | None:
+    starts, stops = raw.extents
+    message = Message(raw.buffer[starts[unit] : stops[unit]], "ColumnStatistics")
+    if not message.has(GEOSPATIAL_FIELD):
+        return None
+    inner = Message(message.blob(GEOSPATIAL_FIELD), "GeospatialStatistics")
+    box = Message(inner.blob(1), "BoundingBox")
+    names = ("xmin", "xmax", "ymin", "ymax", "zmin", "zmax", "mmin", "mmax")
+    bounds = {name: box.double(number) for number, name in enumerate(names, 1)}
+    return Geospatial({name: value for name, value in bounds.items() if value is not None}, tuple(inner.uints(2)))
+
+
+_TABLE = pa.schema(
+    [
+        pa.field("column", pa.string(), nullable=False),
+        pa.field("column_id", pa.int32(), nullable=False),
+        pa.field("type", pa.string(), nullable=False),
+        pa.field("stripe", pa.int32()),
+        pa.field("row_group", pa.int32()),
+        pa.field("rows", pa.int64(), nullable=False),
+        pa.field("count", pa.int64()),
+        pa.field("has_null", pa.bool_()),
+        pa.field("minimum", pa.string()),
+        pa.field("maximum", pa.string()),
+        pa.field("sum", pa.string()),
+        pa.field("minimum_integer", pa.int64()),
+        pa.field("maximum_integer", pa.int64()),
+        pa.field("minimum_double", pa.float64()),
+        pa.field("maximum_double", pa.float64()),
+        pa.field("lower_bound", pa.string()),
+        pa.field("upper_bound", pa.string()),
+        pa.field("true_count", pa.int64()),
+        pa.field("bytes_on_disk", pa.int64()),
+        pa.field("minimum_children", pa.int64()),
+        pa.field("maximum_children", pa.int64()),
+        pa.field("total_children", pa.int64()),
+    ]
+)
+
+_COPIED = (
+    "column", "column_id", "type", "stripe", "row_group", "rows", "count", "has_null", "lower_bound", "upper_bound",
+    "true_count", "bytes_on_disk", "minimum_children", "maximum_children", "total_children",
+)  # fmt: skip
+
+
+def statistics_table(units: Iterable[RawStatistics], *, hybrid: bool) -> pa.Table:
+    """Statistics of many columns and units as one table, a row for each column and unit.
+
+    ``minimum``, ``maximum`` and ``sum`` are text for every type (ISO dates and times, times in UTC for instants), so
+    that one column serves all; for numbers they come typed as well: integers in ``minimum_integer`` and
+    ``maximum_integer``, floats in ``minimum_double`` and ``maximum_double``. The other columns are those of
+    ``ColumnStatistics``. Null means that the file does not say.
+    """
+    rows: list[dict[str, Any]] = []
+    for raw in units:
+        for unit in range(len(raw)):
+            item = column_statistics(raw, unit, hybrid=hybrid)
+            row = {name: getattr(item, name) for name in _COPIED}
+            row["minimum"] = _text(item.minimum, item.minimum_nanos)
+            row["maximum"] = _text(item.maximum, item.maximum_nanos)
+            row["sum"] = _text(item.sum, None)
+            suffix = {Part.INTEGER: "integer", Part.DOUBLE: "double"}.get(PARTS.get(raw.node.kind, Part.NOTHING))
+            if suffix:
+                row[f"minimum_{suffix}"], row[f"maximum_{suffix}"] = item.minimum, item.maximum
+            rows.append(row)
+    return pa.Table.from_pylist(rows, schema=_TABLE)
+
+
+def _text(value: Any, nanos: int | None) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, datetime.datetime) and nanos is not None:
+        fraction = f"{nanos % 1_000_000_000:09d}".rstrip("0") or "0"
+        return f"{value.replace(microsecond=0, tzinfo=None).isoformat(' ')}.{fraction}"
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    return str(value)
