@@ -3,8 +3,10 @@
 ``open_reader`` opens anything that has bytes; ``describe_source`` says what a source is in a picklable way.
 """
 
+from orcidx.storage.cache import IdentityCache
+from orcidx.storage.fingerprint import Fingerprint
+from orcidx.storage.listing import list_sources
 from orcidx.storage.ranges import (
-    Fingerprint,
     MergedRange,
     RangeReader,
     ReadMetrics,
@@ -12,10 +14,11 @@ from orcidx.storage.ranges import (
     Request,
     merge_ranges,
 )
-from orcidx.storage.sources import Source, describe_source, open_reader
+from orcidx.storage.sources import Source, describe_source, hive_partition, open_reader
 
 __all__ = [
     "Fingerprint",
+    "IdentityCache",
     "MergedRange",
     "RangeReader",
     "ReadMetrics",
@@ -23,6 +26,8 @@ __all__ = [
     "Request",
     "Source",
     "describe_source",
+    "hive_partition",
+    "list_sources",
     "merge_ranges",
     "open_reader",
 ]

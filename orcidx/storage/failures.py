@@ -43,6 +43,11 @@ _TRANSIENT_ERRNO = frozenset(
 _TRANSIENT_KINDS = frozenset(
     {"ClientConnectionError", "ClientPayloadError", "HTTPClientError", "IncompleteRead", "IncompleteReadError"}
 )
+_KINDS: dict[str, Failure] = {  # obstore's, which carry no status
+    "PreconditionError": "changed",
+    "PermissionDeniedError": "denied",
+    "UnauthenticatedError": "denied",
+}
 
 
 class ShortBody(OSError):
@@ -99,6 +104,8 @@ def classify(error: BaseException) -> Failure:
             return _STATUS.get(status, "permanent")
         if isinstance(link, OSError) and link.errno in _TRANSIENT_ERRNO:
             return "transient"
+        if (known := _KINDS.get(type(link).__name__)) is not None:
+            return known
         if not _TRANSIENT_KINDS.isdisjoint(kind.__name__ for kind in type(link).__mro__):
             return "transient"
     return "permanent"

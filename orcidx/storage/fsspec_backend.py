@@ -8,20 +8,18 @@ through ``info`` and ``cat_file``.
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import errno
 import threading
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 
 from orcidx.errors import StorageError
 from orcidx.storage.failures import ShortBody, classify
-from orcidx.storage.ranges import Fingerprint
+from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
 from orcidx.storage.remote import Answer, Backend, in_thread, shared_loop
 
-__all__ = ["fsspec_backend", "mtime_of"]
+__all__ = ["fsspec_backend"]
 
 # A server without range requests sends the whole object; up to this size it is taken and kept.
 _LARGEST_WHOLE = 64 << 20
@@ -43,30 +41,6 @@ def fsspec_backend(filesystem: Any, path: str) -> Backend:
     return BlockingBackend(filesystem, path)
 
 
-def mtime_of(value: Any) -> int | None:
-    """Nanoseconds since 1970 from what storages give: datetimes, seconds, ISO 8601 or HTTP date text."""
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            try:
-                value = email.utils.parsedate_to_datetime(value)
-            except ValueError:
-                return None
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            value = value.replace(tzinfo=UTC)
-        passed: timedelta = value - datetime(1970, 1, 1, tzinfo=UTC)
-        return ((passed.days * 86400 + passed.seconds) * 1_000_000 + passed.microseconds) * 1000
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return round(value * 1_000_000_000)
-    return None
-
-
-def _etag_of(value: Any) -> str | None:
-    return value.strip('"') if isinstance(value, str) and value else None
-
-
 def _fingerprint_of(info: dict[str, Any], path: str) -> Fingerprint:
     if info.get("type") == "directory":
         raise IsADirectoryError(errno.EISDIR, "a directory, not a file", path)
@@ -76,7 +50,7 @@ def _fingerprint_of(info: dict[str, Any], path: str) -> Fingerprint:
     etag = next((info[key] for key in ("ETag", "etag", "e_tag", "md5Hash", "crc32c") if info.get(key)), None)
     times = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
     mtime = next((info[key] for key in times if info.get(key)), None)
-    return Fingerprint(size, _etag_of(etag), mtime_of(mtime))
+    return Fingerprint(size, plain_etag(etag), mtime_of(mtime))
 
 
 def _total_of(content_range: str | None) -> int | None:
@@ -104,7 +78,7 @@ class HttpBackend:
         assert answer.fingerprint is not None
         return answer.fingerprint
 
-    async def get(self, offset: int, length: int, expected: Fingerprint | None) -> Answer:
+    async def get(self, offset: int, length: int) -> Answer:
         answer = await self._request(f"bytes={offset}-{offset + length - 1}", offset, length)
         if answer is self._whole:
             return Answer(answer.data[offset : offset + length], answer.fingerprint)
@@ -158,7 +132,7 @@ class HttpBackend:
 
     def _fingerprint(self, response: Any, total: int) -> Fingerprint:
         headers = response.headers
-        return Fingerprint(total, _etag_of(headers.get("ETag")), mtime_of(headers.get("Last-Modified")))
+        return Fingerprint(total, plain_etag(headers.get("ETag")), mtime_of(headers.get("Last-Modified")))
 
 
 async def _read_body(response: Any, most: int) -> bytes:
@@ -181,6 +155,7 @@ class S3Backend:
     def __init__(self, filesystem: Any, path: str) -> None:
         self._filesystem = filesystem
         self._bucket, self._key, self._version = filesystem.split_path(path)
+        self._etag: str | None = None  # as the storage wrote it, quotes and all
         self.storage = f"s3 {getattr(filesystem, 'endpoint_url', None)}"
 
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -194,8 +169,8 @@ class S3Backend:
         head = await self._filesystem._call_s3("head_object", **self._object())
         return self._fingerprint(head, head["ContentLength"])
 
-    async def get(self, offset: int, length: int, expected: Fingerprint | None) -> Answer:
-        match = {"IfMatch": f'"{expected.etag}"'} if expected is not None and expected.etag else {}
+    async def get(self, offset: int, length: int) -> Answer:
+        match = {"IfMatch": self._etag} if self._etag else {}
         return await self._request(f"bytes={offset}-{offset + length - 1}", length, match)
 
     async def get_tail(self, length: int) -> Answer:
@@ -225,7 +200,9 @@ class S3Backend:
         return Answer(data, self._fingerprint(response, len(data) if total is None else total))
 
     def _fingerprint(self, response: dict[str, Any], size: int) -> Fingerprint:
-        return Fingerprint(size, _etag_of(response.get("ETag")), mtime_of(response.get("LastModified")))
+        etag = response.get("ETag")
+        self._etag = self._etag or etag
+        return Fingerprint(size, plain_etag(etag), mtime_of(response.get("LastModified")))
 
 
 class AsyncBackend:
@@ -245,7 +222,7 @@ class AsyncBackend:
         self._filesystem.invalidate_cache(self._path)  # a cached listing would hide a change
         return _fingerprint_of(await self._filesystem._info(self._path), self._path)
 
-    async def get(self, offset: int, length: int, expected: Fingerprint | None) -> Answer:
+    async def get(self, offset: int, length: int) -> Answer:
         return Answer(await self._filesystem._cat_file(self._path, start=offset, end=offset + length))
 
     async def get_tail(self, length: int) -> Answer:
@@ -253,7 +230,7 @@ class AsyncBackend:
         length = min(length, found.size)
         if not length:
             return Answer(b"", found)
-        answer = await self.get(found.size - length, length, found)
+        answer = await self.get(found.size - length, length)
         return Answer(answer.data, found)
 
     def close(self) -> None:
@@ -280,7 +257,7 @@ class BlockingBackend:
     async def stat(self) -> Fingerprint:
         return await in_thread(self._stat)
 
-    async def get(self, offset: int, length: int, expected: Fingerprint | None) -> Answer:
+    async def get(self, offset: int, length: int) -> Answer:
         return await in_thread(lambda: Answer(self._read(offset, length)))
 
     async def get_tail(self, length: int) -> Answer:

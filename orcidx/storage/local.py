@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 
 from orcidx.errors import InvalidQuery, StorageError
 from orcidx.options import ReadOptions
+from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.ranges import (
-    Fingerprint,
     Range,
     ReadMetrics,
     changed,

@@ -1,4 +1,4 @@
-"""What every range reader shares: the protocol, fingerprints, metrics, and merging of ranges.
+"""What every range reader shares: the protocol, metrics, and merging of ranges.
 
 A range is ``(offset, length)`` in bytes from the start of the object. Buffers are read-only ``memoryview``s of bytes;
 several may be slices of one merged buffer, which lives as long as any of them.
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from orcidx.errors import StorageError
 from orcidx.options import ReadOptions
+from orcidx.storage.fingerprint import Fingerprint
 
 __all__ = [
-    "Fingerprint",
     "MergedRange",
     "RangeReader",
     "ReadMetrics",
@@ -27,38 +27,6 @@ __all__ = [
 Range = tuple[int, int]
 
 _KIB, _MIB = 1 << 10, 1 << 20
-_SECOND = 1_000_000_000
-
-
-@dataclass(frozen=True)
-class Fingerprint:
-    """What tells one version of an object from another, as far as the storage says.
-
-    ``size`` in bytes; ``etag`` without its quotes; ``mtime`` in nanoseconds since 1970-01-01 UTC. ``None``: not known.
-    """
-
-    size: int
-    etag: str | None = None
-    mtime: int | None = None
-
-    def matches(self, other: Fingerprint) -> bool:
-        """True when both may be of the same version: sizes equal, and the etags (else the mtimes) that both know.
-
-        Storages give times to the nanosecond or only to the second (HTTP dates), so times compare in whole seconds
-        where one of them has no fraction.
-        """
-        if self.size != other.size:
-            return False
-        if self.etag is not None and other.etag is not None:
-            return self.etag == other.etag
-        if self.mtime is None or other.mtime is None or self.mtime == other.mtime:
-            return True
-        whole = self.mtime % _SECOND == 0 or other.mtime % _SECOND == 0
-        return whole and self.mtime // _SECOND == other.mtime // _SECOND
-
-    def to_dict(self) -> dict[str, Any]:
-        """``{"size", "etag", "mtime"}`` of JSON values; ``Fingerprint(**d)`` is the way back."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ import fsspec.asyn
 from orcidx.errors import StorageError
 from orcidx.options import ReadOptions
 from orcidx.storage.failures import DEFAULT_RETRIES, Retries, ShortBody, classify, translate
+from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.ranges import (
-    Fingerprint,
     MergedRange,
     Range,
     ReadMetrics,
@@ -63,7 +63,7 @@ class Backend(Protocol):
 
     async def stat(self) -> Fingerprint: ...
 
-    async def get(self, offset: int, length: int, expected: Fingerprint | None) -> Answer: ...
+    async def get(self, offset: int, length: int) -> Answer: ...
 
     async def get_tail(self, length: int) -> Answer:
         """The last ``min(length, size)`` bytes, with a fingerprint."""
@@ -226,7 +226,7 @@ class RemoteReader:
     async def _get(self, backend: Backend, offset: int, length: int) -> memoryview:
         async def once() -> memoryview:
             started = time.perf_counter()
-            answer = await backend.get(offset, length, self._fingerprint)
+            answer = await backend.get(offset, length)
             self.metrics.fetched(offset, len(answer.data), time.perf_counter() - started)
             if answer.fingerprint is not None:
                 self._learn(answer.fingerprint)

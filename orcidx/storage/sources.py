@@ -13,18 +13,24 @@ import sys
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.options import ReadOptions
+from orcidx.storage.failures import DEFAULT_RETRIES, Retries
 from orcidx.storage.local import BytesReader, FileObjectReader, LocalReader
 from orcidx.storage.ranges import RangeReader
 
-__all__ = ["Source", "describe_source", "open_reader"]
+if TYPE_CHECKING:
+    from orcidx.storage.remote import Backend
+
+__all__ = ["Source", "describe_source", "hive_partition", "open_reader"]
 
 # A scheme has at least two letters (one is a Windows drive); "::" chains fsspec file systems.
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+(://|::)")
 _LOCAL_URL = re.compile(r"(file|local):(//)?", re.IGNORECASE)
+
+_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 Kind = Literal["path", "url", "fsspec", "obstore", "arrow", "bytes", "object", "reader"]
 
@@ -57,13 +63,31 @@ class Source:
             return FileObjectReader(location, name=self.name, options=options)
         if kind == "reader":
             return location  # type: ignore[no-any-return]
-        from orcidx.storage.fsspec_backend import fsspec_backend
         from orcidx.storage.remote import RemoteReader
 
-        filesystem = self.filesystem
-        if kind == "url":
-            filesystem, location = filesystem_of(location, self.storage_options)
-        return RemoteReader(fsspec_backend(filesystem, location), name=self.name, options=options)
+        backend, retries = self._backend()
+        return RemoteReader(backend, name=self.name, options=options, retries=retries)
+
+    def _backend(self) -> tuple[Backend, Retries]:
+        if self.kind == "obstore":
+            from orcidx.storage.obstore_backend import OBSTORE_RETRIES, ObstoreBackend
+
+            return ObstoreBackend(self.filesystem, self.location), OBSTORE_RETRIES
+        if self.kind == "arrow":
+            from orcidx.storage.arrow_backend import ArrowBackend
+
+            return ArrowBackend(self.filesystem, self.location), DEFAULT_RETRIES
+        from orcidx.storage.fsspec_backend import fsspec_backend
+
+        filesystem, path = self.filesystem, self.location
+        if self.kind == "url":
+            filesystem, path = filesystem_of(path, self.storage_options)
+        return fsspec_backend(filesystem, path), DEFAULT_RETRIES
+
+    @property
+    def partition(self) -> dict[str, str | None]:
+        """The ``key=value`` directories between ``root`` and the object (see ``hive_partition``)."""
+        return hive_partition(self.location, self.root) if self.root is not None else {}
 
     def to_dict(self) -> dict[str, Any]:
         """``{"name", "location", "root"}``; ``InvalidQuery`` for what has no path or URL that works elsewhere."""
@@ -106,6 +130,8 @@ def describe_source(source: Any, *, storage_options: Mapping[str, Any] | None = 
         if storage_options:
             raise InvalidQuery("give storage_options or a filesystem, not both: a filesystem has its options")
         return _in_filesystem(_text_of(source), filesystem)
+    if isinstance(source, tuple) and len(source) == 2 and is_obstore(source[0]):
+        return _in_filesystem(_text_of(source[1]), source[0])
     if isinstance(source, (str, os.PathLike)):
         return _of_text(_text_of(source), dict(storage_options or {}))
     if isinstance(source, RangeReader):
@@ -143,6 +169,31 @@ def open_reader(
     package that a URL needs.
     """
     return describe_source(source, storage_options=storage_options, filesystem=filesystem).open(options)
+
+
+def hive_partition(path: str, root: str | None) -> dict[str, str | None]:
+    """The ``key=value`` directories of ``path`` below ``root``, outermost first; the file's own name does not count.
+
+    ``%XX`` is decoded in both; ``__HIVE_DEFAULT_PARTITION__`` is ``None``.
+    """
+    path = path.replace(os.sep, "/")
+    if root is not None:
+        base = root.replace(os.sep, "/").rstrip("/") + "/"
+        path = path.removeprefix(base)
+    partition: dict[str, str | None] = {}
+    for part in path.split("/")[:-1]:
+        key, equals, value = part.partition("=")
+        if key and equals:
+            partition[_unescape(key)] = None if value == _NULL_PARTITION else _unescape(value)
+    return partition
+
+
+def _unescape(text: str) -> str:
+    """Hive escapes single characters below 128; pyarrow the UTF-8 of any. What is not UTF-8 stays as it was written."""
+    try:
+        return urllib.parse.unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        return text
 
 
 def filesystem_of(url: str, storage_options: Mapping[str, Any]) -> tuple[Any, str]:
@@ -198,10 +249,25 @@ def _is_from(module: str, kind: str, value: Any) -> bool:
 
 
 def _in_filesystem(text: str, filesystem: Any) -> Source:
+    if _is_from("pyarrow.fs", "PyFileSystem", filesystem):
+        handler = filesystem.handler
+        if _is_from("pyarrow.fs", "FSSpecHandler", handler):  # it opens files with fsspec's caches
+            filesystem = handler.fs
     if _is_from("fsspec.spec", "AbstractFileSystem", filesystem):
         path = str(filesystem._strip_protocol(text))
         protocols = filesystem.protocol
         if "file" in ((protocols,) if isinstance(protocols, str) else protocols):
             return Source(text, "path", path)
         return Source(text, "fsspec", path, filesystem=filesystem)
+    if _is_from("pyarrow.fs", "FileSystem", filesystem):
+        from orcidx.storage.arrow_backend import local_path_in
+
+        local = local_path_in(filesystem, text)
+        return Source(text, "arrow", text, filesystem=filesystem) if local is None else Source(text, "path", local)
+    if is_obstore(filesystem):
+        return Source(text, "obstore", text, filesystem=filesystem)
     raise TypeError(f"not a file system: {type(filesystem).__name__}; give one of fsspec, pyarrow.fs or obstore")
+
+
+def is_obstore(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "obstore" and hasattr(value, "get_async")

@@ -1,0 +1,70 @@
+"""``Fingerprint``: which version of an object this is, and the forms in which storages say so."""
+
+from __future__ import annotations
+
+import email.utils
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+__all__ = ["Fingerprint", "mtime_of", "plain_etag"]
+
+_SECOND = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What tells one version of an object from another, as far as the storage says.
+
+    ``size`` in bytes; ``etag`` without its quotes; ``mtime`` in nanoseconds since 1970-01-01 UTC. ``None``: not known.
+    """
+
+    size: int
+    etag: str | None = None
+    mtime: int | None = None
+
+    def matches(self, other: Fingerprint) -> bool:
+        """True when both may be of the same version: sizes equal, and the etags (else the mtimes) that both know.
+
+        Storages give times to the nanosecond or only to the second (HTTP dates), so times compare in whole seconds
+        where one of them has no fraction.
+        """
+        if self.size != other.size:
+            return False
+        if self.etag is not None and other.etag is not None:
+            return self.etag == other.etag
+        if self.mtime is None or other.mtime is None or self.mtime == other.mtime:
+            return True
+        whole = self.mtime % _SECOND == 0 or other.mtime % _SECOND == 0
+        return whole and self.mtime // _SECOND == other.mtime // _SECOND
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"size", "etag", "mtime"}`` of JSON values; ``Fingerprint(**d)`` is the way back."""
+        return asdict(self)
+
+
+def mtime_of(value: Any) -> int | None:
+    """Nanoseconds since 1970 from what storages give: datetimes, seconds, ISO 8601 or HTTP date text."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            try:
+                value = email.utils.parsedate_to_datetime(value)
+            except ValueError:
+                return None
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            value = value.replace(tzinfo=UTC)
+        passed: timedelta = value - datetime(1970, 1, 1, tzinfo=UTC)
+        return ((passed.days * 86400 + passed.seconds) * 1_000_000 + passed.microseconds) * 1000
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return round(value * 1_000_000_000)
+    return None
+
+
+def plain_etag(value: Any) -> str | None:
+    """An entity tag without its quotes and its ``W/``: storages differ in whether they hand these out."""
+    if not isinstance(value, str):
+        return None
+    return value.removeprefix("W/").strip('"') or None

@@ -1,0 +1,264 @@
+"""The objects of a many-file scan: files, directories, globs and prefixes become ``Source``s in a fixed order.
+
+Directories are listed recursively and sorted by path; names that Spark hides are skipped: those that begin with "."
+or "_" (but not ``_key=value``) and unfinished copies. Empty files are kept.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import re
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from orcidx.storage.failures import classify, translate
+from orcidx.storage.sources import Source, describe_source, filesystem_of, is_obstore
+
+__all__ = ["list_sources"]
+
+_MAGIC = re.compile(r"[*?\[]")
+_LISTERS = 16
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A file: its path in its storage, and its size in bytes if the listing says so."""
+
+    path: str
+    size: int | None
+
+
+class _Lister(Protocol):
+    """What a storage has to answer: is this one file, and which files are below this directory or prefix."""
+
+    def file(self, path: str) -> _Found | None: ...
+
+    def walk(self, path: str) -> list[_Found]: ...
+
+
+def list_sources(
+    sources: Any, *, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None
+) -> list[Source]:
+    """Every object of one source or of an iterable of sources, those of an iterable in its order.
+
+    A source is what ``describe_source`` takes; a path or URL may also name a directory, a prefix, or a glob (``*``,
+    ``?``, ``[a-z]``, ``**``; a file whose name has these characters wins). Each found file knows its ``root``: the
+    directory listed, or the part of the glob before its first wildcard. Raises ``FileNotFoundError`` for what is not
+    there; a glob without matches gives nothing.
+    """
+    if isinstance(sources, (list, set, frozenset)) or _is_many(sources):
+        described = [describe_source(one, storage_options=storage_options, filesystem=filesystem) for one in sources]
+    else:
+        described = [describe_source(sources, storage_options=storage_options, filesystem=filesystem)]
+    remote = [source for source in described if source.kind in ("url", "fsspec", "obstore", "arrow")]
+    if len(remote) < 2:
+        return [found for source in described for found in _expand(source)]
+    with ThreadPoolExecutor(min(_LISTERS, len(remote)), thread_name_prefix="orcidx-list") as pool:
+        return [found for expanded in pool.map(_expand, described) for found in expanded]
+
+
+def _is_many(sources: Any) -> bool:
+    if isinstance(sources, tuple):
+        return not (len(sources) == 2 and is_obstore(sources[0]))
+    plain = (str, bytes, bytearray, memoryview, os.PathLike, Source)
+    if isinstance(sources, plain) or hasattr(sources, "read") or hasattr(sources, "read_ranges"):
+        return False
+    try:
+        memoryview(sources)
+    except TypeError:
+        return isinstance(sources, Iterable)
+    return False
+
+
+def _hidden(name: str) -> bool:
+    """Spark's rule (HadoopFSUtils.shouldFilterOutPathName)."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
+
+
+def _visible(path: str, base: str, pattern: str = "") -> bool:
+    """Nothing below ``base`` is hidden, but for names that begin as a part of the pattern spells it out."""
+    spelled = {part[0] for part in pattern.removeprefix(base).split("/") if part[:1] in ("_", ".")}
+    below = path.removeprefix(base).strip("/")
+    return not any(_hidden(part) and part[0] not in spelled for part in below.split("/"))
+
+
+def _glob_base(pattern: str) -> str:
+    """The directory before the first wildcard, with the slash at its end; empty when there is none."""
+    match = _MAGIC.search(pattern)
+    assert match is not None
+    return pattern[: pattern.rfind("/", 0, match.start()) + 1]
+
+
+def _glob_regex(pattern: str) -> re.Pattern[str]:
+    """Matches the paths of a glob and everything below them."""
+    *outer, last = pattern.strip("/").split("/")
+    before = "".join("(?:[^/]+/)*" if part == "**" else _part_regex(part) + "/" for part in outer)
+    return re.compile(before + ("[^/]+" if last == "**" else _part_regex(last)) + "(?:/.*)?", re.DOTALL)
+
+
+def _part_regex(part: str) -> str:
+    out, at = [], 0
+    while at < len(part):
+        close = part.find("]", at + 2) if part[at] == "[" else -1
+        if close > 0:
+            inside = part[at + 1 : close].replace("\\", r"\\").replace("[", r"\[")
+            out.append(f"(?!/)[{'^' + inside[1:] if inside[0] in '!^' else inside}]")
+            at = close + 1
+            continue
+        out.append({"*": "[^/]*", "?": "[^/]"}.get(part[at]) or re.escape(part[at]))
+        at += 1
+    return "".join(out)
+
+
+def _expand(source: Source) -> list[Source]:
+    if source.kind in ("bytes", "object", "reader") or source.root is not None:
+        return [source]
+    if source.kind == "path":
+        return _expand_local(source)
+    try:
+        return _expand_remote(source)
+    except Exception as error:  # storage libraries raise what they like; classify() sorts it
+        known = translate(error, classify(error), name=source.name, what="the list of files")
+        if known is error:
+            raise
+        raise known from error
+
+
+def _expand_local(source: Source) -> list[Source]:
+    path = source.location
+    if _MAGIC.search(path) and not os.path.lexists(path):
+        found: dict[str, _Found] = {}  # ** gives directories and the files in them
+        for match in glob.iglob(path, recursive=True, include_hidden=True):
+            found.update((one.path, one) for one in (_walk(match) if os.path.isdir(match) else [_local_file(match)]))
+        base = _glob_base(path.replace(os.sep, "/"))
+        kept = [one for one in found.values() if _visible(one.path.replace(os.sep, "/"), base, path)]
+        return _sorted(source, kept, base)
+    if os.path.isdir(path):
+        return _sorted(source, _walk(path), path)
+    return [replace(source, size=os.stat(path).st_size)]  # FileNotFoundError here, not in the middle of the scan
+
+
+def _sorted(source: Source, found: Iterable[_Found], root: str) -> list[Source]:
+    ordered = sorted(found, key=lambda one: one.path)
+    return [replace(source, name=one.path, location=one.path, root=root, size=one.size) for one in ordered]
+
+
+def _local_file(path: str) -> _Found:
+    try:
+        return _Found(path, os.stat(path).st_size)
+    except FileNotFoundError:  # a dangling link, or gone since it was listed: opening it says so
+        return _Found(path, None)
+
+
+def _walk(root: str) -> list[_Found]:
+    found: list[_Found] = []
+    seen: set[tuple[int, int]] = set()
+    waiting = [root]
+    while waiting:
+        directory = waiting.pop()
+        status = os.stat(directory)
+        if (status.st_dev, status.st_ino) in seen:  # a link that leads back
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if _hidden(entry.name):
+                    continue
+                if entry.is_dir():
+                    waiting.append(entry.path)
+                elif entry.is_file() or entry.is_symlink():
+                    found.append(_local_file(entry.path))
+    return found
+
+
+def _expand_remote(source: Source) -> list[Source]:
+    filesystem, path = source.filesystem, source.location
+    web = False
+    if source.kind in ("url", "fsspec"):
+        directory = path.endswith("/")  # fsspec takes the slash away
+        if source.kind == "url":
+            filesystem, path = filesystem_of(path, source.storage_options)
+        web = "http" in filesystem.protocol
+        if web and not directory and "*" not in path:
+            return [source]  # "?" begins a query, and asking whether it is a file would cost a request each
+    lister = _lister(source.kind, filesystem)
+    one = None if web else lister.file(path)
+    if one is not None:
+        return [replace(source, size=one.size)]
+    if source.kind == "url":
+        source = replace(source, kind="fsspec", filesystem=filesystem, storage_options={})
+    if _MAGIC.search(path):
+        base, wanted = _glob_base(path), _glob_regex(path)
+        found = [f for f in lister.walk(base) if wanted.fullmatch(f.path.strip("/")) and _visible(f.path, base, path)]
+        return _named(_sorted(source, found, base), filesystem)
+    found = lister.walk(path)
+    if not found:
+        raise FileNotFoundError(errno.ENOENT, "no such object, directory or prefix", source.name)
+    return _named(_sorted(source, (f for f in found if _visible(f.path, path)), path), filesystem)
+
+
+def _lister(kind: str, filesystem: Any) -> _Lister:
+    if kind == "obstore":
+        return _Obstore(filesystem)
+    return _Arrow(filesystem) if kind == "arrow" else _Fsspec(filesystem)
+
+
+def _named(sources: list[Source], filesystem: Any) -> list[Source]:
+    """Sources in fsspec are named by their URL, as the caller named what was listed."""
+    if not sources or sources[0].kind != "fsspec":
+        return sources
+    return [replace(source, name=filesystem.unstrip_protocol(source.location)) for source in sources]
+
+
+class _Fsspec:
+    def __init__(self, filesystem: Any) -> None:
+        self._filesystem = filesystem
+
+    def file(self, path: str) -> _Found | None:
+        try:
+            info = self._filesystem.info(path)
+        except FileNotFoundError:
+            return None
+        return None if info["type"] == "directory" else _Found(path, info.get("size"))
+
+    def walk(self, path: str) -> list[_Found]:
+        found = self._filesystem.find(path, detail=True)
+        return [_Found(name, info.get("size")) for name, info in found.items() if not name.endswith("/")]
+
+
+class _Obstore:
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def file(self, path: str) -> _Found | None:
+        import obstore
+
+        try:
+            return _Found(path, obstore.head(self._store, path)["size"])
+        except FileNotFoundError:
+            return None
+
+    def walk(self, path: str) -> list[_Found]:
+        import obstore
+
+        batches = obstore.list(self._store, path.strip("/") or None)
+        return [_Found(meta["path"], meta["size"]) for batch in batches for meta in batch]
+
+
+class _Arrow:
+    def __init__(self, filesystem: Any) -> None:
+        self._filesystem = filesystem
+
+    def file(self, path: str) -> _Found | None:
+        info = self._filesystem.get_file_info(path.rstrip("/"))
+        return _Found(info.path, info.size) if info.is_file else None
+
+    def walk(self, path: str) -> list[_Found]:
+        from pyarrow import fs
+
+        selector = fs.FileSelector(path.rstrip("/"), recursive=True, allow_not_found=True)
+        return [_Found(info.path, info.size) for info in self._filesystem.get_file_info(selector) if info.is_file]
