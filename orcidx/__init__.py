@@ -1,16 +1,77 @@
-"""orcidx: ORC and Apache Paimon data, fast and explainable from Python."""
+"""orcidx: ORC and Apache Paimon data, fast and explainable from Python.
+
+``open`` a file, ``scan`` many, ``col`` builds predicates; ``orcidx.paimon`` has Paimon's index formats and tables. Names
+load when they are first used, so that importing orcidx is cheap.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, StorageError, Unsupported, ValueOutOfRange
 from orcidx.options import ReadOptions
+
+if TYPE_CHECKING:
+    from orcidx import paimon
+    from orcidx.engines.arrow_dataset import dataset
+    from orcidx.engines.polars import scan_polars
+    from orcidx.file import OrcFile
+    from orcidx.file import open_file as open
+    from orcidx.many_files import scan
+    from orcidx.predicate import col
+    from orcidx.pruning import Explanation, Verdict
+    from orcidx.scanner import Scan
+    from orcidx.selection import RowSelection
+    from orcidx.split import Split
 
 __version__ = "0.1.0"
 
 __all__ = [
     "CorruptFile",
+    "Explanation",
     "InvalidQuery",
+    "OrcFile",
     "OrcidxError",
     "ReadOptions",
+    "RowSelection",
+    "Scan",
+    "Split",
     "StorageError",
     "Unsupported",
     "ValueOutOfRange",
+    "Verdict",
+    "col",
+    "dataset",
+    "open",
+    "paimon",
+    "scan",
+    "scan_polars",
 ]
+
+_HOMES = {
+    "Explanation": ("orcidx.pruning", "Explanation"),
+    "OrcFile": ("orcidx.file", "OrcFile"),
+    "RowSelection": ("orcidx.selection", "RowSelection"),
+    "Scan": ("orcidx.scanner", "Scan"),
+    "Split": ("orcidx.split", "Split"),
+    "Verdict": ("orcidx.pruning", "Verdict"),
+    "col": ("orcidx.predicate", "col"),
+    "dataset": ("orcidx.engines.arrow_dataset", "dataset"),
+    "open": ("orcidx.file", "open_file"),
+    "scan_polars": ("orcidx.engines.polars", "scan_polars"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        module, attribute = _HOMES[name]
+        value = getattr(importlib.import_module(module), attribute)
+    else:
+        raise AttributeError(f"module 'orcidx' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

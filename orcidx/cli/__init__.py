@@ -1,0 +1,89 @@
+"""The ``orcidx`` command. One module per group of commands; each is imported when its command runs.
+
+Exit codes: 0 done; 1 a negative answer (a check that found something); 2 a wrong call; 3 a damaged or unsupported file;
+4 storage.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+__all__ = ["main"]
+
+_COMMANDS = {
+    "schema": ("orcidx.cli.inspect", "schema"),
+    "meta": ("orcidx.cli.inspect", "meta"),
+    "stats": ("orcidx.cli.inspect", "stats"),
+    "cat": ("orcidx.cli.rows", "cat"),
+    "head": ("orcidx.cli.rows", "head"),
+    "count": ("orcidx.cli.rows", "count"),
+    "demo": ("orcidx.cli.demo_command", "demo"),
+}
+
+
+class _LazyGroup(click.Group):
+    """Commands are imported by name, so that ``orcidx meta`` does not pay for what ``orcidx scan`` needs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, name = _COMMANDS[cmd_name]
+        command = getattr(importlib.import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="orcidx")
+@click.option("--debug", is_flag=True, help="Show Python tracebacks instead of one line.")
+def _orcidx(debug: bool) -> None:
+    """Read, inspect and explain ORC files."""
+
+
+def main(args: list[str] | None = None) -> None:
+    """Runs the command line and exits with its code."""
+    words = sys.argv[1:] if args is None else args
+    if "--debug" in words:
+        _orcidx.main(args=args, prog_name="orcidx")
+        return
+    sys.exit(_run(args))
+
+
+def _run(args: list[str] | None) -> int:
+    from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, StorageError, Unsupported
+
+    try:
+        result: Any = _orcidx.main(args=args, prog_name="orcidx", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.Abort:
+        return 130
+    except click.ClickException as wrong:
+        wrong.show()
+        return 2
+    except BrokenPipeError:
+        # The reader of the pipe went away; what is left in the buffer has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except InvalidQuery as error:
+        return _complain(error, 2)
+    except (CorruptFile, Unsupported) as error:
+        return _complain(error, 3)
+    except (StorageError, OSError) as error:
+        return _complain(error, 4)
+    except OrcidxError as error:
+        return _complain(error, 3)
+
+
+def _complain(error: Exception, code: int) -> int:
+    click.echo(f"orcidx: {error}", err=True)
+    return code

@@ -20,7 +20,7 @@ import fsspec.asyn
 
 from orcidx.errors import StorageError
 from orcidx.options import ReadOptions
-from orcidx.storage.failures import Retries, ShortBody, classify, translate
+from orcidx.storage.failures import DEFAULT_RETRIES, Retries, ShortBody, classify, translate
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.ranges import (
     MergedRange,
@@ -56,7 +56,6 @@ class Backend(Protocol):
 
     answers_identity: bool
     """Every answer carries a fingerprint; otherwise the engine asks ``stat`` beside each group of reads."""
-    retries: Retries
     storage: str
     """Tells this storage from others with equal object names, for cache keys."""
 
@@ -102,11 +101,13 @@ class RemoteReader:
 
     is_local = False
 
-    def __init__(self, backend: Backend, *, name: str, options: ReadOptions | None = None) -> None:
+    def __init__(
+        self, backend: Backend, *, name: str, options: ReadOptions | None = None, retries: Retries = DEFAULT_RETRIES
+    ) -> None:
         self.name = name
         self.metrics = ReadMetrics()
         self._backend: Backend | None = backend
-        self._retries = backend.retries
+        self._retries = retries
         self._gap, self._merge_size = merge_limits(options, is_local=False)
         self._budget = (options or ReadOptions()).io_bytes
         self._fingerprint: Fingerprint | None = None

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.options import ReadOptions
+from orcidx.storage.failures import DEFAULT_RETRIES, Retries
 from orcidx.storage.local import BytesReader, FileObjectReader, LocalReader
 from orcidx.storage.ranges import RangeReader
 
@@ -64,23 +65,24 @@ class Source:
             return location  # type: ignore[no-any-return]
         from orcidx.storage.remote import RemoteReader
 
-        return RemoteReader(self._backend(), name=self.name, options=options)
+        backend, retries = self._backend()
+        return RemoteReader(backend, name=self.name, options=options, retries=retries)
 
-    def _backend(self) -> Backend:
+    def _backend(self) -> tuple[Backend, Retries]:
         if self.kind == "obstore":
-            from orcidx.storage.obstore_backend import ObstoreBackend
+            from orcidx.storage.obstore_backend import OBSTORE_RETRIES, ObstoreBackend
 
-            return ObstoreBackend(self.filesystem, self.location)
+            return ObstoreBackend(self.filesystem, self.location), OBSTORE_RETRIES
         if self.kind == "arrow":
             from orcidx.storage.arrow_backend import ArrowBackend
 
-            return ArrowBackend(self.filesystem, self.location)
+            return ArrowBackend(self.filesystem, self.location), DEFAULT_RETRIES
         from orcidx.storage.fsspec_backend import fsspec_backend
 
         filesystem, path = self.filesystem, self.location
         if self.kind == "url":
             filesystem, path = filesystem_of(path, self.storage_options)
-        return fsspec_backend(filesystem, path)
+        return fsspec_backend(filesystem, path), DEFAULT_RETRIES
 
     @property
     def partition(self) -> dict[str, str | None]:
@@ -252,9 +254,6 @@ def _in_filesystem(text: str, filesystem: Any) -> Source:
         if _is_from("pyarrow.fs", "FSSpecHandler", handler):  # it opens files with fsspec's caches
             filesystem = handler.fs
     if _is_from("fsspec.spec", "AbstractFileSystem", filesystem):
-        if getattr(filesystem, "asynchronous", False):  # bound to the caller's loop: blocking calls would fail
-            keywords = {k: v for k, v in filesystem.storage_options.items() if k not in ("asynchronous", "loop")}
-            filesystem = type(filesystem)(*filesystem.storage_args, **keywords)
         path = str(filesystem._strip_protocol(text))
         protocols = filesystem.protocol
         if "file" in ((protocols,) if isinstance(protocols, str) else protocols):

@@ -1,0 +1,69 @@
+"""How commands print: tables for people on a terminal, tab-separated lines in a pipe, JSON when asked for."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import json
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+__all__ = ["plain", "print_json", "print_table", "text"]
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it: times in ISO 8601, decimals as text, bytes in base64, NaN and infinities as text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal):
+        return str(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item) for item in value]
+    return str(value)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document; indented on a terminal."""
+    click.echo(json.dumps(plain(value), indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
+
+
+def text(value: Any) -> str:
+    """A value in a cell; tabs and line ends are escaped so that a row stays a line."""
+    if value is None:
+        return ""
+    if isinstance(value, (dict, list, tuple)):
+        return json.dumps(plain(value), ensure_ascii=False)
+    shown = plain(value)
+    return str(shown).replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+
+
+def print_table(names: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None) -> None:
+    """A table on a terminal; otherwise a line of names and a line per row, tab-separated."""
+    if not sys.stdout.isatty():
+        click.echo("\t".join(names))
+        for row in rows:
+            click.echo("\t".join(text(value) for value in row))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left")
+    for name in names:
+        table.add_column(Text(name), overflow="fold")
+    for row in rows:
+        table.add_row(*[Text(text(value)) for value in row])
+    Console().print(table)

@@ -1,0 +1,309 @@
+"""One file during one pass of a scan: mapped onto the wanted columns, judged, and read stripe by stripe.
+
+``FileJob`` says what to read of a file (frozen, picklable); ``FileRun`` does it. Like ``stripe_scan`` it never waits for
+bytes itself: its generators yield ``Fetch`` requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery
+from orcidx.io_loop import Fetch
+from orcidx.judge import FileJudge, StripeDecision
+from orcidx.metrics import ScanMetrics
+from orcidx.options import ReadOptions
+from orcidx.orc.metadata import EncodingKind, TypeKind
+from orcidx.orc.reader import OpenStripe, OrcReader
+from orcidx.orc.types import STRING_KINDS, OrcType, arrow_schema, project
+from orcidx.predicate import BoundPredicate, Predicate, bind
+from orcidx.schema_mapping import FieldSource, MappedColumns, map_columns, widen
+from orcidx.selection import RowSelection
+from orcidx.storage import Source
+from orcidx.stripe_scan import ColumnPlan, Step, scan_stripe
+
+__all__ = ["FileJob", "FileRun", "ScanRequest"]
+
+Requests = Generator[Fetch, Any, Any]
+
+SMALLEST_PIECE = 64 << 10
+LARGEST_PIECE = 1 << 20
+"""Bounds in bytes of what is fetched of one stream at a time when a stripe is too large to be fetched at once."""
+
+
+@dataclass(frozen=True)
+class ScanRequest:
+    """What a scan wants of every file; see ``OrcFile.scan``."""
+
+    columns: tuple[str | tuple[str, ...], ...] | None = None
+    where: Predicate | None = None
+    schema: pa.Schema | None = None
+    match: str = "name"
+    row_numbers: str | None = None
+    file_path: str | None = None
+    options: ReadOptions = field(default_factory=ReadOptions)
+
+
+@dataclass(frozen=True)
+class FileJob:
+    """One file of a scan and what is known of it beforehand.
+
+    ``stripes``: numbers of the only stripes to read; ``row_range``: (start, stop) in file rows; ``selection``: the only
+    rows to read; ``deleted``: rows never to return; ``file_index``: a Paimon file index of this file; ``constants``:
+    columns with one value in this file, such as Hive partitions.
+    """
+
+    source: Source
+    stripes: tuple[int, ...] | None = None
+    row_range: tuple[int, int] | None = None
+    selection: RowSelection | None = None
+    deleted: Any = None
+    file_index: Any = None
+    constants: Mapping[str, Any] = field(default_factory=dict)
+
+
+class FileRun:
+    """Reads one open file as a request asks. ``dictionaries`` are known once ``prepare`` has run."""
+
+    def __init__(self, reader: OrcReader, job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> None:
+        self.reader = reader
+        self.job = job
+        self.request = request
+        self.options = request.options
+        self.metrics = metrics
+        self._dictionaries: frozenset[int] = frozenset()
+
+    def prepare(self) -> Requests:
+        """Reads what must be known before the schema is: with ``strings="dictionary"`` every stripe's footer."""
+        if self.options.strings == "dictionary":
+            yield from self.fetch_footers(range(len(self.reader.stripes)))
+            self._dictionaries = self._dictionary_columns()
+
+    def fetch_footers(self, stripes: Any) -> Requests:
+        """Reads the footers of these stripes that are not here yet, in one request."""
+        missing = [stripe for stripe in stripes if not self.reader.has_footer(stripe)]
+        if missing:
+            buffers = yield Fetch(tuple(map(self.reader.footer_range, missing)), "footer")
+            for stripe, buffer in zip(missing, buffers, strict=True):
+                self.reader.put_footer(stripe, buffer)
+
+    def _dictionary_columns(self) -> frozenset[int]:
+        direct = {EncodingKind.DIRECT, EncodingKind.DIRECT_V2}
+        texts = [node.id for node in self.reader.root.walk() if node.kind in STRING_KINDS]
+        footers = [self.reader.footer(stripe) for stripe, info in enumerate(self.reader.stripes) if info.rows]
+        return frozenset(
+            column for column in texts if footers and all(f.encodings[column].kind not in direct for f in footers)
+        )
+
+    # ------------------------------------------------------------------ columns
+
+    @cached_property
+    def mapped(self) -> MappedColumns:
+        """The wanted columns and where each comes from."""
+        constants = dict(self.job.constants)
+        if self.request.file_path is not None:
+            constants[self.request.file_path] = pa.scalar(self.reader.name, pa.string())
+        columns = self.request.columns
+        if columns is not None and self.request.file_path is not None:
+            columns = (*columns, self.request.file_path)
+        return map_columns(
+            self.reader.root,
+            columns,
+            options=self.options,
+            wanted=self.request.schema,
+            match=self.request.match,  # type: ignore[arg-type]
+            constants=constants,
+            dictionaries=self._dictionaries,
+        )
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The schema of the batches that ``scan`` yields."""
+        schema = self.mapped.schema
+        if self.request.row_numbers is not None:
+            schema = schema.append(pa.field(self.request.row_numbers, pa.int64(), nullable=False))
+        return schema
+
+    @cached_property
+    def where(self) -> BoundPredicate | None:
+        """The predicate bound to this file's own columns."""
+        if self.request.where is None:
+            return None
+        tree = self.reader.root
+        options = self.options.override(strings="string", timestamp_unit="ns", calendar="proleptic")
+        return bind(
+            self.request.where,
+            arrow_schema(tree, options),
+            nan=self.options.nan,
+            case_sensitive=self.options.case_sensitive,
+            char_lengths={node.path: node.max_length for node in tree.walk() if node.kind is TypeKind.CHAR},
+        )
+
+    @cached_property
+    def plan(self) -> ColumnPlan:
+        """Which columns are decoded, by whom, and in which options."""
+        output = [source.column for source in self.mapped.fields if source.column is not None]
+        predicate = self._predicate_columns()
+        options = self.options
+        shared = [self._shared_with(column, predicate) for column in output]
+        names = [source.field.name for source in self.mapped.fields if source.column is not None]
+        kinds = arrow_schema_types(output, options, self._dictionaries)
+        fields = [pa.field(name, kind) for name, kind in zip(names, kinds)]
+        row_number = None
+        if self.request.row_numbers is not None:
+            row_number = len(fields)
+            fields.append(pa.field(self.request.row_numbers, pa.int64(), nullable=False))
+        return ColumnPlan(
+            schema=pa.schema(fields),
+            output=tuple(output),
+            output_options=tuple(self._options_of(column) for column in output),
+            predicate=tuple(predicate),
+            predicate_options=tuple(self._predicate_options(column) for column in predicate),
+            shared=tuple(shared),
+            row_number=row_number,
+            where=self.where,
+        )
+
+    def _predicate_columns(self) -> list[OrcType]:
+        if self.where is None or not self.where.columns:
+            return []
+        tree = project(self.reader.root, list(self.where.columns), case_sensitive=self.options.case_sensitive).root
+        return list(tree.children) if tree.kind is TypeKind.STRUCT else [tree]
+
+    def _options_of(self, column: OrcType) -> ReadOptions:
+        """A string column that is not dictionary-encoded throughout is read as plain strings."""
+        if self.options.strings == "dictionary" and not self._dictionaries & column.ids:
+            return replace(self.options, strings="string")
+        return self.options
+
+    def _predicate_options(self, column: OrcType) -> ReadOptions:
+        """The file's own precision and the proleptic calendar, in which literals are compared."""
+        return replace(self._options_of(column), timestamp_unit="ns", calendar="proleptic")
+
+    def _shared_with(self, column: OrcType, predicate: list[OrcType]) -> int | None:
+        """Index of the predicate column that decodes to exactly this output, or None."""
+        for index, other in enumerate(predicate):
+            if other == column and self._predicate_options(other) == self._options_of(column):
+                return index
+            if other == column and not any(node.kind in _UNIT_KINDS for node in column.walk()):
+                return index
+        return None
+
+    def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Adds constants and missing columns, and widens, so that the batch has the wanted schema."""
+        arrays = []
+        decoded = iter(batch.columns)
+        for source in self.mapped.fields:
+            if source.column is not None:
+                arrays.append(widen(next(decoded), source.field.type))
+            else:
+                arrays.append(_repeated(source, batch.num_rows))
+        arrays.extend(decoded)
+        if not arrays:
+            return batch
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    # ------------------------------------------------------------------ rows
+
+    @cached_property
+    def judge(self) -> FileJudge:
+        return FileJudge(self.reader, self.where, self.wanted_rows, self.job, self.options)
+
+    @cached_property
+    def wanted_rows(self) -> RowSelection:
+        """The rows that the caller wants, before any predicate: his selection, range and stripes, less the deleted."""
+        bounds = self.reader.stripe_bounds
+        rows = int(bounds[-1])
+        wanted = RowSelection.all(rows)
+        if self.job.selection is not None:
+            if self.job.selection.length != rows:
+                raise InvalidQuery(f"the selection spans {self.job.selection.length} rows, the file has {rows}")
+            wanted = wanted & self.job.selection
+        if self.job.row_range is not None:
+            start, stop = self.job.row_range
+            wanted = wanted & RowSelection.from_runs([(min(max(start, 0), rows), min(max(stop, start, 0), rows))], rows)
+        if self.job.stripes is not None:
+            mask = np.zeros(len(bounds) - 1, bool)
+            mask[list(self.job.stripes)] = True
+            wanted = wanted & RowSelection.from_groups(mask, bounds)
+        if self.job.deleted is not None:
+            wanted = wanted - deleted_rows(self.job.deleted, rows, self.reader.name)
+        return wanted
+
+    def stripe_numbers(self) -> list[int]:
+        """The stripes that hold wanted rows and that the file's and the stripes' own statistics leave alive."""
+        return self.judge.stripes()
+
+    def decide(self, stripe: int) -> Generator[Fetch, Any, StripeDecision]:
+        """Judges one stripe with all its indexes; reads no data."""
+        yield from self.fetch_footers([stripe])
+        decision = yield from self.judge.decide(stripe)
+        return decision
+
+    def scan(self, decision: StripeDecision) -> Step:
+        """The batches of a stripe, in the wanted schema."""
+        if decision.rows.may.is_empty:
+            return
+        stripe = OpenStripe(self.reader, decision.stripe, index=decision.index, read_ahead=self._read_ahead())
+        steps = scan_stripe(stripe, self.plan, decision.rows, self.options)
+        answer = None
+        while True:
+            try:
+                item = steps.send(answer)
+            except StopIteration:
+                break
+            answer = None
+            if isinstance(item, Fetch):
+                answer = yield item
+            else:
+                yield self.complete(item)
+        self.metrics.chunks_decompressed += sum(window.chunks_decompressed for window in stripe.windows)
+        self.metrics.bytes_decompressed += sum(window.bytes_decompressed for window in stripe.windows)
+
+    def _read_ahead(self) -> int:
+        """Bytes to fetch of one stream at a time, so that all streams together stay within the budget."""
+        columns = sum(len(column.ids) for column in (*self.plan.output, *self.plan.predicate))
+        share = self.options.io_bytes // (4 * max(1, columns))
+        return max(SMALLEST_PIECE, min(LARGEST_PIECE, share))
+
+
+_UNIT_KINDS = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT, TypeKind.DATE})
+
+
+def arrow_schema_types(
+    columns: list[OrcType], options: ReadOptions, dictionaries: frozenset[int]
+) -> list[pa.DataType]:
+    from orcidx.orc.types import arrow_type
+
+    return [arrow_type(column, options, dictionaries=dictionaries) for column in columns]
+
+
+def _repeated(source: FieldSource, rows: int) -> pa.Array:
+    if source.value is None:
+        return pa.nulls(rows, source.field.type)
+    scalar = source.value if isinstance(source.value, pa.Scalar) else pa.scalar(source.value)
+    return pa.repeat(scalar.cast(source.field.type), rows)
+
+
+def deleted_rows(deleted: Any, rows: int, name: str) -> RowSelection:
+    """The rows of a deletion vector, bitmap, selection or list of row numbers.
+
+    A position past the file is an error: a vector that does not fit belongs to another file.
+    """
+    if isinstance(deleted, RowSelection):
+        found = deleted
+    else:
+        positions = getattr(deleted, "positions", deleted)
+        if hasattr(positions, "range_cardinality"):
+            found = RowSelection.from_bitmap(positions, max(rows, int(positions.max()) + 1 if len(positions) else 0))
+        else:
+            found = RowSelection.from_positions(positions, rows)
+    if found.length != rows:
+        raise InvalidQuery(f"the deletion vector reaches past the {rows} rows of {name}")
+    return found

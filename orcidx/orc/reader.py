@@ -1,0 +1,176 @@
+"""One ORC file: its tail, its stripes, and how a stripe is opened for decoding.
+
+``OrcReader`` keeps what was read once (tail, stripe footers, row indexes); ``OpenStripe`` is what column readers open
+their streams from. All reads of the data path go through ``StripeBytes`` by plan; see ``stripe_plan``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from orcidx.errors import located
+from orcidx.orc.compression import open_codec
+from orcidx.orc.metadata import (
+    ColumnEncoding,
+    FileFacts,
+    FileTail,
+    StreamKind,
+    StripeFooter,
+    StripeInformation,
+    parse_stripe_footer,
+)
+from orcidx.orc.streams import locate_streams
+from orcidx.orc.stripe_plan import group_ranges
+from orcidx.orc.stripe_streams import PlannedStream, StripeBytes
+from orcidx.orc.types import OrcType, build_tree
+from orcidx.orc.window import Window
+from orcidx.storage import RangeReader
+
+if TYPE_CHECKING:
+    from orcidx.orc.row_index import RowIndex
+
+__all__ = ["OpenStripe", "OrcReader"]
+
+Bools = npt.NDArray[np.bool_]
+Int64s = npt.NDArray[np.int64]
+Range = tuple[int, int]
+
+
+class OrcReader:
+    """What is known of one open file. ``storage`` is closed by whoever opened it."""
+
+    def __init__(self, storage: RangeReader, tail: FileTail) -> None:
+        self.storage = storage
+        self.tail = tail
+        self.root: OrcType = build_tree(tail.footer.types)
+        self._footers: dict[int, StripeFooter] = {}
+        self._extents: dict[int, Mapping[tuple[int, int], Range]] = {}
+
+    @property
+    def name(self) -> str:
+        return self.tail.name
+
+    @property
+    def facts(self) -> FileFacts:
+        return self.tail.facts
+
+    @property
+    def stripes(self) -> tuple[StripeInformation, ...]:
+        return self.tail.footer.stripes
+
+    @cached_property
+    def stripe_bounds(self) -> Int64s:
+        """Number of the first row of each stripe, and the number of rows of the file at the end."""
+        return np.cumsum([0, *(stripe.rows for stripe in self.stripes)], dtype=np.int64)
+
+    def group_bounds(self, stripe: int) -> Int64s:
+        """First rows of the row groups inside the stripe, and its number of rows at the end.
+
+        A stripe of a file without row index is one group.
+        """
+        rows = self.stripes[stripe].rows
+        stride = self.facts.row_index_stride
+        if stride <= 0 or stride >= rows:
+            return np.array([0, rows], np.int64)
+        return np.append(np.arange(0, rows, stride, dtype=np.int64), rows)
+
+    # ------------------------------------------------------------------ stripe footers and indexes
+
+    def footer_range(self, stripe: int) -> Range:
+        """Offset and length of a stripe's footer in the file."""
+        information = self.stripes[stripe]
+        return information.footer_offset, information.footer_length
+
+    def has_footer(self, stripe: int) -> bool:
+        return stripe in self._footers
+
+    def put_footer(self, stripe: int, data: bytes | memoryview) -> None:
+        """Takes the bytes at ``footer_range``; raises ``CorruptFile`` when they are no stripe footer."""
+        footer = parse_stripe_footer(data, self.tail, stripe)
+        with located(file=self.name, stripe=stripe):
+            extents = locate_streams(self.stripes[stripe], footer)
+        self._extents[stripe] = extents
+        self._footers[stripe] = footer
+
+    def footer(self, stripe: int) -> StripeFooter:
+        """The stripe's footer, read now if it was not yet."""
+        if stripe not in self._footers:
+            (data,) = self.storage.read_ranges([self.footer_range(stripe)])
+            self.put_footer(stripe, memoryview(data))
+        return self._footers[stripe]
+
+    def extents(self, stripe: int) -> Mapping[tuple[int, int], Range]:
+        """(column id, stream kind) -> (offset in the file, length), of a stripe whose footer is here."""
+        self.footer(stripe)
+        return self._extents[stripe]
+
+
+class OpenStripe:
+    """The streams of one stripe, ready for column readers (the ``StripeStreams`` of the contracts).
+
+    ``index``: the stripe's row index for the columns that are read, or None when there is none to be trusted.
+    """
+
+    def __init__(self, reader: OrcReader, number: int, *, index: RowIndex | None, read_ahead: int) -> None:
+        self.reader = reader
+        self.number = number
+        self.index = index
+        self.footer = reader.footer(number)
+        self.rows = reader.stripes[number].rows
+        self.writer_timezone = self.footer.writer_timezone
+        self._extents = reader.extents(number)
+        self._bytes = StripeBytes(reader.storage.read_ranges, self._extents, read_ahead)
+        self._codec = open_codec(reader.facts.compression)
+        self._opened: dict[tuple[int, int], list[PlannedStream]] = {}
+        self.windows: list[Window] = []
+
+    def encoding(self, column: int) -> ColumnEncoding:
+        return self.footer.encodings[column]
+
+    def has(self, column: int, kind: StreamKind) -> bool:
+        """Whether the stripe has the stream; an empty stream counts as absent only for its bytes, not here."""
+        return (column, kind) in self._extents
+
+    def window(self, column: int, kind: StreamKind) -> Window:
+        """A window on one stream; of an empty source when the stripe does not have it."""
+        source = self._bytes.stream(column, kind)
+        self._opened.setdefault((column, kind), []).append(source)
+        window = Window(source, self._codec, self.reader.facts.block_size, name=StreamKind(kind).name)
+        self.windows.append(window)
+        return window
+
+    # ------------------------------------------------------------------ planning
+
+    def plan(self, columns: Iterable[OrcType], groups: Bools) -> list[PlannedStream]:
+        """Tells the open streams of these columns (with all below them) which row groups will be read.
+
+        Returns the streams that need bytes.
+        """
+        planned: list[PlannedStream] = []
+        for column in columns:
+            for node in column.walk():
+                planned += self._plan_column(node, groups)
+        return planned
+
+    def _plan_column(self, node: OrcType, groups: Bools) -> list[PlannedStream]:
+        planned: list[PlannedStream] = []
+        for kind in StreamKind:
+            sources = self._opened.get((node.id, kind))
+            if not sources:
+                continue
+            positions = self.index.stream_positions(node.id, kind) if self.index is not None else None
+            length = sources[0].length
+            ranges = group_ranges(positions, groups, length=length, block_size=self.reader.facts.block_size)
+            for source in sources:
+                source.plan(ranges)
+                planned.append(source)
+        return planned
+
+    def planned_bytes(self, streams: Sequence[PlannedStream]) -> int:
+        """Bytes of the file that the plans of these streams name."""
+        return sum(stop - start for stream in streams for start, stop in stream.planned)

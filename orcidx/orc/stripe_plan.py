@@ -1,0 +1,80 @@
+"""Which bytes of a stripe a selection of row groups needs. Pure: no I/O, no decoding.
+
+A row group's values start where its row-index entry points and end where the next entry points, or a little later: the
+run (at most 4,356 bytes for RLEv2 patched base, 1,281 for RLEv1) or the chunk that holds the boundary is shared by both
+groups. The end is planned tight; a reader that meets a run across the planned end fetches the rest on demand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["StreamPositions", "group_ranges", "group_runs"]
+
+LONGEST_RUN = 4400
+CHUNK_HEADER = 3
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class StreamPositions:
+    """Where each row group starts in one stream: arrays with an entry per row group.
+
+    ``offsets``: bytes from the start of the stream (of the chunk header, in a compressed file); ``within``: bytes into
+    the decompressed chunk, or None in an uncompressed file; ``mid_run``: True where the entry points into a run.
+    """
+
+    offsets: Int64s
+    within: Int64s | None
+    mid_run: Bools
+
+
+def group_runs(groups: Bools) -> Int64s:
+    """Runs of consecutive True values as an array of (start, stop) pairs."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], groups, [False])).astype(np.int8)))
+    return edges.reshape(-1, 2).astype(np.int64)
+
+
+def group_ranges(
+    positions: StreamPositions | None, groups: Bools, *, length: int, block_size: int
+) -> list[tuple[int, int]]:
+    """Byte ranges of one stream, relative to its start, that hold the wanted row groups.
+
+    ``positions`` None means that the stream has none (dictionaries, or no row index): it is needed whole. Offsets must
+    have been checked to lie within ``length``.
+    """
+    if length == 0 or not groups.any():
+        return []
+    if positions is None or groups.all():
+        return [(0, length)]
+    starts = positions.offsets
+    ranges: list[tuple[int, int]] = []
+    for first, after in group_runs(groups).tolist():
+        start = int(starts[first])
+        stop = length if after == len(groups) else _end(positions, after, length=length, block_size=block_size)
+        if start >= stop:
+            continue
+        if ranges and start <= ranges[-1][1]:
+            ranges[-1] = (ranges[-1][0], max(stop, ranges[-1][1]))
+        else:
+            ranges.append((start, stop))
+    return ranges
+
+
+def _end(positions: StreamPositions, group: int, *, length: int, block_size: int) -> int:
+    """Where the bytes that the groups before ``group`` need end."""
+    offset = int(positions.offsets[group])
+    shares_run = bool(positions.mid_run[group])
+    if positions.within is None:
+        return min(length, offset + (LONGEST_RUN if shares_run else 0))
+    if not shares_run and not positions.within[group]:
+        return min(length, offset)
+    later = positions.offsets[group:]
+    later = later[later > offset]
+    chunk_end = offset + CHUNK_HEADER + block_size
+    return min(length, chunk_end, int(later[0]) if len(later) else length)

@@ -1,0 +1,136 @@
+"""The bytes of a stripe's streams, fetched by plan and held in pieces.
+
+A ``PlannedStream`` knows which byte ranges of its stream will be needed and loads them piece by piece: what is held at
+any time is at most one piece (``read_ahead`` bytes) and the one before, whatever the stripe's size. ``StripeBytes``
+opens the streams of one stripe and turns the first pieces of many streams into one request, so that a small stripe, or
+a few row groups of a large one, costs a single round trip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from orcidx.errors import CorruptFile
+
+__all__ = ["PlannedStream", "StripeBytes"]
+
+Range = tuple[int, int]
+ReadRanges = Callable[[Sequence[Range]], Sequence[object]]
+
+DEMAND_BYTES = 64 << 10
+
+
+@dataclass(slots=True)
+class _Piece:
+    start: int
+    data: memoryview
+
+    @property
+    def stop(self) -> int:
+        return self.start + len(self.data)
+
+
+class PlannedStream:
+    """One stream of a stripe as a source for a ``Window``: offsets count from the start of the stream."""
+
+    def __init__(self, read_ranges: ReadRanges, *, offset: int, length: int, read_ahead: int) -> None:
+        self.length = length
+        self._read_ranges = read_ranges
+        self._offset = offset
+        self._read_ahead = read_ahead
+        self._plan: list[Range] = []
+        self._pieces: list[_Piece] = []
+
+    def plan(self, ranges: Iterable[Range]) -> None:
+        """Replaces what will be needed next: (start, stop) pairs in order, relative to the stream."""
+        self._plan = list(ranges)
+
+    def first_piece(self) -> Range | None:
+        """The (start, stop) that a priming request should bring, or None when it is here or nothing is planned."""
+        if not self._plan:
+            return None
+        start, stop = self._plan[0]
+        if any(piece.start <= start < piece.stop for piece in self._pieces):
+            return None
+        return start, min(stop, start + self._read_ahead)
+
+    def first_pieces(self, budget: int) -> list[Range]:
+        """The planned ranges whole when they fit ``budget`` bytes together, else the first piece alone."""
+        if sum(stop - start for start, stop in self._plan) <= budget:
+            return [
+                (start, stop)
+                for start, stop in self._plan
+                if not any(piece.start <= start and stop <= piece.stop for piece in self._pieces)
+            ]
+        first = self.first_piece()
+        return [first] if first else []
+
+    def absolute(self, piece: Range) -> Range:
+        """A (start, stop) of the stream as (offset, length) in the file."""
+        return self._offset + piece[0], piece[1] - piece[0]
+
+    def put(self, start: int, data: object) -> None:
+        """Hands over bytes that were fetched for this stream."""
+        view = memoryview(data).cast("B")  # type: ignore[arg-type]
+        self._pieces.append(_Piece(start, view))
+
+    @property
+    def planned(self) -> list[Range]:
+        """(start, stop) pairs that are planned, relative to the stream."""
+        return self._plan
+
+    @property
+    def held_bytes(self) -> int:
+        return sum(len(piece.data) for piece in self._pieces)
+
+    def fetch(self, offset: int) -> memoryview:
+        """Contiguous bytes from ``offset``, at least one; b"" at the end of the stream only."""
+        if offset >= self.length:
+            if offset > self.length:
+                raise CorruptFile(f"offset {offset} lies past the end of the stream ({self.length} bytes)")
+            return memoryview(b"")
+        for piece in self._pieces:
+            if piece.start <= offset < piece.stop:
+                return piece.data[offset - piece.start :]
+        self._pieces = [piece for piece in self._pieces if piece.start > offset]
+        stop = self._piece_end(offset)
+        (data,) = self._read_ranges([(self._offset + offset, stop - offset)])
+        self.put(offset, data)
+        return self._pieces[-1].data
+
+    def _piece_end(self, offset: int) -> int:
+        for start, stop in self._plan:
+            if start <= offset < stop:
+                end = min(stop, offset + self._read_ahead)
+                break
+        else:  # A run or a chunk that reaches past what was planned.
+            end = min(self.length, offset + DEMAND_BYTES)
+        later = [piece.start for piece in self._pieces if piece.start > offset]
+        return min([end, *later])
+
+
+@dataclass(frozen=True)
+class StripeBytes:
+    """The streams of one stripe by (column id, stream kind).
+
+    ``extents``: absolute offset and length of each stream present.
+    """
+
+    read_ranges: ReadRanges
+    extents: Mapping[tuple[int, int], Range]
+    read_ahead: int
+
+    def stream(self, column: int, kind: int) -> PlannedStream:
+        """A source for one stream; an absent one is empty."""
+        offset, length = self.extents.get((column, kind), (0, 0))
+        return PlannedStream(self.read_ranges, offset=offset, length=length, read_ahead=self.read_ahead)
+
+
+def priming_request(streams: Sequence[PlannedStream], *, budget: int) -> list[tuple[PlannedStream, Range]]:
+    """What to fetch for all streams before decoding starts, so that it takes one round trip.
+
+    Each stream gets an equal share of ``budget`` bytes.
+    """
+    share = budget // max(1, len(streams))
+    return [(stream, piece) for stream in streams for piece in stream.first_pieces(share)]

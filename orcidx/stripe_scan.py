@@ -1,0 +1,325 @@
+"""Scanning one stripe: predicate columns first, the others only where rows survive.
+
+A stripe's scan is a generator that never reads by itself: it yields ``Fetch`` requests and gets their bytes sent back,
+and it yields record batches. Loops around it do the I/O: in the caller's thread, awaited, or ahead of time (``scanner``).
+
+Late materialisation. The predicate's columns are decoded for the row groups that the indexes left alive, and filtered.
+What survives waits until there is a batch's worth; then the other columns are planned for the row groups that hold
+survivors, and read. When most row groups survive, holding back only costs: the scan turns to reading all columns
+side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from orcidx.io_loop import Fetch
+from orcidx.options import ReadOptions
+from orcidx.orc.lane import Lane
+from orcidx.orc.reader import OpenStripe
+from orcidx.orc.stripe_streams import PlannedStream, priming_request
+from orcidx.orc.types import OrcType
+from orcidx.predicate import BoundPredicate
+from orcidx.selection import RowSelection
+
+__all__ = ["ColumnPlan", "Step", "StripeRows", "scan_stripe"]
+
+Bools = npt.NDArray[np.bool_]
+
+DENSE = 0.5
+"""From this share of row groups with survivors on, columns are read side by side."""
+
+SPARSE_RUNS = 8
+"""Up to so many runs of survivors in a span the other columns skip and read; beyond, they read all and filter."""
+
+FIRST_ROWS = 4096
+"""Rows of the first read of a stripe whose row width is not known yet."""
+
+
+Step = Generator[Fetch | pa.RecordBatch, Sequence[object] | None, None]
+
+
+@dataclass(frozen=True)
+class ColumnPlan:
+    """Which columns a scan decodes, the same for every stripe of a file.
+
+    ``output``: top-level columns in the order of ``schema``, each with its options; ``predicate``: columns that the
+    residual filter needs, with theirs. ``shared[i]``: index into ``predicate`` of the same array as output ``i``, or
+    None. ``row_number``: index in ``schema`` of the column of row numbers, or None.
+    """
+
+    schema: pa.Schema
+    output: tuple[OrcType, ...]
+    output_options: tuple[ReadOptions, ...]
+    predicate: tuple[OrcType, ...]
+    predicate_options: tuple[ReadOptions, ...]
+    shared: tuple[int | None, ...]
+    row_number: int | None
+    where: BoundPredicate | None
+
+    @property
+    def rest(self) -> tuple[int, ...]:
+        """Outputs that the predicate's columns do not already give."""
+        return tuple(index for index, shared in enumerate(self.shared) if shared is None)
+
+
+@dataclass(frozen=True)
+class StripeRows:
+    """What the indexes left of a stripe: rows that may match, and those of them that surely do."""
+
+    first_row: int
+    bounds: npt.NDArray[np.int64]
+    may: RowSelection
+    must: RowSelection
+
+
+@dataclass
+class _Survivors:
+    """Rows of one span that matched, with the filtered arrays of the predicate's columns."""
+
+    start: int
+    stop: int
+    mask: Bools | None
+    arrays: list[pa.Array]
+    rows: int
+
+
+@dataclass
+class _Width:
+    """How many rows to read at once, from the bytes that rows took so far."""
+
+    options: ReadOptions
+    rows: int = 0
+    size: int = 0
+
+    def next_rows(self) -> int:
+        if not self.rows:
+            return min(FIRST_ROWS, self.options.batch_size)
+        fit = self.options.batch_bytes * self.rows // max(1, self.size)
+        return max(1, min(self.options.batch_size, fit))
+
+    def saw(self, arrays: Sequence[pa.Array], rows: int) -> None:
+        self.rows += rows
+        self.size += sum(array.nbytes for array in arrays)
+
+
+@dataclass
+class StripeScan:
+    """The state of one stripe's scan; ``scan_stripe`` runs it."""
+
+    stripe: OpenStripe
+    columns: ColumnPlan
+    rows: StripeRows
+    options: ReadOptions
+    width: _Width = field(init=False)
+    waiting: list[_Survivors] = field(default_factory=list)
+    dense: bool = False
+
+    def __post_init__(self) -> None:
+        self.width = _Width(self.options)
+        plan = self.columns
+        self.first = self._lane(plan.predicate, plan.predicate_options)
+        self.rest = self._lane(
+            [plan.output[index] for index in plan.rest], [plan.output_options[index] for index in plan.rest]
+        )
+        self.alive = self.rows.may.any_in(self.rows.bounds)
+        self.proved = self.rows.must.count_in(self.rows.bounds) >= self.rows.may.count_in(self.rows.bounds)
+
+    def _lane(self, columns: Sequence[OrcType], options: Sequence[ReadOptions]) -> Lane:
+        return Lane(
+            self.stripe, columns, options, bounds=self.rows.bounds, use_threads=self.options.use_threads
+        )
+
+    # ------------------------------------------------------------------ the run
+
+    def run(self) -> Step:
+        plan = self.columns
+        filtering = plan.where is not None and not bool(self.proved[self.alive].all())
+        if not filtering:
+            self.dense = True
+            yield from self._prime(self.first.plan(self.alive) + self.rest.plan(self.alive))
+        else:
+            streams = self.first.plan(self.alive)
+            budget = self.options.io_bytes // 2
+            yield from self._prime(streams, budget=budget)
+        for start, stop in self._spans():
+            found = self._filter(start, stop, filtering=filtering)
+            if found is None:
+                continue
+            if self.dense:
+                yield self._batch(found)
+                continue
+            self.waiting.append(found)
+            if self._is_dense(stop):
+                yield from self._turn_dense(found.start)
+            elif self._waited_enough():
+                yield from self._flush()
+        yield from self._flush()
+
+    def _prime(self, streams: list[PlannedStream], *, budget: int | None = None) -> Step:
+        wanted = priming_request(streams, budget=budget or self.options.io_bytes)
+        if not wanted:
+            return
+        buffers = yield Fetch(tuple(stream.absolute(piece) for stream, piece in wanted), "data")
+        assert buffers is not None
+        for (stream, piece), buffer in zip(wanted, buffers, strict=True):
+            stream.put(piece[0], buffer)
+
+    def _spans(self):  # type: ignore[no-untyped-def]
+        """Spans (start, stop) of rows to read at once: inside runs of living row groups, trimmed to wanted rows."""
+        bounds = self.rows.bounds
+        groups = RowSelection.from_groups(self.alive, bounds)
+        for first, last in groups.runs().tolist():
+            start = first
+            while start < last:
+                stop = min(last, start + self.width.next_rows())
+                wanted = self.rows.may.slice(start, stop)
+                if not wanted.is_empty:
+                    runs = wanted.runs()
+                    yield start + int(runs[0, 0]), start + int(runs[-1, 1])
+                start = stop
+
+    def _filter(self, start: int, stop: int, *, filtering: bool) -> _Survivors | None:
+        """Decodes the predicate's columns over a span and says which rows survive."""
+        wanted = self.rows.may.slice(start, stop)
+        mask = None if wanted.is_all else wanted.mask()
+        where = self.columns.where
+        needs_test = filtering and where is not None and not self.rows.must.slice(start, stop).is_all
+        if not self.first.columns:
+            return _Survivors(start, stop, mask, [], wanted.count)
+        if not needs_test and self._first_is_hidden():
+            return _Survivors(start, stop, mask, [], wanted.count)
+        self.first.go(start)
+        arrays = self.first.read(stop - start)
+        self.width.saw(arrays, stop - start)
+        if needs_test:
+            assert where is not None
+            matches = self._matches(arrays, stop - start)
+            must = self.rows.must.slice(start, stop)
+            if not must.is_empty:
+                matches |= must.mask()
+            mask = matches if mask is None else mask & matches
+            if mask.all():
+                mask = None
+        count = stop - start if mask is None else int(np.count_nonzero(mask))
+        if count == 0:
+            return None
+        if mask is not None:
+            arrow_mask = pa.array(mask)
+            arrays = [array.filter(arrow_mask) for array in arrays]
+        return _Survivors(start, stop, mask, arrays, count)
+
+    def _first_is_hidden(self) -> bool:
+        """Whether no output comes from the predicate's columns, so that proved rows need not decode them."""
+        return all(shared is None for shared in self.columns.shared)
+
+    def _matches(self, arrays: Sequence[pa.Array], rows: int) -> Bools:
+        where = self.columns.where
+        assert where is not None
+        return where.evaluate(_nested_batch(self.columns.predicate, arrays, rows))
+
+    # ------------------------------------------------------------------ policy
+
+    def _is_dense(self, examined: int) -> bool:
+        """Whether so many of the row groups examined so far have survivors that waiting does not pay."""
+        bounds = self.rows.bounds
+        looked = self.alive & (bounds[:-1] < examined)
+        return len(self.columns.rest) > 0 and len(self.surviving()) >= max(2.0, DENSE * int(looked.sum()))
+
+    def surviving(self) -> npt.NDArray[np.int64]:
+        """Numbers of the row groups that hold waiting survivors."""
+        touched: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
+        for found in self.waiting:
+            rows = np.arange(found.start, found.stop) if found.mask is None else found.start + np.flatnonzero(found.mask)
+            touched.append(np.unique(np.searchsorted(self.rows.bounds, rows, "right") - 1))
+        return np.unique(np.concatenate(touched))
+
+    def _waited_enough(self) -> bool:
+        if sum(found.rows for found in self.waiting) >= self.options.batch_size:
+            return True
+        held = sum(array.nbytes for found in self.waiting for array in found.arrays)
+        return held >= self.options.batch_bytes // 2
+
+    def _turn_dense(self, row: int) -> Step:
+        """Plans the other columns for all living row groups from the first waiting row on, and reads on."""
+        self.dense = True
+        first = self.waiting[0].start
+        groups = self.alive & (self.rows.bounds[1:] > first)
+        yield from self._prime(self.rest.plan(groups), budget=self.options.io_bytes // 2)
+        for found in self.waiting:
+            yield self._batch(found)
+        self.waiting.clear()
+
+    def _flush(self) -> Step:
+        """Reads the other columns for the waiting survivors."""
+        if not self.waiting:
+            return
+        if self.rest.columns:
+            groups = np.zeros(len(self.rows.bounds) - 1, bool)
+            groups[self.surviving()] = True
+            yield from self._prime(self.rest.plan(groups), budget=self.options.io_bytes // 2)
+        for found in self.waiting:
+            yield self._batch(found)
+        self.waiting.clear()
+
+    # ------------------------------------------------------------------ batches
+
+    def _batch(self, found: _Survivors) -> pa.RecordBatch:
+        rest = iter(self._read_rest(found))
+        plan = self.columns
+        arrays = [found.arrays[shared] if shared is not None else next(rest) for shared in plan.shared]
+        if plan.row_number is not None:
+            arrays.insert(plan.row_number, self._row_numbers(found))
+        if not arrays:
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * found.rows, pa.struct([])))
+        return pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
+
+    def _row_numbers(self, found: _Survivors) -> pa.Array:
+        start = self.rows.first_row + found.start
+        if found.mask is None:
+            return pa.array(np.arange(start, start + found.rows, dtype=np.int64))
+        return pa.array(start + np.flatnonzero(found.mask).astype(np.int64))
+
+    def _read_rest(self, found: _Survivors) -> list[pa.Array]:
+        if not self.rest.columns:
+            return []
+        if found.mask is None:
+            self.rest.go(found.start)
+            arrays = self.rest.read(found.stop - found.start)
+            self.width.saw(arrays, found.stop - found.start)
+            return arrays
+        runs = RowSelection.from_mask(found.mask).runs()
+        if len(runs) <= SPARSE_RUNS:
+            return self._read_runs(found.start, runs)
+        first, last = int(runs[0, 0]), int(runs[-1, 1])
+        self.rest.go(found.start + first)
+        arrays = self.rest.read(last - first)
+        self.width.saw(arrays, last - first)
+        mask = pa.array(found.mask[first:last])
+        return [array.filter(mask) for array in arrays]
+
+    def _read_runs(self, start: int, runs: npt.NDArray[np.int64]) -> list[pa.Array]:
+        pieces: list[list[pa.Array]] = []
+        for first, last in runs.tolist():
+            self.rest.go(start + first)
+            pieces.append(self.rest.read(last - first))
+        if len(pieces) == 1:
+            return pieces[0]
+        return [pa.concat_arrays(list(column)) for column in zip(*pieces)]
+
+
+def scan_stripe(stripe: OpenStripe, columns: ColumnPlan, rows: StripeRows, options: ReadOptions) -> Step:
+    """The batches of one stripe; see the module's text. Batches are no larger than ``options.batch_size`` rows."""
+    if rows.may.is_empty:
+        return
+    yield from StripeScan(stripe, columns, rows, options).run()
+
+
+def _nested_batch(columns: Sequence[OrcType], arrays: Sequence[pa.Array], rows: int) -> pa.RecordBatch:
+    names = [column.path[-1] if column.path else "" for column in columns]
+    return pa.RecordBatch.from_arrays(list(arrays), names=names)

@@ -1,0 +1,41 @@
+"""Joining and cutting batches."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orcidx.batches import join_batches
+
+
+def batch(start: int, rows: int) -> pa.RecordBatch:
+    return pa.record_batch({"x": pa.array(range(start, start + rows), pa.int64())})
+
+
+@given(st.lists(st.integers(0, 30)), st.integers(1, 12))
+def test_rows_keep_their_order_and_batches_their_bound(sizes, batch_size):
+    start, pieces = 0, []
+    for size in sizes:
+        pieces.append(batch(start, size))
+        start += size
+    joined = list(join_batches(pieces, batch_size=batch_size, batch_bytes=1 << 20))
+    assert [value for one in joined for value in one.column(0).to_pylist()] == list(range(start))
+    assert all(0 < one.num_rows <= batch_size for one in joined)
+
+
+def test_remainders_are_joined():
+    joined = list(join_batches([batch(0, 3), batch(3, 3), batch(6, 3)], batch_size=100, batch_bytes=1 << 20))
+    assert [one.num_rows for one in joined] == [9]
+
+
+def test_a_batch_that_is_at_least_half_full_is_not_copied():
+    half = batch(0, 50)
+    (joined,) = join_batches([half], batch_size=100, batch_bytes=1 << 20)
+    assert joined.column(0).buffers()[1].address == half.column(0).buffers()[1].address
+
+
+@pytest.mark.parametrize("batch_bytes", [1, 24, 100])
+def test_bytes_bound_what_is_collected(batch_bytes):
+    joined = list(join_batches([batch(i, 1) for i in range(20)], batch_size=1000, batch_bytes=batch_bytes))
+    assert sum(one.num_rows for one in joined) == 20
+    assert all(one.nbytes <= batch_bytes + 8 for one in joined)

@@ -1,0 +1,71 @@
+"""Byte ranges of row groups."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orcidx.orc.stripe_plan import LONGEST_RUN, StreamPositions, group_ranges, group_runs
+
+
+def positions(offsets, within=None, mid_run=None):
+    return StreamPositions(
+        np.array(offsets, np.int64),
+        None if within is None else np.array(within, np.int64),
+        np.zeros(len(offsets), bool) if mid_run is None else np.array(mid_run, bool),
+    )
+
+
+def mask(text):
+    return np.array([letter == "x" for letter in text])
+
+
+def test_group_runs():
+    assert group_runs(mask(".xx.x")).tolist() == [[1, 3], [4, 5]]
+    assert group_runs(mask("...")).tolist() == []
+    assert group_runs(mask("")).tolist() == []
+
+
+def test_uncompressed_groups_end_where_the_next_begins():
+    where = positions([0, 100, 200, 300])
+    assert group_ranges(where, mask(".x.."), length=400, block_size=1) == [(100, 200)]
+    assert group_ranges(where, mask("x..x"), length=400, block_size=1) == [(0, 100), (300, 400)]
+
+
+def test_a_run_across_the_end_adds_the_longest_run():
+    where = positions([0, 100], mid_run=[False, True])
+    assert group_ranges(where, mask("x."), length=100_000, block_size=1) == [(0, 100 + LONGEST_RUN)]
+
+
+def test_a_chunk_across_the_end_is_taken_whole():
+    where = positions([0, 0, 500, 500, 900], within=[0, 70, 0, 60, 0])
+    # Group 0 ends inside the first chunk, whose end is known: the next chunk that an entry points to.
+    assert group_ranges(where, mask("x...."), length=1000, block_size=4096) == [(0, 500)]
+    # Group 1 ends where a chunk begins.
+    assert group_ranges(where, mask(".x..."), length=1000, block_size=4096) == [(0, 500)]
+    # A chunk is never longer than its header and a block.
+    assert group_ranges(where, mask("x...."), length=1000, block_size=100) == [(0, 103)]
+
+
+def test_without_positions_a_stream_is_needed_whole():
+    assert group_ranges(None, mask("x."), length=10, block_size=1) == [(0, 10)]
+    assert group_ranges(None, mask(".."), length=10, block_size=1) == []
+    assert group_ranges(positions([0, 5]), mask("xx"), length=10, block_size=1) == [(0, 10)]
+
+
+@given(st.data())
+def test_every_byte_of_a_wanted_group_is_planned(data):
+    steps = data.draw(st.lists(st.integers(0, 50), min_size=1, max_size=12))
+    offsets = np.cumsum([0, *steps[:-1]])
+    length = int(sum(steps)) + data.draw(st.integers(0, 20))
+    within = data.draw(st.lists(st.integers(0, 5), min_size=len(steps), max_size=len(steps)))
+    wanted = np.array(data.draw(st.lists(st.booleans(), min_size=len(steps), max_size=len(steps))))
+    ranges = group_ranges(positions(offsets, within), wanted, length=length, block_size=64)
+    covered = np.zeros(length, bool)
+    last = -1
+    for start, stop in ranges:
+        assert last < start < stop <= length
+        covered[start:stop] = True
+        last = stop
+    ends = [*offsets[1:], length]
+    for group in np.flatnonzero(wanted):
+        assert covered[offsets[group] : ends[group]].all()
