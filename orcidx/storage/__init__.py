@@ -6,6 +6,7 @@
 from orcidx.storage.cache import IdentityCache
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.listing import list_sources
+from orcidx.storage.prefetch import Fetch, Prefetcher
 from orcidx.storage.ranges import (
     MergedRange,
     RangeReader,
@@ -17,9 +18,11 @@ from orcidx.storage.ranges import (
 from orcidx.storage.sources import Source, describe_source, hive_partition, open_reader
 
 __all__ = [
+    "Fetch",
     "Fingerprint",
     "IdentityCache",
     "MergedRange",
+    "Prefetcher",
     "RangeReader",
     "ReadMetrics",
     "RecordingReader",

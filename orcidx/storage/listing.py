@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from orcidx.storage.failures import classify, translate
-from orcidx.storage.sources import Source, describe_source, filesystem_of, is_obstore
+from orcidx.storage.sources import Source, describe_source, filesystem_of, is_obstore, is_url
 
 __all__ = ["list_sources"]
 
@@ -129,17 +129,25 @@ def _expand(source: Source) -> list[Source]:
 
 
 def _expand_local(source: Source) -> list[Source]:
-    path = source.location
+    """Files below a relative path get relative names, as the caller began them."""
+    relative = not is_url(source.name) and os.path.abspath(source.name) == source.location
+    path = source.name if relative else source.location
     if _MAGIC.search(path) and not os.path.lexists(path):
         found: dict[str, _Found] = {}  # ** gives directories and the files in them
         for match in glob.iglob(path, recursive=True, include_hidden=True):
             found.update((one.path, one) for one in (_walk(match) if os.path.isdir(match) else [_local_file(match)]))
         base = _glob_base(path.replace(os.sep, "/"))
         kept = [one for one in found.values() if _visible(one.path.replace(os.sep, "/"), base, path)]
-        return _sorted(source, kept, base)
+        return _local(kept, base)
     if os.path.isdir(path):
-        return _sorted(source, _walk(path), path)
+        return _local(_walk(path), path)
     return [replace(source, size=os.stat(path).st_size)]  # FileNotFoundError here, not in the middle of the scan
+
+
+def _local(found: Iterable[_Found], root: str) -> list[Source]:
+    root = os.path.abspath(root)
+    ordered = sorted(found, key=lambda one: one.path)
+    return [Source(one.path, "path", os.path.abspath(one.path), root=root, size=one.size) for one in ordered]
 
 
 def _sorted(source: Source, found: Iterable[_Found], root: str) -> list[Source]:

@@ -7,13 +7,15 @@ several may be slices of one merged buffer, which lives as long as any of them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from orcidx.errors import StorageError
 from orcidx.options import ReadOptions
 from orcidx.storage.fingerprint import Fingerprint
+from orcidx.storage.threads import READERS
 
 __all__ = [
     "MergedRange",
@@ -188,6 +190,12 @@ def changed(name: str, before: Fingerprint, after: Fingerprint | None = None) ->
     return StorageError(f"the object has changed since it was opened{now}; open it again", file=name)
 
 
+def start_read(reader: RangeReader, ranges: Sequence[Range]) -> Future[list[memoryview]]:
+    """``reader.read_ranges(ranges)`` as a future: on the storage's own loop where it has one, else in a thread."""
+    start: Callable[[Sequence[Range]], Future[list[memoryview]]] | None = getattr(reader, "start_ranges", None)
+    return READERS.submit(lambda: reader.read_ranges(ranges)) if start is None else start(ranges)
+
+
 class RecordingReader:
     """Passes everything to ``reader`` and keeps what was asked of it, for tests and for the curious.
 
@@ -224,6 +232,10 @@ class RecordingReader:
     async def aread_ranges(self, ranges: Sequence[Range]) -> list[memoryview]:
         self.asked.append(("ranges", tuple(ranges)))
         return await self.reader.aread_ranges(ranges)
+
+    def start_ranges(self, ranges: Sequence[Range]) -> Future[list[memoryview]]:
+        self.asked.append(("ranges", tuple(ranges)))
+        return start_read(self.reader, ranges)
 
     def fingerprint(self) -> Fingerprint:
         return self.reader.fingerprint()

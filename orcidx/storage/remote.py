@@ -8,11 +8,9 @@ with and without a loop share connections; a synchronous storage library runs in
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -32,6 +30,7 @@ from orcidx.storage.ranges import (
     merge_ranges,
     scatter,
 )
+from orcidx.storage.threads import REQUESTS
 
 __all__ = ["Answer", "Backend", "RemoteReader", "in_thread"]
 
@@ -71,29 +70,9 @@ class Backend(Protocol):
     def close(self) -> None: ...
 
 
-_pool: ThreadPoolExecutor | None = None
-_pool_lock = threading.Lock()
-
-
-def _forget_pool() -> None:
-    """A forked child has no threads: it makes its own pool."""
-    global _pool, _pool_lock
-    _pool = None
-    _pool_lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)
-
-
 async def in_thread(call: Callable[[], T]) -> T:
-    """Runs a blocking call in the pool for storage libraries that are not asynchronous."""
-    global _pool
-    with _pool_lock:
-        if _pool is None:
-            _pool = ThreadPoolExecutor(_MOST_IN_FLIGHT, thread_name_prefix="orcidx-storage")
-        pool = _pool
-    return await asyncio.get_running_loop().run_in_executor(pool, call)
+    """Runs a blocking request of a library that is not asynchronous."""
+    return await asyncio.wrap_future(REQUESTS.submit(call))
 
 
 class RemoteReader:
@@ -135,11 +114,14 @@ class RemoteReader:
     def read_ranges(self, ranges: Sequence[Range]) -> list[memoryview]:
         return self._run(self._read_ranges(ranges))
 
+    def start_ranges(self, ranges: Sequence[Range]) -> Future[list[memoryview]]:
+        """``read_ranges`` without waiting; cancelling the future cancels the requests."""
+        return asyncio.run_coroutine_threadsafe(self._read_ranges(ranges), self._loop())
+
     async def aread_ranges(self, ranges: Sequence[Range]) -> list[memoryview]:
-        loop = self._loop()
-        if asyncio.get_running_loop() is loop:
+        if asyncio.get_running_loop() is self._loop():
             return await self._read_ranges(ranges)
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._read_ranges(ranges), loop))
+        return await asyncio.wrap_future(self.start_ranges(ranges))
 
     def close(self) -> None:
         backend, self._backend = self._backend, None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -62,11 +61,9 @@ def test_merging_and_requests_in_flight(server: RangeServer) -> None:
     server.latency = 0.05
     reader = open_reader(f"{server.url}/data.orc", options=ReadOptions(merge_gap=100_000))
     reader.read_tail(100)
-    started = time.perf_counter()
     assert [bytes(b) for b in reader.read_ranges(RANGES)] == WANTED
-    assert time.perf_counter() - started < 0.05 * 4, "five requests of 50 ms must overlap"
     assert len(server.log) == 1 + 5
-    assert server.most_at_once == 5
+    assert server.most_at_once == 5, "all five are in flight together"
     counted = reader.metrics.to_dict()
     assert (counted["requests"], counted["ranges"], counted["retries"]) == (6, 1 + len(RANGES), 0)
     assert counted["bytes_asked"] == 100 + 4096 * len(RANGES)

@@ -175,6 +175,28 @@ def test_lists_keep_their_order(tmp_path: Path) -> None:
     assert [source.kind for source in list_sources((store, "a.orc"))] == ["obstore"]
 
 
+def test_relative_names_stay_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "d" / "k=1").mkdir(parents=True)
+    (tmp_path / "d" / "k=1" / "x.orc").write_bytes(b"x")
+    monkeypatch.chdir(tmp_path)
+    for path in ("d", "d/", "d/*", "d/k=*/x.orc", Path("d"), "**/x.orc"):
+        (found,) = list_sources(path)
+        assert (found.name, found.partition) == ("d/k=1/x.orc", {"k": "1"})
+        assert found.location == str(tmp_path / "d" / "k=1" / "x.orc")
+    (found,) = list_sources(".")
+    assert found.name == "./d/k=1/x.orc"
+    source = describe_source("d")
+    monkeypatch.chdir("/")
+    found.open().close()
+    assert list_sources(source)[0].name == str(tmp_path / "d" / "k=1" / "x.orc")
+    (tmp_path / "w[1]").mkdir()
+    monkeypatch.chdir(tmp_path / "w[1]")
+    (tmp_path / "w[1]" / "y.orc").write_bytes(b"y")
+    assert [source.name for source in list_sources("*.orc")] == ["y.orc"]
+    with pytest.raises(FileNotFoundError):
+        list_sources("nothing.orc")
+
+
 def test_names_with_wildcards_and_links(tmp_path: Path) -> None:
     (tmp_path / "a[1].orc").write_bytes(b"x")
     assert len(list_sources(tmp_path / "a[1].orc")) == 1
