@@ -1,0 +1,112 @@
+"""What the fuzzer does with damaged bytes: everything a user would, up to a bound of rows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import orcidx
+from orcidx import paimon
+
+MOST_ROWS = 1_000_000
+"""A file of twenty bytes can legally claim billions of rows; a case stops after this many."""
+
+
+def read_orc(data: bytes, facts: Mapping[str, Any]) -> None:
+    with orcidx.open(data) as file:
+        file.user_metadata  # noqa: B018
+        file.statistics_table("file")
+        file.statistics_table("row_group")
+        rows = 0
+        for batch in file.scan(use_threads=False):
+            batch.validate(full=True)
+            rows += batch.num_rows
+            if rows > MOST_ROWS:
+                break
+        for predicate in _predicates(file.schema):
+            scan = file.scan(where=predicate, use_threads=False)
+            str(scan.explain())
+            for batch in itertools.islice(scan, 16):
+                batch.validate()
+
+
+def _predicates(schema: pa.Schema) -> list[Any]:
+    """A point lookup and a null test on the first few columns that can be compared with a literal."""
+    predicates = []
+    for column in schema:
+        if pa.types.is_integer(column.type):
+            predicates.append(orcidx.col(column.name) == 5)
+        elif pa.types.is_string(column.type):
+            predicates.append(orcidx.col(column.name) == "word-5")
+        elif pa.types.is_floating(column.type):
+            predicates.append(orcidx.col(column.name) > 0.5)
+    return predicates[:3]
+
+
+def read_index(data: bytes, facts: Mapping[str, Any]) -> None:
+    index = paimon.read_index(facts["kind"], data, facts["type"])
+    literal = _literal(facts["type"])
+    for op, literals in (("eq", [literal]), ("in", [literal, literal]), ("isnull", []), ("isnotnull", [])):
+        index.evaluate(op, literals)
+    if facts["kind"] in ("bsi", "range-bitmap"):
+        index.evaluate("lt", [literal])
+        index.evaluate("between", [literal, literal])
+    index.to_bytes()
+
+
+def _literal(data_type: str) -> Any:
+    import datetime
+    import decimal
+
+    name = data_type.split("(")[0].split()[0]
+    known = {
+        "BOOLEAN": True,
+        "FLOAT": 1.5,
+        "DOUBLE": 1.5,
+        "DECIMAL": decimal.Decimal(1),
+        "DATE": datetime.date(2020, 1, 1),
+        "TIME": datetime.time(1, 2, 3),
+        "TIMESTAMP": datetime.datetime(2020, 1, 1),
+        "CHAR": "s1",
+        "VARCHAR": "s1",
+        "STRING": "s1",
+        "BINARY": b"s1",
+        "VARBINARY": b"s1",
+        "BYTES": b"s1",
+    }
+    if name == "TIMESTAMP_LTZ" or "LOCAL TIME ZONE" in data_type:
+        return datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+    return known.get(name, 1)
+
+
+def read_container(data: bytes, facts: Mapping[str, Any]) -> None:
+    for strict in (False, True):
+        index = paimon.read_file_index(data, types=facts["types"], strict=strict)
+        index.evaluate(orcidx.col("f0") == 5)
+        index.to_bytes()
+
+
+def read_deletion_vectors(data: bytes, facts: Mapping[str, Any]) -> None:
+    path = Path("deletion-vectors")  # the worker stands in a folder of its own
+    path.write_bytes(data)
+    for offset, vector in paimon.read_deletion_vectors(str(path)):
+        assert offset >= 0
+        len(vector)
+        vector.to_bytes()
+
+
+def read_hash_index(data: bytes, facts: Mapping[str, Any]) -> None:
+    paimon.HashIndex.from_bytes(data).to_bytes()
+
+
+TARGETS: dict[str, Callable[[bytes, Mapping[str, Any]], None]] = {
+    "orc": read_orc,
+    "index": read_index,
+    "container": read_container,
+    "deletion-vector": read_deletion_vectors,
+    "hash": read_hash_index,
+}

@@ -1,0 +1,60 @@
+"""The fuzzer's short run, and proof that it would notice."""
+
+import io
+import itertools
+from random import Random
+
+import pyarrow as pa
+import pyarrow.orc
+import pytest
+from bad import fuzz
+from bad.corpus import Sample, corpus
+from bad.orc_parts import OrcParts
+from bad.protobuf_edit import Message, damage
+
+SAMPLES = corpus()
+
+
+def test_a_few_hundred_damaged_inputs() -> None:
+    results, findings = fuzz.fuzz(1, itertools.islice(itertools.count(), 400), workers=2)
+    assert not findings, "\n".join(findings)
+    assert sum(results.values()) == 400
+    assert any("CorruptFile" in name for name in results), "nothing was damaged"
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), MemoryError(), AssertionError("y"), IndexError("z")])
+def test_another_error_is_a_finding(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def target(data: bytes, facts: object) -> None:
+        raise error
+
+    monkeypatch.setitem(fuzz.TARGETS, "orc", target)
+    assert fuzz.run_case(fuzz.Case(Sample("s", "orc", b""), "none", b"")).startswith(f"! {type(error).__name__}")
+
+
+def test_memory_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(fuzz.TARGETS, "orc", lambda data, facts: bytearray(b"x" * (560 << 20)))
+    monkeypatch.setattr(fuzz, "SANITIZED", False)
+    assert "MB" in fuzz.run_case(fuzz.Case(Sample("s", "orc", b""), "none", b""))
+
+
+def test_cases_depend_on_the_seed_and_the_number_alone() -> None:
+    first = [fuzz.build_case(SAMPLES, 7, number).data for number in range(20)]
+    assert first == [fuzz.build_case(SAMPLES, 7, number).data for number in range(20)]
+    assert first != [fuzz.build_case(SAMPLES, 8, number).data for number in range(20)]
+
+
+WRITTEN_HERE = [sample for sample in SAMPLES if sample.name.startswith("py")]
+
+
+@pytest.mark.parametrize("sample", WRITTEN_HERE, ids=lambda sample: sample.name)
+def test_an_undamaged_file_put_together_again_reads_the_same(sample: Sample) -> None:
+    again = OrcParts.parse(sample.data).to_bytes()
+    assert pa.orc.read_table(io.BytesIO(again)).equals(pa.orc.read_table(io.BytesIO(sample.data)))
+
+
+def test_messages_come_back_as_they_were() -> None:
+    data = bytes.fromhex("0803 1201 61 19 0000000000000000 25 00000000 c0f00301".replace(" ", ""))
+    assert Message.parse(data).to_bytes() == data
+    assert damage(data, Random(1)) != data
+
+
