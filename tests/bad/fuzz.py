@@ -90,9 +90,13 @@ def _peak_megabytes(*, reset: bool = False) -> float:
     return 0.0
 
 
-def work(seed: int) -> None:
+def samples_of(kind: str | None) -> list[Sample]:
+    return [sample for sample in corpus() if kind in (None, sample.kind)]
+
+
+def work(seed: int, kind: str | None) -> None:
     """A worker: a case number a line in, a result a line out."""
-    samples = corpus()
+    samples = samples_of(kind)
     if not SANITIZED:
         held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (held + (1 << 30),) * 2)
@@ -105,8 +109,8 @@ def work(seed: int) -> None:
 
 
 class Worker:
-    def __init__(self, seed: int) -> None:
-        command = [sys.executable, __file__, "--worker", "--seed", str(seed)]
+    def __init__(self, seed: int, kind: str | None) -> None:
+        command = [sys.executable, __file__, "--worker", "--seed", str(seed), *(["--kind", kind] if kind else [])]
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in end()
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, bufsize=1
@@ -134,7 +138,9 @@ class Worker:
         return f"exit {status}\n{words[-4000:]}"
 
 
-def fuzz(seed: int, numbers: Iterator[int], workers: int) -> tuple[Counter[str], list[str]]:
+def fuzz(
+    seed: int, numbers: Iterator[int], *, workers: int, kind: str | None = None
+) -> tuple[Counter[str], list[str]]:
     """Counts of results by kind, and the findings."""
     results: Counter[str] = Counter()
     findings: list[str] = []
@@ -142,7 +148,7 @@ def fuzz(seed: int, numbers: Iterator[int], workers: int) -> tuple[Counter[str],
     pool: set[Worker] = set()
 
     def start() -> None:
-        worker = Worker(seed)
+        worker = Worker(seed, kind)
         pool.add(worker)
         selector.register(worker.process.stdout or sys.stdin, selectors.EVENT_READ, worker)
 
@@ -183,15 +189,16 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--kind", choices=sorted(SHARE), help="only this kind of sample (the cases differ then)")
     parser.add_argument("--case", type=int, help="run this one case here")
     parser.add_argument("--save", type=Path, help="with --case: write the damaged bytes to this file")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker:
-        work(given.seed)
+        work(given.seed, given.kind)
         return 0
     if given.case is not None:
-        case = build_case(corpus(), given.seed, given.case)
+        case = build_case(samples_of(given.kind), given.seed, given.case)
         print(f"{case.sample.name}, {case.mutation}, {len(case.data)} bytes")
         if given.save:
             given.save.write_bytes(case.data)
@@ -200,11 +207,11 @@ def main() -> int:
     end = time.monotonic() + given.seconds
     began = time.monotonic()
     numbers = (number for number in range(given.count) if time.monotonic() < end)
-    results, findings = fuzz(given.seed, numbers, given.workers)
+    results, findings = fuzz(given.seed, numbers, workers=given.workers, kind=given.kind)
     for result, count in sorted(results.items()):
         print(f"{count:7d}  {result}")
     for finding in findings:
-        print(f"FINDING seed {given.seed} {finding}")
+        print(f"FINDING seed {given.seed}{f' kind {given.kind}' if given.kind else ''} {finding}")
     done = sum(results.values()) + sum(": crashed: " in text or ": hung: " in text for text in findings)
     print(f"{done} cases in {time.monotonic() - began:.0f} s, seed {given.seed}, {len(findings)} findings")
     return 1 if findings else 0
