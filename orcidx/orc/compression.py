@@ -19,14 +19,16 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.orc.native_codec import NativeCodec
 
-__all__ = ["BLOCK_SIZE_LIMIT", "METADATA_LIMIT", "Buffer", "Codec", "check_block_size", "open_codec", "read_framed"]
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
-Buffer = bytes | bytearray | memoryview
+__all__ = ["BLOCK_SIZE_LIMIT", "METADATA_LIMIT", "Codec", "check_block_size", "open_codec", "read_framed"]
+
 DecompressInto = Callable[[memoryview, memoryview], int]
 
 BLOCK_SIZE_LIMIT = 1 << 23
@@ -196,7 +198,7 @@ def _through(native: NativeCodec) -> DecompressInto:
     return into
 
 
-def _copy(data: Buffer, out: memoryview) -> int:
+def _copy(data: bytes | bytearray, out: memoryview) -> int:
     if len(data) > len(out):
         raise ValueError(f"{len(data)} bytes")
     out[: len(data)] = data

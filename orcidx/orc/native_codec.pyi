@@ -1,4 +1,4 @@
-from orcidx.orc.compression import Buffer
+from typing_extensions import Buffer
 
 class NativeCodec:
     library: str

@@ -1,6 +1,8 @@
 from typing import Protocol
 
-from orcidx.orc.compression import Buffer, Codec
+from typing_extensions import Buffer
+
+from orcidx.orc.compression import Codec
 
 class StreamSource(Protocol):
     @property
