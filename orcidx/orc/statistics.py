@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from orcidx.errors import located
 from orcidx.orc.calendars import proleptic_days
+from orcidx.orc.decimal_text import read_decimal
 from orcidx.orc.metadata import FileTail, TypeKind
 from orcidx.orc.types import OrcType
 from orcidx.orc.wire import Message, Part, read_statistics
@@ -34,7 +35,6 @@ __all__ = [
     "Level",
     "RawStatistics",
     "column_statistics",
-    "decimal_or_none",
     "decode_statistics",
     "file_statistics",
     "statistics_table",
@@ -148,16 +148,19 @@ def stripe_statistics(tail: FileTail, node: OrcType) -> RawStatistics:
 
 def timestamp_bounds(raw: RawStatistics) -> tuple[Any, Any, Any]:
     """Milliseconds and nanoseconds within them, as pairs (ms, nanos) of int64 arrays for minimum and maximum, and
-    which units have them in UTC (ORC-135). Nanos outside a millisecond count as absent.
+    which units have them in UTC (ORC-135).
 
-    The nanos are stored plus one; absent they are 0 for the minimum and 999999 for the maximum.
+    The nanos are stored plus one; absent they are 0 for the minimum and 999999 for the maximum. Arrow's C++ writer has
+    negative ones before the epoch. Nanos outside a millisecond count as the outermost.
     """
     integers = raw.arrays["integers"]
     utc = raw.has(3, 4)
     pairs = []
     for millis, nanos, absent in ((2, 4, 0), (3, 5, LAST_NANO)):
         within = integers[nanos] - 1
-        known = raw.has(nanos + 1) & (within >= 0) & (within <= LAST_NANO)
+        outermost = LAST_NANO if absent else -LAST_NANO
+        within = np.where(np.abs(within) <= LAST_NANO, within, outermost)
+        known = raw.has(nanos + 1)
         pairs.append((np.where(utc, integers[millis], integers[millis - 2]), np.where(known, within, absent)))
     return pairs[0], pairs[1], utc
 
@@ -239,7 +242,7 @@ def _typed(raw: RawStatistics, unit: int, hybrid: bool) -> dict[str, Any]:
         return decoded | _integers(raw, unit, {3: "sum"})
     if part == Part.DECIMAL:
         texts = {name: raw.text(number, unit) for name, number in (("minimum", 1), ("maximum", 2), ("sum", 3))}
-        return {name: decimal_or_none(text) for name, text in texts.items() if text is not None}
+        return {name: read_decimal(text) for name, text in texts.items() if text is not None}
     if part == Part.DOUBLE:
         names = ("minimum", "maximum", "sum")
         return {name: float(raw.arrays["doubles"][i, unit]) for i, name in enumerate(names) if raw.has(i + 1)[unit]}
@@ -266,15 +269,6 @@ def _integers(raw: RawStatistics, unit: int, names: dict[int, str]) -> dict[str,
     return {
         name: int(raw.arrays["integers"][number - 1, unit]) for number, name in names.items() if fields >> number & 1
     }
-
-
-def decimal_or_none(text: bytes) -> Decimal | None:
-    """A decimal as Java prints it; None for what is no finite decimal of reasonable size."""
-    try:
-        value = Decimal(text.decode("ascii").strip()) if len(text) <= 100 else Decimal("nan")
-    except (InvalidOperation, UnicodeDecodeError):
-        return None
-    return value if value.is_finite() and abs(value.adjusted()) <= 100 else None
 
 
 _EPOCH_ORDINAL = datetime.date(1970, 1, 1).toordinal()

@@ -13,7 +13,7 @@ field whose wire type is not the expected one is unknown, and unknown fields are
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport INT64_MAX, int8_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcpy
 
 import numpy as np
 
@@ -22,10 +22,8 @@ from orcidx.errors import CorruptFile
 __all__ = [
     "Message",
     "Part",
-    "compare_spans",
     "read_row_index",
     "read_statistics",
-    "spans_with_byte",
     "split_messages",
     "split_nested_messages",
 ]
@@ -448,55 +446,3 @@ cdef inline bint first_count(Cursor* cursor, Field field, uint64_t* value) noexc
     packed.at = field.start
     packed.end = field.start + <Py_ssize_t>field.value
     return field.wire_type == LENGTH and read_varint(&packed, value)
-
-
-# Byte spans
-
-
-def compare_spans(buffer, spans, bytes literal not None):
-    """Compares n spans (int64, shape (n, 2): start and stop in the buffer) with a literal by unsigned byte order.
-
-    Returns int8: -1 where the span is less, 0 where it is equal, 1 where it is greater.
-    """
-    cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
-    cdef const int64_t[:, :] span = spans
-    cdef const uint8_t* wanted = literal
-    cdef Py_ssize_t wanted_length = len(literal)
-    cdef Py_ssize_t i, length
-    cdef int order
-    result = np.empty(span.shape[0], np.int8)
-    cdef int8_t[::1] out = result
-    check_spans(span, data.shape[0])
-    for i in range(span.shape[0]):
-        length = span[i, 1] - span[i, 0]
-        order = memcmp(&data[0] + span[i, 0], wanted, min(length, wanted_length)) if length and wanted_length else 0
-        if order == 0:
-            order = (length > wanted_length) - (length < wanted_length)
-        out[i] = (order > 0) - (order < 0)
-    return result
-
-
-def spans_with_byte(buffer, spans, int low, int high):
-    """For each span whether it has a byte between ``low`` and ``high``, both included. A bool array."""
-    cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
-    cdef const int64_t[:, :] span = spans
-    cdef Py_ssize_t i, at
-    result = np.zeros(span.shape[0], np.uint8)
-    cdef uint8_t[::1] out = result
-    check_spans(span, data.shape[0])
-    for i in range(span.shape[0]):
-        for at in range(span[i, 0], span[i, 1]):
-            if low <= data[at] <= high:
-                out[i] = 1
-                break
-    return result.view(np.bool_)
-
-
-cdef int check_spans(const int64_t[:, :] span, Py_ssize_t size) except -1:
-    cdef Py_ssize_t i
-    if span.shape[1] != 2:
-        raise ValueError("spans have two columns")
-    for i in range(span.shape[0]):
-        if not 0 <= span[i, 0] <= span[i, 1] <= size:
-            raise ValueError("a span lies outside the buffer")
-    return 0

@@ -1,0 +1,147 @@
+"""Which bloom filters may be believed, and under which hashes a value would be found in them.
+
+What writers add: integers and days as 64-bit numbers; floats widened, by the bits of the double; texts and binaries as
+bytes; decimals as their text; timestamps as whole milliseconds. A literal may have several hashes, where writers differ
+or where several stored values read as the same one: it is absent when all of them are.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from orcidx.options import ReadOptions
+from orcidx.orc.bloom import hash_bytes, hash_integers
+from orcidx.orc.calendars import GREGORIAN_START, hybrid_days
+from orcidx.orc.decimal_text import plain_text, scaled_floor
+from orcidx.orc.kinds import StreamKind, TypeKind, WriterKind
+from orcidx.orc.metadata import ColumnEncoding, FileFacts
+from orcidx.orc.streams import is_decimal64
+from orcidx.orc.types import STRING_KINDS, OrcType, decimal_digits, reads_as_timestamp
+
+__all__ = ["distrust_bloom", "literal_hashes"]
+
+_INTEGERS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
+_TIMESTAMPS = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
+_FLOATS = frozenset({TypeKind.FLOAT, TypeKind.DOUBLE})
+_FILTERED = _INTEGERS | _TIMESTAMPS | _FLOATS | STRING_KINDS | {TypeKind.DATE, TypeKind.DECIMAL, TypeKind.BINARY}
+
+_FIRST_BAD, _LAST_BAD = (1, 6, 0), (1, 6, 11)
+_ALSO_BAD = (1, 7, 0)
+
+NANOS_PER_MILLI = 1_000_000
+MILLIS_PER_DAY = 86_400_000
+FARTHEST_ZONE = 15 * 3_600_000
+"""No time zone is farther from UTC, in milliseconds."""
+LONGEST_CHAR = 65535
+REPLACEMENT = "\ufffd".encode()
+
+
+def distrust_bloom(kind: int, node: OrcType, encoding: ColumnEncoding, facts: FileFacts) -> str | None:
+    """Why a bloom filter stream (kind BLOOM_FILTER or BLOOM_FILTER_UTF8) must be ignored, None when it need not."""
+    if node.kind not in _FILTERED:
+        return f"bloom filters of type {node.kind.name.lower()} are not used"
+    if facts.writer == WriterKind.CPP and _is_bad_version(facts.software_version):
+        return "this version of the C++ writer hashed wrongly (ORC-1024)"
+    if facts.writer == WriterKind.CPP and node.kind is TypeKind.CHAR:
+        return "the C++ writer hashes CHAR values wrongly"
+    if kind == StreamKind.BLOOM_FILTER and node.kind not in _INTEGERS | {TypeKind.DATE}:
+        return "filters of the original kind are believed for integers and dates only"
+    if encoding.bloom_encoding > 1:
+        return f"bloom encoding {encoding.bloom_encoding} is unknown"
+    if node.kind in _TIMESTAMPS and encoding.bloom_encoding != 1:
+        return "the filter holds timestamps in the writer's local time (ORC-135)"
+    return None
+
+
+def _is_bad_version(version: str) -> bool:
+    found = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    if found is None:
+        return True
+    numbers = tuple(map(int, found.groups()))
+    return _FIRST_BAD <= numbers <= _LAST_BAD or numbers == _ALSO_BAD
+
+
+def literal_hashes(node: OrcType, literal: Any, facts: FileFacts, options: ReadOptions) -> list[int] | None:
+    """Hashes under which a value equal to ``literal`` may have been added; None when the filters cannot tell.
+
+    ``literal`` is of the physical domain of predicates. An empty list says that no value of the column can equal it.
+    """
+    if node.kind in _INTEGERS:
+        return _integer_hashes(node, literal, options)
+    if node.kind is TypeKind.DATE:
+        hybrid = facts.hybrid_calendar and options.calendar == "proleptic"
+        return _of_integers(hybrid_days(literal) if hybrid and abs(literal) < 1 << 40 else [literal])
+    if node.kind in _FLOATS:
+        return _float_hashes(literal)
+    if node.kind in _TIMESTAMPS:
+        return _timestamp_hashes(node, literal, facts, options)
+    if node.kind is TypeKind.DECIMAL:
+        return _decimal_hashes(node, literal, facts, options)
+    if node.kind in STRING_KINDS:
+        if options.utf8 == "replace" and REPLACEMENT in literal:
+            return None
+        return _of_texts(_char_forms(literal, node.max_length) if node.kind is TypeKind.CHAR else [literal])
+    return _of_texts([literal]) if node.kind is TypeKind.BINARY else None
+
+
+def _of_integers(values: list[int]) -> list[int]:
+    fitting = [value for value in values if -(1 << 63) <= value < 1 << 63]
+    return [int(key) for key in hash_integers(np.array(fitting, np.int64))]
+
+
+def _of_texts(texts: list[bytes]) -> list[int]:
+    offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    return [int(key) for key in hash_bytes(offsets, b"".join(texts))]
+
+
+def _integer_hashes(node: OrcType, literal: int, options: ReadOptions) -> list[int]:
+    if reads_as_timestamp(node, options):
+        micros, rest = divmod(literal, 1000)
+        return [] if rest else _of_integers([micros])
+    return _of_integers([literal])
+
+
+def _float_hashes(literal: float) -> list[int] | None:
+    if math.isnan(literal):
+        return None
+    zeros = (0.0, -0.0)
+    bits = [struct.unpack("<q", struct.pack("<d", value))[0] for value in (zeros if literal == 0 else (literal,))]
+    return _of_integers(bits)
+
+
+def _timestamp_hashes(node: OrcType, literal: int, facts: FileFacts, options: ReadOptions) -> list[int] | None:
+    """Values less than a second before the epoch read as one second later, so that near it both are looked for."""
+    if node.kind is TypeKind.TIMESTAMP and options.timezone is not None:
+        return None
+    millis = literal // NANOS_PER_MILLI
+    if facts.hybrid_calendar and millis < (GREGORIAN_START + 1) * MILLIS_PER_DAY:
+        return None
+    return _of_integers([millis, millis - 1000] if abs(millis) < FARTHEST_ZONE else [millis])
+
+
+def _decimal_hashes(node: OrcType, literal: Decimal, facts: FileFacts, options: ReadOptions) -> list[int] | None:
+    """Writers strip trailing zeros from the text, older C++ ones kept them; short decimals of version [1, 9999] may
+    have been added as unscaled numbers."""
+    if node.precision == 0:
+        return None
+    _, scale = decimal_digits(node, options)
+    unscaled, exact = scaled_floor(literal, scale)
+    if not exact:
+        return []
+    kept = plain_text(unscaled, scale)
+    stripped = kept.rstrip("0").rstrip(".") if scale else kept
+    hashes = _of_texts([text.encode() for text in dict.fromkeys((stripped, kept))])
+    return hashes + (_of_integers([unscaled]) if is_decimal64(node, decimal64=facts.decimal64) else [])
+
+
+def _char_forms(literal: bytes, length: int) -> list[bytes]:
+    """A CHAR value right-trimmed, and padded to its length in characters."""
+    trimmed = literal.rstrip(b" ")
+    missing = length - len(trimmed.decode("utf-8", "replace"))
+    return [trimmed, trimmed + b" " * missing] if 0 < missing <= LONGEST_CHAR else [trimmed]

@@ -1,0 +1,373 @@
+"""What statistics prove: bounds of the values of one column in each unit, as far as the writer can be trusted.
+
+``bound_statistics`` turns raw statistics of any level into a ``StatisticsColumn``: lower and upper bounds that hold for
+every value that a read would hand out, facts about nulls and NaN, and the reasons where nothing is known. A bound that
+cannot be trusted is absent; none is ever made tighter than what the file proves. Rules by source: HIVE-8732 (early Java
+writers), ORC-135 (timestamps), ORC-517 (short decimals), HIVE-20604 (impossible null facts), ORC-1796 (absent hasNull).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from orcidx.options import ReadOptions
+from orcidx.orc.calendars import GREGORIAN_START, proleptic_days
+from orcidx.orc.decimal_text import read_decimal, scaled_floor
+from orcidx.orc.kinds import TypeKind, WriterKind
+from orcidx.orc.metadata import FileFacts
+from orcidx.orc.spans import compare_spans, order_spans, parse_decimals, spans_with_byte
+from orcidx.orc.statistics import MILLIS_PER_DAY, PARTS, Level, RawStatistics, timestamp_bounds
+from orcidx.orc.types import STRING_KINDS, OrcType, decimal_digits, reads_as_timestamp
+from orcidx.orc.wire import Part
+
+if TYPE_CHECKING:
+    from orcidx.orc.wire import Int64s
+
+__all__ = ["Bounds", "BytesBounds", "NumberBounds", "StatisticsColumn", "bound_statistics", "distrust"]
+
+Bools = npt.NDArray[np.bool_]
+
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+NANOS_PER_MILLI = 1_000_000
+FARTHEST_ZONE = 15 * 3_600_000
+"""No time zone is farther from UTC, in milliseconds."""
+
+_RANGES = {
+    TypeKind.BYTE: (-(1 << 7), (1 << 7) - 1),
+    TypeKind.SHORT: (-(1 << 15), (1 << 15) - 1),
+    TypeKind.INT: (-(1 << 31), (1 << 31) - 1),
+    TypeKind.DATE: (-(1 << 31), (1 << 31) - 1),
+    TypeKind.LONG: (INT64_MIN, INT64_MAX),
+}
+"""Values beyond these wrap around when read, so bounds beyond them bound nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class NumberBounds:
+    """One number for each of n units. ``valid``: units that have it; ``exact``: units where a value surely equals it.
+
+    ``values``: float64, or integers as int64 or, where some do not fit, Python ints as objects; integers count units
+    of 10**-scale."""
+
+    values: npt.NDArray[Any]
+    valid: Bools
+    exact: Bools
+    scale: int = 0
+
+    def compare(self, literal: float | Decimal) -> npt.NDArray[np.int8]:
+        """Sign of bound - literal for each unit (int8), arbitrary where not valid. The literal is of the column's
+        physical domain and no NaN; it is compared exactly."""
+        if self.values.dtype == np.float64:
+            return _signs(self.values, literal)
+        floor, exact = scaled_floor(literal, self.scale)
+        if self.values.dtype == np.int64 and not INT64_MIN <= floor <= INT64_MAX:
+            return np.full(len(self.values), 1 if floor < 0 else -1, np.int8)
+        return _signs(self.values, floor) if exact else np.where(self.values <= floor, -1, 1).astype(np.int8)
+
+    def value(self, unit: int) -> int | float | Decimal | None:
+        """The bound of one unit, None where it is not valid."""
+        if not self.valid[unit]:
+            return None
+        value = self.values[unit]
+        if self.values.dtype == np.float64:
+            return float(value)
+        return Decimal((int(value < 0), tuple(map(int, str(abs(value)))), -self.scale)) if self.scale else int(value)
+
+
+def _signs(values: npt.NDArray[Any], literal: Any) -> npt.NDArray[np.int8]:
+    signs: npt.NDArray[np.int8] = (values > literal).astype(np.int8) - (values < literal).astype(np.int8)
+    return signs
+
+
+@dataclass(frozen=True, eq=False)
+class BytesBounds:
+    """As ``NumberBounds``, for bytes in unsigned order: spans (int64, shape (n, 2)) of a buffer."""
+
+    buffer: bytes
+    spans: Int64s
+    valid: Bools
+    exact: Bools
+
+    def compare(self, literal: bytes) -> npt.NDArray[np.int8]:
+        """Sign of bound - literal for each unit (int8), arbitrary where not valid."""
+        return compare_spans(self.buffer, self.spans, literal)
+
+    def value(self, unit: int) -> bytes | None:
+        """The bound of one unit, None where it is not valid."""
+        start, stop = self.spans[unit]
+        return self.buffer[start:stop] if self.valid[unit] else None
+
+
+Bounds = NumberBounds | BytesBounds
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StatisticsColumn:
+    """What is proved of one column in each of n units.
+
+    ``may_null``: a row may be null (also because a struct around it is); ``all_null``: every row surely is.
+    ``may_nan``: a value may be NaN; bounds are then those of the other values. ``reasons``: what was not trusted, and
+    in which units; ``distrusted``: why the column has no bounds at this level at all.
+    """
+
+    node: OrcType
+    level: Level
+    rows: Int64s
+    count: Int64s
+    """Values that are not null; -1 unknown."""
+    may_null: Bools
+    all_null: Bools
+    may_nan: Bools
+    lower: Bounds
+    upper: Bounds
+    distrusted: str | None
+    reasons: tuple[tuple[str, Bools], ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def reason(self, unit: int) -> str | None:
+        """Why the unit has no bounds, None when that was no matter of trust."""
+        return self.distrusted or next((reason for reason, units in self.reasons if units[unit]), None)
+
+
+WRONG_STATISTICS = "this writer's statistics of stripes and files are wrong (HIVE-8732)"
+OTHER_ROWS = "inside a list, map or union rows are not the file's"
+
+
+def distrust(node: OrcType, level: Level, facts: FileFacts, options: ReadOptions) -> str | None:
+    """Why minima and maxima of this column cannot be used at this level, None when they can."""
+    java = facts.writer == WriterKind.JAVA
+    if node.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT) and java and facts.writer_version < 6:
+        return "the writer kept timestamps in its local time (ORC-135)"
+    if node.kind is TypeKind.TIMESTAMP and options.timezone is not None:
+        return "the option timezone moves the timestamps away from their statistics"
+    if node.kind is TypeKind.DECIMAL and java and facts.writer_version == 6 and 0 < node.precision <= 18:
+        return "this writer's minima and maxima of short decimals are wrong (ORC-517)"
+    if java and facts.writer_version == 0 and level != "row_group" and node.kind in _HIVE_8732:
+        return WRONG_STATISTICS
+    return None
+
+
+_HIVE_8732 = STRING_KINDS | {
+    TypeKind.DATE,
+    TypeKind.DECIMAL,
+    TypeKind.TIMESTAMP,
+    TypeKind.TIMESTAMP_INSTANT,
+    TypeKind.BINARY,
+    TypeKind.BOOLEAN,
+}
+
+
+def bound_statistics(
+    raw: RawStatistics, facts: FileFacts, options: ReadOptions, *, repeated: bool = False
+) -> StatisticsColumn:
+    """What the raw statistics of a column prove. ``repeated``: the column is below a list, map or union, where units
+    hold other rows than the file's, so that nothing is concluded."""
+    distrusted = distrust(raw.node, raw.level, facts, options)
+    if repeated:
+        distrusted = OTHER_ROWS
+    lower, upper = _BUILDERS.get(PARTS.get(raw.node.kind, Part.NOTHING), _no_bounds)(raw, facts, options)
+    count, has_null, rows = raw.arrays["count"], raw.arrays["has_null"], raw.rows
+    impossible_nulls = (count == 0) & (has_null == 0) & (rows > 0)
+    too_many = count > rows
+    crossed = lower.valid & upper.valid & (count != 0) & _crossed(lower, upper)
+    may_nan = _may_nan(raw)
+    reasons = (
+        ("no value and yet no null: impossible (HIVE-20604)", impossible_nulls),
+        ("more values than rows", too_many),
+        ("the minimum is above the maximum", crossed),
+        ("NaN among the values", _nan_seen(raw)),
+    )
+    sound = np.full(len(raw), distrusted not in (WRONG_STATISTICS, OTHER_ROWS)) & ~impossible_nulls & ~too_many
+    kept = sound & ~crossed & (count != 0) & (distrusted is None)
+    lower, upper = (
+        replace(bounds, valid=bounds.valid & kept, exact=bounds.exact & bounds.valid & kept)
+        for bounds in (lower, upper)
+    )
+    return StatisticsColumn(
+        node=raw.node,
+        level=raw.level,
+        rows=rows,
+        count=np.where(sound, count, -1),
+        may_null=~sound | (has_null == 1) | (count != rows),
+        all_null=sound & (count == 0) & (has_null != 0),
+        may_nan=may_nan,
+        lower=lower,
+        upper=upper,
+        distrusted=distrusted,
+        reasons=tuple((reason, mask) for reason, mask in reasons if mask.any()),
+    )
+
+
+def _crossed(lower: Bounds, upper: Bounds) -> Bools:
+    if isinstance(lower, BytesBounds) and isinstance(upper, BytesBounds):
+        return order_spans(lower.buffer, lower.spans, upper.buffer, upper.spans) > 0
+    assert isinstance(lower, NumberBounds)
+    assert isinstance(upper, NumberBounds)
+    return np.asarray(lower.values > upper.values, np.bool_)
+
+
+def _may_nan(raw: RawStatistics) -> Bools:
+    """Only a sum that is a number says that there is no NaN."""
+    if PARTS.get(raw.node.kind) != Part.DOUBLE:
+        return np.zeros(len(raw), np.bool_)
+    without = raw.has(3) & ~_nan_seen(raw)
+    return np.asarray(~without & (raw.arrays["count"] != 0), np.bool_)
+
+
+def _nan_seen(raw: RawStatistics) -> Bools:
+    if PARTS.get(raw.node.kind) != Part.DOUBLE:
+        return np.zeros(len(raw), np.bool_)
+    return np.asarray(np.isnan(raw.arrays["doubles"]).any(axis=0), np.bool_)
+
+
+# Bounds by kind of statistics
+
+Pair = tuple[Bounds, Bounds]
+
+
+def _no_bounds(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> Pair:
+    return _numbers(*(np.zeros(len(raw), np.int64),) * 2, valid=np.zeros(len(raw), np.bool_))
+
+
+def _numbers(minimum: npt.NDArray[Any], maximum: npt.NDArray[Any], *, valid: Bools, scale: int = 0) -> Pair:
+    return (
+        NumberBounds(minimum, valid.copy(), valid.copy(), scale),
+        NumberBounds(maximum, valid.copy(), valid.copy(), scale),
+    )
+
+
+def _integers(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> Pair:
+    minimum, maximum = raw.arrays["integers"][0], raw.arrays["integers"][1]
+    low, high = _RANGES[raw.node.kind]
+    valid = raw.has(1, 2) & (minimum >= low) & (maximum <= high)
+    if reads_as_timestamp(raw.node, options):
+        return _numbers(*(_multiplied(values, 1000) for values in (minimum, maximum)), valid=valid)
+    return _numbers(minimum, maximum, valid=valid)
+
+
+def _dates(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> Pair:
+    lower, upper = _integers(raw, facts, options)
+    if not (facts.hybrid_calendar and options.calendar == "proleptic"):
+        return lower, upper
+    days = [np.where(lower.valid, raw.arrays["integers"][i], 0) for i in (0, 1)]
+    return _numbers(*map(proleptic_days, days), valid=lower.valid)
+
+
+def _doubles(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> Pair:
+    """Where a minimum, maximum or sum is NaN, Java's bounds depend on the order of the values."""
+    doubles = raw.arrays["doubles"]
+    return _numbers(doubles[0], doubles[1], valid=raw.has(1, 2) & ~_nan_seen(raw))
+
+
+def _buckets(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> Pair:
+    true, count = raw.arrays["integers"][0], raw.arrays["count"]
+    valid = raw.has(1) & (true >= 0) & (true <= count)
+    return _numbers((true == count).astype(np.int64), (true != 0).astype(np.int64), valid=valid)
+
+
+def _strings(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> Pair:
+    """Minimum and maximum, or the bounds of truncated ones. Java's first writers compared UTF-16 units: characters
+    beyond the BMP sort before U+E000 to U+FFFF there."""
+    early = facts.writer == WriterKind.JAVA and facts.writer_version == 0
+    sides = []
+    for whole, cut, wrong_order in ((1, 4, (0xF0, 0xFF)), (2, 5, (0xEE, 0xEF))):
+        exact = raw.has(whole)
+        valid = exact | raw.has(cut)
+        spans = np.where(exact[:, None], raw.arrays["spans"][whole - 1], raw.arrays["spans"][cut - 1])
+        if early:
+            valid &= ~spans_with_byte(raw.buffer, spans, *wrong_order)
+        if options.utf8 == "replace":
+            # Bytes that are no UTF-8 come out as U+FFFD, elsewhere in the order than they were.
+            valid &= ~spans_with_byte(raw.buffer, spans, 0x80, 0xFF)
+        sides.append(BytesBounds(raw.buffer, spans, valid, exact & valid))
+    lower, upper = sides
+    if raw.node.kind is TypeKind.CHAR:
+        return _padded(lower, _cut_lower), _padded(upper, _raised_upper)
+    return lower, upper
+
+
+def _padded(bounds: BytesBounds, change: Callable[[bytes], bytes]) -> BytesBounds:
+    """CHAR values compare right-trimmed, the writer compared them padded or not. The two orders differ only around
+    bytes below the space, which the changed bounds leave room for; no value need equal them."""
+    texts = [change((bounds.value(unit) or b"").rstrip(b" ")) for unit in range(len(bounds.valid))]
+    stops = np.cumsum([len(text) for text in texts], dtype=np.int64)
+    starts = np.concatenate(([0], stops[:-1])).astype(np.int64) if texts else stops
+    return BytesBounds(b"".join(texts), np.stack([starts, stops], axis=1), bounds.valid, np.zeros_like(bounds.exact))
+
+
+def _cut_lower(text: bytes) -> bytes:
+    return text[: next((i for i, byte in enumerate(text) if byte < 0x20), len(text))]
+
+
+def _raised_upper(text: bytes) -> bytes:
+    return text + b" "
+
+
+def _decimals(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> Pair:
+    """Rounded outwards to the scale in which the column is read, as its values are rounded to it."""
+    _, scale = decimal_digits(raw.node, options)
+    lower = _rounded(raw, 1, scale, upwards=False)
+    return lower, _rounded(raw, 2, scale, upwards=True)
+
+
+def _rounded(raw: RawStatistics, number: int, scale: int, *, upwards: bool) -> NumberBounds:
+    given = raw.has(number)
+    values: npt.NDArray[Any]
+    values, known, exact = parse_decimals(raw.buffer, raw.arrays["spans"][number - 1], scale, upwards)
+    for unit in np.flatnonzero(given & ~known).tolist():
+        value = read_decimal(raw.text(number, unit) or b"")
+        if value is not None:
+            floor, exact[unit] = scaled_floor(value, scale)
+            values = values.astype(object)
+            values[unit] = floor + (upwards and not exact[unit])
+            known[unit] = True
+    return NumberBounds(values, given & known, given & known & exact, scale)
+
+
+def _timestamps(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> Pair:
+    """In nanoseconds, of the wall clock or of UTC as the column is. Presto and Trino keep milliseconds only, rounded.
+
+    A value less than a second before the epoch reads as one second later, since writers cut seconds towards zero. That
+    is the epoch of the instant, from which the wall clock differs by the zone: maxima so near get a second more.
+    """
+    lower, upper, utc = timestamp_bounds(raw)
+    sides = []
+    for (millis, nanos), is_upper in ((lower, False), (upper, True)):
+        inexact = np.abs(millis) < FARTHEST_ZONE
+        coarse = ~raw.has(6 if is_upper else 5)
+        if is_upper:
+            rounded = facts.writer in (WriterKind.PRESTO, WriterKind.TRINO)
+            millis = millis + np.where(inexact, 1000, 0) + (coarse & rounded)
+        if facts.hybrid_calendar:
+            days, rest = np.divmod(millis, MILLIS_PER_DAY)
+            moved = proleptic_days(days) * MILLIS_PER_DAY + rest
+            inexact |= days < GREGORIAN_START
+            millis = np.maximum(millis, moved) if is_upper else np.minimum(millis, moved)
+        sides.append(NumberBounds(_multiplied(millis, NANOS_PER_MILLI, nanos), utc.copy(), utc & ~inexact & ~coarse))
+    return sides[0], sides[1]
+
+
+def _multiplied(values: Int64s, factor: int, addend: Int64s | int = 0) -> npt.NDArray[Any]:
+    """values * factor + addend, as Python ints where int64 is too small; addends are below the factor."""
+    limit = INT64_MAX // factor - 1
+    fits = ((values <= limit) & (values >= -limit)).all()
+    return (values if fits else values.astype(object)) * factor + addend
+
+
+_BUILDERS: dict[Part, Callable[[RawStatistics, FileFacts, ReadOptions], Pair]] = {
+    Part.INTEGER: _integers,
+    Part.DATE: _dates,
+    Part.DOUBLE: _doubles,
+    Part.BUCKET: _buckets,
+    Part.STRING: _strings,
+    Part.DECIMAL: _decimals,
+    Part.TIMESTAMP: _timestamps,
+}

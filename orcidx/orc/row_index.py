@@ -1,0 +1,207 @@
+"""The row index of a stripe: where each row group starts in each stream, and what its statistics say.
+
+A ROW_INDEX stream holds one entry per row group for its column: positions, and statistics. Group g covers the rows
+g * stride to (g + 1) * stride of the stripe. Columns below lists, maps and unions have one entry per row group of the
+file as well, whatever number of rows they have there. A damaged index is no error here: it is reported as a reason, and
+whoever asks keeps the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from orcidx.errors import CorruptFile, Unsupported, located
+from orcidx.orc.kinds import StreamKind
+from orcidx.orc.metadata import ColumnEncoding, FileFacts, FileTail, StripeFooter, unframe
+from orcidx.orc.statistics import RawStatistics, decode_statistics
+from orcidx.orc.streams import PositionIterator, position_count, position_offsets, stream_layout
+from orcidx.orc.types import OrcType
+from orcidx.orc.wire import read_row_index
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from orcidx.orc.wire import Int64s
+
+__all__ = ["ColumnIndex", "PositionTable", "RowIndex", "StreamStarts", "build_row_index", "group_count"]
+
+
+def group_count(rows: int, stride: int) -> int:
+    """Row groups of a stripe, the last one maybe short. A stride of 0 makes the stripe one group."""
+    return -(-rows // stride) if stride else min(rows, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class StreamStarts:
+    """Where each row group starts in one stream: int64 arrays with an entry per row group.
+
+    ``offsets``: bytes from the start of the stream, of the chunk's header in a compressed file; ``within``: bytes into
+    the decompressed chunk, None in an uncompressed file; ``mid_run``: whether values of the run there, or bits of the
+    byte, belong to earlier groups.
+    """
+
+    offsets: Int64s
+    within: Int64s | None
+    mid_run: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class PositionTable:
+    """Positions of one column: those of group g are ``values[bounds[g]:bounds[g + 1]]``.
+
+    ``starts``: the same by stream, for the streams that are addressed at all.
+    """
+
+    bounds: Int64s
+    values: Int64s
+    starts: Mapping[StreamKind, StreamStarts]
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    def iterator(self, group: int) -> PositionIterator:
+        """The positions of a row group, to be taken by the column's streams in order."""
+        values = self.values[self.bounds[group] : self.bounds[group + 1]].tolist()
+        return PositionIterator(values) if values or group else PositionIterator.start()
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnIndex:
+    """The index of one column. ``unseekable``: why its positions cannot be used, None when they can."""
+
+    positions: PositionTable
+    statistics: RawStatistics
+    unseekable: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class RowIndex:
+    """The decoded indexes of a stripe, by column id, and why those that are missing cannot be used."""
+
+    stripe: int
+    bounds: Int64s
+    """Row numbers in the stripe at which its row groups start, then its number of rows: int64, one more than groups.
+    Without any index that can be used the stripe is one group."""
+    columns: Mapping[int, ColumnIndex]
+    untrusted: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def groups(self) -> int:
+        return len(self.bounds) - 1
+
+    def unseekable(self, columns: Iterable[int]) -> str | None:
+        """Why these columns cannot all be sought by row group, None when they can."""
+        for column in columns:
+            index = self.columns.get(column)
+            if index is None:
+                return self.untrusted.get(column, f"column id {column} has no row index")
+            if index.unseekable is not None:
+                return index.unseekable
+        return None
+
+
+def build_row_index(
+    tail: FileTail,
+    stripe: int,
+    footer: StripeFooter,
+    nodes: Iterable[OrcType],
+    buffers: Mapping[int, Buffer],
+) -> RowIndex:
+    """Decodes ROW_INDEX streams as they are in the file (``buffers``, by column id) for some columns.
+
+    A stream that is damaged, or whose entries are not as many as the stripe has row groups, is left out with its reason
+    in ``untrusted``; a column without a stream is simply left out.
+    """
+    rows = tail.footer.stripes[stripe].rows
+    groups = group_count(rows, tail.facts.row_index_stride)
+    lengths = {(stream.column, stream.kind): stream.length for stream in footer.streams}
+    columns: dict[int, ColumnIndex] = {}
+    untrusted: dict[int, str] = {}
+    bounds = np.array([0, rows] if rows else [0], np.int64)
+    for node in nodes:
+        if node.id not in buffers:
+            continue
+        if tail.facts.row_index_stride == 0:
+            untrusted[node.id] = "the file has row indexes but no row index stride"
+            continue
+        try:
+            with located(file=tail.name, stripe=stripe, column=node.dotted, stream="ROW_INDEX"):
+                raw = unframe(buffers[node.id], tail.postscript, name="ROW_INDEX")
+                entries = read_row_index(raw)
+                if len(entries[2]) != groups:
+                    raise CorruptFile(f"{len(entries[2])} entries for {groups} row groups")
+                if not columns:
+                    bounds = _group_bounds(rows, tail.facts.row_index_stride, groups)
+                statistics = decode_statistics(
+                    node, "row_group", raw, entries[2:], rows=np.diff(bounds), stripes=[stripe] * groups
+                )
+                table, unseekable = _position_table(node, footer.encodings[node.id], tail.facts, lengths, entries[:2])
+                columns[node.id] = ColumnIndex(table, statistics, unseekable)
+        except (CorruptFile, Unsupported) as error:
+            untrusted[node.id] = f"damaged row index: {error.message}"
+    return RowIndex(stripe, bounds, columns, untrusted)
+
+
+def _group_bounds(rows: int, stride: int, groups: int) -> Int64s:
+    """For a number of groups that an index has confirmed, so that it is not out of all proportion to the file."""
+    return np.minimum(np.arange(groups + 1, dtype=np.int64) * stride, rows)
+
+
+def _position_table(
+    node: OrcType,
+    encoding: ColumnEncoding,
+    facts: FileFacts,
+    lengths: Mapping[tuple[int, int], int],
+    positions: tuple[Int64s, Int64s],
+) -> tuple[PositionTable, str | None]:
+    """The positions of a column, and why they cannot be used. ``lengths``: bytes by column id and stream kind."""
+    layout = stream_layout(node, encoding.kind, decimal64=facts.decimal64)
+    present = (node.id, StreamKind.PRESENT) in lengths
+    width = position_count(layout, has_present=present, compressed=facts.compressed)
+    matrix, unseekable = _position_matrix(*positions, width)
+    starts: dict[StreamKind, StreamStarts] = {}
+    if unseekable is None:
+        for kind, (at, spec) in position_offsets(layout, has_present=present, compressed=facts.compressed).items():
+            numbers = matrix[:, at : at + spec.shape.positions(compressed=facts.compressed)]
+            starts[kind] = _stream_starts(numbers, facts)
+            unseekable = unseekable or _check_starts(kind, numbers, facts, lengths.get((node.id, kind), 0))
+    return PositionTable(*positions, starts), unseekable
+
+
+def _position_matrix(bounds: Int64s, values: Int64s, width: int) -> tuple[Int64s, str | None]:
+    """Positions as an array (groups, width); an empty first entry means the start of every stream (ORC-569)."""
+    groups = len(bounds) - 1
+    counts = np.diff(bounds)
+    if groups and counts[0] == 0:
+        values = np.concatenate((np.zeros(width, np.int64), values))
+        counts = np.concatenate(([width], counts[1:]))
+    if (wrong := np.flatnonzero(counts != width)).size:
+        reason = f"entry {wrong[0]} of the row index holds {counts[wrong[0]]} positions instead of {width}"
+        return np.zeros((groups, width), np.int64), reason
+    return values.reshape(groups, width), None
+
+
+def _stream_starts(numbers: Int64s, facts: FileFacts) -> StreamStarts:
+    mid_run = (numbers[:, 1 + facts.compressed :] != 0).any(axis=1)
+    return StreamStarts(numbers[:, 0], numbers[:, 1] if facts.compressed else None, mid_run)
+
+
+def _check_starts(kind: StreamKind, numbers: Int64s, facts: FileFacts, length: int) -> str | None:
+    """Why the positions of a stream cannot be right. The very end of a stream, of a chunk, and eight bits of a byte are
+    legal: the rest of the stripe is null (ORC-1304)."""
+    offsets = numbers[:, 0]
+    if (offsets > length).any():
+        return f"the row index points behind the {length} bytes of stream {kind.name}"
+    if (np.diff(offsets) < 0).any():
+        return f"the row index runs backwards in stream {kind.name}"
+    if facts.compressed and (numbers[:, 1] > facts.block_size).any():
+        return f"the row index points behind a chunk of stream {kind.name}"
+    bits = numbers.shape[1] == 3 + facts.compressed
+    if bits and (numbers[:, -1] > 8).any():
+        return f"the row index points behind a byte of stream {kind.name}"
+    return None
