@@ -17,10 +17,10 @@ LAYERS = {
     8: ["orcidx"],
     7: ["cli spark engines report"],
     6: ["scan paimon paimon.table"],
-    5: ["orc orc.reader paimon.registry paimon.build schema_mapping"],
+    5: ["orc orc.reader orc.file_statistics paimon.registry paimon.build schema_mapping"],
     4: ["orc.row_index orc.stripe_plan orc.column_readers"],
     3: [
-        "orc.statistics orc.bloom orc.int_rle orc.byte_rle orc.buffers",
+        "orc.statistics orc.bounds orc.bloom orc.bloom_keys orc.int_rle orc.byte_rle orc.buffers",
         "paimon.bloom paimon.bitmap paimon.bsi paimon.range_bitmap",
     ],
     2: [
@@ -29,6 +29,7 @@ LAYERS = {
     ],
     1: [
         "predicate predicate_adapters selection storage options orc.wire orc.compression",
+        "orc.kinds orc.calendars orc.decimal_text orc.spans",
         "paimon.data_types paimon.json_object paimon.roaring",
     ],
     0: ["errors"],
@@ -46,6 +47,9 @@ orc.types -> orc.metadata
 orc.streams -> orc.types
 orc.streams -> orc.metadata
 orc.stripe_plan -> orc.row_index
+orc.bounds -> orc.statistics
+orc.bloom_keys -> orc.bloom
+orc.file_statistics -> orc.reader
 paimon.build -> paimon.registry
 paimon.registry -> paimon.build
 paimon.puffin -> paimon.deletion_vector

@@ -18,7 +18,7 @@ class CompressionKind(IntEnum):
 
 
 class WriterKind(IntEnum):
-    """Who wrote the file. ``Footer.writer`` is a plain int, since later writers get later numbers."""
+    """Who wrote the file."""
 
     JAVA = 0
     CPP = 1

@@ -61,6 +61,7 @@ MOST_ROWS = (1 << 63) - 1
 # An unknown value must not fall back to 0, as proto2 libraries make it do.
 _COMPRESSION_KINDS = frozenset(CompressionKind)
 _TYPE_KINDS = frozenset(TypeKind)
+_WRITER_KINDS = {int(kind): kind for kind in WriterKind}
 _STREAM_KINDS = {int(kind): kind for kind in StreamKind}
 
 
@@ -124,7 +125,8 @@ class Encryption:
 
 @dataclass(frozen=True, kw_only=True)
 class Footer:
-    """``rows`` is the sum over the stripes (some writers leave the footer's own number out)."""
+    """``rows`` is the sum over the stripes (some writers leave the footer's own number out); ``writer`` a
+    ``WriterKind`` or, of later writers, a plain int."""
 
     rows: int
     stripes: tuple[StripeInformation, ...]
@@ -348,7 +350,6 @@ def _read_footer(raw: bytes) -> Footer:
     if rows > MOST_ROWS:
         raise CorruptFile(f"the stripes claim {rows} rows")
     items = [Message(item, "UserMetadataItem") for item in message.blobs(5)]
-    writer = message.uint(9)
     return Footer(
         rows=rows,
         stripes=stripes,
@@ -356,7 +357,7 @@ def _read_footer(raw: bytes) -> Footer:
         user_metadata={item.text(1, "replace"): item.blob(2) for item in items},
         raw_statistics=tuple(message.blobs(7)),
         row_index_stride=message.uint(8),
-        writer=writer,
+        writer=_WRITER_KINDS.get(message.uint(9), message.uint(9)),
         calendar=message.uint(11),
         software_version=message.text(12, "replace"),
         encryption=_read_encryption(Message(message.blob(10), "Encryption")) if message.has(10) else None,

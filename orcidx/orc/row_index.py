@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from orcidx.orc.wire import Int64s
 
-__all__ = ["ColumnIndex", "PositionTable", "RowIndex", "StreamStarts", "build_row_index", "group_count"]
+__all__ = ["ColumnIndex", "PositionTable", "RowIndex", "StreamPositions", "build_row_index", "group_count"]
 
 
 def group_count(rows: int, stride: int) -> int:
@@ -37,7 +37,7 @@ def group_count(rows: int, stride: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class StreamStarts:
+class StreamPositions:
     """Where each row group starts in one stream: int64 arrays with an entry per row group.
 
     ``offsets``: bytes from the start of the stream, of the chunk's header in a compressed file; ``within``: bytes into
@@ -54,12 +54,12 @@ class StreamStarts:
 class PositionTable:
     """Positions of one column: those of group g are ``values[bounds[g]:bounds[g + 1]]``.
 
-    ``starts``: the same by stream, for the streams that are addressed at all.
+    ``streams``: the same by stream, for the streams that are addressed at all.
     """
 
     bounds: Int64s
     values: Int64s
-    starts: Mapping[StreamKind, StreamStarts]
+    streams: Mapping[StreamKind, StreamPositions]
 
     def __len__(self) -> int:
         return len(self.bounds) - 1
@@ -93,6 +93,15 @@ class RowIndex:
     @property
     def groups(self) -> int:
         return len(self.bounds) - 1
+
+    def positions(self, columns: Iterable[int], group: int) -> dict[int, PositionIterator]:
+        """Positions of a row group for each of these columns, all of which must be seekable."""
+        return {column: self.columns[column].positions.iterator(group) for column in columns}
+
+    def stream_positions(self, column: int, kind: StreamKind) -> StreamPositions | None:
+        """Where the row groups start in one stream; None for a stream that is not addressed, such as a dictionary."""
+        index = self.columns.get(column)
+        return index.positions.streams.get(kind) if index is not None and index.unseekable is None else None
 
     def unseekable(self, columns: Iterable[int]) -> str | None:
         """Why these columns cannot all be sought by row group, None when they can."""
@@ -164,13 +173,13 @@ def _position_table(
     present = (node.id, StreamKind.PRESENT) in lengths
     width = position_count(layout, has_present=present, compressed=facts.compressed)
     matrix, unseekable = _position_matrix(*positions, width)
-    starts: dict[StreamKind, StreamStarts] = {}
+    streams: dict[StreamKind, StreamPositions] = {}
     if unseekable is None:
         for kind, (at, spec) in position_offsets(layout, has_present=present, compressed=facts.compressed).items():
             numbers = matrix[:, at : at + spec.shape.positions(compressed=facts.compressed)]
-            starts[kind] = _stream_starts(numbers, facts)
+            streams[kind] = _stream_positions(numbers, facts)
             unseekable = unseekable or _check_starts(kind, numbers, facts, lengths.get((node.id, kind), 0))
-    return PositionTable(*positions, starts), unseekable
+    return PositionTable(*positions, streams), unseekable
 
 
 def _position_matrix(bounds: Int64s, values: Int64s, width: int) -> tuple[Int64s, str | None]:
@@ -186,9 +195,9 @@ def _position_matrix(bounds: Int64s, values: Int64s, width: int) -> tuple[Int64s
     return values.reshape(groups, width), None
 
 
-def _stream_starts(numbers: Int64s, facts: FileFacts) -> StreamStarts:
+def _stream_positions(numbers: Int64s, facts: FileFacts) -> StreamPositions:
     mid_run = (numbers[:, 1 + facts.compressed :] != 0).any(axis=1)
-    return StreamStarts(numbers[:, 0], numbers[:, 1] if facts.compressed else None, mid_run)
+    return StreamPositions(numbers[:, 0], numbers[:, 1] if facts.compressed else None, mid_run)
 
 
 def _check_starts(kind: StreamKind, numbers: Int64s, facts: FileFacts, length: int) -> str | None:

@@ -7,10 +7,10 @@ groups. The end is planned tight; a reader that meets a run across the planned e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+
+from orcidx.orc.row_index import StreamPositions
 
 __all__ = ["StreamPositions", "group_ranges", "group_runs"]
 
@@ -19,19 +19,6 @@ CHUNK_HEADER = 3
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, eq=False)
-class StreamPositions:
-    """Where each row group starts in one stream: arrays with an entry per row group.
-
-    ``offsets``: bytes from the start of the stream (of the chunk header, in a compressed file); ``within``: bytes into
-    the decompressed chunk, or None in an uncompressed file; ``mid_run``: True where the entry points into a run.
-    """
-
-    offsets: Int64s
-    within: Int64s | None
-    mid_run: Bools
 
 
 def group_runs(groups: Bools) -> Int64s:
