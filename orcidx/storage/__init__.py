@@ -14,6 +14,7 @@ from orcidx.storage.ranges import (
     RecordingReader,
     Request,
     merge_ranges,
+    start_read,
 )
 from orcidx.storage.sources import Source, describe_source, hive_partition, open_reader
 
@@ -33,4 +34,5 @@ __all__ = [
     "list_sources",
     "merge_ranges",
     "open_reader",
+    "start_read",
 ]

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyarrow import fs
 
-from orcidx.storage.failures import ShortBody
+from orcidx.storage.failures import AFTER_THEIRS, ShortBody
 from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
 from orcidx.storage.remote import Answer, in_thread, shared_loop
 
@@ -38,6 +38,7 @@ class ArrowBackend:
     """One object of a ``pyarrow.fs.FileSystem``; its etag where the file system tells (S3), else its time."""
 
     answers_identity = False
+    retries = AFTER_THEIRS
 
     def __init__(self, filesystem: Any, path: str) -> None:
         self._filesystem = filesystem

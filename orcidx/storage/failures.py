@@ -14,7 +14,7 @@ from typing import Literal
 
 from orcidx.errors import OrcidxError, StorageError
 
-__all__ = ["DEFAULT_RETRIES", "Retries", "classify", "translate"]
+__all__ = ["AFTER_THEIRS", "OURS", "Retries", "ShortBody", "classify", "translate"]
 
 Failure = Literal["missing", "denied", "changed", "transient", "permanent"]
 
@@ -67,7 +67,9 @@ class Retries:
         return min(self.first_delay * 2.0 ** (attempt - 1), self.longest_delay) * random.uniform(0.5, 1.0)
 
 
-DEFAULT_RETRIES = Retries()
+OURS = Retries()
+# For libraries that retry by themselves: what comes through has failed several times already.
+AFTER_THEIRS = Retries(attempts=2)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -113,7 +115,7 @@ def classify(error: BaseException) -> Failure:
 
 def translate(error: Exception, failure: Failure, *, name: str, what: str, offset: int | None = None) -> Exception:
     """The error to raise for ``error``: itself where its type says it all, else a ``StorageError`` naming the range."""
-    if isinstance(error, (FileNotFoundError, PermissionError, OrcidxError)):
+    if isinstance(error, (FileNotFoundError, IsADirectoryError, PermissionError, OrcidxError)):
         return error
     if failure == "missing":
         return FileNotFoundError(errno.ENOENT, "no such object", name)

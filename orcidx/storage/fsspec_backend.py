@@ -15,7 +15,7 @@ from typing import Any
 from fsspec.spec import AbstractFileSystem
 
 from orcidx.errors import StorageError
-from orcidx.storage.failures import ShortBody, classify
+from orcidx.storage.failures import AFTER_THEIRS, OURS, ShortBody, classify
 from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
 from orcidx.storage.remote import Answer, Backend, in_thread, shared_loop
 
@@ -30,9 +30,6 @@ def fsspec_backend(filesystem: Any, path: str) -> Backend:
     protocols = filesystem.protocol
     protocols = {protocols} if isinstance(protocols, str) else set(protocols)
     if filesystem.async_impl:
-        if filesystem.asynchronous:  # bound to the caller's own loop: blocking calls could never run there
-            keywords = {k: v for k, v in filesystem.storage_options.items() if k not in ("asynchronous", "loop")}
-            filesystem = type(filesystem)(*filesystem.storage_args, **keywords)
         if protocols & {"http", "https"} and hasattr(filesystem, "set_session"):
             return HttpBackend(filesystem, path)
         if protocols & {"s3", "s3a"} and hasattr(filesystem, "_call_s3"):
@@ -63,6 +60,7 @@ class HttpBackend:
     """HTTP GET with a Range header, over the session of fsspec's HTTP file system (aiohttp)."""
 
     answers_identity = True
+    retries = OURS
 
     def __init__(self, filesystem: Any, url: str) -> None:
         self._filesystem = filesystem
@@ -151,6 +149,7 @@ class S3Backend:
     """GetObject with Range and If-Match through the client of s3fs (aiobotocore)."""
 
     answers_identity = True
+    retries = AFTER_THEIRS
 
     def __init__(self, filesystem: Any, path: str) -> None:
         self._filesystem = filesystem
@@ -209,6 +208,7 @@ class AsyncBackend:
     """Any other asynchronous fsspec file system: ``_info`` and ``_cat_file`` on its own loop."""
 
     answers_identity = False
+    retries = OURS
 
     def __init__(self, filesystem: Any, path: str) -> None:
         self._filesystem = filesystem
@@ -241,6 +241,7 @@ class BlockingBackend:
     """A synchronous fsspec file system, one call at a time (few are safe to share), in a thread."""
 
     answers_identity = False
+    retries = OURS
 
     def __init__(self, filesystem: Any, path: str) -> None:
         self._filesystem = filesystem

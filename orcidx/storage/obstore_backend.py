@@ -7,20 +7,18 @@ from typing import Any
 
 import obstore
 
-from orcidx.storage.failures import Retries, classify
+from orcidx.storage.failures import AFTER_THEIRS, classify
 from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
 from orcidx.storage.remote import Answer, shared_loop
 
-__all__ = ["OBSTORE_RETRIES", "ObstoreBackend"]
-
-# The stores retry by themselves (``retry_config``); what comes through has failed several times already.
-OBSTORE_RETRIES = Retries(attempts=2)
+__all__ = ["ObstoreBackend"]
 
 
 class ObstoreBackend:
     """``get`` with range and ``if_match``; never ``get_ranges``, which cannot notice a changed object."""
 
     answers_identity = True
+    retries = AFTER_THEIRS
 
     def __init__(self, store: Any, path: str) -> None:
         self._store = store

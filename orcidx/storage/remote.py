@@ -18,7 +18,7 @@ import fsspec.asyn
 
 from orcidx.errors import StorageError
 from orcidx.options import ReadOptions
-from orcidx.storage.failures import DEFAULT_RETRIES, Retries, ShortBody, classify, translate
+from orcidx.storage.failures import Retries, ShortBody, classify, translate
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.ranges import (
     MergedRange,
@@ -55,6 +55,7 @@ class Backend(Protocol):
 
     answers_identity: bool
     """Every answer carries a fingerprint; otherwise the engine asks ``stat`` beside each group of reads."""
+    retries: Retries
     storage: str
     """Tells this storage from others with equal object names, for cache keys."""
 
@@ -81,15 +82,20 @@ class RemoteReader:
     is_local = False
 
     def __init__(
-        self, backend: Backend, *, name: str, options: ReadOptions | None = None, retries: Retries = DEFAULT_RETRIES
+        self,
+        backend: Backend,
+        *,
+        name: str,
+        options: ReadOptions | None = None,
+        expected: Fingerprint | None = None,
     ) -> None:
         self.name = name
         self.metrics = ReadMetrics()
         self._backend: Backend | None = backend
-        self._retries = retries
+        self._retries = backend.retries
         self._gap, self._merge_size = merge_limits(options, is_local=False)
         self._budget = (options or ReadOptions()).io_bytes
-        self._fingerprint: Fingerprint | None = None
+        self._fingerprint = expected
         self._tail: tuple[int, memoryview] = (0, memoryview(b""))
 
     @property
@@ -213,6 +219,8 @@ class RemoteReader:
             if answer.fingerprint is not None:
                 self._learn(answer.fingerprint)
             if len(answer.data) != length:
+                if self._fingerprint is not None:
+                    check_inside([(offset, length)], self._fingerprint.size, self.name)
                 raise ShortBody(f"{len(answer.data)} of {length} bytes")
             return memoryview(answer.data).cast("B").toreadonly()
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.options import ReadOptions
-from orcidx.storage.failures import DEFAULT_RETRIES, Retries
+from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.local import BytesReader, FileObjectReader, LocalReader
-from orcidx.storage.ranges import RangeReader
+from orcidx.storage.ranges import RangeReader, changed
 
 if TYPE_CHECKING:
     from orcidx.storage.remote import Backend
@@ -52,37 +52,49 @@ class Source:
     root: str | None = None
     size: int | None = field(default=None, compare=False)
 
-    def open(self, options: ReadOptions | None = None) -> RangeReader:
-        """A reader of the object; see ``open_reader``."""
-        kind, location = self.kind, self.location
-        if kind == "path":
-            return LocalReader(location, name=self.name, options=options)
-        if kind == "bytes":
-            return BytesReader(location, name=self.name, options=options)
-        if kind == "object":
-            return FileObjectReader(location, name=self.name, options=options)
-        if kind == "reader":
-            return location  # type: ignore[no-any-return]
+    def open(self, options: ReadOptions | None = None, *, expected: Fingerprint | None = None) -> RangeReader:
+        """A reader of the object; see ``open_reader``.
+
+        ``expected`` is the version that was seen before, such as a footer's or a split's. A local file that differs
+        raises ``StorageError`` here; a remote object is trusted to be that version, with no request, until its first
+        answer says otherwise.
+        """
+        if self.kind in ("path", "bytes", "object", "reader"):
+            reader = self._open_here(options)
+            if expected is not None and not reader.fingerprint().matches(expected):
+                found = reader.fingerprint()
+                if self.kind != "reader":
+                    reader.close()
+                raise changed(self.name, expected, found)
+            return reader
         from orcidx.storage.remote import RemoteReader
 
-        backend, retries = self._backend()
-        return RemoteReader(backend, name=self.name, options=options, retries=retries)
+        return RemoteReader(self._backend(), name=self.name, options=options, expected=expected)
 
-    def _backend(self) -> tuple[Backend, Retries]:
+    def _open_here(self, options: ReadOptions | None) -> RangeReader:
+        if self.kind == "path":
+            return LocalReader(self.location, name=self.name, options=options)
+        if self.kind == "bytes":
+            return BytesReader(self.location, name=self.name, options=options)
+        if self.kind == "object":
+            return FileObjectReader(self.location, name=self.name, options=options)
+        return self.location  # type: ignore[no-any-return]
+
+    def _backend(self) -> Backend:
         if self.kind == "obstore":
-            from orcidx.storage.obstore_backend import OBSTORE_RETRIES, ObstoreBackend
+            from orcidx.storage.obstore_backend import ObstoreBackend
 
-            return ObstoreBackend(self.filesystem, self.location), OBSTORE_RETRIES
+            return ObstoreBackend(self.filesystem, self.location)
         if self.kind == "arrow":
             from orcidx.storage.arrow_backend import ArrowBackend
 
-            return ArrowBackend(self.filesystem, self.location), DEFAULT_RETRIES
+            return ArrowBackend(self.filesystem, self.location)
         from orcidx.storage.fsspec_backend import fsspec_backend
 
         filesystem, path = self.filesystem, self.location
         if self.kind == "url":
             filesystem, path = filesystem_of(path, self.storage_options)
-        return fsspec_backend(filesystem, path), DEFAULT_RETRIES
+        return fsspec_backend(filesystem, path)
 
     @property
     def partition(self) -> dict[str, str | None]:
@@ -254,6 +266,9 @@ def _in_filesystem(text: str, filesystem: Any) -> Source:
         if _is_from("pyarrow.fs", "FSSpecHandler", handler):  # it opens files with fsspec's caches
             filesystem = handler.fs
     if _is_from("fsspec.spec", "AbstractFileSystem", filesystem):
+        if getattr(filesystem, "asynchronous", False):  # bound to the caller's loop: blocking calls would fail
+            keywords = {k: v for k, v in filesystem.storage_options.items() if k not in ("asynchronous", "loop")}
+            filesystem = type(filesystem)(*filesystem.storage_args, **keywords)
         path = str(filesystem._strip_protocol(text))
         protocols = filesystem.protocol
         if "file" in ((protocols,) if isinstance(protocols, str) else protocols):

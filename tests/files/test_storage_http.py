@@ -10,7 +10,7 @@ import pytest
 from range_server import RangeServer
 
 from orcidx import ReadOptions, StorageError
-from orcidx.storage import open_reader
+from orcidx.storage import describe_source, open_reader
 from orcidx.storage.failures import Retries
 
 pytest.importorskip("aiohttp")
@@ -172,6 +172,29 @@ def test_changed_object_is_noticed(server: RangeServer, etags: bool, shorter: in
     with pytest.raises(StorageError, match="changed"):
         reader.read_ranges([(1000, 100)])
     assert len(server.log) == 2
+
+
+def test_expected_version_needs_no_request(server: RangeServer) -> None:
+    source = describe_source(f"{server.url}/data.orc")
+    first = source.open()
+    first.read_tail(10)
+    known = first.fingerprint()
+    server.log.clear()
+    again = source.open(expected=known)
+    assert again.identity == first.identity
+    assert again.size() == len(DATA)
+    assert not server.log
+    assert again.read_ranges([(5, 5)]) == [DATA[5:10]]
+    server.objects["data.orc"] = DATA[::-1]
+    for method, argument in [("read_tail", 10), ("read_ranges", [(5, 5)])]:
+        with pytest.raises(StorageError, match="changed"):
+            getattr(source.open(expected=known), method)(argument)
+
+
+def test_range_past_the_end_is_not_retried(server: RangeServer) -> None:
+    with pytest.raises(StorageError, match=r"of 3000000"):
+        open_reader(f"{server.url}/data.orc").read_ranges([(2_999_995, 10)])
+    assert len(server.log) == 1
 
 
 def test_server_without_ranges(server: RangeServer) -> None:

@@ -1,0 +1,176 @@
+"""fsspec file systems without requests of their own: synchronous ones, wrapped ones, and what they may do wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import zipfile
+from typing import Any
+
+import fsspec
+import pytest
+from fsspec.asyn import AsyncFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
+from fsspec.spec import AbstractFileSystem
+
+from orcidx import StorageError
+from orcidx.storage import open_reader
+from orcidx.storage.failures import Retries
+
+DATA = os.urandom(50_000)
+RANGES = [(5, 10), (0, 3), (49_990, 10), (20_000, 5000)]
+WANTED = [DATA[offset : offset + length] for offset, length in RANGES]
+
+
+class Cloud(AsyncFileSystem):
+    """An asynchronous storage that tells size and generation through ``info`` only, as gcsfs and adlfs do."""
+
+    cachable = False
+    protocol = "cloud"
+
+    def __init__(self, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.data = DATA
+        self.calls: list[tuple[str, int | None, int | None]] = []
+        self.failures: list[Exception] = []
+
+    async def _info(self, path: str, **_: Any) -> dict[str, Any]:
+        self.calls.append(("info", None, None))
+        return {"name": path, "size": len(self.data), "type": "file", "etag": f"{hash(self.data):x}"}
+
+    async def _cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+        self.calls.append(("cat", start, end))
+        if self.failures:
+            raise self.failures.pop()
+        await asyncio.sleep(0.001)
+        return self.data[start:end]
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Retries, "delay", lambda self, attempt: 0.001)
+
+
+def test_asynchronous_storage() -> None:
+    cloud = Cloud()
+    reader = open_reader("a/b", filesystem=cloud)
+    assert reader.read_tail(100) == (DATA[-100:], len(DATA))
+    assert cloud.calls == [("info", None, None), ("cat", 49_900, 50_000)]
+    cloud.calls.clear()
+    assert [bytes(b) for b in reader.read_ranges(RANGES)] == WANTED
+    assert sorted(cloud.calls, key=str) == [("cat", 0, 25_000), ("info", None, None)], "checked beside the read"
+    assert [bytes(b) for b in asyncio.run(reader.aread_ranges(RANGES))] == WANTED
+    cloud.data = DATA[::-1]
+    with pytest.raises(StorageError, match="changed"):
+        reader.read_ranges(RANGES)
+
+
+def test_failures_of_any_type() -> None:
+    cloud = Cloud()
+    reader = open_reader("a/b", filesystem=cloud)
+
+    class HttpError(Exception):
+        code = 503
+
+    cloud.failures.append(HttpError())
+    assert reader.read_ranges([(0, 10)]) == [DATA[:10]]
+    assert reader.metrics.retries == 1
+    cloud.failures.append(KeyError("a bug of the library"))
+    with pytest.raises(StorageError, match="10 bytes at 3: KeyError") as caught:
+        reader.read_ranges([(3, 10)])
+    assert isinstance(caught.value.__cause__, KeyError)
+    cloud.data = DATA[:5]
+    with pytest.raises(StorageError):
+        reader.read_ranges([(0, 10)])
+
+
+def test_synchronous_storage() -> None:
+    memory = fsspec.filesystem("memory")
+    memory.pipe_file("/sync/a.orc", DATA)
+    reader = open_reader("memory://sync/a.orc")
+    assert not reader.is_local
+    assert reader.read_tail(100) == (DATA[-100:], len(DATA))
+    assert [bytes(b) for b in reader.read_ranges(RANGES)] == WANTED
+    assert [bytes(b) for b in asyncio.run(reader.aread_ranges(RANGES))] == WANTED
+    memory.pipe_file("/sync/a.orc", DATA[:-1])
+    with pytest.raises(StorageError, match="changed"):
+        reader.read_ranges(RANGES)
+    reader.close()
+    with pytest.raises(StorageError, match="closed"):
+        reader.read_ranges(RANGES)
+    reader.close()
+
+
+def test_directories_are_no_files() -> None:
+    fsspec.filesystem("memory").pipe_file("/dir/a.orc", DATA)
+    with pytest.raises(IsADirectoryError):
+        open_reader("memory://dir").read_tail(10)
+
+
+def test_chained_file_systems() -> None:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("in/a.orc", DATA)
+    fsspec.filesystem("memory").pipe_file("/packed.zip", archive.getvalue())
+    reader = open_reader("zip://in/a.orc::memory://packed.zip")
+    assert reader.read_tail(100) == (DATA[-100:], len(DATA))
+    assert [bytes(b) for b in reader.read_ranges(RANGES)] == WANTED
+    reader.close()
+
+
+def test_files_without_the_cache_option() -> None:
+    class Strict(AbstractFileSystem):
+        protocol = "strict"
+        opened = 0
+
+        def info(self, path: str, **_: Any) -> dict[str, Any]:
+            return {"name": path, "size": len(DATA), "type": "file"}
+
+        def open(self, path: str, mode: str = "rb") -> Any:  # type: ignore[override]
+            Strict.opened += 1
+            return io.BytesIO(DATA)
+
+    strict = Strict()
+    reader = open_reader("/strict.orc", filesystem=strict)
+    assert [bytes(b) for b in reader.read_ranges(RANGES)] == WANTED
+    assert [bytes(b) for b in reader.read_ranges(RANGES)] == WANTED
+    assert Strict.opened == 1, "one file for all reads"
+    reader.close()
+
+
+def test_own_cat_file_is_used() -> None:
+    class Own(MemoryFileSystem):
+        protocol = "own"
+        asked: list[tuple[int | None, int | None]] = []  # noqa: RUF012
+
+        def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+            self.asked.append((start, end))
+            return DATA[start:end]
+
+    fsspec.filesystem("memory").pipe_file("/own.orc", DATA)
+    own = Own()
+    assert open_reader("/own.orc", filesystem=own).read_ranges([(3, 4)]) == [DATA[3:7]]
+    assert own.asked == [(3, 7)]
+
+
+def test_reading_inside_the_storages_own_loop() -> None:
+    cloud = Cloud()
+    reader = open_reader("a/b", filesystem=cloud)
+
+    async def inside() -> list[memoryview]:
+        with pytest.raises(StorageError, match="await aread_ranges"):
+            reader.read_ranges(RANGES)
+        return await reader.aread_ranges(RANGES)
+
+    assert [bytes(b) for b in asyncio.run_coroutine_threadsafe(inside(), cloud.loop).result(10)] == WANTED
+
+
+def test_one_range_fails_and_the_others_are_cancelled() -> None:
+    cloud = Cloud()
+    reader = open_reader("a/b", filesystem=cloud)
+    cloud.failures.extend([PermissionError("no")] * 2)
+    with pytest.raises(PermissionError, match="no"):
+        reader.read_ranges([(0, 10), (40_000, 10)])
+    cloud.failures.clear()
+    assert reader.read_ranges([(0, 10)]) == [DATA[:10]]

@@ -1,0 +1,250 @@
+"""A real S3 interface (moto, in this process, on loopback) through s3fs, obstore and pyarrow."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from orcidx import ReadOptions, StorageError
+from orcidx.storage import RangeReader, Source, describe_source, list_sources, open_reader
+from orcidx.storage.failures import Retries
+
+moto_server = pytest.importorskip("moto.server")
+s3fs = pytest.importorskip("s3fs")
+obstore = pytest.importorskip("obstore")
+obstore_store = pytest.importorskip("obstore.store")
+pyarrow_fs = pytest.importorskip("pyarrow.fs")
+
+DATA = os.urandom(2_000_000)
+RANGES = [(0, 100), (500_000, 70_000), (1_999_000, 1000), (10, 0), (1_000_000, 5)]
+WANTED = [DATA[offset : offset + length] for offset, length in RANGES]
+BUCKET = "orcidx-test"
+KEY = {"key": "k", "secret": "s"}
+
+
+class _Log:
+    """A WSGI wrapper that notes the object requests: (method, key, Range header)."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+        self.requests: list[tuple[str, str, str | None]] = []
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        key = environ["PATH_INFO"].removeprefix(f"/{BUCKET}/")
+        self.requests.append((environ["REQUEST_METHOD"], key, environ.get("HTTP_RANGE")))
+        return self.app(environ, start_response)
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[tuple[str, _Log]]:
+    from werkzeug.serving import make_server
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    log = _Log(moto_server.DomainDispatcherApplication(moto_server.create_backend_app))
+    server = make_server("127.0.0.1", 0, log, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", log
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+
+@pytest.fixture(scope="module")
+def store(s3: tuple[str, _Log]) -> Any:
+    endpoint, _ = s3
+    filesystem = s3fs.S3FileSystem(endpoint_url=endpoint, **KEY)
+    filesystem.call_s3("create_bucket", Bucket=BUCKET)
+    made = _obstore(endpoint)
+    for name, content in {
+        "data.orc": DATA,
+        "empty.orc": b"",
+        "t/dt=2020-01-01/a.orc": b"aa",
+        "t/dt=2020-01-02/b.orc": b"b",
+        "t/_SUCCESS": b"",
+    }.items():
+        obstore.put(made, name, content)
+    return made
+
+
+def _obstore(endpoint: str) -> Any:
+    return obstore_store.S3Store(
+        BUCKET,
+        endpoint=endpoint,
+        access_key_id="k",
+        secret_access_key="s",
+        region="us-east-1",
+        virtual_hosted_style_request=False,
+        client_options={"allow_http": True},
+        retry_config={"max_retries": 0},
+    )
+
+
+def _arrow(endpoint: str) -> Any:
+    return pyarrow_fs.S3FileSystem(
+        endpoint_override=endpoint.removeprefix("http://"),
+        scheme="http",
+        access_key="k",
+        secret_key="s",
+        region="us-east-1",
+    )
+
+
+Describe = Callable[[str], Source]
+KINDS = ["url", "s3fs", "asynchronous s3fs", "obstore", "arrow"]
+
+
+@pytest.fixture(params=KINDS)
+def describe(request: pytest.FixtureRequest, s3: tuple[str, _Log], store: Any) -> Describe:
+    endpoint, log = s3
+    log.requests.clear()
+    kind = request.param
+    if kind == "url":
+        options = {"endpoint_url": endpoint, **KEY}
+        return lambda key: describe_source(f"s3://{BUCKET}/{key}", storage_options=options)
+    if kind == "obstore":
+        return lambda key: describe_source((store, key))
+    if kind == "arrow":
+        arrow = _arrow(endpoint)
+        return lambda key: describe_source(f"{BUCKET}/{key}", filesystem=arrow)
+    filesystem = s3fs.S3FileSystem(endpoint_url=endpoint, asynchronous=kind.startswith("async"), **KEY)
+    return lambda key: describe_source(f"{BUCKET}/{key}", filesystem=filesystem)
+
+
+def _objects(log: _Log, key: str) -> list[tuple[str, str | None]]:
+    return [(method, wanted) for method, path, wanted in log.requests if path == key]
+
+
+def test_read(describe: Describe, s3: tuple[str, _Log]) -> None:
+    log = s3[1]
+    reader = describe("data.orc").open(ReadOptions(merge_gap=0))
+    tail, size = reader.read_tail(65536)
+    assert (bytes(tail), size) == (DATA[-65536:], len(DATA))
+    if not isinstance(describe("x").filesystem, pyarrow_fs.FileSystem):  # Arrow opens with a HEAD
+        assert _objects(log, "data.orc") == [("GET", "bytes=-65536")]
+    log.requests.clear()
+    assert [bytes(b) for b in reader.read_ranges(RANGES)] == WANTED
+    gets = sorted(wanted or "" for method, wanted in _objects(log, "data.orc") if method == "GET")
+    assert gets == ["bytes=0-99", "bytes=1000000-1000004", "bytes=500000-569999"], "the tail is not read again"
+    assert [bytes(b) for b in asyncio.run(reader.aread_ranges(RANGES))] == WANTED
+    known = reader.fingerprint()
+    assert known.size == len(DATA)
+    assert known.etag is not None
+    assert reader.identity is not None
+    reader.close()
+
+
+def test_empty_and_missing(describe: Describe) -> None:
+    reader = describe("empty.orc").open()
+    assert reader.read_tail(100) == (b"", 0)
+    assert reader.fingerprint().size == 0
+    reader.close()
+    for method, arguments in [("read_tail", (10,)), ("size", ()), ("read_ranges", ([(0, 1)],))]:
+        reader = describe("nothing.orc").open()
+        with pytest.raises(FileNotFoundError):
+            getattr(reader, method)(*arguments)
+
+
+def test_every_way_sees_one_fingerprint(s3: tuple[str, _Log], store: Any) -> None:
+    endpoint, _ = s3
+    readers = [
+        open_reader(f"s3://{BUCKET}/data.orc", storage_options={"endpoint_url": endpoint, **KEY}),
+        open_reader((store, "data.orc")),
+        open_reader(f"{BUCKET}/data.orc", filesystem=_arrow(endpoint)),
+    ]
+    first, *others = [reader.fingerprint() for reader in readers]
+    assert all(first.matches(other) and other.matches(first) and first.etag == other.etag for other in others)
+
+
+def test_changed_object_is_noticed(describe: Describe, store: Any) -> None:
+    obstore.put(store, "changing.orc", DATA)
+    reader = describe("changing.orc").open()
+    reader.read_tail(100)
+    obstore.put(store, "changing.orc", DATA[::-1])
+    with pytest.raises(StorageError, match="changed"):
+        reader.read_ranges([(1000, 10)])
+    reader.close()
+
+
+def test_sources_pickle(describe: Describe) -> None:
+    source = describe("data.orc")
+    reader = pickle.loads(pickle.dumps(source)).open()
+    assert reader.read_tail(10) == (DATA[-10:], len(DATA))
+    reader.close()
+
+
+def test_listing(describe: Describe) -> None:
+    for path, wanted in [("t", ["a", "b"]), ("t/", ["a", "b"]), ("t/*/b*", ["b"]), ("t/dt=2020-01-01", ["a"])]:
+        found = list_sources(describe(path))
+        assert [source.location.rpartition("/")[2] for source in found] == [f"{name}.orc" for name in wanted]
+        assert [source.size for source in found] == [{"a": 2, "b": 1}[name] for name in wanted]
+    assert [source.partition for source in list_sources(describe("t"))] == [{"dt": "2020-01-01"}, {"dt": "2020-01-02"}]
+    (one,) = list_sources(describe("data.orc"))
+    assert (one.size, one.root) == (len(DATA), None)
+    with pytest.raises(FileNotFoundError):
+        list_sources(describe("nothing.orc"))
+
+
+def test_wrong_credentials_are_a_permission_error(
+    s3: tuple[str, _Log], store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint, log = s3
+
+    def deny(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        start_response("403 Forbidden", [("Content-Type", "application/xml")])
+        return [] if environ["REQUEST_METHOD"] == "HEAD" else [b"<Error><Code>AccessDenied</Code></Error>"]
+
+    monkeypatch.setattr(log, "app", deny)
+    for reader in _one_of_each(endpoint, store):
+        with pytest.raises(PermissionError):
+            reader.read_tail(10)
+
+
+def test_an_unavailable_storage_ends_in_a_storage_error(
+    s3: tuple[str, _Log], store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint, log = s3
+    monkeypatch.setattr(Retries, "delay", lambda self, attempt: 0.001)
+    monkeypatch.setattr(s3fs.S3FileSystem, "retries", 1)
+    asked = 0
+
+    def fail(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        nonlocal asked
+        asked += 1
+        start_response("500 Internal Server Error", [("Content-Type", "application/xml")])
+        return [] if environ["REQUEST_METHOD"] == "HEAD" else [b"<Error><Code>InternalError</Code></Error>"]
+
+    monkeypatch.setattr(log, "app", fail)
+    for reader in _one_of_each(endpoint, store):
+        asked = 0
+        with pytest.raises(StorageError, match="the last 10 bytes") as caught:
+            reader.read_tail(10)
+        assert caught.value.file == reader.name
+        assert 1 <= asked <= 24
+
+
+def _one_of_each(endpoint: str, store: Any) -> list[RangeReader]:
+    arrow = pyarrow_fs.S3FileSystem(
+        endpoint_override=endpoint.removeprefix("http://"),
+        scheme="http",
+        access_key="k",
+        secret_key="s",
+        region="us-east-1",
+        retry_strategy=pyarrow_fs.AwsStandardS3RetryStrategy(max_attempts=1),
+    )
+    config = {"retries": {"max_attempts": 0}}
+    options = {"endpoint_url": endpoint, "config_kwargs": config, "skip_instance_cache": True, **KEY}
+    return [
+        open_reader(f"s3://{BUCKET}/data.orc", storage_options=options),
+        open_reader((store, "data.orc")),
+        open_reader(f"{BUCKET}/data.orc", filesystem=arrow),
+    ]
