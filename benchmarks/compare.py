@@ -1,0 +1,142 @@
+"""orcidx beside pyarrow.orc, in one run, on one thread, values checked equal:  python -m benchmarks.compare
+
+Each row is read in turn by both, several times; the best of each counts, and only the ratio says much on a shared
+machine. The file is in the page cache, and each read opens it afresh.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.orc
+
+import orcidx
+from benchmarks import lineitem
+from benchmarks.columns import CODECS, COLUMNS, file_of
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    codec: str
+    values: int
+    megabytes: float
+    pyarrow_ns: float
+    orcidx_ns: float
+    equal: bool
+
+    @property
+    def ratio(self) -> float:
+        return self.pyarrow_ns / self.orcidx_ns
+
+
+def measure(name: str, codec: str, path: Path, repeat: int, columns: list[str] | None = None) -> Row:
+    """Best time of both readers, in turn, in nanoseconds a value."""
+
+    def peer() -> pa.Table:
+        return pa.orc.ORCFile(path).read(columns=columns)
+
+    def ours() -> pa.Table:
+        with orcidx.open(str(path)) as file:
+            return file.read(columns=columns, use_threads=False)
+
+    expected, found = peer(), ours()
+    values = max(1, expected.num_rows * expected.num_columns)
+    equal = same_values(expected, found)
+    del expected, found
+    best = [math.inf, math.inf]
+    for _ in range(repeat):
+        for side, read in enumerate((peer, ours)):
+            best[side] = min(best[side], _seconds(read))
+    return Row(name, codec, values, path.stat().st_size / 1e6, best[0] / values * 1e9, best[1] / values * 1e9, equal)
+
+
+def _seconds(read: Callable[[], pa.Table]) -> float:
+    began = time.perf_counter()
+    table = read()
+    took = time.perf_counter() - began
+    del table
+    return took
+
+
+def same_values(expected: pa.Table, found: pa.Table) -> bool:
+    """Equal names, types, nulls and values, however they are chunked."""
+    if expected.column_names != found.column_names or expected.num_rows != found.num_rows:
+        return False
+    return all(a.type == b.type and a.equals(b) for a, b in zip(expected.columns, found.columns, strict=True))
+
+
+def rows(given: argparse.Namespace) -> Iterator[Row]:
+    for name in COLUMNS:
+        for codec in given.codecs:
+            if given.only in name:
+                yield measure(name, codec, file_of(name, codec, given.rows), given.repeat)
+    if not given.scale:
+        return
+    writer = "Spark" if given.spark else "pyarrow"
+    for codec in given.codecs:
+        path = lineitem.orc(given.scale, codec, spark=given.spark)
+        name = f"lineitem sf {given.scale:g} ({writer})"
+        if given.only in name:
+            yield measure(name, codec, path, max(2, given.repeat // 2))
+        for column in pa.orc.ORCFile(path).schema.names if given.each_column else ():
+            if given.only in column:
+                yield measure(column, codec, path, given.repeat, [column])
+
+
+def report(found: list[Row]) -> str:
+    """The geometric mean, the slowest row, and whatever is not as it should be."""
+    mean = math.exp(sum(math.log(row.ratio) for row in found) / len(found))
+    slowest = min(found, key=lambda row: row.ratio)
+    worst = f"{slowest.name} / {slowest.codec} {slowest.ratio:.2f}x"
+    lines = [f"{len(found)} rows, geometric mean {mean:.2f}x, slowest {worst}"]
+    lines += [f"slower than pyarrow: {row.name} / {row.codec} {row.ratio:.2f}x" for row in found if row.ratio < 1]
+    lines += [f"VALUES DIFFER: {row.name} / {row.codec}" for row in found if not row.equal]
+    return "\n".join(lines)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=2_000_000, help="values of each column (default 2,000,000)")
+    parser.add_argument("--repeat", type=int, default=5, help="reads of each, the best counts (default 5)")
+    parser.add_argument("--codecs", nargs="+", default=list(CODECS), choices=CODECS, metavar="CODEC")
+    parser.add_argument("--only", default="", help="rows whose name contains this text")
+    parser.add_argument("--scale", type=float, default=0.1, help="TPC-H scale of lineitem, 0 for none (default 0.1)")
+    parser.add_argument("--each-column", action="store_true", help="also each column of lineitem by itself")
+    parser.add_argument("--no-spark", dest="spark", action="store_false", help="write lineitem with pyarrow")
+    parser.add_argument("--json", type=Path, help="write the rows to this file too")
+    given = parser.parse_args()
+    given.spark = given.spark and lineitem.java()
+    return given
+
+
+def main() -> int:
+    given = arguments()
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    print(f"pyarrow {pa.__version__}, {platform.machine()}, Python {platform.python_version()}; ns a value, one thread")
+    print(f"{'':34} {'codec':7} {'MB':>7} {'pyarrow':>8} {'orcidx':>8} {'ratio':>7}")
+    found: list[Row] = []
+    for row in rows(given):
+        found.append(row)
+        numbers = f"{row.megabytes:7.2f} {row.pyarrow_ns:8.2f} {row.orcidx_ns:8.2f} {row.ratio:6.2f}x"
+        print(f"{row.name:34} {row.codec:7} {numbers}{'' if row.equal else '  VALUES DIFFER'}", flush=True)
+    if not found:
+        raise SystemExit("no row has that name")
+    print(report(found))
+    if given.json:
+        given.json.write_text(json.dumps([{**asdict(row), "ratio": row.ratio} for row in found], indent=1))
+    return 0 if all(row.equal for row in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""TPC-H lineitem as ORC: made by tpchgen-cli, written by Spark where there is a Java, else by pyarrow."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.orc
+import pyarrow.parquet
+
+from benchmarks.columns import DATA
+
+
+def parquet(scale: float) -> Path:
+    """The generated table."""
+    target = DATA / f"lineitem-sf{scale:g}.parquet"
+    if not target.is_file():
+        program = shutil.which("tpchgen-cli", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+        if program is None:
+            raise SystemExit("lineitem needs tpchgen-cli: python -m pip install tpchgen-cli")
+        folder = DATA / f"tpch-sf{scale:g}"
+        command = [program, "parquet", "-s", f"{scale:g}", "--tables=lineitem", f"--output-dir={folder}", "--overwrite"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        (folder / "lineitem.parquet").replace(target)
+        shutil.rmtree(folder)
+    return target
+
+
+def orc(scale: float, codec: str, *, spark: bool) -> Path:
+    """One ORC file of the table; ``spark=False`` writes it with pyarrow."""
+    writer = "spark" if spark else "pyarrow"
+    target = DATA / f"lineitem-sf{scale:g}.{writer}.{codec}.orc"
+    if not target.is_file():
+        if spark:
+            _write_with_spark(scale, codec, target)
+        else:
+            fresh = target.with_suffix(".fresh")
+            kind = "uncompressed" if codec == "none" else codec
+            table = pyarrow.parquet.read_table(parquet(scale))
+            plain = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in table.schema]
+            table = table.cast(pa.schema(plain))  # pyarrow's ORC writer knows no string views
+            pyarrow.orc.write_table(table, fresh, compression=kind, dictionary_key_size_threshold=0.8)
+            fresh.replace(target)
+    return target
+
+
+def _write_with_spark(scale: float, codec: str, target: Path) -> None:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").config("spark.driver.memory", "3g")
+    session = (
+        builder.config("spark.ui.enabled", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
+    folder = target.with_suffix(".spark")
+    try:
+        frame = session.read.parquet(str(parquet(scale))).coalesce(1)
+        frame.write.mode("overwrite").option("compression", codec).orc(str(folder))
+        (part,) = folder.glob("part-*.orc")
+        part.replace(target)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def java() -> bool:
+    return shutil.which("java") is not None
