@@ -27,7 +27,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate_bind import BoundPredicate, bind, resolve_column
+from orcidx.predicate_bind import BoundPredicate, bind, keep_bindable, resolve_column
 from orcidx.predicate_nodes import (
     And,
     BoundLeaf,
@@ -58,6 +58,7 @@ __all__ = [
     "any_of",
     "bind",
     "col",
+    "keep_bindable",
     "parse",
     "resolve_column",
 ]
@@ -164,7 +165,7 @@ def parse(where: Any) -> Predicate:
         raise InvalidQuery(f"{where!r} alone is not a predicate; for a boolean column write {where!r} == True")
     if isinstance(where, Node):
         raise InvalidQuery(f"{where!r} is bound already")
-    from orcidx import predicate_adapters  # parsing text needs sqlglot, which most scans never load
+    from orcidx import predicate_adapters  # it builds on this module
 
     predicate: Predicate = predicate_adapters.translate(where)
     return predicate

@@ -1,14 +1,127 @@
-"""Predicates of other tongues: SQL text, pyarrow Expressions, DNF lists, Spark filters, Polars expressions."""
+"""Predicates of other tongues: SQL text, pyarrow Expressions, DNF lists, Spark filters, Polars expressions.
+
+An adapter carries its engine's meaning. What it cannot carry exactly it keeps ("maybe") and the engine asks again.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from orcidx.errors import InvalidQuery
+import pyarrow.compute as pc
 
-__all__ = ["translate"]
+from orcidx.errors import InvalidQuery
+from orcidx.predicate_arrow import from_expression
+from orcidx.predicate_nodes import Constant, Leaf, Node, Op, all_of, any_of
+
+__all__ = ["from_dnf", "from_expression", "from_spark", "translate"]
 
 
 def translate(where: Any) -> Any:
     """A predicate of SQL text, a pyarrow Expression or a DNF list; raises ``InvalidQuery`` for anything else."""
-    raise InvalidQuery(f"where={where!r} is no predicate; build one with orcidx.col")
+    if isinstance(where, str):
+        from orcidx.predicate_sql import from_sql  # loads sqlglot, which most scans never need
+
+        return from_sql(where)
+    if isinstance(where, pc.Expression):
+        return from_expression(where)
+    if isinstance(where, (list, tuple)):
+        return from_dnf(where)
+    raise InvalidQuery(
+        f"where={where!r} is no predicate: give one built with orcidx.col, SQL text, a pyarrow Expression, or a list "
+        'such as [("price", ">", 100)]'
+    )
+
+
+# ---------------------------------------------------------------------- disjunctive normal form
+
+_DNF_OPS: dict[str, tuple[Op, bool]] = {
+    "=": (Op.EQ, False),
+    "==": (Op.EQ, False),
+    "!=": (Op.EQ, True),
+    "<>": (Op.EQ, True),
+    "<": (Op.LT, False),
+    "<=": (Op.LE, False),
+    ">": (Op.GT, False),
+    ">=": (Op.GE, False),
+    "in": (Op.IN, False),
+    "not in": (Op.IN, True),
+    "is": (Op.EQ_NULL_SAFE, False),
+    "is not": (Op.EQ_NULL_SAFE, True),
+    "like": (Op.LIKE, False),
+    "not like": (Op.LIKE, True),
+}
+
+
+def from_dnf(where: Sequence[Any]) -> Any:
+    """A list ``[(column, op, value), ...]`` as AND, or a list of such lists as OR of ANDs.
+
+    The operators are ``= == != <> < <= > >= in``, ``not in``, ``is``, ``is not`` (null-safe), ``like``, ``not like``,
+    with SQL's meaning. A column is a name, or a tuple of names for a struct's field. Raises ``InvalidQuery``.
+    """
+    if not where:
+        raise InvalidQuery("an empty filter list; leave where out to read every row")
+    if isinstance(where, tuple):
+        return _triple(where)
+    if all(isinstance(item, tuple) for item in where):
+        return all_of(*(_triple(item) for item in where))
+    if all(isinstance(item, list) and item and all(isinstance(x, tuple) for x in item) for item in where):
+        return any_of(*(all_of(*(_triple(x) for x in item)) for item in where))
+    raise InvalidQuery(f"{where!r} is neither a list of (column, op, value) nor a list of such lists")
+
+
+def _triple(item: tuple[Any, ...]) -> Leaf:
+    if len(item) != 3:
+        raise InvalidQuery(f"{item!r} is no (column, op, value)")
+    column, symbol, value = item
+    path = (column,) if isinstance(column, str) else column
+    if not (isinstance(path, tuple) and path and all(isinstance(name, str) and name for name in path)):
+        raise InvalidQuery(f"{column!r} in {item!r} is no column: a name, or a tuple of names for a struct's field")
+    key = symbol.lower() if isinstance(symbol, str) else symbol
+    if key not in _DNF_OPS:
+        raise InvalidQuery(f"{symbol!r} in {item!r} is no operator; the operators are {', '.join(_DNF_OPS)}")
+    op, negated = _DNF_OPS[key]
+    if op is Op.IN:
+        if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+            raise InvalidQuery(f"{symbol!r} in {item!r} takes several values")
+        return Leaf(path, op, tuple(value), negated)
+    return Leaf(path, op, (value, "\\") if op is Op.LIKE else (value,), negated)
+
+
+# ---------------------------------------------------------------------- Spark
+
+_SPARK_OPS = {
+    "EqualTo": Op.EQ,
+    "EqualNullSafe": Op.EQ_NULL_SAFE,
+    "GreaterThan": Op.GT,
+    "GreaterThanOrEqual": Op.GE,
+    "LessThan": Op.LT,
+    "LessThanOrEqual": Op.LE,
+    "StringStartsWith": Op.STARTS_WITH,
+    "StringEndsWith": Op.ENDS_WITH,
+    "StringContains": Op.CONTAINS,
+}
+
+
+def from_spark(filters: Iterable[Any]) -> Any:
+    """The conjunction of pyspark's data source filters (``pyspark.sql.datasource.Filter``), which all must hold.
+
+    A filter that is not known is left out: Spark evaluates every filter again. Bind with ``nan="largest"``, and through
+    ``keep_bindable``, since a literal may be of a type that does not compare here.
+    """
+    return all_of(*(_spark(one) for one in filters))
+
+
+def _spark(one: Any) -> Node:
+    kind = type(one).__name__
+    if kind == "Not":
+        # NOT of something unknown is unknown, not False.
+        child = _spark(one.child)
+        return child if isinstance(child, Constant) else ~child
+    if kind in _SPARK_OPS:
+        return Leaf(tuple(one.attribute), _SPARK_OPS[kind], (one.value,))
+    if kind == "In":
+        return Leaf(tuple(one.attribute), Op.IN, tuple(one.value))
+    if kind in ("IsNull", "IsNotNull"):
+        return Leaf(tuple(one.attribute), Op.IS_NULL, negated=kind == "IsNotNull")
+    return Constant(True)

@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.errors import InvalidQuery
 from orcidx.predicate_evaluate import evaluate
+from orcidx.predicate_external import Relaxation
 from orcidx.predicate_like import normalise_like
 from orcidx.predicate_literals import NAN, Point, convert, domain_of
 from orcidx.predicate_nodes import And, BoundLeaf, Constant, Domain, External, Leaf, Node, Op, Or, all_of, any_of
 
-__all__ = ["BoundPredicate", "bind", "resolve_column"]
+__all__ = ["BoundPredicate", "bind", "keep_bindable", "resolve_column"]
 
 Path = tuple[str, ...]
 _STRING_OPS = (Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS, Op.LIKE)
@@ -66,6 +67,18 @@ def bind(
     return BoundPredicate(root, tuple(dict.fromkeys(binder.columns)), schema)
 
 
+def keep_bindable(predicate: Node, schema: pa.Schema, *, case_sensitive: bool = True) -> Any:
+    """The predicate with True for every leaf that does not bind: for engines that evaluate it again themselves."""
+    if isinstance(predicate, (And, Or)):
+        join = all_of if isinstance(predicate, And) else any_of
+        return join(*(keep_bindable(child, schema, case_sensitive=case_sensitive) for child in predicate.children))
+    try:
+        bind(predicate, schema, case_sensitive=case_sensitive)
+    except InvalidQuery:
+        return Constant(True)
+    return predicate
+
+
 def _leaves(node: Any) -> Iterator[BoundLeaf]:
     if isinstance(node, BoundLeaf):
         yield node
@@ -83,12 +96,11 @@ class _Binder:
         self.case_sensitive = case_sensitive
         self.char_lengths = char_lengths
         self.columns: list[Path] = []
+        self.relaxed: Relaxation | None = None
 
     def bind(self, node: Node) -> Any:
         if isinstance(node, Leaf):
-            path, kind = resolve_column(node.path, self.schema, case_sensitive=self.case_sensitive)
-            self.columns.append(path)
-            return _Column(node, path, kind, self.nan, self.char_lengths.get(path)).bind()
+            return self._leaf(node)
         if isinstance(node, And):
             return all_of(*[self.bind(child) for child in node.children])
         if isinstance(node, Or):
@@ -99,8 +111,31 @@ class _Binder:
             return self._external(node)
         raise InvalidQuery(f"{node!r} is not a predicate; parse() makes one of SQL text, an Expression or a DNF list")
 
+    def _leaf(self, leaf: Leaf) -> Any:
+        path, kind = resolve_column(leaf.path, self.schema, case_sensitive=self.case_sensitive)
+        self.columns.append(path)
+        column = _Column(leaf, path, kind, self.nan, self.char_lengths.get(path))
+        if self.relaxed is None:
+            return column.bind()
+        try:
+            relaxed = self.relaxed.relax(leaf, kind, path in self.char_lengths)
+            return relaxed if isinstance(relaxed, Constant) else replace(column, leaf=relaxed).bind()
+        except InvalidQuery:  # pyarrow compares the two in a way of its own, or raises when it gets there
+            self.relaxed.changed = True
+            return Constant(True)
+
     def _external(self, node: External) -> Any:
-        raise Unsupported(f"cannot bind {node!r}")
+        if node.columns is None:
+            self.columns.extend((name,) for name in self.schema.names)
+        else:
+            self.columns.extend(resolve_column(path, self.schema)[0] for path in node.columns)
+        # pyarrow compares NaN by IEEE 754, whatever the option says.
+        inner = _Binder(self.schema, "ieee", True, self.char_lengths)
+        inner.relaxed = Relaxation()
+        may = inner.bind(node.may)
+        if node.carried and not inner.relaxed.changed:
+            return may
+        return External(node.expression, may, Constant(True), False, node.columns)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
+from orcidx.predicate_external import evaluate_expression
 from orcidx.predicate_like import like_regex
-from orcidx.predicate_nodes import NANOS, And, BoundLeaf, Constant, Domain, Op, Or
+from orcidx.predicate_nodes import NANOS, And, BoundLeaf, Constant, Domain, External, Op, Or
 
 __all__ = ["evaluate"]
 
@@ -94,6 +95,8 @@ def _truth(node: Any, columns: _Columns) -> BoolArray:
         return result
     if isinstance(node, Constant):
         return np.full(columns.rows, node.value is True)
+    if isinstance(node, External):
+        return evaluate_expression(node, columns.batch, columns.schema)
     raise InvalidQuery(f"{node!r} is not bound")
 
 

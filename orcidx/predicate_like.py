@@ -19,10 +19,9 @@ def normalise_like(pattern: bytes, escape: str, *, column: str) -> tuple[Op, byt
     ``abc`` is EQ, ``abc%`` STARTS_WITH, ``%abc`` ENDS_WITH, ``%abc%`` CONTAINS, anything else LIKE with backslash as
     the escape character. Raises ``InvalidQuery`` for an escape that is not one character or that ends the pattern.
     """
-    mark = escape.encode()
-    if len(escape) > 1:
+    if not isinstance(escape, str) or len(escape) > 1:
         raise InvalidQuery(f"the escape of a LIKE pattern is one character, not {escape!r}", column=column)
-    tokens = _tokens(pattern, mark, column)
+    tokens = _tokens(pattern, escape.encode(), column)
     if _ONE not in tokens:
         plain = b"".join(token[-1:] for token in tokens if token != _ANY)
         front, back = tokens[:1] == [_ANY], tokens[-1:] == [_ANY]

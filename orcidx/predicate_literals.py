@@ -19,7 +19,7 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery
 from orcidx.predicate_nodes import NANOS, Domain, ExactTime, show_literal
 
-__all__ = ["NAN", "Point", "convert", "domain_of"]
+__all__ = ["NAN", "Point", "convert", "domain_of", "parse_time"]
 
 
 class Point(NamedTuple):
@@ -193,7 +193,8 @@ def _split(nanos: int, unit: int) -> Point:
 def _instant(value: Any) -> tuple[int, int, bool] | None:
     """A time literal as (nanoseconds not above it, not below it, has a zone); None when it is no time."""
     if isinstance(value, str):
-        return _parsed(value)
+        parsed = parse_time(value)
+        return None if parsed is None else (parsed[0], parsed[0], parsed[1])
     if isinstance(value, datetime.datetime):
         aware = value.tzinfo is not None and value.utcoffset() is not None
         since = value - (_EPOCH_UTC if aware else _EPOCH)
@@ -223,7 +224,8 @@ def _of_numpy(value: np.datetime64) -> tuple[int, int, bool]:
     return nanos, nanos, False
 
 
-def _parsed(text: str) -> tuple[int, int, bool] | None:
+def parse_time(text: str) -> tuple[int, bool] | None:
+    """ISO 8601 text as nanoseconds since 1970-01-01 and whether it names a zone; None when it is no date or time."""
     match = _TEXT.fullmatch(text.strip())
     if match is None:
         return None
@@ -237,7 +239,7 @@ def _parsed(text: str) -> tuple[int, int, bool] | None:
         digits = zone[1:].replace(":", "").ljust(4, "0")
         offset = (int(digits[:2]) * 3600 + int(digits[2:]) * 60) * NANOS["s"]
         nanos -= offset if zone[0] == "+" else -offset
-    return nanos, nanos, zone is not None
+    return nanos, zone is not None
 
 
 def _to_date(value: Any, kind: pa.DataType) -> Point | None:

@@ -242,21 +242,21 @@ class BoundLeaf(Node):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class External(Node):
-    """A pyarrow Expression with pyarrow's own meaning, and a predicate that prunes for it.
+    """A pyarrow Expression with pyarrow's own meaning, and predicates that prune for it.
 
-    ``may`` is TRUE wherever ``expression`` is true (it may be TRUE elsewhere too). ``carried`` says that ``may`` asks
-    the same as the expression, node by node, so that it can stand for it once the column types are known to compare
-    alike. ``columns`` are the paths that the expression reads; None when they are not known.
+    ``may`` is TRUE wherever ``expression`` is true, ``may_not`` wherever it is false; both may be TRUE elsewhere too.
+    ``carried`` says that they are TRUE nowhere else, provided that the column types compare alike here and there, which
+    binding finds out. ``columns`` are the paths that the expression reads; None when they are not known.
     """
 
     expression: Any
-    may: Node
+    may: Any
+    may_not: Any
     carried: bool = False
     columns: tuple[tuple[str, ...], ...] | None = None
 
     def __invert__(self) -> External:
-        may = ~self.may if self.carried else Constant(True)
-        return External(~self.expression, may, self.carried, self.columns)
+        return External(~self.expression, self.may_not, self.may, self.carried, self.columns)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, External) and bool(self.expression.equals(other.expression))

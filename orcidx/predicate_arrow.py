@@ -1,0 +1,262 @@
+"""pyarrow Expressions, read through their pickle form.
+
+An Expression pickles as an Arrow IPC file of one batch: its columns are the typed literals and function options, and
+the schema's metadata is the ordered list of nodes (``call`` f, ``field_ref`` name, ``nested_field_ref`` n, ``literal``
+column, ``options`` column, ``end`` f). Python's view of metadata drops repeated keys, so it is read through the C data
+interface. A form that is not understood prunes nothing; pyarrow evaluates the expression itself all the same.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.errors import InvalidQuery
+from orcidx.predicate_nodes import Constant, External, Leaf, Op, all_of, any_of, canonical_literal
+
+__all__ = ["from_expression", "metadata_pairs"]
+
+_COMPARISONS = {
+    "equal": (Op.EQ, False),
+    "not_equal": (Op.EQ, True),
+    "less": (Op.LT, False),
+    "less_equal": (Op.LE, False),
+    "greater": (Op.GT, False),
+    "greater_equal": (Op.GE, False),
+}
+_MIRRORED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE, Op.EQ: Op.EQ}
+_TEXT = {"starts_with": Op.STARTS_WITH, "ends_with": Op.ENDS_WITH, "match_substring": Op.CONTAINS}
+_MATCH, _SKIP, _EMIT_NULL, _INCONCLUSIVE = range(4)
+
+
+def from_expression(expression: pc.Expression) -> External:
+    """An ``External`` node: pyarrow's own meaning, with a predicate that prunes for it."""
+    try:
+        root = _read(expression)
+    except (pa.ArrowException, InvalidQuery, LookupError, ValueError):
+        # Not serializable (a field by number), or written by a version whose form is not known here.
+        return External(expression, Constant(True), Constant(True))
+    may, exact = _translate(root, negated=False)
+    may_not, not_exact = _translate(root, negated=True)
+    columns = tuple(dict.fromkeys(node.path for node in _walk(root) if isinstance(node, _Field)))
+    return External(expression, may, may_not, exact and not_exact, columns)
+
+
+# ---------------------------------------------------------------------- reading the form
+
+
+@dataclass(frozen=True)
+class _Field:
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Literal:
+    value: Any
+
+
+@dataclass(frozen=True)
+class _Call:
+    function: str
+    arguments: tuple[Any, ...]
+    options: dict[str, Any] | None
+
+
+class _ArrowSchema(ctypes.Structure):
+    _fields_ = (("format", ctypes.c_char_p), ("name", ctypes.c_char_p), ("metadata", ctypes.c_void_p))
+
+
+def metadata_pairs(schema: pa.Schema) -> list[tuple[bytes, bytes]]:
+    """The schema's metadata in order, repeated keys included."""
+    capsule = schema.__arrow_c_schema__()
+    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    address = _ArrowSchema.from_address(pointer_of(capsule, b"arrow_schema")).metadata
+    if not address:
+        return []
+    position = address
+
+    def number() -> int:
+        nonlocal position
+        position += 4
+        return ctypes.c_int32.from_address(position - 4).value
+
+    def text() -> bytes:
+        nonlocal position
+        length = number()
+        position += length
+        return ctypes.string_at(position - length, length)
+
+    return [(text(), text()) for _ in range(number())]
+
+
+def _read(expression: pc.Expression) -> Any:
+    reader = pa.ipc.open_file(expression.__reduce__()[1][0])
+    batch = reader.get_batch(0)
+    tokens = iter([(key.decode(), value.decode()) for key, value in metadata_pairs(reader.schema)])
+    return _node(next(tokens), tokens, batch)
+
+
+def _node(token: tuple[str, str], tokens: Iterator[tuple[str, str]], batch: pa.RecordBatch) -> Any:
+    key, value = token
+    if key == "field_ref":
+        return _Field((value,))
+    if key == "nested_field_ref":
+        return _Field(tuple(next(tokens)[1] for _ in range(int(value))))
+    if key == "literal":
+        return _Literal(canonical_literal(batch.column(int(value))[0]))
+    if key != "call":
+        raise InvalidQuery(f"unknown node {key!r} in a pyarrow Expression")
+    arguments: list[Any] = []
+    options = None
+    for inner in tokens:
+        if inner[0] == "end":
+            return _Call(value, tuple(arguments), options)
+        if inner[0] == "options":
+            options = _options(batch.column(int(inner[1])))
+        else:
+            arguments.append(_node(inner, tokens, batch))
+    raise InvalidQuery("a pyarrow Expression ends within a call")
+
+
+def _options(column: pa.StructArray) -> dict[str, Any]:
+    values = {field.name: column.field(i)[0] for i, field in enumerate(column.type)}
+    if isinstance(values.get("value_set"), pa.ListScalar):
+        values["value_set"] = [canonical_literal(item) for item in values["value_set"].values]
+    return {name: value.as_py() if isinstance(value, pa.Scalar) else value for name, value in values.items()}
+
+
+def _walk(node: Any) -> Iterator[Any]:
+    yield node
+    if isinstance(node, _Call):
+        for argument in node.arguments:
+            yield from _walk(argument)
+
+
+# ---------------------------------------------------------------------- translating
+
+_Translation = tuple[Any, bool]
+_UNKNOWN: _Translation = (Constant(True), False)
+
+
+def _translate(node: Any, *, negated: bool) -> _Translation:
+    """A predicate that is TRUE wherever the node is (or is false, when ``negated``), and whether nowhere else."""
+    if isinstance(node, _Field):
+        return Leaf(node.path, Op.EQ, (not negated,)), True
+    if isinstance(node, _Literal):
+        known = node.value is None or isinstance(node.value, bool)
+        return (Constant(node.value is (not negated)), True) if known else _UNKNOWN
+    if node.function in _COMPARISONS:
+        return _comparison(node, negated)
+    translator = _FUNCTIONS.get(node.function)
+    return _UNKNOWN if translator is None else translator(node, negated)
+
+
+def _comparison(node: _Call, negated: bool) -> _Translation:
+    op, unequal = _COMPARISONS[node.function]
+    left, right = node.arguments
+    if isinstance(left, _Literal):
+        left, right, op = right, left, _MIRRORED[op]
+    if not isinstance(left, _Field) or not isinstance(right, _Literal):
+        return _UNKNOWN
+    return Leaf(left.path, op, (right.value,), unequal is not negated), True
+
+
+def _invert(node: _Call, negated: bool) -> _Translation:
+    return _translate(node.arguments[0], negated=not negated)
+
+
+def _join(node: _Call, negated: bool, *, both: bool, kleene: bool) -> _Translation:
+    parts = [_translate(argument, negated=negated) for argument in node.arguments]
+    exact = all(part[1] for part in parts)
+    if both is not negated:
+        # TRUE when both sides are; the plain and_ / or_ asks no more than that.
+        return all_of(*(part[0] for part in parts)), exact
+    # The plain forms are null as soon as one side is, so one TRUE side does not suffice.
+    return any_of(*(part[0] for part in parts)), exact and kleene
+
+
+def _null(node: _Call, negated: bool) -> _Translation:
+    if not isinstance(node.arguments[0], _Field):
+        return _UNKNOWN
+    leaf = Leaf(node.arguments[0].path, Op.IS_NULL, (), negated)
+    if not (node.options or {}).get("nan_is_null"):
+        return leaf, True
+    nan = Leaf(leaf.path, Op.IS_NAN, (), negated)
+    return (all_of(leaf, nan) if negated else any_of(leaf, nan)), True
+
+
+def _valid(node: _Call, negated: bool) -> _Translation:
+    if not isinstance(node.arguments[0], _Field):
+        return _UNKNOWN
+    return Leaf(node.arguments[0].path, Op.IS_NULL, (), not negated), True
+
+
+def _is_nan(node: _Call, negated: bool) -> _Translation:
+    if not isinstance(node.arguments[0], _Field):
+        return _UNKNOWN
+    return Leaf(node.arguments[0].path, Op.IS_NAN, (), negated), True
+
+
+def _is_in(node: _Call, negated: bool) -> _Translation:
+    """is_in answers false, not null, for null rows; and null matches null unless the options say otherwise."""
+    options = node.options or {}
+    behaviour = options.get("null_matching_behavior", _MATCH)
+    if not isinstance(node.arguments[0], _Field) or "value_set" not in options or behaviour not in range(4):
+        return _UNKNOWN
+    path = node.arguments[0].path
+    values = [value for value in options["value_set"] if value is not None]
+    holds_null = len(values) < len(options["value_set"])
+    if behaviour in (_EMIT_NULL, _INCONCLUSIVE):
+        literals = (*values, None) if holds_null and behaviour == _INCONCLUSIVE else tuple(values)
+        return Leaf(path, Op.IN, literals, negated), True
+    leaf = Leaf(path, Op.IN, tuple(values), negated)
+    null = Leaf(path, Op.IS_NULL, (), negated)
+    if holds_null and behaviour == _MATCH:
+        return (all_of(leaf, null) if negated else any_of(leaf, null)), True
+    return (any_of(leaf, ~null) if negated else leaf), True
+
+
+def _text(node: _Call, negated: bool) -> _Translation:
+    options = node.options or {}
+    if not isinstance(node.arguments[0], _Field) or options.get("ignore_case") is not False:
+        return _UNKNOWN
+    path, pattern = node.arguments[0].path, options["pattern"]
+    if node.function == "match_like":
+        # Only what is the same in every dialect of LIKE.
+        return _UNKNOWN if "\\" in pattern else (Leaf(path, Op.LIKE, (pattern, "\\"), negated), True)
+    return Leaf(path, _TEXT[node.function], (pattern,), negated), True
+
+
+def _if_else(node: _Call, negated: bool) -> _Translation:
+    """TRUE where the condition is true and the first branch is, or it is false and the second is; null when null."""
+    condition, first, second = node.arguments
+    holds, fails = _translate(condition, negated=False), _translate(condition, negated=True)
+    then, other = _translate(first, negated=negated), _translate(second, negated=negated)
+    exact = holds[1] and fails[1] and then[1] and other[1]
+    return any_of(all_of(holds[0], then[0]), all_of(fails[0], other[0])), exact
+
+
+_FUNCTIONS: dict[str, Callable[[_Call, bool], _Translation]] = {
+    "invert": _invert,
+    "and_kleene": lambda node, negated: _join(node, negated, both=True, kleene=True),
+    "or_kleene": lambda node, negated: _join(node, negated, both=False, kleene=True),
+    "and": lambda node, negated: _join(node, negated, both=True, kleene=False),
+    "or": lambda node, negated: _join(node, negated, both=False, kleene=False),
+    "and_": lambda node, negated: _join(node, negated, both=True, kleene=False),
+    "or_": lambda node, negated: _join(node, negated, both=False, kleene=False),
+    "is_null": _null,
+    "is_valid": _valid,
+    "is_nan": _is_nan,
+    "is_in": _is_in,
+    "starts_with": _text,
+    "ends_with": _text,
+    "match_substring": _text,
+    "match_like": _text,
+    "if_else": _if_else,
+}

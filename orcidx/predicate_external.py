@@ -1,0 +1,166 @@
+"""pyarrow Expressions as part of a predicate: where they mean the same here, and pyarrow's own evaluation otherwise."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery
+from orcidx.predicate_literals import convert, domain_of
+from orcidx.predicate_nodes import NANOS, Constant, Domain, ExactTime, External, Leaf, Op
+
+__all__ = ["Relaxation", "evaluate_expression"]
+
+_EXACT_FLOAT = 1 << 24
+"""Integers up to this one are float32 values, and so are not changed by any cast among numbers."""
+
+
+class Relaxation:
+    """Makes a leaf true wherever pyarrow's comparison is, which casts where this package compares exactly.
+
+    ``changed`` tells that a leaf was met whose meaning is not the same in pyarrow, so that pyarrow must evaluate.
+    """
+
+    def __init__(self) -> None:
+        self.changed = False
+
+    def relax(self, leaf: Leaf, kind: pa.DataType, is_char: bool) -> Leaf | Constant:
+        """The leaf itself where both mean the same, a wider one, or True."""
+        domain = domain_of(kind)
+        if leaf.op in (Op.IS_NULL, Op.IS_NAN) or self._same(leaf, kind, domain, is_char):
+            return leaf
+        self.changed = True
+        if domain is Domain.DECIMAL:  # compared as double with a float
+            return Constant(True) if any(isinstance(value, float) for value in leaf.literals) else leaf
+        if domain is Domain.FLOAT:
+            return self._float(leaf)
+        if domain is Domain.STRING and is_char:  # pyarrow sees the padding
+            equality = leaf.op in (Op.EQ, Op.IN) and not leaf.negated
+            return leaf if equality else Constant(True)
+        if domain is Domain.TIMESTAMP and kind.unit != "ns":
+            return self._coarse_time(leaf, kind)
+        if domain in (Domain.DATE, Domain.TIMESTAMP) and any(isinstance(value, str) for value in leaf.literals):
+            return Constant(True)
+        return leaf
+
+    def _same(self, leaf: Leaf, kind: pa.DataType, domain: Domain, is_char: bool) -> bool:
+        if domain is Domain.STRING:
+            return not is_char and all(isinstance(value, (str, type(None))) for value in leaf.literals)
+        if domain is Domain.TIMESTAMP:
+            return bool(kind.unit == "ns") and _plain(leaf, (datetime.date, np.datetime64, ExactTime))
+        if domain is Domain.FLOAT:
+            return leaf.op is not Op.IN and all(
+                value is None or isinstance(value, float) or (_is_int(value) and abs(value) <= _EXACT_FLOAT)
+                for value in leaf.literals
+            )
+        if domain is Domain.DATE:
+            return _plain(leaf, (datetime.date,)) and not any(
+                isinstance(value, datetime.datetime) for value in leaf.literals
+            )
+        if domain in (Domain.INT, Domain.DECIMAL):
+            return _plain(leaf, (int,) if domain is Domain.INT else (int, Decimal))
+        return domain in (Domain.BOOL, Domain.BINARY, Domain.NULL)
+
+    def _float(self, leaf: Leaf) -> Leaf | Constant:
+        """is_in casts its values to the column's type, and finds NaN, but not one zero by the other."""
+        known = all(
+            value is None or (isinstance(value, (int, float)) and abs(value) <= _EXACT_FLOAT and value == int(value))
+            for value in leaf.literals
+            if value == value
+        )
+        without_nan = all(value == value for value in leaf.literals)
+        return leaf if leaf.op is Op.IN and not leaf.negated and known and without_nan else Constant(True)
+
+    def _coarse_time(self, leaf: Leaf, kind: pa.DataType) -> Leaf | Constant:
+        """pyarrow sees a value floored to the column's unit: up to one unit below the value that is compared here."""
+        slack = NANOS[kind.unit] - 1
+        upward = leaf.op in (Op.LT, Op.LE) if not leaf.negated else leaf.op in (Op.GT, Op.GE)
+        if (leaf.op in (Op.GT, Op.GE) and not leaf.negated) or (leaf.op in (Op.LT, Op.LE) and leaf.negated):
+            return leaf
+        if None in leaf.literals or not (upward or (leaf.op is Op.EQ and not leaf.negated)):
+            return Constant(True)
+        zone = kind.tz
+        point = convert(leaf.literals[0], kind, Domain.TIMESTAMP, column=leaf.column)
+        high = ExactTime(point.above + slack, zone)
+        if leaf.op is Op.EQ:
+            return Leaf(leaf.path, Op.BETWEEN, (ExactTime(point.below, zone), high))
+        return replace(leaf, literals=(high,))
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _plain(leaf: Leaf, kinds: tuple[type, ...]) -> bool:
+    return all(value is None or (isinstance(value, kinds) and not isinstance(value, bool)) for value in leaf.literals)
+
+
+# ---------------------------------------------------------------------- evaluation by pyarrow
+
+
+def evaluate_expression(
+    node: External, batch: pa.RecordBatch | pa.StructArray, schema: pa.Schema
+) -> npt.NDArray[np.bool_]:
+    """Rows for which pyarrow finds the expression true, on columns of the types of ``schema``.
+
+    Raises ``InvalidQuery`` with pyarrow's words when it refuses the expression.
+    """
+    from pyarrow import acero
+
+    if isinstance(batch, pa.StructArray):
+        batch = pa.RecordBatch.from_struct_array(batch)
+    rows = batch.num_rows
+    names = list(dict.fromkeys(path[0] for path in node.columns)) if node.columns is not None else batch.schema.names
+    arrays = {name: _as_declared(_column(batch, name), schema.field(name).type) for name in names}
+    # A table without columns has no rows; the added one also keeps the name away from the real ones.
+    table = pa.table({**arrays, "": pa.nulls(rows)})
+    try:
+        source = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
+        project = acero.Declaration("project", acero.ProjectNodeOptions([node.expression], ["true"]))
+        result = acero.Declaration.from_sequence([source, project]).to_table(use_threads=False).column(0)
+        if not pa.types.is_boolean(result.type):
+            raise InvalidQuery(f"the pyarrow Expression {node.expression} is {result.type}, not a condition")
+        truth = result.combine_chunks().fill_null(False)
+    except pa.ArrowException as error:
+        raise InvalidQuery(f"pyarrow cannot evaluate {node.expression}: {error}") from error
+    found: npt.NDArray[np.bool_] = truth.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    index = batch.schema.get_field_index(name)
+    if index < 0:
+        raise InvalidQuery(f"the batch has no column {name!r}", column=name)
+    return batch.column(index)
+
+
+def _as_declared(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The column in the type that the caller of the scan sees, times floored to its unit."""
+    if array.type == kind:
+        return array
+    if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        children = [_as_declared(array.field(field.name), field.type) for field in fields]
+        return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
+    if pa.types.is_timestamp(kind):
+        return _floored(array, kind)
+    return array.cast(kind)
+
+
+def _floored(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    unit = NANOS[kind.unit]
+    if pa.types.is_decimal(array.type):
+        values = [None if value is None else int(value) // unit for value in array.to_pylist()]
+        return pa.array(values, pa.int64()).cast(kind)
+    factor = unit // NANOS[array.type.unit]
+    if factor <= 1:
+        return array.cast(kind)
+    values = array.cast(pa.int64())
+    data = np.asarray(values.fill_null(0)) // factor
+    return pa.array(data, mask=np.asarray(array.is_null())).cast(kind)

@@ -1,0 +1,184 @@
+"""Polars expressions, from the tree that ``expr.meta.serialize(format="json")`` gives.
+
+The form changes between versions and Polars filters again by itself, so this prunes only: what is not understood, or
+compares after a cast in Polars, becomes True.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery
+from orcidx.predicate_bind import keep_bindable, resolve_column
+from orcidx.predicate_literals import domain_of
+from orcidx.predicate_nodes import NANOS, Constant, Domain, ExactTime, Leaf, Op, all_of, any_of, canonical_literal
+
+__all__ = ["from_polars"]
+
+_EPOCH = datetime.date(1970, 1, 1)
+_UNITS = {"Milliseconds": "ms", "Microseconds": "us", "Nanoseconds": "ns"}
+_COMPARISONS = {
+    "Eq": (Op.EQ, False),
+    "NotEq": (Op.EQ, True),
+    "Lt": (Op.LT, False),
+    "LtEq": (Op.LE, False),
+    "Gt": (Op.GT, False),
+    "GtEq": (Op.GE, False),
+    "EqValidity": (Op.EQ_NULL_SAFE, False),
+    "NotEqValidity": (Op.EQ_NULL_SAFE, True),
+}
+_MIRRORED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
+_NATURAL: dict[Domain, tuple[type, ...]] = {
+    Domain.BOOL: (bool,),
+    Domain.INT: (int,),
+    Domain.DECIMAL: (int, Decimal),
+    Domain.STRING: (str,),
+    Domain.BINARY: (bytes,),
+    Domain.DATE: (datetime.date,),
+    Domain.TIMESTAMP: (ExactTime,),
+}
+
+
+class _NotUnderstood(Exception):
+    """Inside this module only: a part of the tree that prunes nothing."""
+
+
+def from_polars(tree: Any, schema: pa.Schema) -> Any:
+    """A predicate that is TRUE wherever the Polars predicate is; bind it with ``nan="largest"``.
+
+    ``tree`` is the parsed JSON, ``schema`` the Arrow schema that Polars sees.
+    """
+    return keep_bindable(_Translator(schema).visit(tree, negated=False), schema)
+
+
+class _Translator:
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+
+    def visit(self, node: Any, *, negated: bool) -> Any:
+        try:
+            return self._visit(node, negated)
+        except (_NotUnderstood, InvalidQuery, LookupError, TypeError, ValueError, pa.ArrowException):
+            return Constant(True)
+
+    def _visit(self, node: Any, negated: bool) -> Any:
+        kind, body = _entry(node)
+        if kind == "Column":
+            return Leaf(_path(node), Op.EQ, (not negated,))
+        if kind == "Literal":
+            return Constant(_literal(node) is (not negated))
+        if kind == "BinaryExpr":
+            return self._binary(body, negated)
+        if kind == "Function":
+            return self._function(body["function"], body["input"], negated)
+        raise _NotUnderstood
+
+    def _binary(self, body: dict[str, Any], negated: bool) -> Any:
+        op, left, right = body["op"], body["left"], body["right"]
+        if op in ("And", "LogicalAnd", "Or", "LogicalOr"):
+            join: Callable[..., Any] = all_of if ("And" in op) is not negated else any_of
+            return join(self.visit(left, negated=negated), self.visit(right, negated=negated))
+        kind, unequal = _COMPARISONS[op]
+        if "Literal" in left or "Cast" in left:
+            left, right, kind = right, left, _MIRRORED.get(kind, kind)
+        return self._leaf(_path(left), kind, (_literal(right),), unequal is not negated)
+
+    def _function(self, function: Any, inputs: list[Any], negated: bool) -> Any:
+        family, name = _entry(function)
+        name, options = _entry(name) if isinstance(name, dict) else (name, {})
+        if family == "Boolean" and name == "Not":
+            return self.visit(inputs[0], negated=not negated)
+        if family == "Boolean" and name in ("IsNull", "IsNotNull"):
+            return Leaf(_path(inputs[0]), Op.IS_NULL, (), (name == "IsNotNull") is not negated)
+        if family == "Boolean" and name == "IsNan":
+            return Leaf(_path(inputs[0]), Op.IS_NAN, (), negated)
+        if family == "Boolean" and name == "IsBetween":
+            return self._between(inputs, options["closed"], negated)
+        if family == "Boolean" and name == "IsIn":
+            return self._is_in(inputs, negated)
+        texts = {"StartsWith": Op.STARTS_WITH, "EndsWith": Op.ENDS_WITH}
+        if family == "StringExpr" and (name in texts or (name == "Contains" and options["literal"] is True)):
+            return self._leaf(_path(inputs[0]), texts.get(name, Op.CONTAINS), (_literal(inputs[1]),), negated)
+        raise _NotUnderstood
+
+    def _between(self, inputs: list[Any], closed: str, negated: bool) -> Any:
+        path, low, high = _path(inputs[0]), _literal(inputs[1]), _literal(inputs[2])
+        first = self._leaf(path, Op.GE if closed in ("Both", "Left") else Op.GT, (low,), negated)
+        last = self._leaf(path, Op.LE if closed in ("Both", "Right") else Op.LT, (high,), negated)
+        return any_of(first, last) if negated else all_of(first, last)
+
+    def _is_in(self, inputs: list[Any], negated: bool) -> Any:
+        path = _path(inputs[0])
+        table = pa.ipc.open_stream(bytes(inputs[1]["Literal"]["Scalar"]["List"])).read_all()
+        values = [canonical_literal(value) for value in table.column(0).combine_chunks()]
+        present = tuple(value for value in values if value is not None)
+        leaf = self._leaf(path, Op.IN, present, negated)
+        # Whether null is in a list with or without null has changed between versions.
+        return any_of(leaf, Leaf(path, Op.IS_NULL))
+
+    def _leaf(self, path: tuple[str, ...], op: Op, literals: tuple[Any, ...], negated: bool) -> Leaf:
+        """A leaf whose literals need no cast in Polars."""
+        kind = resolve_column(path, self.schema)[1]
+        domain = domain_of(kind)
+        if domain is Domain.TIMESTAMP and kind.unit != "ns":
+            raise _NotUnderstood  # Polars sees values floored to the unit
+        if not all(value is None or _is_natural(value, kind, domain) for value in literals):
+            raise _NotUnderstood
+        return Leaf(path, op, literals, negated)
+
+
+def _is_natural(value: Any, kind: pa.DataType, domain: Domain) -> bool:
+    if domain is Domain.FLOAT:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return number and (value != value or float(np.float32(value)) == value if kind != pa.float64() else True)
+    return isinstance(value, _NATURAL.get(domain, ())) and isinstance(value, bool) is (domain is Domain.BOOL)
+
+
+def _entry(node: Any) -> tuple[str, Any]:
+    """The only key and value of a node."""
+    if not isinstance(node, dict) or len(node) != 1:
+        raise _NotUnderstood
+    return next(iter(node.items()))
+
+
+def _path(node: Any) -> tuple[str, ...]:
+    kind, body = _entry(node)
+    if kind == "Column" and isinstance(body, str):
+        return (body,)
+    if kind == "Function" and "StructExpr" in body["function"]:
+        return (*_path(body["input"][0]), body["function"]["StructExpr"]["FieldByName"])
+    raise _NotUnderstood
+
+
+def _literal(node: Any) -> Any:
+    kind, body = _entry(node["Literal"])
+    name, value = _entry(body)
+    if name == "Null":
+        return None
+    if value is None:
+        raise _NotUnderstood  # NaN and infinities have no form in JSON
+    if kind == "Dyn" and name in ("Int", "Float"):
+        return value
+    if name in ("Boolean", "String"):
+        return value
+    if name.startswith(("Int", "UInt")):
+        return int(value)
+    if name.startswith("Float"):
+        return float(value)
+    if name == "Binary":
+        return bytes(value)
+    if name == "Date":
+        return _EPOCH + datetime.timedelta(days=value)
+    if name == "Datetime":
+        ticks, unit, zone = value
+        return ExactTime(ticks * NANOS[_UNITS[unit]], None if zone is None else "UTC")
+    if name == "Decimal":
+        unscaled, _, scale = value
+        return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
+    raise _NotUnderstood

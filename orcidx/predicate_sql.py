@@ -1,0 +1,232 @@
+"""SQL text to a predicate, parsed by sqlglot.
+
+Understood: AND OR NOT, ``= == <> != < <= > >= <=>``, IS [NOT] DISTINCT FROM, [NOT] IN, BETWEEN, LIKE (with ESCAPE),
+IS [NOT] NULL / TRUE / FALSE, isnan(x), starts_with, ends_with and contains, a boolean column by itself; literals:
+numbers (decimals are exact, 1e3 is a double), 'text', X'hex', TRUE, FALSE, NULL, DATE '..', TIMESTAMP '..'.
+Names may be quoted with " or `, and reach into structs with dots.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any, ClassVar
+
+import numpy as np
+import sqlglot
+from sqlglot import Dialect, exp, tokens
+from sqlglot.errors import ParseError, TokenError
+
+from orcidx.errors import InvalidQuery
+from orcidx.predicate_literals import parse_time
+from orcidx.predicate_nodes import Constant, ExactTime, Leaf, Op, all_of, any_of
+
+__all__ = ["from_sql"]
+
+
+class OrcidxWhere(Dialect):
+    """Standard SQL, with names in backquotes as well, hexadecimal literals and ``<=>``."""
+
+    class Tokenizer(tokens.Tokenizer):
+        IDENTIFIERS: ClassVar[list[Any]] = ['"', "`"]
+        HEX_STRINGS: ClassVar[list[Any]] = [("x'", "'"), ("X'", "'")]
+        KEYWORDS: ClassVar[dict[str, Any]] = {**tokens.Tokenizer.KEYWORDS, "<=>": tokens.TokenType.NULLSAFE_EQ}  # type: ignore[attr-defined]
+
+
+_EPOCH = datetime.datetime(1970, 1, 1)
+_MIRRORED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
+
+
+def from_sql(text: str) -> Any:
+    """A predicate of a SQL condition. Raises ``InvalidQuery`` that points at what does not parse or is unsupported."""
+    if not text.strip():
+        raise InvalidQuery("the SQL text of where is empty")
+    try:
+        tree = sqlglot.parse_one(text, dialect=OrcidxWhere)
+        return _Translator(text).condition(tree)
+    except ParseError as error:
+        raise InvalidQuery(_pointing(text, error.errors[0] if error.errors else {}, str(error))) from None
+    except TokenError as error:
+        raise InvalidQuery(f"the SQL text does not parse: {error}\n  {text}") from None
+    except RecursionError:
+        raise InvalidQuery("the SQL text is nested too deeply") from None
+
+
+def _pointing(text: str, error: dict[str, Any], whole: str) -> str:
+    line, column = error.get("line"), error.get("col")
+    if not line or not column:
+        return f"the SQL text does not parse: {whole}\n  {text}"
+    lines = text.splitlines()
+    shown = lines[line - 1] if line <= len(lines) else text
+    what = error.get("description")
+    return f"the SQL text does not parse at column {column}: {what}\n  {shown}\n  {' ' * (column - 1)}^"
+
+
+class _Translator:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.comparisons: dict[Any, tuple[Op, bool]] = {
+            exp.EQ: (Op.EQ, False),
+            exp.NEQ: (Op.EQ, True),
+            exp.LT: (Op.LT, False),
+            exp.LTE: (Op.LE, False),
+            exp.GT: (Op.GT, False),
+            exp.GTE: (Op.GE, False),
+            exp.NullSafeEQ: (Op.EQ_NULL_SAFE, False),
+            exp.NullSafeNEQ: (Op.EQ_NULL_SAFE, True),
+        }
+        self.special: dict[Any, Callable[[Any], Any]] = {
+            exp.Paren: lambda node: self.condition(node.this),
+            exp.Not: lambda node: ~self.condition(node.this),
+            exp.And: lambda node: all_of(self.condition(node.this), self.condition(node.expression)),
+            exp.Or: lambda node: any_of(self.condition(node.this), self.condition(node.expression)),
+            exp.In: self.isin,
+            exp.Between: lambda node: self.leaf(node, Op.BETWEEN, (node.args["low"], node.args["high"])),
+            exp.Is: self.being,
+            exp.Like: lambda node: self.like(node, "\\"),
+            exp.Escape: self.escape,
+            exp.IsNan: lambda node: Leaf(self.column(node.this), Op.IS_NAN),
+            exp.StartsWith: lambda node: self.leaf(node, Op.STARTS_WITH, (node.expression,)),
+            exp.Boolean: lambda node: Constant(node.this),
+            exp.Null: lambda node: Constant(None),
+        }
+        for name, op in (("EndsWith", Op.ENDS_WITH), ("Contains", Op.CONTAINS)):
+            if kind := getattr(exp, name, None):
+                self.special[kind] = functools.partial(self.text_test, op)
+
+    def refuse(self, node: Any, why: str = "is not supported in where") -> InvalidQuery:
+        shown = node.sql(dialect=OrcidxWhere)
+        at = self.text.casefold().find(shown.casefold())
+        pointer = f"\n  {self.text}\n  {' ' * at}{'^' * len(shown)}" if at >= 0 else f" (in {self.text!r})"
+        return InvalidQuery(f"{shown!r} {why}{pointer}")
+
+    # --- conditions
+
+    def condition(self, node: Any) -> Any:
+        result = self._condition(node)
+        # Some versions of sqlglot wrap "NOT LIKE" in Not, others flag the node itself.
+        return ~result if node.args.get("negate") else result
+
+    def _condition(self, node: Any) -> Any:
+        kind = type(node)
+        if kind in self.comparisons:
+            return self.comparison(node)
+        if kind in self.special:
+            return self.special[kind](node)
+        if kind in (exp.Column, exp.Dot):
+            return Leaf(self.column(node), Op.EQ, (True,))
+        raise self.refuse(node)
+
+    def comparison(self, node: Any) -> Leaf:
+        op, negated = self.comparisons[type(node)]
+        left, right = node.this, node.expression
+        if not self.is_column(left):
+            if not self.is_column(right):
+                raise self.refuse(node, "compares no column: a column must stand by itself on one side")
+            left, right, op = right, left, _MIRRORED.get(op, op)
+        if self.is_column(right):
+            raise self.refuse(node, "compares two columns, which is not supported")
+        return Leaf(self.column(left), op, (self.literal(right),), negated)
+
+    def leaf(self, node: Any, op: Op, literals: tuple[Any, ...]) -> Leaf:
+        return Leaf(self.column(node.this), op, tuple(self.literal(value) for value in literals))
+
+    def text_test(self, op: Op, node: Any) -> Leaf:
+        return self.leaf(node, op, (node.expression,))
+
+    def isin(self, node: Any) -> Leaf:
+        if node.args.get("query") is not None or node.args.get("unnest") is not None:
+            raise self.refuse(node)
+        return self.leaf(node, Op.IN, tuple(node.expressions))
+
+    def being(self, node: Any) -> Leaf:
+        path, what = self.column(node.this), node.expression
+        if isinstance(what, exp.Null):
+            return Leaf(path, Op.IS_NULL)
+        if isinstance(what, exp.Boolean):
+            return Leaf(path, Op.EQ_NULL_SAFE, (what.this,))  # IS TRUE is never NULL
+        if self.is_column(what) and self.column(what)[-1].casefold() == "nan":
+            return Leaf(path, Op.IS_NAN)
+        raise self.refuse(node)
+
+    def like(self, node: Any, escape: str) -> Leaf:
+        return Leaf(self.column(node.this), Op.LIKE, (self.literal(node.expression), escape))
+
+    def escape(self, node: Any) -> Any:
+        if not isinstance(node.this, exp.Like):
+            raise self.refuse(node)
+        leaf = self.like(node.this, self.literal(node.expression))
+        return ~leaf if node.this.args.get("negate") else leaf
+
+    # --- columns and literals
+
+    def is_column(self, node: Any) -> bool:
+        return isinstance(node, (exp.Column, exp.Dot)) or (isinstance(node, exp.Paren) and self.is_column(node.this))
+
+    def column(self, node: Any) -> tuple[str, ...]:
+        if isinstance(node, exp.Paren):
+            return self.column(node.this)
+        if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
+            parts = tuple(part.name for part in node.parts)
+        elif isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+            parts = (*self.column(node.this), node.expression.name)
+        else:
+            raise self.refuse(node, "is no column: expressions over columns are not supported")
+        return parts
+
+    def literal(self, node: Any) -> Any:
+        if isinstance(node, exp.Paren):
+            return self.literal(node.this)
+        if isinstance(node, exp.Literal):
+            return node.this if node.is_string else self.number(node)
+        if isinstance(node, exp.Neg):
+            value = self.literal(node.this)
+            if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+                return -value if not isinstance(value, Decimal) else value.copy_negate()
+        if isinstance(node, exp.Boolean):
+            return node.this
+        if isinstance(node, exp.Null):
+            return None
+        if isinstance(node, exp.HexString):
+            return self.hex(node)
+        if isinstance(node, (exp.Cast, exp.Date)) and isinstance(node.this, exp.Literal) and node.this.is_string:
+            return self.typed(node)
+        raise self.refuse(node, "is no literal")
+
+    def number(self, node: Any) -> Any:
+        text = node.this
+        try:
+            if "e" in text.lower():
+                return float(text)
+            return int(text) if text.isdigit() else Decimal(text)
+        except (ValueError, InvalidOperation):
+            raise self.refuse(node, "is no number") from None
+
+    def hex(self, node: Any) -> bytes:
+        try:
+            return bytes.fromhex(node.this)
+        except ValueError:
+            raise self.refuse(node, "is no text of hexadecimal digits") from None
+
+    def typed(self, node: Any) -> Any:
+        """DATE '..', TIMESTAMP '..'."""
+        kinds = exp.DataType.Type
+        kind = kinds.DATE if isinstance(node, exp.Date) else node.to.this
+        instant = parse_time(node.this.this)
+        if instant is None:
+            raise self.refuse(node, "is no date or time in ISO 8601 form")
+        nanos, zoned = instant
+        if kind == kinds.DATE:
+            if zoned or nanos % (86_400 * 10**9):
+                raise self.refuse(node, "is no date")
+            return (_EPOCH + datetime.timedelta(microseconds=nanos // 1_000)).date()
+        if kind.name not in ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "TIMESTAMP_NS", "DATETIME"):
+            raise self.refuse(node)
+        if kind.name in ("TIMESTAMPTZ", "TIMESTAMPLTZ") and not zoned:
+            raise self.refuse(node, "names no zone: write an offset such as +00:00 or Z")
+        if nanos % 1_000:
+            return ExactTime(nanos, "UTC") if zoned else np.datetime64(nanos, "ns")
+        moment = _EPOCH + datetime.timedelta(microseconds=nanos // 1_000)
+        return moment.replace(tzinfo=datetime.UTC) if zoned else moment
