@@ -22,7 +22,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from orcidx.errors import CorruptFile, Unsupported
-from orcidx.orc.native_codec import NativeCodec
+from orcidx.orc.native_codec import NativeCodec, lzo_size
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -309,6 +309,9 @@ def _lzo(native: bool) -> Codec:
     lzallright = _library("lzallright", "lzallright", "LZO")
 
     def into(chunk: memoryview, out: memoryview) -> int:
+        # the library writes as much as the chunk says, so that is counted first
+        if not 0 <= lzo_size(chunk) <= len(out):
+            raise ValueError("damaged, or declares more")
         try:
             return _copy(lzallright.LZOCompressor.decompress(chunk, len(out)), out)
         except lzallright.LZOError as error:

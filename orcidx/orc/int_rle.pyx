@@ -2,7 +2,8 @@
 
 Two kernels each: ``*_size`` reads a run's header only (its bytes and its count of values: skipping is cheap), and
 ``*_decode`` decodes a run that lies whole in memory. Both are pure functions over bytes and return a code; ``IntRle``
-joins them to a ``Window`` and raises. ``signed`` streams are zigzag coded; width exists only in the last, narrowing copy.
+joins them to a ``Window`` and raises. ``signed`` streams are zigzag coded; width exists only in the last, narrowing
+copy.
 
 Version 1: header 0..127 is a run of ``header + 3`` values: a signed byte (the delta), a varint (the first value);
 128..255 is followed by ``256 - header`` varints.

@@ -6,7 +6,7 @@ takes one out of a slot by an atomic exchange, and puts it back afterwards. Noth
 of a call loses one context and blocks nobody.
 """
 
-from libc.stdint cimport uint8_t
+from libc.stdint cimport int64_t, uint8_t
 
 cdef extern from *:
     """
@@ -87,3 +87,75 @@ cdef class NativeCodec:
         if written == -2:
             raise MemoryError
         return written
+
+
+cdef int64_t lzo_length(const uint8_t** p, const uint8_t* end, int64_t length, int bits) noexcept nogil:
+    # A length of `bits` bits; when they are 0: what they could hold, 255 for every zero byte, and the byte after those.
+    if length:
+        return length
+    length = (1 << bits) - 1
+    while p[0] < end and p[0][0] == 0:
+        length += 255
+        p[0] += 1
+    if p[0] >= end:
+        return -1
+    length += p[0][0]
+    p[0] += 1
+    return length
+
+
+cdef int64_t count_lzo(const uint8_t* p, const uint8_t* end) noexcept nogil:
+    cdef int64_t total = 0, length
+    cdef int token, literals
+    cdef int state = 0              # literals copied by the last token: 0, 1..3, or 4 for a run of them
+    if end - p > 0 and p[0] > 17:
+        literals = p[0] - 17
+        if end - p - 1 < literals:
+            return -1
+        p += 1 + literals
+        total = literals
+        state = min(literals, 4)
+    while p < end:
+        token = p[0]
+        p += 1
+        if token < 16 and state == 0:
+            length = lzo_length(&p, end, token, 4)
+            if length < 0 or end - p < length + 3:
+                return -1
+            p += length + 3
+            total += length + 3
+            state = 4
+            continue
+        if token < 16 or token >= 64:
+            if end - p < 1:
+                return -1
+            if token < 16:
+                total += 3 if state == 4 else 2
+            else:
+                total += (token >> 5) + 1
+            state = token & 3
+            p += 1
+        else:
+            length = lzo_length(&p, end, token & (31 if token >= 32 else 7), 5 if token >= 32 else 3)
+            if length < 0 or end - p < 2:
+                return -1
+            if token < 32 and token & 8 == 0 and p[0] < 4 and p[1] == 0:
+                return total        # a match at distance 16384 ends the block
+            total += length + 2
+            state = p[0] & 3
+            p += 2
+        if end - p < state:
+            return -1
+        p += state
+        total += state
+    return -1
+
+
+def lzo_size(const uint8_t[::1] chunk not None):
+    """Bytes that an LZO1X block stands for, without decompressing it; -1 when it does not end properly."""
+    cdef int64_t total
+    if chunk.shape[0] == 0:
+        return -1
+    with nogil:
+        total = count_lzo(&chunk[0], &chunk[0] + chunk.shape[0])
+    return total

@@ -8,6 +8,16 @@ cdef enum:
     CARRY = 8192        # longest unread tail that `refill` keeps; the longest legal run has 4,356 bytes
 
 
+# What the source handed over last. In a struct, where Cython's garbage collection support does not see the buffer: it
+# would clear the exporter while it is still exported.
+cdef struct Piece:
+    Py_buffer view
+    bint held
+    int64_t start               # stream offset of its first byte
+    int64_t length              # up to the end of the stream; `readable` may go beyond
+    int64_t readable
+
+
 cdef class Window:
     # --- for kernels: the unread bytes, always contiguous. Move `p` up to `end` freely. -----------------------------
     cdef const uint8_t* p
@@ -26,12 +36,7 @@ cdef class Window:
     cdef readonly int64_t chunks_decompressed
     cdef readonly int64_t bytes_decompressed
 
-    # --- piece: what the source handed over last ----------------------------------------------------------------------
-    cdef Py_buffer piece_view
-    cdef bint piece_held
-    cdef int64_t piece_start            # stream offset of its first byte
-    cdef int64_t piece_length           # up to the end of the stream; readable_length may go beyond
-    cdef int64_t readable_length
+    cdef Piece piece
 
     # --- extent: one chunk's plain bytes, in `buffer` or in the piece; with codec NONE the piece itself ---------------
     cdef const uint8_t* extent

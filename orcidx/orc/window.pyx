@@ -49,8 +49,8 @@ cdef class Window:
         self.chunk_start = -1
 
     def __dealloc__(self):
-        if self.piece_held:
-            PyBuffer_Release(&self.piece_view)
+        if self.piece.held:
+            PyBuffer_Release(&self.piece.view)
         free(self.buffer)
         free(self.scratch)
 
@@ -198,9 +198,9 @@ cdef class Window:
         self.p = self.end = NULL
         if self.length == 0:
             return 0
-        if not self.framed and self.piece_held and self.piece_start <= chunk < self.piece_start + self.piece_length:
-            within = chunk - self.piece_start
-            self.next_chunk = self.piece_start
+        if not self.framed and self.piece.held and self.piece.start <= chunk < self.piece.start + self.piece.length:
+            within = chunk - self.piece.start
+            self.next_chunk = self.piece.start
             self.load_piece()
         elif chunk != self.chunk_start or not self.framed:
             self.forget()
@@ -261,22 +261,22 @@ cdef class Window:
 
     cdef int fetch_piece(self, int64_t offset) except -1 with gil:
         # The piece that holds the byte at `offset`, kept until another one is needed.
-        if self.piece_held and self.piece_start <= offset < self.piece_start + self.piece_length:
+        if self.piece.held and self.piece.start <= offset < self.piece.start + self.piece.length:
             return 0
         data = self.source.fetch(offset)
-        if self.piece_held:
-            self.piece_held = False
+        if self.piece.held:
+            self.piece.held = False
             if self.extent_direct >= 0:         # the present extent lies in the piece that goes
                 self.chunk_start = -1
                 self.extent_length = self.extent_given = 0
-            PyBuffer_Release(&self.piece_view)
-        PyObject_GetBuffer(data, &self.piece_view, PyBUF_SIMPLE)
-        self.piece_held = True
-        self.piece_start = offset
-        self.readable_length = self.piece_view.len
-        self.piece_length = min(self.readable_length, self.length - offset)
-        if self.piece_length <= 0:
-            self.piece_length = 0
+            PyBuffer_Release(&self.piece.view)
+        PyObject_GetBuffer(data, &self.piece.view, PyBUF_SIMPLE)
+        self.piece.held = True
+        self.piece.start = offset
+        self.piece.readable = self.piece.view.len
+        self.piece.length = min(self.piece.readable, self.length - offset)
+        if self.piece.length <= 0:
+            self.piece.length = 0
             raise CorruptFile(f"the stream of {self.length} bytes ends early", stream=self.name, offset=offset)
         return 0
 
@@ -285,8 +285,8 @@ cdef class Window:
         cdef int64_t step
         while n:
             self.fetch_piece(offset)
-            step = min(n, self.piece_start + self.piece_length - offset)
-            memcpy(out, <const uint8_t*> self.piece_view.buf + (offset - self.piece_start), step)
+            step = min(n, self.piece.start + self.piece.length - offset)
+            memcpy(out, <const uint8_t*> self.piece.view.buf + (offset - self.piece.start), step)
             out += step
             offset += step
             n -= step
@@ -331,10 +331,10 @@ cdef class Window:
 
     cdef int load_piece(self) except -1 nogil:
         # Codec NONE: the piece, from next_chunk on, is the extent.
-        cdef int64_t skipped = self.next_chunk - self.piece_start
-        self.extent = <const uint8_t*> self.piece_view.buf + skipped
-        self.extent_length = self.piece_length - skipped
-        self.extent_direct = max(min(self.extent_length, self.readable_length - skipped - SLACK), <int64_t> 0)
+        cdef int64_t skipped = self.next_chunk - self.piece.start
+        self.extent = <const uint8_t*> self.piece.view.buf + skipped
+        self.extent_length = self.piece.length - skipped
+        self.extent_direct = max(min(self.extent_length, self.piece.readable - skipped - SLACK), <int64_t> 0)
         self.extent_given = 0
         self.chunk_start = self.next_chunk
         self.next_chunk += self.extent_length
@@ -343,11 +343,11 @@ cdef class Window:
     cdef int load_plain(self, int64_t start, int64_t length) except -1 nogil:
         cdef int64_t skipped
         self.fetch_piece(start)
-        skipped = start - self.piece_start
+        skipped = start - self.piece.start
         self.extent_length = length
-        if skipped + length <= self.piece_length:
-            self.extent = <const uint8_t*> self.piece_view.buf + skipped
-            self.extent_direct = max(min(length, self.readable_length - skipped - SLACK), <int64_t> 0)
+        if skipped + length <= self.piece.length:
+            self.extent = <const uint8_t*> self.piece.view.buf + skipped
+            self.extent_direct = max(min(length, self.piece.readable - skipped - SLACK), <int64_t> 0)
         else:
             self.reserve(length)
             self.extent = self.buffer + CARRY
@@ -359,8 +359,8 @@ cdef class Window:
         cdef const uint8_t* chunk
         self.reserve(0)
         self.fetch_piece(start)
-        if start - self.piece_start + length <= self.piece_length:
-            chunk = <const uint8_t*> self.piece_view.buf + (start - self.piece_start)
+        if start - self.piece.start + length <= self.piece.length:
+            chunk = <const uint8_t*> self.piece.view.buf + (start - self.piece.start)
         else:
             if length > self.scratch_capacity:
                 free(self.scratch)

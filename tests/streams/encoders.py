@@ -1,0 +1,215 @@
+"""Encoders for every run form, value by value after the format's text; the library itself never encodes streams.
+
+Each returns a ``Run``: its bytes and the values that they stand for, so that a property test can join any runs to a
+stream and know what must come out. ``Stream`` joins them and knows where every value is.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+U64 = 1 << 64
+WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
+
+
+def wrap(value: int) -> int:
+    """The value modulo 2**64 as int64."""
+    return (value + (1 << 63)) % U64 - (1 << 63)
+
+
+def zigzag(value: int) -> int:
+    return (value << 1 ^ value >> 63) % U64
+
+
+def coded(value: int, signed: bool) -> int:
+    return zigzag(wrap(value)) if signed else value % U64
+
+
+def varint(value: int) -> bytes:
+    """Base 128, lowest group first; the value unsigned."""
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def pack(values: Iterable[int], width: int) -> bytes:
+    """Values of ``width`` bits, most significant first, padded to a byte with zeros."""
+    bits = 0
+    count = 0
+    for value in values:
+        assert 0 <= value < 1 << width
+        bits = bits << width | value
+        count += width
+    padding = -count % 8
+    return (bits << padding).to_bytes((count + padding) // 8, "big")
+
+
+def width_for(values: Iterable[int]) -> int:
+    """The least width of the format that holds every (unsigned) value."""
+    need = max((value.bit_length() for value in values), default=1) or 1
+    return next(width for width in WIDTHS if width >= need)
+
+
+@dataclass(frozen=True)
+class Run:
+    data: bytes
+    values: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Runs one after the other."""
+
+    runs: tuple[Run, ...]
+
+    @property
+    def data(self) -> bytes:
+        return b"".join(run.data for run in self.runs)
+
+    @property
+    def values(self) -> list[int]:
+        return [value for run in self.runs for value in run.values]
+
+    def place(self, index: int) -> tuple[int, int]:
+        """Where value ``index`` is, as a row index says it: byte of its run, values already consumed in the run.
+
+        ``index`` may be the count of values: the end of the stream.
+        """
+        firsts, offsets = [0], [0]
+        for run in self.runs:
+            firsts.append(firsts[-1] + len(run.values))
+            offsets.append(offsets[-1] + len(run.data))
+        number = bisect_right(firsts, index) - 1
+        return offsets[number], index - firsts[number]
+
+
+# --- integers, version 1 --------------------------------------------------------------------------------------------
+
+
+def v1_run(first: int, delta: int, count: int, *, signed: bool) -> Run:
+    assert 3 <= count <= 130
+    assert -128 <= delta <= 127
+    data = bytes([count - 3, delta % 256]) + varint(coded(first, signed))
+    return Run(data, tuple(wrap(first + i * delta) for i in range(count)))
+
+
+def v1_literals(values: Sequence[int], *, signed: bool) -> Run:
+    assert 1 <= len(values) <= 128
+    data = bytes([256 - len(values)]) + b"".join(varint(coded(value, signed)) for value in values)
+    return Run(data, tuple(map(wrap, values)))
+
+
+# --- integers, version 2 --------------------------------------------------------------------------------------------
+
+
+def v2_header(kind: int, width: int, count: int) -> bytes:
+    assert 1 <= count <= 512
+    code = WIDTHS.index(width) if width else 0
+    return bytes([kind << 6 | code << 1 | (count - 1) >> 8, (count - 1) & 255])
+
+
+def short_repeat(value: int, count: int, *, signed: bool) -> Run:
+    assert 3 <= count <= 10
+    number = coded(value, signed)
+    size = max((number.bit_length() + 7) // 8, 1)
+    return Run(bytes([(size - 1) << 3 | count - 3]) + number.to_bytes(size, "big"), (wrap(value),) * count)
+
+
+def direct(values: Sequence[int], *, signed: bool, width: int | None = None) -> Run:
+    numbers = [coded(value, signed) for value in values]
+    width = width or width_for(numbers)
+    return Run(v2_header(1, width, len(values)) + pack(numbers, width), tuple(map(wrap, values)))
+
+
+def fixed_delta(first: int, delta: int, count: int, *, signed: bool) -> Run:
+    data = v2_header(3, 0, count) + varint(coded(first, signed)) + varint(zigzag(wrap(delta)))
+    return Run(data, tuple(wrap(first + i * delta) for i in range(count)))
+
+
+def delta(first: int, second: int, magnitudes: Sequence[int], *, signed: bool, width: int | None = None) -> Run:
+    """The first delta (``second``, its sign is that of all) and the magnitudes of the others."""
+    width = width or max(width_for(magnitudes), 2)  # width 1 has no code of its own
+    data = v2_header(3, width, len(magnitudes) + 2) + varint(coded(first, signed)) + varint(zigzag(wrap(second)))
+    values = [wrap(first), wrap(first + second)]
+    for magnitude in magnitudes:
+        values.append(wrap(values[-1] + (magnitude if second >= 0 else -magnitude)))
+    return Run(data + pack(magnitudes, width), tuple(values))
+
+
+@dataclass(frozen=True)
+class Patch:
+    index: int
+    bits: int
+
+
+def patched(base: int, low: Sequence[int], patches: Sequence[Patch], *, width: int, patch_width: int) -> Run:
+    """``base + (low | bits << width)`` for the patched ones; gaps of more than 255 become entries of their own."""
+    values = list(low)
+    entries = []
+    at = 0
+    for patch in patches:
+        gap = patch.index - at
+        while gap > 255:
+            entries.append((255, 0))
+            gap -= 255
+        entries.append((gap, patch.bits))
+        at = patch.index
+        values[at] |= patch.bits << width
+    assert 1 <= len(entries) <= 31
+    gap_width = max(max(gap for gap, _ in entries).bit_length(), 1)
+    magnitude = abs(base)
+    base_bytes = magnitude.bit_length() // 8 + 1  # a bit for the sign
+    sign = (base < 0) << (8 * base_bytes - 1)
+    data = v2_header(2, width, len(low))
+    data += bytes([(base_bytes - 1) << 5 | WIDTHS.index(patch_width), (gap_width - 1) << 5 | len(entries)])
+    data += (magnitude | sign).to_bytes(base_bytes, "big") + pack(low, width)
+    entry_width = next(step for step in WIDTHS if step >= gap_width + patch_width)
+    data += pack([gap << patch_width | bits for gap, bits in entries], entry_width)
+    return Run(data, tuple(wrap(base + value) for value in values))
+
+
+# --- bytes and booleans ---------------------------------------------------------------------------------------------
+
+
+def byte_run(value: int, count: int) -> Run:
+    assert 3 <= count <= 130
+    return Run(bytes([count - 3, value]), (value,) * count)
+
+
+def byte_literals(values: Sequence[int]) -> Run:
+    assert 1 <= len(values) <= 128
+    return Run(bytes([256 - len(values)]) + bytes(values), tuple(values))
+
+
+def encode_bytes(values: bytes) -> Stream:
+    """Repeats of three and more as runs, the rest as literals, as the writers do."""
+    runs: list[Run] = []
+    literals: list[int] = []
+    i = 0
+    while i < len(values):
+        count = 1
+        while count < 130 and i + count < len(values) and values[i + count] == values[i]:
+            count += 1
+        if count >= 3 or len(literals) == 128:
+            if literals:
+                runs.append(byte_literals(literals))
+                literals = []
+            if count >= 3:
+                runs.append(byte_run(values[i], count))
+                i += count
+                continue
+        literals.append(values[i])
+        i += 1
+    if literals:
+        runs.append(byte_literals(literals))
+    return Stream(tuple(runs))
+
+
+def encode_bits(bits: Sequence[bool]) -> Stream:
+    """Bits, most significant first, in run-length encoded bytes; the stream's values are the bytes."""
+    return encode_bytes(pack(map(int, bits), 1))

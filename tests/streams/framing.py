@@ -1,0 +1,116 @@
+"""Streams for tests: cut into pieces as a storage may deliver them, framed in chunks, with positions to seek to."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from orcidx.errors import CorruptFile
+from orcidx.orc.compression import open_codec
+from orcidx.orc.window import Window
+
+BLOCK_SIZE = 1 << 18
+
+
+@dataclass
+class PieceSource:
+    """A ``StreamSource`` that hands over at most ``piece`` bytes at a time and counts how often it was asked."""
+
+    data: bytes
+    piece: int | None = None
+    fetches: int = 0
+
+    @property
+    def length(self) -> int:
+        return len(self.data)
+
+    def fetch(self, offset: int) -> memoryview:
+        self.fetches += 1
+        end = len(self.data) if self.piece is None else offset + self.piece
+        # a copy of its own, so that reading behind it is seen by a sanitizer
+        return memoryview(bytes(memoryview(self.data)[offset:end]))
+
+
+class Positions:
+    """A ``PositionIterator`` over given numbers."""
+
+    def __init__(self, *numbers: int) -> None:
+        self.numbers = list(numbers)
+
+    def take(self) -> int:
+        if not self.numbers:
+            raise CorruptFile("too few positions")
+        return self.numbers.pop(0)
+
+
+def original(data: bytes) -> bytes:
+    """One chunk stored as it is."""
+    return (len(data) * 2 + 1).to_bytes(3, "little") + data
+
+
+def compressed(chunk: bytes) -> bytes:
+    """The header for compressed bytes, and they."""
+    return (len(chunk) * 2).to_bytes(3, "little") + chunk
+
+
+def deflate(data: bytes) -> bytes:
+    stream = zlib.compressobj(6, zlib.DEFLATED, -15)
+    return stream.compress(data) + stream.flush()
+
+
+@dataclass(frozen=True)
+class Chopped:
+    """A stream cut into chunks: ``window()`` opens it, ``position(n)`` says where byte ``n`` of the content is."""
+
+    content: bytes
+    data: bytes
+    starts: tuple[tuple[int, int], ...]  # (offset of the content, offset of the chunk header) of each chunk
+    framing: str
+    piece: int | None
+    native: bool = True
+
+    def window(self, name: str = "DATA") -> Window:
+        codec = None if self.framing == "NONE" else open_codec("ZLIB", native=self.native)
+        return Window(PieceSource(self.data, self.piece), codec, BLOCK_SIZE, name=name)
+
+    def position(self, n: int) -> tuple[int, ...]:
+        if self.framing == "NONE":
+            return (n,)
+        content, chunk = max(start for start in self.starts if start[0] <= n)
+        return chunk, n - content
+
+
+def chop(content: bytes, size: int, framing: str, *, piece: int | None = None, native: bool = True) -> Chopped:
+    """``content`` in chunks of ``size`` bytes.
+
+    Framing NONE: the chunks are the pieces of the storage. ZLIB: each chunk deflated. MIXED: deflated and original ones
+    by turns, with empty chunks of all three kinds between.
+    """
+    if framing == "NONE":
+        return Chopped(content, content, (), framing, size)
+    data = bytearray()
+    starts = []
+    for number, start in enumerate(range(0, len(content), size)):
+        part = content[start : start + size]
+        if framing == "MIXED":
+            data += (original(b""), compressed(b""), compressed(deflate(b"")))[number % 3]
+        starts.append((start, len(data)))
+        data += original(part) if framing == "MIXED" and number % 2 else compressed(deflate(part))
+    return Chopped(content, bytes(data), tuple(starts), framing, piece, native)
+
+
+def chunk_sizes(content: bytes, run: int) -> list[int]:
+    """The sizes at which every decoder is tested: 1, 2, 7, run - 1, run, whole; without doubles or zeros."""
+    return sorted({size for size in (1, 2, 7, run - 1, run, len(content)) if size > 0})
+
+
+def read_sizes(count: int) -> list[int]:
+    """The sizes at which every decoder is read: 1, 3, 7, all."""
+    return sorted({1, 3, 7, max(count, 1)})
+
+
+def split_counts(count: int, size: int) -> Iterable[int]:
+    """``count`` as steps of ``size`` and a remainder."""
+    full, rest = divmod(count, size)
+    return [size] * full + ([rest] if rest else [])

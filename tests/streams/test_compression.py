@@ -1,0 +1,209 @@
+"""Codecs: every kind, both paths, damage and bombs; and whole framed blobs."""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Callable
+
+import cramjam
+import lzallright
+import numpy as np
+import pytest
+import zstandard
+from streams.framing import compressed, deflate, original
+
+from orcidx.errors import CorruptFile, Unsupported
+from orcidx.orc import compression
+from orcidx.orc.compression import Codec, open_codec, read_framed
+from orcidx.orc.native_codec import lzo_size
+
+TEXT = b"the quick brown fox jumps over the lazy dog; " * 200
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "ZLIB": deflate,
+    "SNAPPY": lambda data: bytes(cramjam.snappy.compress_raw(data)),
+    "LZO": lambda data: lzallright.LZOCompressor().compress(data),
+    "LZ4": lambda data: bytes(cramjam.lz4.compress_block(data, store_size=False)),
+    "ZSTD": zstandard.ZstdCompressor().compress,
+    "BROTLI": lambda data: bytes(cramjam.brotli.compress(data)),
+}
+PATHS = [(kind, native) for kind in COMPRESS for native in ((True, False) if kind in ("ZLIB", "ZSTD") else (True,))]
+
+
+def codec_of(kind: str, native: bool) -> Codec:
+    codec = open_codec(kind, native=native)
+    assert codec is not None
+    assert codec.name == kind
+    return codec
+
+
+@pytest.mark.parametrize(("kind", "native"), PATHS)
+def test_round_trip_and_bounds(kind: str, native: bool) -> None:
+    codec = codec_of(kind, native)
+    for content in (b"a", TEXT, bytes(100_000), np.random.default_rng(3).bytes(5000)):
+        chunk = COMPRESS[kind](content)
+        for max_size in (len(content), len(content) + 1, 1 << 18):
+            assert codec.decompress(chunk, max_size) == content
+            assert codec.decompress(memoryview(chunk), max_size) == content
+        if len(content) > 1:
+            with pytest.raises(CorruptFile, match=kind):
+                codec.decompress(chunk, len(content) - 1)
+            with pytest.raises(CorruptFile, match=kind):
+                codec.decompress(chunk, 1)
+
+
+@pytest.mark.parametrize(("kind", "native"), PATHS)
+def test_truncated_anywhere(kind: str, native: bool) -> None:
+    codec = codec_of(kind, native)
+    chunk = COMPRESS[kind](TEXT)
+    for end in range(len(chunk)):
+        try:
+            got = codec.decompress(chunk[:end], 1 << 18)
+        except CorruptFile:
+            continue
+        # an LZ4 block has no end mark, and an empty zstd stream has no frame: less may come out, never something else
+        assert len(got) < len(TEXT)
+        assert TEXT.startswith(got)
+        assert kind == "LZ4" or end == 0
+
+
+@pytest.mark.parametrize(("kind", "native"), PATHS)
+def test_noise_is_refused_or_bounded(kind: str, native: bool, rng: np.random.Generator) -> None:
+    codec = codec_of(kind, native)
+    chunk = bytearray(COMPRESS[kind](TEXT))
+    for _ in range(300):
+        damaged = bytearray(chunk)
+        for _ in range(3):
+            damaged[rng.integers(len(damaged))] = rng.integers(256)
+        for data in (bytes(damaged), rng.bytes(int(rng.integers(1, 60)))):
+            try:
+                assert len(codec.decompress(data, len(TEXT))) <= len(TEXT)
+            except CorruptFile:
+                continue
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_zstd_frames(native: bool) -> None:
+    codec = codec_of("ZSTD", native)
+    one = zstandard.ZstdCompressor().compress(b"one ")
+    unsized = zstandard.ZstdCompressor(write_content_size=False, write_checksum=True).compress(b"two ")
+    skippable = (0x184D2A51).to_bytes(4, "little") + (3).to_bytes(4, "little") + b"xyz"
+    assert codec.decompress(one + skippable + unsized + one, 12) == b"one two one "
+    for data in (one + b"xyz", one + one[:-1], one + skippable[:-1], one + b"\x28\xb5\x2f\xfd", unsized[:-1]):
+        with pytest.raises(CorruptFile):
+            codec.decompress(data, 100)
+    with pytest.raises(CorruptFile):
+        codec.decompress(one + unsized, 7)
+
+
+@pytest.mark.parametrize(
+    ("kind", "chunk"),
+    [
+        ("SNAPPY", b"\xff\xff\xff\xff\x0f\x00"),  # declares 4 GiB
+        ("ZSTD", b"\x28\xb5\x2f\xfd\xe0" + b"\xff" * 7 + b"\x7f\x01\x00\x00"),  # declares 2**63 - 1 bytes
+        ("LZO", b"\x00" + b"\x00" * 200_000 + b"\x01"),
+        ("LZ4", b"\xf0" + b"\xff" * 200_000),
+    ],
+)
+def test_declared_sizes_allocate_nothing(kind: str, chunk: bytes) -> None:
+    for native in (True, False):
+        with pytest.raises(CorruptFile):
+            codec_of(kind, native).decompress(chunk, 1000)
+
+
+@pytest.mark.parametrize(("kind", "native"), PATHS)
+def test_bombs(kind: str, native: bool) -> None:
+    chunk = COMPRESS[kind](bytes(30_000_000))
+    with pytest.raises(CorruptFile):
+        codec_of(kind, native).decompress(chunk, 1 << 18)
+
+
+def test_lzo_sizes(rng: np.random.Generator) -> None:
+    """The walk over the tokens agrees with the library on what it accepts, and never says less than it writes."""
+    contents = [b"a", b"ab" * 9, TEXT, bytes(300_000), rng.bytes(3000), bytes(rng.integers(0, 3, 5000, np.uint8))]
+    contents += [rng.bytes(n) + bytes(n) + rng.bytes(7) for n in range(1, 300, 7)]
+    for content in contents:
+        chunk = COMPRESS["LZO"](content)
+        assert lzo_size(chunk) == len(content)
+        for _ in range(20):
+            damaged = bytearray(chunk)
+            damaged[rng.integers(len(damaged))] = rng.integers(256)
+            try:
+                written = len(lzallright.LZOCompressor.decompress(bytes(damaged)))
+            except lzallright.LZOError:
+                continue
+            assert lzo_size(damaged) == written
+    for damaged in (b"", b"\x00", b"\x11", b"\x11\x00", b"\xff", b"\x00" * 1000):
+        assert lzo_size(damaged) == -1
+
+
+def test_the_standard_library_serves_zlib_without_deflate(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> object:
+        raise ImportError(name)
+
+    monkeypatch.setattr(compression.importlib, "import_module", missing)
+    codec = compression._zlib(native=False)
+    assert codec.package == "zlib"
+    chunk = deflate(TEXT)
+    assert codec.decompress(chunk, len(TEXT)) == TEXT
+    assert codec.decompress(chunk + b"junk", len(TEXT)) == TEXT
+    assert codec.decompress(deflate(b""), 1) == b""
+    for damaged in (chunk[:-1], chunk[:10], b"", b"\xff", zlib.compress(TEXT)):
+        with pytest.raises(CorruptFile):
+            codec.decompress(damaged, len(TEXT))
+    with pytest.raises(CorruptFile):
+        codec.decompress(chunk, len(TEXT) - 1)
+
+
+@pytest.mark.parametrize(("kind", "package"), [("SNAPPY", "cramjam"), ("LZO", "lzallright"), ("ZSTD", "zstandard")])
+def test_a_missing_library_is_named(kind: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> object:
+        raise ImportError(name)
+
+    monkeypatch.setattr(compression.importlib, "import_module", missing)
+    number = compression._KINDS[kind]
+    with pytest.raises(Unsupported, match=f"pip install {package}"):
+        compression._OPENERS[number](False)
+
+
+def test_kinds() -> None:
+    assert open_codec(0) is None
+    assert open_codec("none") is None
+    assert open_codec(1) is open_codec("zlib")
+    for kind in (7, -1, "LZMA"):
+        with pytest.raises(Unsupported, match="unknown compression kind"):
+            open_codec(kind)
+
+
+def test_libraries_are_called_without_the_gil() -> None:
+    """On Linux both wheels export their C functions; elsewhere the Python functions serve."""
+    for kind in ("ZLIB", "ZSTD"):
+        native = codec_of(kind, True).native
+        if native is None:
+            pytest.skip(f"the library of {kind} exports no C functions here")
+        assert native.library in ("deflate", "zstandard")
+        assert codec_of(kind, False).native is None
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_framed_blobs(native: bool) -> None:
+    codec = codec_of("ZLIB", native)
+    blob = compressed(deflate(b"abc")) + original(b"") + original(b"def") + compressed(b"") + compressed(deflate(b""))
+    assert read_framed(blob, codec, 100, name="footer") == b"abcdef"
+    assert read_framed(b"", codec, 100, name="footer") == b""
+    assert read_framed(memoryview(b"as it is"), None, 0, name="footer") == b"as it is"
+    ends = {8, 11, 17, 20, 25}  # of the chunks; cut there, the blob is only shorter
+    assert read_framed(blob[:11], codec, 100, name="footer") == b"abc"
+    for end in set(range(1, len(blob))) - ends:
+        with pytest.raises(CorruptFile, match=r"inside a chunk header|past the end") as error_info:
+            read_framed(blob[:end], codec, 100, name="footer")
+        assert error_info.value.stream == "footer"
+        assert error_info.value.offset == max({0, *ends} & set(range(end)))
+        assert str(pickle.loads(pickle.dumps(error_info.value))) == str(error_info.value)
+    with pytest.raises(CorruptFile, match="block size") as error_info:
+        read_framed(original(b"xy") + compressed(bytes(11)), codec, 10, name="footer")
+    assert error_info.value.offset == 5
+    with pytest.raises(CorruptFile, match="more than 5 bytes"):
+        read_framed(blob, codec, 100, name="footer", max_size=5)
+    with pytest.raises(CorruptFile, match="block size"):
+        read_framed(blob, codec, 1 << 40, name="footer")

@@ -1,0 +1,234 @@
+"""IntRle: encoded runs come back, skips equal reads, seeks go anywhere, damage is refused, noise never crashes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from streams import encoders
+from streams.encoders import WIDTHS, Patch, Run, Stream
+from streams.framing import PieceSource, Positions, chop, chunk_sizes, read_sizes, split_counts
+from streams.reference import decode
+
+from orcidx.errors import CorruptFile
+from orcidx.orc.int_rle import IntRle
+from orcidx.orc.window import Window
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+SMALL = st.integers(-200, 200)
+
+
+def lists(elements: st.SearchStrategy[int], low: int, high: int) -> st.SearchStrategy[list[int]]:
+    return st.lists(elements, min_size=low, max_size=high)
+
+
+@st.composite
+def patched_runs(draw: st.DrawFn) -> Run:
+    width = draw(st.sampled_from([w for w in WIDTHS if w <= 32]))
+    patch_width = draw(st.sampled_from([w for w in WIDTHS if w <= 24]))
+    low = draw(lists(st.integers(0, 2**width - 1), 1, 512))
+    indexes = sorted(draw(st.sets(st.integers(0, len(low) - 1), min_size=1, max_size=10)))
+    bits = draw(lists(st.integers(1, 2**patch_width - 1), len(indexes), len(indexes)))
+    base = draw(st.integers(-(2**55), 2**55))
+    patches = [Patch(index, bit) for index, bit in zip(indexes, bits, strict=True)]
+    return encoders.patched(base, low, patches, width=width, patch_width=patch_width)
+
+
+def version_1(signed: bool) -> st.SearchStrategy[Run]:
+    values = st.one_of(INT64, SMALL) if signed else st.one_of(st.integers(0, 2**63 - 1), st.integers(0, 300))
+    run = st.builds(encoders.v1_run, values, st.integers(-128, 127), st.integers(3, 130), signed=st.just(signed))
+    return run | st.builds(encoders.v1_literals, lists(values, 1, 128), signed=st.just(signed))
+
+
+def version_2(signed: bool) -> st.SearchStrategy[Run]:
+    values = st.one_of(INT64, SMALL) if signed else st.one_of(st.integers(0, 2**63 - 1), st.integers(0, 300))
+    same = st.just(signed)
+    return st.one_of(
+        st.builds(encoders.short_repeat, values, st.integers(3, 10), signed=same),
+        st.builds(encoders.direct, lists(values, 1, 512), signed=same),
+        st.builds(encoders.fixed_delta, values, st.one_of(SMALL, INT64), st.integers(1, 512), signed=same),
+        st.builds(encoders.delta, values, SMALL, lists(st.integers(0, 2**20), 0, 510), signed=same),
+        patched_runs(),
+    )
+
+
+def streams(version: int, signed: bool) -> st.SearchStrategy[Stream]:
+    runs = version_1(signed) if version == 1 else version_2(signed)
+    return st.lists(runs, min_size=1, max_size=5).map(lambda chosen: Stream(tuple(chosen)))
+
+
+def read(reader: IntRle, count: int) -> list[int]:
+    out = np.empty(count, np.int64)
+    reader.read(out)
+    return [int(value) for value in out]
+
+
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("version", [1, 2])
+@settings(max_examples=40)
+@given(data=st.data())
+def test_what_is_encoded_comes_back(version: int, signed: bool, data: st.DataObject) -> None:
+    stream = data.draw(streams(version, signed))
+    content, values = stream.data, stream.values
+    framing = data.draw(st.sampled_from(["NONE", "ZLIB", "MIXED"]))
+    size = data.draw(st.sampled_from(chunk_sizes(content, len(stream.runs[0].data))))
+    chopped = chop(content, size, framing, piece=data.draw(st.sampled_from([None, 3, 64])))
+    step = data.draw(st.sampled_from(read_sizes(len(values))))
+    reader = IntRle(chopped.window(), version=version, signed=signed)
+    got = [value for count in split_counts(len(values), step) for value in read(reader, count)]
+    assert got == values
+
+
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("version", [1, 2])
+@settings(max_examples=40)
+@given(data=st.data())
+def test_skips_and_seeks_anywhere(version: int, signed: bool, data: st.DataObject) -> None:
+    """Any order of reads, skips and seeks, backwards too, agrees with the list of values."""
+    stream = data.draw(streams(version, signed))
+    content, values = stream.data, stream.values
+    size = data.draw(st.sampled_from(chunk_sizes(content, len(stream.runs[0].data))))
+    chopped = chop(content, size, data.draw(st.sampled_from(["NONE", "ZLIB", "MIXED"])))
+    reader = IntRle(chopped.window(), version=version, signed=signed)
+    at = 0
+    for verb in data.draw(st.lists(st.sampled_from(["read", "skip", "seek", "start"]), max_size=12)):
+        left = len(values) - at
+        if verb == "read":
+            count = data.draw(st.integers(0, left))
+            assert read(reader, count) == values[at : at + count]
+            at += count
+        elif verb == "skip":
+            count = data.draw(st.integers(0, left))
+            reader.skip(count)
+            at += count
+        elif verb == "seek":
+            at = data.draw(st.integers(0, len(values)))
+            byte, consumed = stream.place(at)
+            reader.seek(Positions(*chopped.position(byte), consumed))
+        else:
+            reader.seek_start()
+            at = 0
+    assert read(reader, len(values) - at) == values[at:]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@settings(max_examples=20)
+@given(data=st.data())
+def test_truncation_anywhere_is_refused(version: int, data: st.DataObject) -> None:
+    stream = data.draw(streams(version, True).filter(lambda stream: len(stream.data) < 400))
+    content, count = stream.data, len(stream.values)
+    for end in range(len(content)):
+        for framing in ("NONE", "ZLIB"):
+            reader = IntRle(chop(content[:end], 50, framing).window(), version=version, signed=True)
+            with pytest.raises(CorruptFile, match="ends before"):
+                reader.read(np.empty(count, np.int64))
+        reader = IntRle(chop(content[:end], 50, "NONE").window(), version=version, signed=True)
+        with pytest.raises(CorruptFile, match="ends before"):
+            reader.skip(count)
+
+
+NOISE = st.one_of(
+    st.binary(max_size=300),
+    # headers of every sub-encoding, so that noise gets beyond the first byte
+    st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=40)), max_size=8).map(
+        lambda parts: b"".join(bytes([head]) + tail for head, tail in parts)
+    ),
+)
+
+
+def check_noise(version: int, signed: bool, data: bytes, chunk: int) -> None:
+    """On any bytes, what comes before the first damage equals the reference decoder's answer."""
+    expected, whole = decode(f"v{version}", data, signed)
+    for framing in ("NONE", "ZLIB"):
+        reader = IntRle(chop(data, chunk, framing).window(), version=version, signed=signed)
+        assert read(reader, len(expected)) == expected
+        with pytest.raises(CorruptFile) as error:
+            read(reader, 1)
+        assert not whole or "ends before" in str(error.value)
+
+
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("version", [1, 2])
+@settings(max_examples=150)
+@given(data=NOISE, chunk=st.sampled_from([1, 7, 1000]))
+def test_noise_reads_as_the_reference_reads_it(version: int, signed: bool, data: bytes, chunk: int) -> None:
+    check_noise(version, signed, data, chunk)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("version", [1, 2])
+@settings(max_examples=5000)
+@given(data=NOISE, chunk=st.sampled_from([1, 7, 1000]))
+def test_much_noise(version: int, signed: bool, data: bytes, chunk: int) -> None:
+    check_noise(version, signed, data, chunk)
+
+
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_width_at_every_count(width: int, signed: bool, rng: np.random.Generator) -> None:
+    raw: list[int] = [int(value) for value in rng.integers(0, 2**width - 1, 512, np.uint64, endpoint=True)]
+    raw[:3] = [0, 2**width - 1, 1]
+    values = [encoders.wrap(value >> 1 ^ -(value & 1) if signed else value) for value in raw]
+    for count in (1, 2, 3, 7, 8, 9, 15, 16, 17, 63, 64, 65, 511, 512):
+        run = encoders.direct(values[:count], signed=signed, width=width)
+        reader = IntRle(chop(run.data, len(run.data), "NONE").window(), version=2, signed=signed)
+        assert read(reader, count) == list(run.values) == values[:count]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_empty_stream_takes_any_position_and_no_read(version: int) -> None:
+    """ORC's own test seekOverEmptyPresentStream: an absent stream is an empty one."""
+    for framing in ("NONE", "ZLIB"):
+        reader = IntRle(chop(b"", 1, framing).window("LENGTH"), version=version, signed=False)
+        reader.seek(Positions(7, 3, 5) if framing == "ZLIB" else Positions(7, 5))
+        reader.skip(0)
+        reader.read(np.empty(0, np.int32))
+        with pytest.raises(CorruptFile, match="ends before") as error:
+            reader.read(np.empty(1, np.int32))
+        assert error.value.stream == "LENGTH"
+
+
+def test_bad_positions_are_refused() -> None:
+    stream = Stream((encoders.fixed_delta(0, 1, 100, signed=True),))
+    chopped = chop(stream.data, 99, "ZLIB")
+    consumed = ((0, 0, 101), (0, 0, 2**70), (0, 0, -1))
+    for numbers in (*consumed, (0, 99, 0), (0, -1, 0), (2**64, 0, 0), (-1, 0, 0), (1, 0, 3)):
+        reader = IntRle(chopped.window(), version=2, signed=True)
+        with pytest.raises(CorruptFile):
+            reader.seek(Positions(*numbers))
+    with pytest.raises(CorruptFile, match="too few"):
+        IntRle(chopped.window(), version=2, signed=True).seek(Positions(0, 0))
+    reader = IntRle(chopped.window(), version=2, signed=True)
+    reader.seek(Positions(len(chopped.data), 0, 0))  # the end of the stream is a place
+    with pytest.raises(CorruptFile):
+        read(reader, 1)
+    reader.seek(Positions(0, len(stream.data), 0))  # and so is the end of a chunk
+    reader.seek(Positions(0, 0, 99))
+    assert read(reader, 1) == [99]
+
+
+def test_the_caller_is_checked() -> None:
+    window = chop(b"\x00\x01", 9, "NONE").window()
+    with pytest.raises(ValueError, match="version"):
+        IntRle(window, version=3, signed=True)
+    reader = IntRle(window, version=2, signed=True)
+    with pytest.raises(ValueError, match="do not fit"):
+        reader.read(np.empty(2, np.int64), 3)
+    with pytest.raises(ValueError, match="backwards"):
+        reader.skip(-1)
+    with pytest.raises((TypeError, ValueError)):
+        reader.read(np.empty(2, np.float64))
+    reader.read(np.empty(2, np.int64), 0)
+    assert read(reader, 3) == [-1, -1, -1]
+
+
+def test_skipping_runs_reads_headers_only() -> None:
+    """A skip over an uncompressed stream fetches only where headers are."""
+    run = encoders.direct(list(range(512)), signed=False, width=64)
+    source = PieceSource(run.data * 50, 64)
+    reader = IntRle(Window(source, None, 0, name="DATA"), version=2, signed=False)
+    reader.skip(49 * 512)
+    assert source.fetches <= 2 * 49
+    assert read(reader, 512) == list(range(512))
