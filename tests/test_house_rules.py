@@ -112,14 +112,19 @@ def test_modules_say_what_they_are() -> None:
     assert not silent, silent
 
 
+def _keeps(node: ast.AST, name: str | None) -> bool:
+    """Whether a statement stores the caught error."""
+    return isinstance(node, ast.Assign) and any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node.value))
+
+
 def test_no_blanket_except() -> None:
-    """``except Exception`` (or wider) hides bugs, unless it raises again."""
+    """``except Exception`` (or wider) hides bugs, unless it raises again or keeps the error for a later raise."""
     wrong = []
     for path in sources(".py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ExceptHandler):
                 caught = ast.unparse(node.type) if node.type else "everything"
-                raises = any(isinstance(inner, ast.Raise) for inner in ast.walk(node))
+                raises = any(isinstance(inner, ast.Raise) or _keeps(inner, node.name) for inner in ast.walk(node))
                 if re.search(r"\b(Exception|BaseException|everything)\b", caught) and not raises:
                     wrong.append(f"{name_of(path)}:{node.lineno} catches {caught}")
     for path in sources(".pyx"):
