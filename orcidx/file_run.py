@@ -19,6 +19,7 @@ from orcidx.io_loop import Fetch
 from orcidx.judge import FileJudge, StripeDecision
 from orcidx.metrics import ScanMetrics
 from orcidx.options import ReadOptions
+from orcidx.orc.columns.base import Limits
 from orcidx.orc.metadata import EncodingKind, TypeKind
 from orcidx.orc.reader import OpenStripe, OrcReader
 from orcidx.orc.types import STRING_KINDS, OrcType, arrow_schema, project
@@ -162,7 +163,7 @@ class FileRun:
         return ColumnPlan(
             schema=pa.schema(fields),
             output=tuple(output),
-            output_options=tuple(self._options_of(column) for column in output),
+            output_options=tuple(self.options for _ in output),
             predicate=tuple(predicate),
             predicate_options=tuple(self._predicate_options(column) for column in predicate),
             shared=tuple(shared),
@@ -176,20 +177,14 @@ class FileRun:
         tree = project(self.reader.root, list(self.where.columns), case_sensitive=self.options.case_sensitive).root
         return list(tree.children) if tree.kind is TypeKind.STRUCT else [tree]
 
-    def _options_of(self, column: OrcType) -> ReadOptions:
-        """A string column that is not dictionary-encoded throughout is read as plain strings."""
-        if self.options.strings == "dictionary" and not self._dictionaries & column.ids:
-            return replace(self.options, strings="string")
-        return self.options
-
     def _predicate_options(self, column: OrcType) -> ReadOptions:
         """The file's own precision and the proleptic calendar, in which literals are compared."""
-        return replace(self._options_of(column), timestamp_unit="ns", calendar="proleptic")
+        return replace(self.options, timestamp_unit="ns", calendar="proleptic")
 
     def _shared_with(self, column: OrcType, predicate: list[OrcType]) -> int | None:
         """Index of the predicate column that decodes to exactly this output, or None."""
         for index, other in enumerate(predicate):
-            if other == column and self._predicate_options(other) == self._options_of(column):
+            if other == column and self._predicate_options(other) == self.options:
                 return index
             if other == column and not any(node.kind in _UNIT_KINDS for node in column.walk()):
                 return index
@@ -250,7 +245,14 @@ class FileRun:
         """The batches of a stripe, in the wanted schema."""
         if decision.rows.may.is_empty:
             return
-        stripe = OpenStripe(self.reader, decision.stripe, index=decision.index, read_ahead=self._read_ahead())
+        stripe = OpenStripe(
+            self.reader,
+            decision.stripe,
+            index=decision.index,
+            read_ahead=self._read_ahead(),
+            limits=Limits(self.options.batch_bytes),
+            dictionaries=self._dictionaries,
+        )
         steps = scan_stripe(stripe, self.plan, decision.rows, self.options)
         answer = None
         while True:

@@ -34,10 +34,12 @@ class ReadOptions:
     """CHAR(n) values as the writer stored them, padded with spaces to n characters, or right-trimmed."""
     utf8: Literal["strict", "replace", "unchecked"] = "strict"
     """Invalid UTF-8 in a string column: raise ``CorruptFile``, put U+FFFD in its place, or hand out as it is."""
-    decimal_rounding: Literal["half_up", "truncate", "error"] = "half_up"
-    """A stored decimal with more fraction digits than its type: as ORC Java, as ORC C++, or ``CorruptFile``."""
-    decimal_zero_precision: tuple[int, int] = (38, 18)
-    """Precision and scale of a DECIMAL of precision 0, as Hive 0.11 and 0.12 wrote it."""
+    decimal_rounding: Literal["half_up", "truncate", "error"] = "truncate"
+    """A stored decimal with more fraction digits than its type: cut as ORC C++ and pyarrow do, rounded as ORC Java and
+    Spark do ("half_up"), or ``CorruptFile``."""
+    decimal_zero_precision: tuple[int, int] = (38, 6)
+    """Precision and scale of a DECIMAL of precision 0, as Hive 0.11 and 0.12 wrote it; the default is that of ORC C++
+    and pyarrow. Raise the scale when values have more digits: (38, 18) was Hive's own."""
     calendar: Literal["proleptic", "stored"] = "proleptic"
     """Dates of hybrid-calendar files: shift to the same label in the proleptic calendar, or leave day numbers."""
     nan: Literal["ieee", "largest"] = "ieee"

@@ -11,7 +11,7 @@ side by side.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from orcidx.io_loop import Fetch
 from orcidx.options import ReadOptions
+from orcidx.orc.column_readers import BatchTooLarge
 from orcidx.orc.lane import Lane
 from orcidx.orc.reader import OpenStripe
 from orcidx.orc.stripe_streams import PlannedStream, priming_request
@@ -88,6 +89,18 @@ class _Survivors:
     arrays: list[pa.Array]
     rows: int
 
+    def halves(self) -> Iterator[_Survivors]:
+        """The two halves of the span that have rows."""
+        middle = (self.stop - self.start) // 2
+        before = middle if self.mask is None else int(np.count_nonzero(self.mask[:middle]))
+        masks = (None, None) if self.mask is None else (self.mask[:middle], self.mask[middle:])
+        if before:
+            arrays = [array.slice(0, before) for array in self.arrays]
+            yield _Survivors(self.start, self.start + middle, masks[0], arrays, before)
+        if self.rows > before:
+            arrays = [array.slice(before) for array in self.arrays]
+            yield _Survivors(self.start + middle, self.stop, masks[1], arrays, self.rows - before)
+
 
 @dataclass
 class _Width:
@@ -148,17 +161,15 @@ class StripeScan:
             budget = self.options.io_bytes // 2
             yield from self._prime(streams, budget=budget)
         for start, stop in self._spans():
-            found = self._filter(start, stop, filtering=filtering)
-            if found is None:
-                continue
-            if self.dense:
-                yield self._batch(found)
-                continue
-            self.waiting.append(found)
-            if self._is_dense(stop):
-                yield from self._turn_dense(found.start)
-            elif self._waited_enough():
-                yield from self._flush()
+            for found in self._filtered(start, stop, filtering=filtering):
+                if self.dense:
+                    yield from self._batches(found)
+                    continue
+                self.waiting.append(found)
+                if self._is_dense(stop):
+                    yield from self._turn_dense()
+                elif self._waited_enough():
+                    yield from self._flush()
         yield from self._flush()
 
     def _prime(self, streams: list[PlannedStream], *, budget: int | None = None) -> Step:
@@ -170,7 +181,7 @@ class StripeScan:
         for (stream, piece), buffer in zip(wanted, buffers, strict=True):
             stream.put(piece[0], buffer)
 
-    def _spans(self):  # type: ignore[no-untyped-def]
+    def _spans(self) -> Iterator[tuple[int, int]]:
         """Spans (start, stop) of rows to read at once: inside runs of living row groups, trimmed to wanted rows."""
         bounds = self.rows.bounds
         groups = RowSelection.from_groups(self.alive, bounds)
@@ -183,6 +194,18 @@ class StripeScan:
                     runs = wanted.runs()
                     yield start + int(runs[0, 0]), start + int(runs[-1, 1])
                 start = stop
+
+    def _filtered(self, start: int, stop: int, *, filtering: bool) -> Iterator[_Survivors]:
+        """The survivors of a span; of its halves where its bytes are too many for one batch."""
+        try:
+            found = self._filter(start, stop, filtering=filtering)
+        except BatchTooLarge:
+            middle = (start + stop) // 2
+            yield from self._filtered(start, middle, filtering=filtering)
+            yield from self._filtered(middle, stop, filtering=filtering)
+            return
+        if found is not None:
+            yield found
 
     def _filter(self, start: int, stop: int, *, filtering: bool) -> _Survivors | None:
         """Decodes the predicate's columns over a span and says which rows survive."""
@@ -235,7 +258,9 @@ class StripeScan:
         """Numbers of the row groups that hold waiting survivors."""
         touched: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
         for found in self.waiting:
-            rows = np.arange(found.start, found.stop) if found.mask is None else found.start + np.flatnonzero(found.mask)
+            rows = np.arange(found.start, found.stop)
+            if found.mask is not None:
+                rows = rows[found.mask]
             touched.append(np.unique(np.searchsorted(self.rows.bounds, rows, "right") - 1))
         return np.unique(np.concatenate(touched))
 
@@ -245,14 +270,14 @@ class StripeScan:
         held = sum(array.nbytes for found in self.waiting for array in found.arrays)
         return held >= self.options.batch_bytes // 2
 
-    def _turn_dense(self, row: int) -> Step:
+    def _turn_dense(self) -> Step:
         """Plans the other columns for all living row groups from the first waiting row on, and reads on."""
         self.dense = True
         first = self.waiting[0].start
         groups = self.alive & (self.rows.bounds[1:] > first)
         yield from self._prime(self.rest.plan(groups), budget=self.options.io_bytes // 2)
         for found in self.waiting:
-            yield self._batch(found)
+            yield from self._batches(found)
         self.waiting.clear()
 
     def _flush(self) -> Step:
@@ -264,13 +289,23 @@ class StripeScan:
             groups[self.surviving()] = True
             yield from self._prime(self.rest.plan(groups), budget=self.options.io_bytes // 2)
         for found in self.waiting:
-            yield self._batch(found)
+            yield from self._batches(found)
         self.waiting.clear()
 
     # ------------------------------------------------------------------ batches
 
-    def _batch(self, found: _Survivors) -> pa.RecordBatch:
-        rest = iter(self._read_rest(found))
+    def _batches(self, found: _Survivors) -> Iterator[pa.RecordBatch]:
+        """A batch of the survivors; several where the other columns' bytes are too many for one."""
+        try:
+            rest = self._read_rest(found)
+        except BatchTooLarge:
+            for half in found.halves():
+                yield from self._batches(half)
+            return
+        yield self._batch(found, rest)
+
+    def _batch(self, found: _Survivors, others: list[pa.Array]) -> pa.RecordBatch:
+        rest = iter(others)
         plan = self.columns
         arrays = [found.arrays[shared] if shared is not None else next(rest) for shared in plan.shared]
         if plan.row_number is not None:

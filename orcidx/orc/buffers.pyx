@@ -74,10 +74,9 @@ def nest_bits(const uint8_t[::1] dense not None, const uint8_t[::1] parent not N
     cdef uint64_t word
     check_bits(parent, n)
     check_bits(out, n)
-    if n:
-        memset(&out[0], 0, (n + 7) >> 3)
-    if not n:
+    if n <= 0:
         return 0
+    memset(&out[0], 0, <size_t> (n + 7) >> 3)
     cdef int64_t limit = dense.shape[0] * 8
     with nogil:
         for i in range(0, n, 64):
@@ -278,3 +277,17 @@ def skip_lengths(IntRle lengths not None, int64_t count):
         with nogil:
             total = lengths.skip_lengths(count)
     return total
+
+
+def narrow_indexes(const int64_t[::1] indexes not None, int64_t count, int64_t size, int32_t[::1] out not None):
+    """``count`` dictionary indexes as 32-bit ones. Raises ``CorruptFile`` for one that is not below ``size``."""
+    cdef int64_t i
+    cdef uint64_t worst = 0
+    if count > indexes.shape[0] or count > out.shape[0]:
+        raise ValueError("the indexes do not fit")
+    with nogil:
+        for i in range(count):
+            worst = <uint64_t> indexes[i] if <uint64_t> indexes[i] > worst else worst
+            out[i] = <int32_t> indexes[i]
+    if count and worst >= <uint64_t> size:
+        raise CorruptFile(f"dictionary index {worst} in a dictionary of {size} entries")

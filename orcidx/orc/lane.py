@@ -7,17 +7,19 @@ row group by the row index, when the stripe has one that can be trusted.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from orcidx.errors import CorruptFile, located
+from orcidx.errors import located
 from orcidx.options import ReadOptions
-from orcidx.orc.column_readers import open_column
+from orcidx.orc.column_readers import BatchTooLarge, open_column
 from orcidx.orc.decode_pool import run_all
 from orcidx.orc.reader import OpenStripe
+from orcidx.orc.streams import PositionIterator
 from orcidx.orc.stripe_streams import PlannedStream
 from orcidx.orc.types import OrcType
 
@@ -52,9 +54,8 @@ class Lane:
             self._readers = [
                 open_column(column, stripe, chosen, file=facts) for column, chosen in zip(columns, options, strict=True)
             ]
-        self._ids = sorted({node.id for column in columns for node in column.walk()})
 
-    def _located(self, *, row: int | None = None):  # type: ignore[no-untyped-def]
+    def _located(self, *, row: int | None = None) -> AbstractContextManager[None]:
         group = None if row is None else int(np.searchsorted(self._bounds, row, "right")) - 1
         return located(file=self.stripe.reader.name, stripe=self.stripe.number, row_group=group)
 
@@ -80,17 +81,45 @@ class Lane:
     def _seek(self, group: int, start: int) -> None:
         index = self.stripe.index
         if index is not None:
-            positions = [index.positions(self._ids, group) for _ in self._readers]
-            for reader, places in zip(self._readers, positions):
-                reader.seek(places)
+            for reader in self._readers:
+                reader.seek({column: index.positions(column, group) for column in reader.node.ids})
             self.row = start
         elif self.row > start:
-            raise CorruptFile("cannot go back without a row index")
+            self._restart()
+
+    def _restart(self) -> None:
+        """To the first row of the stripe, which needs no index."""
+        for reader in self._readers:
+            reader.seek({column: PositionIterator.start() for column in reader.node.ids})
+        self.row = 0
 
     def read(self, rows: int) -> list[pa.Array]:
-        """The next ``rows`` rows of every column."""
+        """The next ``rows`` rows of every column.
+
+        Raises ``BatchTooLarge`` when they would be too many bytes for one batch, and stays where it was. A single row
+        is always read.
+        """
         with self._located(row=self.row):
             threads = self._use_threads and rows * len(self._readers) >= FEW_ROWS
-            arrays = run_all([partial(reader.read, rows) for reader in self._readers], use_threads=threads)
+            try:
+                arrays = run_all([partial(reader.read, rows) for reader in self._readers], use_threads=threads)
+            except BatchTooLarge:
+                self._rewind()
+                if rows > 1:
+                    raise
+                arrays = self._read_one()
         self.row += rows
         return arrays
+
+    def _rewind(self) -> None:
+        """Back to ``row`` after a read that failed halfway."""
+        row, self.row = self.row, len(self._bounds) and int(self._bounds[-1]) + 1
+        self.go(row)
+
+    def _read_one(self) -> list[pa.Array]:
+        limits = self.stripe.limits
+        bound, limits.batch_bytes = limits.batch_bytes, None
+        try:
+            return [reader.read(1) for reader in self._readers]
+        finally:
+            limits.batch_bytes = bound

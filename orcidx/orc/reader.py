@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orcidx.errors import located
+from orcidx.orc.columns.base import Limits
 from orcidx.orc.compression import open_codec
 from orcidx.orc.metadata import (
     ColumnEncoding,
@@ -113,13 +114,25 @@ class OrcReader:
 class OpenStripe:
     """The streams of one stripe, ready for column readers (the ``StripeStreams`` of the contracts).
 
-    ``index``: the stripe's row index for the columns that are read, or None when there is none to be trusted.
+    ``index``: the stripe's row index for the columns that are read, or None when there is none to be trusted;
+    ``dictionaries``: ids of the string columns whose every stripe is dictionary-encoded.
     """
 
-    def __init__(self, reader: OrcReader, number: int, *, index: RowIndex | None, read_ahead: int) -> None:
+    def __init__(
+        self,
+        reader: OrcReader,
+        number: int,
+        *,
+        index: RowIndex | None,
+        read_ahead: int,
+        limits: Limits,
+        dictionaries: frozenset[int] = frozenset(),
+    ) -> None:
         self.reader = reader
         self.number = number
         self.index = index
+        self.limits = limits
+        self.dictionaries = dictionaries
         self.footer = reader.footer(number)
         self.rows = reader.stripes[number].rows
         self.writer_timezone = self.footer.writer_timezone

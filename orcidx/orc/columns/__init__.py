@@ -1,0 +1,1 @@
+"""Column readers, a module per family of types; ``orcidx.orc.column_readers.open_column`` picks among them."""

@@ -1,0 +1,179 @@
+"""Readers of structs, lists, maps and unions: they have lengths or tags of their own, and readers below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from orcidx.errors import CorruptFile
+from orcidx.options import ReadOptions
+from orcidx.orc import buffers
+from orcidx.orc.byte_rle import ByteRle
+from orcidx.orc.columns.base import ColumnReader, Present, StripeStreams, allocate
+from orcidx.orc.int_rle import IntRle
+from orcidx.orc.metadata import FileFacts, StreamKind
+from orcidx.orc.streams import PositionIterator
+from orcidx.orc.types import OrcType
+
+__all__ = ["Lists", "Maps", "Structs", "Unions"]
+
+OpenChild = Callable[[OrcType], ColumnReader]
+
+
+class Structs(ColumnReader):
+    """STRUCT: only PRESENT of its own; hands the rows in which it is null down to its fields."""
+
+    def __init__(
+        self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts, open_child: OpenChild
+    ) -> None:
+        super().__init__(node, streams, options, facts)
+        self._fields = [open_child(child) for child in node.children]
+        self.arrow_type = pa.struct([pa.field(name, f.arrow_type) for name, f in zip(node.names, self._fields)])
+
+    def _seek_values(self, mine: PositionIterator, positions: Mapping[int, PositionIterator]) -> None:
+        for field in self._fields:
+            field.seek(positions)
+
+    def _skip_values(self, count: int) -> None:
+        for field in self._fields:
+            field.skip(count)
+
+    def _read_values(self, present: Present) -> pa.Array:
+        below = present if present.bits is not None else None
+        children = [field.read(present.rows, below) for field in self._fields]
+        return pa.Array.from_buffers(
+            self.arrow_type, present.rows, [present.bits], present.nulls, children=children
+        )
+
+
+class _Repeated(ColumnReader):
+    """LIST and MAP: lengths, and elements one after the other."""
+
+    def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
+        super().__init__(node, streams, options, facts)
+        self._lengths = IntRle(
+            streams.window(node.id, StreamKind.LENGTH), version=self.run_length_version, signed=False
+        )
+        self._below: list[ColumnReader] = []
+
+    def _seek_values(self, mine: PositionIterator, positions: Mapping[int, PositionIterator]) -> None:
+        self._lengths.seek(mine)
+        for child in self._below:
+            child.seek(positions)
+
+    def _skip_values(self, count: int) -> None:
+        elements = buffers.skip_lengths(self._lengths, count)
+        for child in self._below:
+            child.skip(elements)
+
+    def _read_offsets(self, present: Present) -> tuple[pa.Buffer, int]:
+        _, scratch = allocate(present.count * 8)
+        lengths = scratch.cast("q")
+        elements = buffers.read_lengths(self._lengths, lengths, present.count)
+        self.limits.check_elements(elements)
+        offsets, view = allocate((present.rows + 1) * 4)
+        buffers.fill_offsets(lengths, present.view, present.rows, view.cast("i"))
+        return offsets, elements
+
+
+class Lists(_Repeated):
+    """LIST."""
+
+    def __init__(
+        self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts, open_child: OpenChild
+    ) -> None:
+        super().__init__(node, streams, options, facts)
+        self._below = [open_child(node.children[0])]
+        self.arrow_type = pa.list_(pa.field("item", self._below[0].arrow_type))
+
+    def _read_values(self, present: Present) -> pa.Array:
+        offsets, elements = self._read_offsets(present)
+        items = self._below[0].read(elements)
+        return pa.Array.from_buffers(
+            self.arrow_type, present.rows, [present.bits, offsets], present.nulls, children=[items]
+        )
+
+
+class Maps(_Repeated):
+    """MAP: keys, which Arrow does not let be null, and values. Repeated keys are kept."""
+
+    def __init__(
+        self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts, open_child: OpenChild
+    ) -> None:
+        super().__init__(node, streams, options, facts)
+        self._below = [open_child(child) for child in node.children]
+        keys, values = (child.arrow_type for child in self._below)
+        self.arrow_type = pa.map_(pa.field("key", keys, nullable=False), pa.field("value", values))
+
+    def _read_values(self, present: Present) -> pa.Array:
+        offsets, elements = self._read_offsets(present)
+        keys, values = (child.read(elements) for child in self._below)
+        if keys.null_count:
+            raise CorruptFile(f"{keys.null_count} map keys are null, which Arrow does not allow")
+        entries = pa.StructArray.from_arrays(
+            [keys, values], fields=[self.arrow_type.key_field, self.arrow_type.item_field]
+        )
+        return pa.Array.from_buffers(
+            self.arrow_type, present.rows, [present.bits, offsets], present.nulls, children=[entries]
+        )
+
+
+class Unions(ColumnReader):
+    """UNION: a tag per row; the variant that it names has a value for that row, the others have none.
+
+    Arrow unions have no validity of their own: a null row becomes a null of the first variant.
+    """
+
+    def __init__(
+        self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts, open_child: OpenChild
+    ) -> None:
+        super().__init__(node, streams, options, facts)
+        self._tags = ByteRle(streams.window(node.id, StreamKind.DATA))
+        self._variants = [open_child(child) for child in node.children]
+        fields = [pa.field(f"_union_{number}", child.arrow_type) for number, child in enumerate(self._variants)]
+        self.arrow_type = pa.sparse_union(fields)
+
+    def _seek_values(self, mine: PositionIterator, positions: Mapping[int, PositionIterator]) -> None:
+        self._tags.seek(mine)
+        for variant in self._variants:
+            variant.seek(positions)
+
+    def _read_tags(self, count: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+        tags = np.empty(count, np.uint8)
+        if count:
+            self._tags.read(tags, count)
+            if tags.max() >= len(self._variants):
+                raise CorruptFile(f"tag {tags.max()} in a union of {len(self._variants)} variants", stream="DATA")
+        return tags
+
+    def _skip_values(self, count: int) -> None:
+        counts = np.bincount(self._read_tags(count), minlength=len(self._variants))
+        for variant, rows in zip(self._variants, counts.tolist()):
+            variant.skip(rows)
+
+    def _read_values(self, present: Present) -> pa.Array:
+        ids, view = allocate(present.rows)
+        tags = self._read_tags(present.count)
+        view[: present.count] = memoryview(tags)
+        if present.bits is not None:
+            buffers.spread(view, 1, present.view, present.rows, present.count)
+        spread = np.frombuffer(view, np.uint8, present.rows)
+        valid = _mask(present)
+        children = []
+        for number, variant in enumerate(self._variants):
+            chosen = spread == number
+            if valid is not None:
+                chosen &= valid
+            count = int(np.count_nonzero(chosen))
+            bits = pa.py_buffer(np.packbits(chosen, bitorder="little").tobytes() + bytes(8))
+            children.append(variant.read(present.rows, Present(present.rows, count, bits)))
+        return pa.Array.from_buffers(self.arrow_type, present.rows, [None, ids], children=children)
+
+
+def _mask(present: Present) -> np.ndarray[tuple[int], np.dtype[np.bool_]] | None:
+    if present.view is None:
+        return None
+    bits = np.frombuffer(present.view, np.uint8)
+    return np.unpackbits(bits, count=present.rows, bitorder="little").view(np.bool_)

@@ -1,0 +1,156 @@
+"""Readers of booleans, integers, floats and decimals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import pyarrow as pa
+
+from orcidx.options import ReadOptions
+from orcidx.orc import buffers, decimals
+from orcidx.orc.byte_rle import BooleanRle, ByteRle, RawBytes
+from orcidx.orc.columns.base import ColumnReader, Fixed, Present, StripeStreams, allocate
+from orcidx.orc.int_rle import IntRle
+from orcidx.orc.metadata import FileFacts, StreamKind, TypeKind
+from orcidx.orc.streams import PositionIterator, is_decimal64
+from orcidx.orc.types import OrcType, decimal_digits
+
+__all__ = ["Booleans", "Bytes", "Decimals", "Floats", "Integers"]
+
+_WIDTHS: dict[TypeKind, tuple[int, Literal["h", "i", "q"]]] = {
+    TypeKind.SHORT: (2, "h"),
+    TypeKind.INT: (4, "i"),
+    TypeKind.LONG: (8, "q"),
+    TypeKind.DATE: (4, "i"),
+}
+
+
+class Integers(Fixed):
+    """SHORT, INT and LONG (and, below, DATE): a signed run-length stream. Values wrap to the type's width, as in every reader."""
+
+    def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
+        super().__init__(node, streams, options, facts)
+        self.width, self._format = _WIDTHS[node.kind]
+        window = streams.window(node.id, StreamKind.DATA)
+        self._data = IntRle(window, version=self.run_length_version, signed=True)
+
+    def _seek_values(self, mine: PositionIterator, positions: Mapping[int, PositionIterator]) -> None:
+        self._data.seek(mine)
+
+    def _skip_values(self, count: int) -> None:
+        self._data.skip(count)
+
+    def _read_dense(self, view: memoryview, count: int) -> None:
+        self._data.read(view.cast(self._format), count)
+
+
+class Bytes(Fixed):
+    """BYTE: byte runs."""
+
+    width = 1
+
+    def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
+        super().__init__(node, streams, options, facts)
+        self._data = ByteRle(streams.window(node.id, StreamKind.DATA))
+
+    def _seek_values(self, mine: PositionIterator, positions: Mapping[int, PositionIterator]) -> None:
+        self._data.seek(mine)
+
+    def _skip_values(self, count: int) -> None:
+        self._data.skip(count)
+
+    def _read_dense(self, view: memoryview, count: int) -> None:
+        self._data.read(view, count)
+
+
+class Floats(Fixed):
+    """FLOAT and DOUBLE: IEEE values, little-endian, without runs."""
+
+    def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
+        super().__init__(node, streams, options, facts)
+        self.width = 4 if node.kind is TypeKind.FLOAT else 8
+        self._data = RawBytes(streams.window(node.id, StreamKind.DATA))
+
+    def _seek_values(self, mine: PositionIterator, positions: Mapping[int, PositionIterator]) -> None:
+        self._data.seek(mine)
+
+    def _skip_values(self, count: int) -> None:
+        self._data.skip(count * self.width)
+
+    def _read_dense(self, view: memoryview, count: int) -> None:
+        self._data.read_into(view)
+
+
+class Booleans(ColumnReader):
+    """BOOLEAN: bits over byte runs."""
+
+    def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
+        super().__init__(node, streams, options, facts)
+        self._data = BooleanRle(streams.window(node.id, StreamKind.DATA))
+
+    def _seek_values(self, mine: PositionIterator, positions: Mapping[int, PositionIterator]) -> None:
+        self._data.seek(mine)
+
+    def _skip_values(self, count: int) -> None:
+        self._data.skip(count)
+
+    def _read_values(self, present: Present) -> pa.Array:
+        buffer, view = allocate((present.count + 63) // 64 * 8)
+        if present.count:
+            self._data.read_bits(view, 0, present.count)
+        if present.bits is not None:
+            buffer, out = allocate((present.rows + 63) // 64 * 8)
+            buffers.nest_bits(view, present.view, present.rows, out)
+        return pa.Array.from_buffers(self.arrow_type, present.rows, [present.bits, buffer], present.nulls)
+
+
+class Decimals(Fixed):
+    """DECIMAL: unscaled varints with a scale each, or, in decimal64 files, integers at the type's scale."""
+
+    width = 16
+
+    def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
+        super().__init__(node, streams, options, facts)
+        self._precision, self._scale = decimal_digits(node, options)
+        window = streams.window(node.id, StreamKind.DATA)
+        self._values = RawBytes(window)
+        self._integers: IntRle | None = None
+        self._scales: IntRle | None = None
+        if is_decimal64(node, decimal64=facts.decimal64):
+            self._integers = IntRle(window, version=2, signed=True)
+        else:
+            scales = streams.window(node.id, StreamKind.SECONDARY)
+            self._scales = IntRle(scales, version=self.run_length_version, signed=True)
+
+    def _seek_values(self, mine: PositionIterator, positions: Mapping[int, PositionIterator]) -> None:
+        if self._integers is not None:
+            self._integers.seek(mine)
+            return
+        assert self._scales is not None
+        self._values.seek(mine)
+        self._scales.seek(mine)
+
+    def _skip_values(self, count: int) -> None:
+        if self._integers is not None:
+            self._integers.skip(count)
+            return
+        assert self._scales is not None
+        decimals.skip_varints(self._values.window, count)
+        self._scales.skip(count)
+
+    def _read_dense(self, view: memoryview, count: int) -> None:
+        _, scratch = allocate(count * 8)
+        numbers = scratch.cast("q")
+        if self._integers is not None:
+            self._integers.read(numbers, count)
+            decimals.widen_values(numbers, view, count)
+            scales = None
+        else:
+            assert self._scales is not None
+            decimals.read_varints(self._values.window, view, count)
+            self._scales.read(numbers, count)
+            scales = numbers
+        decimals.fit_values(
+            view, scales, count, scale=self._scale, precision=self._precision, rounding=self.options.decimal_rounding
+        )

@@ -1,0 +1,188 @@
+"""Readers of strings and binaries: direct and dictionary, and what the options make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.errors import CorruptFile, Unsupported
+from orcidx.options import ReadOptions
+from orcidx.orc import buffers
+from orcidx.orc.byte_rle import RawBytes
+from orcidx.orc.columns.base import ColumnReader, Present, StripeStreams, allocate
+from orcidx.orc.int_rle import IntRle
+from orcidx.orc.metadata import FileFacts, StreamKind, TypeKind
+from orcidx.orc.streams import PositionIterator
+from orcidx.orc.types import STRING_KINDS, OrcType
+
+__all__ = ["DictionaryStrings", "DirectStrings"]
+
+SPARE = 16
+"""Bytes behind string buffers, so that short strings are copied in one move."""
+FIRST_PIECE = 32 << 20
+"""Bytes that are allocated on a LENGTH stream's word; more only once so many have really come."""
+MOST_ENTRIES = 1 << 27
+ENTRIES_AT_ONCE = 1 << 16
+
+
+def read_bytes(data: RawBytes, total: int, spare: int = 0) -> pa.Buffer:
+    """``total`` bytes of a stream, with ``spare`` bytes of room behind. Memory grows with what really comes."""
+    if total <= FIRST_PIECE:
+        buffer, view = allocate(total + spare)
+        data.read_into(view, total)
+        return buffer
+    have = 0
+    buffer = pa.allocate_buffer(FIRST_PIECE, resizable=True)
+    while have < total:
+        size = min(total, max(FIRST_PIECE, have * 2))
+        buffer.resize(size + spare)
+        data.read_into(memoryview(buffer).cast("B")[have:size])
+        have = size
+    return buffer
+
+
+class Strings(ColumnReader):
+    """What direct and dictionary strings share: validation, CHAR padding, and the Arrow type."""
+
+    def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
+        super().__init__(node, streams, options, facts)
+        self._is_text = node.kind in STRING_KINDS
+        self._plain_type = pa.string() if self._is_text else pa.binary()
+
+    def _plain(self, rows: int, bits: pa.Buffer | None, offsets: pa.Buffer, data: pa.Buffer, nulls: int) -> pa.Array:
+        """A string or binary array; text is checked to be UTF-8 as the options say."""
+        array = pa.Array.from_buffers(self._plain_type, rows, [bits, offsets, data], nulls)
+        if not self._is_text:
+            return array
+        if self.options.utf8 != "unchecked" and not buffers.is_ascii(memoryview(data).cast("B"), data.size):
+            array = self._checked(array)
+        if self.node.kind is TypeKind.CHAR and self.options.char != "stored":
+            array = pc.utf8_rtrim(array, characters=" ")
+            if self.options.char == "padded":
+                array = pc.utf8_rpad(array, self.node.max_length, padding=" ")
+        return array
+
+    def _checked(self, array: pa.Array) -> pa.Array:
+        try:
+            array.validate(full=True)
+        except pa.ArrowInvalid as error:
+            if self.options.utf8 == "strict":
+                raise CorruptFile('a string that is not UTF-8; read with utf8="replace" or utf8="unchecked"') from error
+            raw = array.view(pa.binary()).to_pylist()
+            texts = [None if value is None else value.decode("utf-8", "replace") for value in raw]
+            return pa.array(texts, pa.string())
+        return array
+
+    def _typed(self, array: pa.Array) -> pa.Array:
+        return array if array.type == self.arrow_type else array.cast(self.arrow_type)
+
+
+class DirectStrings(Strings):
+    """STRING, CHAR, VARCHAR, BINARY and geometry, direct: lengths, and the bytes one after the other."""
+
+    def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
+        super().__init__(node, streams, options, facts)
+        self._lengths = IntRle(
+            streams.window(node.id, StreamKind.LENGTH), version=self.run_length_version, signed=False
+        )
+        self._data = RawBytes(streams.window(node.id, StreamKind.DATA))
+
+    def _seek_values(self, mine: PositionIterator, positions: Mapping[int, PositionIterator]) -> None:
+        self._data.seek(mine)
+        self._lengths.seek(mine)
+
+    def _skip_values(self, count: int) -> None:
+        self._data.skip(buffers.skip_lengths(self._lengths, count))
+
+    def _read_values(self, present: Present) -> pa.Array:
+        _, scratch = allocate(present.count * 8)
+        lengths = scratch.cast("q")
+        total = buffers.read_lengths(self._lengths, lengths, present.count)
+        self.limits.check_bytes(total)
+        offsets, view = allocate((present.rows + 1) * 4)
+        buffers.fill_offsets(lengths, present.view, present.rows, view.cast("i"))
+        data = read_bytes(self._data, total)
+        return self._typed(self._plain(present.rows, present.bits, offsets, data, present.nulls))
+
+
+class DictionaryStrings(Strings):
+    """STRING, CHAR and VARCHAR, dictionary: indexes into entries that are decoded once per stripe."""
+
+    def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
+        super().__init__(node, streams, options, facts)
+        version = self.run_length_version
+        self._data = IntRle(streams.window(node.id, StreamKind.DATA), version=version, signed=False)
+        self._entry_lengths = IntRle(streams.window(node.id, StreamKind.LENGTH), version=version, signed=False)
+        self._blob = RawBytes(streams.window(node.id, StreamKind.DICTIONARY_DATA))
+        self._entries: tuple[pa.Array, memoryview, memoryview] | None = None
+
+    def _seek_values(self, mine: PositionIterator, positions: Mapping[int, PositionIterator]) -> None:
+        self._data.seek(mine)
+
+    def _skip_values(self, count: int) -> None:
+        self._data.skip(count)
+
+    def dictionary(self) -> pa.Array:
+        """The entries, as a string array."""
+        return self._dictionary()[0]
+
+    def _dictionary(self) -> tuple[pa.Array, memoryview, memoryview]:
+        """The entries as an array, their offsets, and their bytes with spare ones behind."""
+        if self._entries is None:
+            size = self.encoding.dictionary_size
+            lengths, total = self._read_entry_lengths(size)
+            offsets, view = allocate((size + 1) * 4)
+            buffers.fill_offsets(lengths, None, size, view.cast("i"))
+            blob = read_bytes(self._blob, total, SPARE)
+            array = self._plain(size, None, offsets, blob.slice(0, total), 0)
+            # What the options made of the entries may lie elsewhere.
+            _, offsets, data = array.buffers()
+            if data is None or data.address != blob.address:
+                blob, room = allocate((0 if data is None else data.size) + SPARE)
+                room[: len(room) - SPARE] = memoryview(b"" if data is None else data).cast("B")
+            self._entries = array, memoryview(offsets).cast("B").cast("i")[: size + 1], memoryview(blob).cast("B")
+        return self._entries
+
+    def _read_entry_lengths(self, size: int) -> tuple[memoryview, int]:
+        """The entries' lengths, in pieces: the stream must really hold as many as the footer says."""
+        if size > MOST_ENTRIES:
+            raise Unsupported(f"a dictionary of {size} entries; at most {MOST_ENTRIES} are read")
+        buffer = pa.allocate_buffer(min(size, ENTRIES_AT_ONCE) * 8, resizable=True)
+        have = total = 0
+        while have < size:
+            stop = min(size, max(have * 2, ENTRIES_AT_ONCE))
+            buffer.resize(stop * 8)
+            piece = memoryview(buffer).cast("B")[have * 8 : stop * 8].cast("q")
+            total += buffers.read_lengths(self._entry_lengths, piece, stop - have)
+            have = stop
+        if total > (1 << 31) - 1 - SPARE:
+            raise Unsupported(f"a dictionary of {total} bytes; an Arrow array holds 2147483647")
+        return memoryview(buffer).cast("B").cast("q"), total
+
+    def _read_values(self, present: Present) -> pa.Array:
+        _, scratch = allocate(present.count * 8)
+        indexes = scratch.cast("q")
+        if present.count:
+            self._data.read(indexes, present.count)
+        array, entries, blob = self._dictionary()
+        if pa.types.is_dictionary(self.arrow_type):
+            return self._indexed(present, indexes, array)
+        offsets, view = allocate((present.rows + 1) * 4)
+        total = buffers.gather_offsets(indexes, entries, present.view, present.rows, view.cast("i"))
+        self.limits.check_bytes(total)
+        data, out = allocate(total + SPARE)
+        buffers.gather_bytes(indexes, entries, blob, total, out)
+        plain = pa.Array.from_buffers(
+            self._plain_type, present.rows, [present.bits, offsets, data.slice(0, total)], present.nulls
+        )
+        return self._typed(plain)
+
+    def _indexed(self, present: Present, indexes: memoryview, entries: pa.Array) -> pa.Array:
+        buffer, view = allocate(present.rows * 4)
+        buffers.narrow_indexes(indexes, present.count, len(entries), view.cast("i"))
+        if present.bits is not None:
+            buffers.spread(view, 4, present.view, present.rows, present.count)
+        picked = pa.Array.from_buffers(pa.int32(), present.rows, [present.bits, buffer], present.nulls)
+        return pa.DictionaryArray.from_arrays(picked, entries, safe=False)

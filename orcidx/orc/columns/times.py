@@ -1,0 +1,108 @@
+"""Readers of dates and timestamps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from orcidx.errors import ValueOutOfRange
+from orcidx.options import ReadOptions
+from orcidx.orc import timestamps
+from orcidx.orc.calendars import GREGORIAN_START, proleptic_days
+from orcidx.orc.columns.base import Fixed, StripeStreams, allocate
+from orcidx.orc.columns.numbers import Integers
+from orcidx.orc.int_rle import IntRle
+from orcidx.orc.metadata import FileFacts, StreamKind, TypeKind
+from orcidx.orc.streams import PositionIterator
+from orcidx.orc.timezones import NEVER, ORC_EPOCH, chosen_zone
+from orcidx.orc.types import OrcType
+
+__all__ = ["Dates", "Timestamps"]
+
+DAY = 86400
+PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
+EXACT = pa.decimal128(38, 0)
+"""Nanoseconds since 1970, for any year: how a predicate compares timestamps that 64 bits do not hold."""
+
+
+class Dates(Integers):
+    """DATE: days since 1970, shifted to the proleptic calendar in files that count in the hybrid one."""
+
+    def _read_dense(self, view: memoryview, count: int) -> None:
+        super()._read_dense(view, count)
+        if self.facts.hybrid_calendar and self.options.calendar == "proleptic":
+            days = np.frombuffer(view, np.int32, count)
+            if count and days.min() < GREGORIAN_START:
+                days[:] = proleptic_days(days)
+
+
+class Timestamps(Fixed):
+    """TIMESTAMP as the wall clock of the writer's zone, TIMESTAMP_INSTANT in UTC.
+
+    ``exact``: as decimal128(38, 0) of nanoseconds instead of the unit of the options.
+    """
+
+    width = 8
+
+    def __init__(
+        self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts, *, exact: bool = False
+    ) -> None:
+        super().__init__(node, streams, options, facts)
+        self._exact = exact
+        if exact:
+            self.width = 16
+            self.arrow_type = EXACT
+        version = self.run_length_version
+        self._seconds = IntRle(streams.window(node.id, StreamKind.DATA), version=version, signed=True)
+        self._nanos = IntRle(streams.window(node.id, StreamKind.SECONDARY), version=version, signed=False)
+        zone = None
+        if node.kind is TypeKind.TIMESTAMP:
+            zone = chosen_zone(options.timezone, streams.writer_timezone)
+        self._start = ORC_EPOCH if zone is None else zone.epoch
+        self._zone = None if zone is None or zone.is_utc else zone
+
+    def _seek_values(self, mine: PositionIterator, positions: Mapping[int, PositionIterator]) -> None:
+        self._seconds.seek(mine)
+        self._nanos.seek(mine)
+
+    def _skip_values(self, count: int) -> None:
+        self._seconds.skip(count)
+        self._nanos.skip(count)
+
+    def _read_dense(self, view: memoryview, count: int) -> None:
+        _, first = allocate(count * 8)
+        _, second = allocate(count * 8)
+        seconds, nanos = first.cast("q"), second.cast("q")
+        self._seconds.read(seconds, count)
+        self._nanos.read(nanos, count)
+        zone = self._zone
+        timestamps.decode(
+            seconds,
+            nanos,
+            count,
+            start=self._start,
+            transitions=None if zone is None else zone.transitions,
+            offsets=None if zone is None else zone.offsets,
+            repeats_from=NEVER if zone is None else zone.repeats_from,
+        )
+        if self.facts.hybrid_calendar and self.options.calendar == "proleptic":
+            self._to_proleptic(seconds, count)
+        if self._exact:
+            timestamps.combine_exactly(seconds, nanos, count, view)
+            return
+        bad = timestamps.combine(seconds, nanos, count, PER_SECOND[self.options.timestamp_unit], view.cast("q"))
+        if bad >= 0:
+            raise ValueOutOfRange(
+                f"a timestamp {seconds[bad]} seconds from 1970 does not fit timestamp[{self.options.timestamp_unit}]; "
+                f"read with timestamp_unit={'us' if self.options.timestamp_unit == 'ns' else 's'!r}"
+            )
+
+    @staticmethod
+    def _to_proleptic(seconds: memoryview, count: int) -> None:
+        if timestamps.lowest(seconds, count) < GREGORIAN_START * DAY:
+            values = np.frombuffer(seconds, np.int64, count)
+            days = values // DAY
+            values += (proleptic_days(days) - days) * DAY
+

@@ -1,0 +1,245 @@
+"""The writer's time zone as tables: when its offset from UTC changes, and to what.
+
+Names: IANA (also "US/Pacific", "EST", "PST8PDT"), Java's three-letter ids, and fixed offsets such as "GMT+08:00". The
+rules come from TZif files (RFC 9636): those of the system or, where there are none, of the ``tzdata`` package. Before
+the first transition a zone has its first type's offset; after the last one the file's POSIX rule goes on, laid out for
+400 years, after which the calendar, and so the rule, repeats.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import zoneinfo
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
+
+__all__ = ["ORC_EPOCH", "Zone", "load_zone"]
+
+Int64s = npt.NDArray[np.int64]
+
+ORC_EPOCH = 1420070400
+"""2015-01-01 00:00:00 UTC in seconds since 1970: what the DATA of timestamps counts from, on the writer's clock."""
+
+NEVER = (1 << 63) - 1
+DAY = 86400
+
+_NAME = re.compile(r"[A-Za-z0-9_+\-]+(/[A-Za-z0-9_+\-]+){0,3}")
+_FIXED = re.compile(r"(?:GMT|UTC|UT|Z)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
+
+# java.time.ZoneId.SHORT_IDS: what older JVMs wrote for these zones.
+_SHORT_IDS = {
+    "ACT": "Australia/Darwin",
+    "AET": "Australia/Sydney",
+    "AGT": "America/Argentina/Buenos_Aires",
+    "ART": "Africa/Cairo",
+    "AST": "America/Anchorage",
+    "BET": "America/Sao_Paulo",
+    "BST": "Asia/Dhaka",
+    "CAT": "Africa/Harare",
+    "CNT": "America/St_Johns",
+    "CST": "America/Chicago",
+    "CTT": "Asia/Shanghai",
+    "EAT": "Africa/Addis_Ababa",
+    "ECT": "Europe/Paris",
+    "IET": "America/Indiana/Indianapolis",
+    "IST": "Asia/Kolkata",
+    "JST": "Asia/Tokyo",
+    "MIT": "Pacific/Apia",
+    "NET": "Asia/Yerevan",
+    "NST": "Pacific/Auckland",
+    "PLT": "Asia/Karachi",
+    "PNT": "America/Phoenix",
+    "PRT": "America/Puerto_Rico",
+    "PST": "America/Los_Angeles",
+    "SST": "Pacific/Guadalcanal",
+    "VST": "Asia/Ho_Chi_Minh",
+}
+_UTC = frozenset({"UTC", "GMT", "UT", "Z", "Zulu", "Etc/UTC", "Etc/GMT", "GMT0", "UCT", "Universal", "Greenwich"})
+
+
+@dataclass(frozen=True, eq=False)
+class Zone:
+    """``transitions``: instants in seconds since 1970, ascending; ``offsets`` (one more): seconds east of UTC before,
+    between and after them. From ``repeats_from`` on everything repeats every 400 years."""
+
+    name: str
+    transitions: Int64s
+    offsets: Int64s
+    repeats_from: int
+
+    @property
+    def is_utc(self) -> bool:
+        return not self.offsets.any()
+
+    def offset_at(self, second: int) -> int:
+        """Seconds east of UTC at an instant before ``repeats_from``."""
+        return int(self.offsets[int(np.searchsorted(self.transitions, second, "right"))])
+
+    @property
+    def epoch(self) -> int:
+        """The instant at which the clocks of the zone showed 2015-01-01 00:00:00."""
+        guess = ORC_EPOCH - self.offset_at(ORC_EPOCH)
+        return ORC_EPOCH - self.offset_at(guess)
+
+
+def fixed_zone(name: str, offset: int) -> Zone:
+    """A zone that never changes."""
+    return Zone(name, np.empty(0, np.int64), np.array([offset], np.int64), NEVER)
+
+
+@lru_cache(maxsize=64)
+def load_zone(name: str) -> Zone:
+    """The zone of this name. Raises ``Unsupported`` for an unknown one, naming the option that forces another."""
+    if name in _UTC:
+        return fixed_zone(name, 0)
+    if (fixed := _FIXED.fullmatch(name)) is not None:
+        sign, hours, minutes, seconds = fixed.groups()
+        offset = int(hours) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)
+        if offset <= 18 * 3600:
+            return fixed_zone(name, -offset if sign == "-" else offset)
+    for known in (_SHORT_IDS.get(name), name):
+        if known is not None and _NAME.fullmatch(known) and (data := _tzif(known)) is not None:
+            return _parse(name, data)
+    raise Unsupported(f"the writer's time zone {name!r} is unknown here; name one with the option timezone=")
+
+
+def chosen_zone(option: str | None, writer: str | None) -> Zone | None:
+    """The zone to read timestamps in: the option, else the writer's; None when the file names none."""
+    if option is not None:
+        try:
+            return load_zone(option)
+        except Unsupported:
+            raise InvalidQuery(f"timezone={option!r} is no time zone known here") from None
+    return load_zone(writer) if writer else None
+
+
+def _tzif(name: str) -> bytes | None:
+    for directory in zoneinfo.TZPATH:
+        path = Path(directory, name)
+        if path.is_file():
+            data = path.read_bytes()
+            return data if data.startswith(b"TZif") else None
+    *package, leaf = name.split("/")
+    try:
+        found = resources.files(".".join(["tzdata.zoneinfo", *package])).joinpath(leaf)
+        return found.read_bytes()
+    except (ModuleNotFoundError, FileNotFoundError, IsADirectoryError):
+        return None
+
+
+def _parse(name: str, data: bytes) -> Zone:
+    """A TZif file of version 2 or later: its 64-bit block and its footer."""
+    try:
+        first = struct.unpack_from(">20x6l", data)
+        start = 44 + _block_size(first, 4)
+        counts = struct.unpack_from(">20x6l", data, start)
+        return _parse_block(name, data, start + 44, counts)
+    except (struct.error, IndexError, ValueError) as error:
+        raise CorruptFile(f"the time zone file of {name!r} is damaged: {error}") from error
+
+
+def _block_size(counts: tuple[int, ...], width: int) -> int:
+    utc_flags, standard_flags, leaps, times, types, letters = counts
+    return times * (width + 1) + types * 6 + letters + leaps * (width + 4) + standard_flags + utc_flags
+
+
+def _parse_block(name: str, data: bytes, start: int, counts: tuple[int, ...]) -> Zone:
+    times, types = counts[3], counts[4]
+    transitions = np.frombuffer(data, ">i8", times, start).astype(np.int64)
+    kinds = np.frombuffer(data, np.uint8, times, start + 8 * times)
+    type_start = start + 9 * times
+    raw = [struct.unpack_from(">lBB", data, type_start + 6 * kind) for kind in range(types)]
+    offset_of = np.array([offset for offset, _, _ in raw], np.int64)
+    footer = data[start + _block_size(counts, 8) :].strip(b"\n").decode("ascii")
+    offsets = np.concatenate(([offset_of[0]], offset_of[kinds]))
+    rule = _parse_rule(footer) if footer else None
+    if rule is None:
+        return Zone(name, transitions, offsets, NEVER)
+    first_year = 1970 if not times else max(1970, 1970 + int(transitions[-1]) // 31556952)
+    last = int(transitions[-1]) if times else -NEVER
+    laid_out = [(at, offset) for at, offset in rule.lay_out(first_year, first_year + 402) if at > last]
+    more = np.array(laid_out, np.int64).reshape(-1, 2)
+    offsets = np.concatenate((offsets, more[:, 1]))
+    repeats_from = _seconds(first_year + 401, 1, 1)
+    return Zone(name, np.concatenate((transitions, more[:, 0])), offsets, repeats_from)
+
+
+# ---------------------------------------------------------------------- POSIX rules
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """A POSIX TZ rule; ``switches``: (day rule, seconds after midnight on the clock before) into and out of daylight
+    time; None without one."""
+
+    standard: int
+    daylight: int
+    switches: tuple[tuple[str, int], tuple[str, int]] | None
+
+    def lay_out(self, first_year: int, last_year: int) -> list[tuple[int, int]]:
+        """(instant, offset from then on), ascending."""
+        if self.switches is None:
+            return [(_seconds(first_year, 1, 1) - DAY, self.standard)]
+        (begin, begin_time), (end, end_time) = self.switches
+        found = []
+        for year in range(first_year, last_year):
+            found.append((_day_of(begin, year) + begin_time - self.standard, self.daylight))
+            found.append((_day_of(end, year) + end_time - self.daylight, self.standard))
+        return sorted(found)
+
+
+_OFFSET = r"[+-]?\d{1,3}(?::\d{2}){0,2}"
+_RULE = re.compile(
+    rf"(?:<[^>]+>|[A-Za-z]+)({_OFFSET})(?:(?:<[^>]+>|[A-Za-z]+)({_OFFSET})?,([^,/]+)(?:/({_OFFSET}))?,([^,/]+)(?:/({_OFFSET}))?)?"
+)
+
+
+def _parse_rule(text: str) -> _Rule:
+    match = _RULE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"rule {text!r}")
+    standard = -_clock(match[1])
+    if match[3] is None:
+        return _Rule(standard, standard, None)
+    daylight = -_clock(match[2]) if match[2] else standard + 3600
+    begin, end = (match[3], _clock(match[4] or "2")), (match[5], _clock(match[6] or "2"))
+    return _Rule(standard, daylight, (begin, end))
+
+
+def _clock(text: str) -> int:
+    parts = [int(part) for part in text.lstrip("+-").split(":")]
+    seconds = sum(part * unit for part, unit in zip(parts, (3600, 60, 1)))
+    return -seconds if text.startswith("-") else seconds
+
+
+def _seconds(year: int, month: int, day: int) -> int:
+    """Midnight of a day of the proleptic Gregorian calendar, in seconds since 1970."""
+    years = year - (month < 3)
+    era, of_era = divmod(years, 400)
+    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    return (era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468) * DAY
+
+
+def _day_of(rule: str, year: int) -> int:
+    """Midnight of the day that ``M3.2.0``, ``J60`` or ``59`` names in a year."""
+    new_year = _seconds(year, 1, 1)
+    if rule.startswith("M"):
+        month, week, weekday = map(int, rule[1:].split("."))
+        first = _seconds(year, month, 1)
+        shift = (weekday - (first // DAY + 4)) % 7
+        length = (_seconds(year + month // 12, month % 12 + 1, 1) - first) // DAY
+        day = shift + 7 * (week - 1)
+        return first + (day if day < length else day - 7) * DAY
+    if rule.startswith("J"):
+        leap = _seconds(year, 3, 1) - new_year == 60 * DAY
+        number = int(rule[1:])
+        return new_year + (number - 1 + (leap and number >= 60)) * DAY
+    return new_year + int(rule) * DAY

@@ -1,0 +1,135 @@
+"""The example files of Apache ORC against their expected rows, forwards and by seeking to every row group."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from goldens import GOLDEN_ORC
+
+import orcidx
+
+EXPECTED = sorted(path.name.removesuffix(".jsn.gz") for path in (GOLDEN_ORC / "expected").glob("*.jsn.gz"))
+READABLE = sorted(
+    str(path.relative_to(GOLDEN_ORC)) for path in GOLDEN_ORC.rglob("*.orc") if path.parent.name != "corrupt"
+)
+BAD = {
+    "corrupt/missing_length_stream_in_string_dict.orc": "LENGTH",
+    "corrupt/negative_dict_entry_lengths.orc": "negative",
+    "corrupt/missing_blob_stream_in_string_dict.orc": "DICTIONARY_DATA",
+    "corrupt/stripe_footer_bad_column_encodings.orc": "",
+}
+
+
+def shown(value: Any, kind: pa.DataType) -> Any:
+    """A value as the expected files print it."""
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        return {field.name: shown(value[field.name], field.type) for field in kind}
+    if pa.types.is_list(kind):
+        return [shown(item, kind.value_type) for item in value]
+    if pa.types.is_map(kind):
+        return [{"key": shown(k, kind.key_type), "value": shown(v, kind.item_type)} for k, v in value]
+    if pa.types.is_binary(kind):
+        return list(value)
+    if pa.types.is_date(kind):
+        return value.isoformat()
+    if pa.types.is_floating(kind):
+        return Decimal(repr(value)) if math.isfinite(value) else value
+    return value
+
+
+def shown_column(column: pa.ChunkedArray) -> list[Any]:
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return [None if nanos is None else stamp(nanos) for nanos in column.cast(pa.int64()).to_pylist()]
+    if pa.types.is_union(kind):
+        return [value for chunk in column.chunks for value in shown_union(chunk)]
+    return [shown(value, kind) for value in column.to_pylist()]
+
+
+def shown_union(chunk: pa.UnionArray) -> list[Any]:
+    variants = [shown_column(pa.chunked_array([chunk.field(i)])) for i in range(chunk.type.num_fields)]
+    values = [variants[tag][row] for row, tag in enumerate(chunk.type_codes.to_pylist())]
+    tags = chunk.type_codes.to_pylist()
+    return [None if value is None else {"tag": tag, "value": value} for tag, value in zip(tags, values)]
+
+
+def stamp(nanos: int) -> str:
+    seconds, fraction = divmod(nanos, 1_000_000_000)
+    text = str(pa.scalar(seconds, pa.timestamp("s")).as_py())
+    return f"{text}.{f'{fraction:09d}'.rstrip('0') or '0'}"
+
+
+def same(expected: Any, got: Any) -> bool:
+    if isinstance(expected, dict):
+        if got is None and expected.keys() == {"tag", "value"}:
+            return expected["value"] is None  # an Arrow union has no null of its own
+        return isinstance(got, dict) and expected.keys() == got.keys() and all(same(expected[k], got[k]) for k in got)
+    if isinstance(expected, list):
+        return isinstance(got, list) and len(expected) == len(got) and all(map(same, expected, got))
+    if isinstance(expected, Decimal) and isinstance(got, (int, Decimal)):
+        # Java prints a float or double in the fewest digits that tell it apart; so does repr of a double.
+        return expected == got or float(expected) == float(got)
+    return bool(expected == got)
+
+
+@pytest.mark.parametrize("name", EXPECTED or [pytest.param("", marks=pytest.mark.skip("no golden ORC files"))])
+def test_rows_equal_the_expected_ones(name: str, golden_orc: Path) -> None:
+    with orcidx.open(golden_orc / f"{name}.orc") as f:
+        table = f.read(timestamp_unit="ns")
+    with gzip.open(golden_orc / "expected" / f"{name}.jsn.gz", "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line, parse_float=Decimal) for line in lines]
+    assert len(rows) == table.num_rows
+    if table.schema.names == [""]:
+        assert all(map(same, rows, floats(table.column(0))))
+        return
+    for column_name in table.schema.names:
+        got = floats(table.column(column_name))
+        expected = [row[column_name] for row in rows]
+        different = [i for i, pair in enumerate(zip(expected, got)) if not same(*pair)]
+        assert not different, (column_name, different[0], expected[different[0]], got[different[0]])
+
+
+def floats(column: pa.ChunkedArray) -> list[Any]:
+    """float32 values as Java prints them: the shortest text that reads back as the same float."""
+    if pa.types.is_float32(column.type):
+        texts = column.cast(pa.string()).to_pylist()
+        return [None if text is None else Decimal(text) for text in texts]
+    return shown_column(column)
+
+
+@pytest.mark.parametrize("name", READABLE or [pytest.param("", marks=pytest.mark.skip("no golden ORC files"))])
+def test_any_row_range_reads_like_the_whole(name: str, golden_orc: Path) -> None:
+    """Backwards to the start of every row group by its positions."""
+    with orcidx.open(golden_orc / name) as f:
+        whole = f.read(timestamp_unit="us")
+        starts = [start for start in row_group_starts(f) if start < f.num_rows]
+        for start in list(reversed(starts))[:: max(1, len(starts) // 40)]:
+            part = f.read(row_range=(start, start + 7), timestamp_unit="us")
+            assert part.equals(whole.slice(start, 7)), start
+
+
+def row_group_starts(f: orcidx.OrcFile) -> list[int]:
+    stride = f.tail.footer.row_index_stride or (1 << 62)
+    starts, first = [], 0
+    for stripe in f.stripes:
+        starts += range(first, first + stripe.rows, stride)
+        first += stripe.rows
+    return starts
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_corrupt_examples_raise(name: str, golden_orc: Path) -> None:
+    path = golden_orc / name
+    if not path.exists():
+        pytest.skip(f"{name} is not among the golden files")
+    with pytest.raises(orcidx.CorruptFile, match=BAD[name]), orcidx.open(path) as f:
+        f.read()
