@@ -34,12 +34,8 @@ PICTURE = """
 2  orc.streams paimon.bit_slices paimon.hash_index paimon.deletion_vector
 2  orc.types orc.window pruning paimon.container paimon.keys paimon.puffin
 2  orc.metadata
-1  predicate predicate_polars
-1  predicate_bind predicate_adapters
-1  predicate_evaluate predicate_arrow predicate_sql
-1  predicate_external
-1  predicate_like predicate_literals
-1  predicate_nodes storage selection orc.wire orc.compression orc.decode_pool paimon.data_types
+1  predicate
+1  storage selection orc.wire orc.compression orc.decode_pool paimon.data_types
 1  batches io_loop metrics options orc.native_codec paimon.json_object paimon.roaring
 1  orc.kinds orc.spans orc.calendars orc.decimal_text
 0  errors

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate import And, BoundLeaf, Constant, External, Or, bind, col, keep_bindable, parse
-from orcidx.predicate_adapters import from_spark
-from orcidx.predicate_arrow import from_expression
-from orcidx.predicate_polars import from_polars
+from orcidx.predicate.adapters import from_spark
+from orcidx.predicate.arrow_expression import from_expression
+from orcidx.predicate.polars_tree import from_polars
 
 field = pc.field
 

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate_arrow import from_expression
-from orcidx.predicate_nodes import Constant, Leaf, Node, Op, all_of, any_of
+from orcidx.predicate.arrow_expression import from_expression
+from orcidx.predicate.nodes import Constant, Leaf, Node, Op, all_of, any_of
 
 __all__ = ["from_dnf", "from_expression", "from_spark", "translate"]
 
@@ -20,7 +20,7 @@ __all__ = ["from_dnf", "from_expression", "from_spark", "translate"]
 def translate(where: Any) -> Any:
     """A predicate of SQL text, a pyarrow Expression or a DNF list; raises ``InvalidQuery`` for anything else."""
     if isinstance(where, str):
-        from orcidx.predicate_sql import from_sql  # loads sqlglot, which most scans never need
+        from orcidx.predicate.sql_text import from_sql  # loads sqlglot, which most scans never need
 
         return from_sql(where)
     if isinstance(where, pc.Expression):

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate_bind import keep_bindable, resolve_column
-from orcidx.predicate_literals import domain_of
-from orcidx.predicate_nodes import NANOS, Constant, Domain, ExactTime, Leaf, Op, all_of, any_of, canonical_literal
+from orcidx.predicate.binding import keep_bindable, resolve_column
+from orcidx.predicate.literals import domain_of
+from orcidx.predicate.nodes import NANOS, Constant, Domain, ExactTime, Leaf, Op, all_of, any_of, canonical_literal
 
 __all__ = ["from_polars"]
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate_nodes import Constant, External, Leaf, Op, all_of, any_of, canonical_literal
+from orcidx.predicate.nodes import Constant, External, Leaf, Op, all_of, any_of, canonical_literal
 
 __all__ = ["from_expression", "metadata_pairs"]
 

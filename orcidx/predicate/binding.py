@@ -12,11 +12,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate_evaluate import evaluate
-from orcidx.predicate_external import Relaxation
-from orcidx.predicate_like import normalise_like
-from orcidx.predicate_literals import NAN, Point, convert, domain_of
-from orcidx.predicate_nodes import And, BoundLeaf, Constant, Domain, External, Leaf, Node, Op, Or, all_of, any_of
+from orcidx.predicate.evaluation import evaluate
+from orcidx.predicate.external import Relaxation
+from orcidx.predicate.like import normalise_like
+from orcidx.predicate.literals import NAN, Point, convert, domain_of
+from orcidx.predicate.nodes import And, BoundLeaf, Constant, Domain, External, Leaf, Node, Op, Or, all_of, any_of
 
 __all__ = ["BoundPredicate", "bind", "keep_bindable", "resolve_column"]
 

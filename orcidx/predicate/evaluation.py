@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate_external import evaluate_expression
-from orcidx.predicate_like import like_regex
-from orcidx.predicate_nodes import NANOS, And, BoundLeaf, Constant, Domain, External, Op, Or
+from orcidx.predicate.external import evaluate_expression
+from orcidx.predicate.like import like_regex
+from orcidx.predicate.nodes import NANOS, And, BoundLeaf, Constant, Domain, External, Op, Or
 
 __all__ = ["evaluate"]
 

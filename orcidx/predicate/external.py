@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate_literals import convert, domain_of
-from orcidx.predicate_nodes import NANOS, Constant, Domain, ExactTime, External, Leaf, Op
+from orcidx.predicate.literals import convert, domain_of
+from orcidx.predicate.nodes import NANOS, Constant, Domain, ExactTime, External, Leaf, Op
 
 __all__ = ["Relaxation", "evaluate_expression"]
 

@@ -20,8 +20,8 @@ from sqlglot import Dialect, exp, tokens
 from sqlglot.errors import ParseError, TokenError
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate_literals import parse_time
-from orcidx.predicate_nodes import Constant, ExactTime, Leaf, Op, all_of, any_of
+from orcidx.predicate.literals import parse_time
+from orcidx.predicate.nodes import Constant, ExactTime, Leaf, Op, all_of, any_of
 
 __all__ = ["from_sql"]
 

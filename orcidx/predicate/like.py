@@ -6,7 +6,7 @@ Inside the package a pattern has backslash as its escape character (``normalise_
 from __future__ import annotations
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate_nodes import Op
+from orcidx.predicate.nodes import Op
 
 __all__ = ["like_prefix", "like_regex", "normalise_like"]
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate_nodes import NANOS, Domain, ExactTime, show_literal
+from orcidx.predicate.nodes import NANOS, Domain, ExactTime, show_literal
 
 __all__ = ["NAN", "Point", "convert", "domain_of", "parse_time"]
 

@@ -27,8 +27,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate_bind import BoundPredicate, bind, keep_bindable, resolve_column
-from orcidx.predicate_nodes import (
+from orcidx.predicate.binding import BoundPredicate, bind, keep_bindable, resolve_column
+from orcidx.predicate.nodes import (
     And,
     BoundLeaf,
     Constant,
@@ -165,7 +165,7 @@ def parse(where: Any) -> Predicate:
         raise InvalidQuery(f"{where!r} alone is not a predicate; for a boolean column write {where!r} == True")
     if isinstance(where, Node):
         raise InvalidQuery(f"{where!r} is bound already")
-    from orcidx import predicate_adapters  # it builds on this module
+    from orcidx.predicate.adapters import translate  # text parsers are loaded when they are needed
 
-    predicate: Predicate = predicate_adapters.translate(where)
+    predicate: Predicate = translate(where)
     return predicate
