@@ -31,13 +31,15 @@ class RangeServer:
 
     ``latency``: seconds before each answer. ``faults``: taken one by one, one for each GET: "" (none), a status such as
     "503", "short" (the body ends early and the connection closes), "reset" (the connection is reset), "whole" (the
-    range is ignored), "shifted" (another range than asked), "stall" (no answer before the server closes).
+    range is ignored), "shifted" (another range than asked), "stall" (no answer before the server closes). Requests that
+    come together take them in any order; ``stalled`` names Range headers that are never answered.
     """
 
     objects: dict[str, bytes]
     latency: float = 0.0
     etags: bool = True
     faults: deque[str] = field(default_factory=deque)
+    stalled: set[str] = field(default_factory=set)
     log: list[Logged] = field(default_factory=list)
     most_at_once: int = 0
 
@@ -137,7 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self.connection.close()
             return
-        if fault == "stall":
+        if fault == "stall" or entry.range in owner.stalled:
             owner.closing.wait(30)
             self.close_connection = True
             return

@@ -94,7 +94,7 @@ class Prefetcher:
         self._weight -= self._used
         self._used = 0
         try:
-            self._fill(max(self._ahead, 1))
+            self._fill(max(self._ahead, 1), taken=False)
             if not self._started:
                 self._closed = True
                 if self._failed is not None:
@@ -102,21 +102,23 @@ class Prefetcher:
                 return None
             first = self._started.popleft()
             self._used = first.weight
-            self._fill(self._ahead)
+            self._fill(self._ahead, taken=True)
         except BaseException:
             self.close()
             raise
         return first
 
-    def _fill(self, most: int) -> None:
+    def _fill(self, most: int, *, taken: bool) -> None:
         while not self._closed and len(self._started) < most:
             if self._held is None:
                 if self._failed is not None:
                     return
                 try:
                     fetch = next(self._fetches, None)
-                except Exception as error:  # the caller's own planning, whatever it raises: kept for its turn
-                    self._failed = error
+                except Exception as error:  # the caller's own planning, whatever it raises
+                    if not self._started and not taken:
+                        raise
+                    self._failed = error  # its turn comes after those that were planned before
                     return
                 if fetch is None:
                     return
