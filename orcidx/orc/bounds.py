@@ -304,11 +304,11 @@ def _padded(bounds: BytesBounds, change: Callable[[bytes], bytes]) -> BytesBound
 
 
 def _cut_lower(text: bytes) -> bytes:
-    return text[: next((i for i, byte in enumerate(text) if byte < 0x20), len(text))]
+    return text[: next((i for i, byte in enumerate(text) if byte < 0x20), len(text))].rstrip(b" ")
 
 
 def _raised_upper(text: bytes) -> bytes:
-    return text + b" "
+    return text + b"!"
 
 
 def _decimals(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> Pair:

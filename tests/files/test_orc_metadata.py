@@ -30,7 +30,7 @@ class Bytes:
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         self.requests += ranges
-        assert all(0 <= offset and offset + length <= len(self.data) for offset, length in ranges)
+        assert all(offset >= 0 and offset + length <= len(self.data) for offset, length in ranges)
         return [self.data[offset : offset + length] for offset, length in ranges]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import orc_messages as pb
 import pytest
@@ -108,7 +110,7 @@ def test_row_index_in_columns(entries: list[tuple[list[int], bool, bool]]) -> No
         body = pb.packed(1, positions) if is_packed else b"".join(pb.uint(1, value) for value in positions)
         raw += pb.blob(1, pb.uint(9, 1) + body + (pb.blob(2, pb.statistics(3, True)) if with_statistics else b""))
     bounds, values, starts, stops = read_row_index(raw)
-    assert [values[a:b].tolist() for a, b in zip(bounds, bounds[1:])] == [positions for positions, _, _ in entries]
+    assert [values[a:b].tolist() for a, b in pairwise(bounds)] == [positions for positions, _, _ in entries]
     counts = read_statistics(raw, starts, stops, Part.NOTHING)["count"]
     assert counts.tolist() == [3 if with_statistics else -1 for _, _, with_statistics in entries]
 
