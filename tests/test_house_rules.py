@@ -172,3 +172,22 @@ def test_test_files_have_names_of_their_own() -> None:
     """Shared test code is imported by bare name, so two files of one name would shadow each other."""
     names = [path.name for path in (ROOT / "tests").rglob("*.py") if path.name not in ("__init__.py", "conftest.py")]
     assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    dead = [
+        f"{name_of(document)}: {target}"
+        for document in documents
+        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", document.read_text())
+        if not (document.parent / target).exists()
+    ]
+    assert not dead, dead
+
+
+def test_ci_finds_the_readme_commands() -> None:
+    readme = (ROOT / "README.md").read_text()
+    for name, command in (("demo", "orcidx demo"), ("tests", "pytest")):
+        block = re.search(rf"<!-- ci: {name} -->\n```\w*\n(.*?)```", readme, re.DOTALL)
+        assert block, f".ci/run looks for a fenced block under <!-- ci: {name} -->"
+        assert command in block[1]
