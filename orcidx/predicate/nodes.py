@@ -385,7 +385,12 @@ def _of_scalar(value: pa.Scalar) -> Any:
         return ExactTime(value.value * NANOS[value.type.unit], value.type.tz)
     if isinstance(value, (pa.Time32Scalar, pa.Time64Scalar)):
         return ExactTime(value.value * NANOS[value.type.unit], of_day=True)
-    return value.as_py()
+    try:
+        return value.as_py()
+    except OverflowError:  # a date beyond Python's years 1 to 9999
+        if not pa.types.is_date(value.type):
+            raise
+        return ExactTime(value.value * (86_400 * NANOS["s"] if pa.types.is_date32(value.type) else NANOS["ms"]))
 
 
 def show_literal(value: Any) -> str:

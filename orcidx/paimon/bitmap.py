@@ -1,0 +1,441 @@
+"""Bitmap index, versions 1 and 2: for each value of a column the rows that hold it. Read, written, built and asked.
+
+Version 1                                       Version 2
+
+    version         u8   1                          version         u8   2
+    rows            i32                             rows            i32
+    values          i32  distinct, without null     values          i32  distinct, without null
+    has null        u8                              has null        u8
+    null offset     i32  if has null                null offset     i32  if has null
+    {value, i32 offset} per value                   null length     i32  if has null
+    bitmaps                                         blocks          i32
+                                                    {first value, i32 block offset} per block
+                                                    size of blocks  i32
+                                                    blocks: i32 entries, {value, i32 offset, i32 length} per entry
+                                                    bitmaps
+
+Integers are big-endian, values as in ``keys``; version 2 sorts them, version 1 does not (Java writes a hash map's
+order). An offset counts from the first bitmap; a negative one stands for the single row ``-1 - offset``, without a
+bitmap. A block offset counts from the first block. Version 1 has no lengths: its bitmaps delimit themselves. In
+version 2 the length of a single row is -1, but a single null has the length that its bitmap would have.
+
+Finding a value in version 2 takes one block and one bitmap.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap
+
+from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, ValueOutOfRange
+from orcidx.paimon.body import Body, checked_rows, rows_of
+from orcidx.paimon.data_types import DataType
+from orcidx.paimon.index import Index
+from orcidx.paimon.key_arrays import KeyColumn
+from orcidx.paimon.keys import INT, Key, Keys, KeyType, key_type
+from orcidx.paimon.questions import NullTest, Points, Question
+from orcidx.paimon.roaring import read_bitmap, write_bitmap
+from orcidx.pruning import Verdict
+
+__all__ = ["BitmapIndex", "Contents", "build", "write"]
+
+KIND = "bitmap"
+HEAD = struct.Struct(">BiiB")  # version, rows, values, has null
+PAIR = struct.Struct(">ii")  # offset and length
+DEFAULT_BLOCK_SIZE = 16 << 10
+LARGEST_INT = (1 << 31) - 1
+NOT_STORED = -1  # length of a single row in an entry
+_GUESS = 8 << 10  # bytes of a head of unknown size that are read at first
+
+_ROOTS = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "TIME")
+_ROOTS += ("TIMESTAMP", "TIMESTAMP_LTZ", "CHAR", "VARCHAR")
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All that a body holds: ``keys`` in the order of the body, and the rows of each."""
+
+    rows: int
+    nulls: BitMap
+    keys: tuple[Key, ...]
+    bitmaps: tuple[BitMap, ...]
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Keys with their places: ``offsets[i]`` counts from the first bitmap or stands for a row; -1 is no length."""
+
+    keys: Keys
+    offsets: Sequence[int]
+    lengths: Sequence[int]
+
+    def find(self, key: Key) -> tuple[int, int] | None:
+        """Offset and length of a key; the keys must ascend."""
+        at = bisect_left(self.keys, key)  # type: ignore[type-var]
+        if at == len(self.keys) or self.keys[at] != key:
+            return None
+        return int(self.offsets[at]), int(self.lengths[at])
+
+
+# ---------------------------------------------------------------------- read
+
+
+def _read_entries(data: memoryview, count: int, kind: KeyType, fields: struct.Struct) -> tuple[Entries, int]:
+    """``count`` entries of a value and one (offset) or two (offset and length) integers, and where they end."""
+    size = kind.width + fields.size
+    if count < 0 or count > len(data) // max(size, INT.size + fields.size if not kind.width else 1):
+        raise CorruptFile(f"{count} entries do not fit {len(data)} bytes")
+    if kind.width:
+        names = [("key", kind.dtype), ("offset", ">i4"), ("length", ">i4")][: 1 + fields.size // INT.size]
+        stored = np.frombuffer(data, np.dtype(names), count)
+        lengths = stored["length"].tolist() if len(names) > 2 else [NOT_STORED] * count
+        return Entries(kind.decode(stored["key"]), stored["offset"].tolist(), lengths), count * size
+    keys: list[bytes] = []
+    places: list[tuple[int, ...]] = []
+    at = 0
+    for _ in range(count):
+        key, at = kind.read(data, at)
+        if at + fields.size > len(data):
+            raise CorruptFile("an entry is cut off", offset=at)
+        keys.append(key)  # type: ignore[arg-type]
+        places.append(fields.unpack_from(data, at))
+        at += fields.size
+    lengths = [place[1] if len(place) > 1 else NOT_STORED for place in places]
+    return Entries(keys, [place[0] for place in places], lengths), at
+
+
+class _Layout:
+    """Where the parts of a body are; versions 1 and 2 have one each."""
+
+    def __init__(self, body: Body, kind: KeyType, rows: int) -> None:
+        self.body = body
+        self.kind = kind
+        self.rows = rows
+        self.first_bitmap = 0
+
+    def places(self, keys: Sequence[Key]) -> list[tuple[int, int] | None]:
+        """Offset and length of each key's bitmap."""
+        raise NotImplementedError
+
+    def null_place(self) -> tuple[int, int] | None:
+        """Offset and length of the bitmap of nulls."""
+        raise NotImplementedError
+
+    def with_length(self, offset: int, length: int) -> tuple[int, int]:
+        """A place with the real length of the stored bitmap."""
+        return offset, length
+
+    def entries(self) -> Entries:
+        """Every entry."""
+        raise NotImplementedError
+
+    def bitmaps(self, places: Sequence[tuple[int, int]]) -> list[BitMap]:
+        """The rows at each place, fetched together."""
+        stored = [(self.first_bitmap + offset, length) for offset, length in places if offset >= 0]
+        data = iter(self.body.read_many(stored))
+        return [self._single(offset) if offset < 0 else self._stored(next(data)) for offset, _ in places]
+
+    def _single(self, offset: int) -> BitMap:
+        return checked_rows(BitMap([-1 - offset]), self.rows, "bitmap index")
+
+    def _stored(self, data: memoryview) -> BitMap:
+        return rows_of(data, self.rows, "bitmap index")
+
+
+class _Layout1(_Layout):
+    """All entries are in the head, which is read at once."""
+
+    def __init__(self, body: Body, kind: KeyType, rows: int, at: int, values: int, has_null: int) -> None:
+        super().__init__(body, kind, rows)
+        self.nulls = int(body.unpack(INT, at)[0]) if has_null else None
+        at += INT.size if has_null else 0
+        if values > (body.length - at) // (INT.size + (kind.width or INT.size)):
+            raise CorruptFile(f"{values} values do not fit {body.length} bytes", offset=5)
+        guess = values * (kind.width + INT.size) if kind.width else max(_GUESS, values * 2 * INT.size)
+        self._entries, size = body.parse_growing(at, lambda data: _read_entries(data, values, kind, INT), guess=guess)
+        self.first_bitmap = at + size
+        # The entries may have any order, and a bitmap ends where the next one begins.
+        self._by_key = dict(zip(_listed(self._entries.keys), self._entries.offsets))
+        if len(self._by_key) != values:
+            raise CorruptFile("a value occurs twice")
+        offsets = [*self._entries.offsets, *([] if self.nulls is None else [self.nulls])]
+        self._edges = sorted({offset for offset in offsets if offset >= 0})
+        self._edges.append(body.length - self.first_bitmap)
+
+    def with_length(self, offset: int, length: int = NOT_STORED) -> tuple[int, int]:
+        if offset < 0:
+            return offset, NOT_STORED
+        return offset, self._edges[bisect_right(self._edges, offset, hi=len(self._edges) - 1)] - offset
+
+    def places(self, keys: Sequence[Key]) -> list[tuple[int, int] | None]:
+        offsets = [self._by_key.get(key) for key in keys]
+        return [None if offset is None else self.with_length(offset) for offset in offsets]
+
+    def null_place(self) -> tuple[int, int] | None:
+        return None if self.nulls is None else self.with_length(self.nulls)
+
+    def entries(self) -> Entries:
+        return self._entries
+
+    def _stored(self, data: memoryview) -> BitMap:
+        return checked_rows(read_bitmap(data, 0)[0], self.rows, "bitmap index")
+
+
+class _Layout2(_Layout):
+    """The head has the first key of each block; a block is read when a key may be in it, and kept."""
+
+    def __init__(self, body: Body, kind: KeyType, rows: int, at: int, values: int, has_null: int) -> None:
+        super().__init__(body, kind, rows)
+        self.values = values
+        self.nulls = body.unpack(PAIR, at) if has_null else None
+        at += PAIR.size if has_null else 0
+        (blocks,) = body.unpack(INT, at)
+        at += INT.size
+        if blocks < 0 or blocks > values:
+            raise CorruptFile(f"{blocks} blocks of {values} values", offset=at - INT.size)
+        guess = blocks * (kind.width + INT.size) if kind.width else max(_GUESS, blocks * 2 * INT.size)
+        self._firsts, size = body.parse_growing(at, lambda data: _read_entries(data, blocks, kind, INT), guess=guess)
+        kind.check_ascending(self._firsts.keys, "the blocks")
+        at += size
+        (total,) = body.unpack(INT, at)
+        self.first_block = at + INT.size
+        self.first_bitmap = self.first_block + total
+        self._edges = [*self._firsts.offsets, total]
+        ascending = all(a < b for a, b in zip(self._edges, self._edges[1:]))
+        if total < 0 or not ascending or (blocks and self._edges[0]) or self.first_bitmap > body.length:
+            raise CorruptFile("the offsets of the blocks do not ascend from 0 to their size", offset=at)
+        self._blocks: dict[int, Entries] = {}
+
+    def _load(self, numbers: Sequence[int]) -> None:
+        missing = sorted(set(numbers) - self._blocks.keys())
+        ranges = [(self.first_block + self._edges[n], self._edges[n + 1] - self._edges[n]) for n in missing]
+        for number, data in zip(missing, self.body.read_many(ranges) if ranges else []):
+            self._blocks[number] = self._block(number, data)
+
+    def _block(self, number: int, data: memoryview) -> Entries:
+        if len(data) < INT.size:
+            raise CorruptFile("a block is cut off")
+        (count,) = INT.unpack_from(data, 0)
+        entries, size = _read_entries(data[INT.size :], count, self.kind, PAIR)
+        if count < 1 or INT.size + size != len(data) or entries.keys[0] != self._firsts.keys[number]:
+            raise CorruptFile(f"block {number} does not hold what the head says")
+        self.kind.check_ascending(entries.keys, f"block {number}")
+        return entries
+
+    def places(self, keys: Sequence[Key]) -> list[tuple[int, int] | None]:
+        numbers = [bisect_right(self._firsts.keys, key) - 1 for key in keys]  # type: ignore[type-var]
+        self._load([number for number in numbers if number >= 0])
+        return [self._blocks[n].find(key) if n >= 0 else None for n, key in zip(numbers, keys)]
+
+    def null_place(self) -> tuple[int, int] | None:
+        return self.nulls  # type: ignore[return-value]
+
+    def entries(self) -> Entries:
+        self._load(range(len(self._firsts.keys)))
+        blocks = [self._blocks[number] for number in range(len(self._firsts.keys))]
+        keys = [key for block in blocks for key in _listed(block.keys)]
+        self.kind.check_ascending(keys, "all blocks")
+        if len(keys) != self.values:
+            raise CorruptFile(f"{len(keys)} values in the blocks, {self.values} in the head")
+        offsets = [offset for block in blocks for offset in block.offsets]
+        return Entries(keys, offsets, [length for block in blocks for length in block.lengths])  # type: ignore[arg-type]
+
+
+def _listed(keys: Keys) -> list[Any]:
+    return keys.tolist() if isinstance(keys, np.ndarray) else keys
+
+
+_LAYOUTS: dict[int, type[_Layout1] | type[_Layout2]] = {1: _Layout1, 2: _Layout2}
+
+
+# ---------------------------------------------------------------------- write
+
+
+def write(contents: Contents, data_type: DataType, *, version: int = 2, block_size: int = DEFAULT_BLOCK_SIZE) -> bytes:
+    """Bytes of a body, its values in the order of ``contents`` (version 2 wants them ascending).
+
+    ``block_size``: bytes of a block at most, version 2 only. Raises ``InvalidQuery`` when a value does not fit a block,
+    ``ValueOutOfRange`` when the bitmaps pass 2 GiB.
+    """
+    kind = key_type(data_type)
+    single = np.array([bitmap[0] if len(bitmap) == 1 else -1 for bitmap in contents.bitmaps], np.int64)
+    stored = [write_bitmap(bitmap) for bitmap in contents.bitmaps if len(bitmap) != 1]
+    keys: Keys = np.array(contents.keys, np.int64) if kind.width else list(contents.keys)  # type: ignore[arg-type]
+    return _written(kind, contents.rows, contents.nulls, _Values(keys, single, stored), version, block_size)
+
+
+@dataclass(frozen=True)
+class _Values:
+    """Keys; the row of each that has just one, else -1; and the bitmaps of the others, in the same order."""
+
+    keys: Keys
+    single: npt.NDArray[np.int64]
+    stored: list[bytes]
+
+    def places(self, first: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Offsets and lengths, when the first bitmap lies at ``first``."""
+        sizes = np.fromiter(map(len, self.stored), np.int64, len(self.stored))
+        if first + int(sizes.sum()) > LARGEST_INT:
+            raise ValueOutOfRange("a bitmap index holds up to 2 GiB of bitmaps")
+        lengths = np.full(len(self.single), NOT_STORED, np.int64)
+        offsets = -1 - self.single
+        shared = self.single < 0
+        lengths[shared] = sizes
+        offsets[shared] = first + np.cumsum(sizes) - sizes
+        return offsets, lengths
+
+
+def _written(kind: KeyType, rows: int, nulls: BitMap, values: _Values, version: int, block_size: int) -> bytes:
+    null_data = write_bitmap(nulls)
+    null_head = b""
+    first = 0
+    if nulls:
+        offset = -1 - nulls[0] if len(nulls) == 1 else 0
+        null_head = INT.pack(offset) if version == 1 else PAIR.pack(offset, len(null_data))
+        first = 0 if len(nulls) == 1 else len(null_data)
+    head = HEAD.pack(version, rows, len(values.keys), bool(nulls)) + null_head
+    offsets, lengths = values.places(first)
+    if version == 1:
+        entries = _stored_entries(kind, values.keys, offsets)
+    else:
+        entries = _stored_blocks(kind, values.keys, (offsets, lengths), block_size)
+    return b"".join([head, *entries, null_data if first else b"", *values.stored])
+
+
+def _stored_entries(kind: KeyType, keys: Keys, *numbers: npt.NDArray[np.int64]) -> list[bytes]:
+    """Bytes of each entry, or of all of them where they have one size."""
+    if isinstance(keys, np.ndarray):
+        fields = [("key", kind.dtype), *((f"number{i}", ">i4") for i in range(len(numbers)))]
+        entries = np.empty(len(keys), np.dtype(fields))
+        entries["key"] = kind.encode(keys)
+        for i, column in enumerate(numbers):
+            entries[f"number{i}"] = column
+        return [entries.tobytes()]
+    fields_of = struct.Struct(f">{len(numbers)}i")
+    rows = zip(*(column.tolist() for column in numbers))
+    return [INT.pack(len(key)) + key + fields_of.pack(*row) for key, row in zip(keys, rows)]
+
+
+def _stored_blocks(kind: KeyType, keys: Keys, places: Sequence[npt.NDArray[np.int64]], block_size: int) -> list[bytes]:
+    """The part of version 2 from the number of blocks to the last block."""
+    starts = _block_starts(kind.stored_sizes(keys) + PAIR.size, block_size - INT.size)
+    entries = _stored_entries(kind, keys, *places)
+    size = kind.width + PAIR.size
+    blocks = []
+    for start, stop in zip(starts, [*starts[1:], len(keys)]):
+        inside = entries[0][start * size : stop * size] if kind.width else b"".join(entries[start:stop])
+        blocks.append(INT.pack(stop - start) + inside)
+    lengths = np.fromiter(map(len, blocks), np.int64, len(blocks))
+    firsts: Keys = keys[starts] if isinstance(keys, np.ndarray) else [keys[start] for start in starts]
+    heads = _stored_entries(kind, firsts, np.cumsum(lengths) - lengths)
+    return [INT.pack(len(blocks)), *heads, INT.pack(int(lengths.sum())), *blocks]
+
+
+def _block_starts(sizes: npt.NDArray[np.int64], room: int) -> list[int]:
+    """First entry of each block, when a block takes entries for as long as they fit ``room`` bytes."""
+    if sizes.size and int(sizes.max()) > room:
+        text = f"a value takes {sizes.max()} bytes of an index block, which has room for {room}"
+        raise InvalidQuery(f"{text}: raise index-block-size, or use version 1")
+    ends = np.cumsum(sizes)
+    starts: list[int] = []
+    at = 0
+    while at < len(sizes):
+        starts.append(at)
+        before = int(ends[at - 1]) if at else 0
+        at = int(np.searchsorted(ends, before + room, "right"))
+    return starts
+
+
+# ---------------------------------------------------------------------- build
+
+
+def build(column: KeyColumn, *, version: int = 2, block_size: int = DEFAULT_BLOCK_SIZE) -> BitmapIndex:
+    """The index of a column; see ``write`` for the errors."""
+    data_type = column.key_type.data_type
+    check_type(data_type)
+    groups = column.groups()
+    starts, counts = groups.starts[:-1], np.diff(groups.starts)
+    single = np.where(counts == 1, groups.rows[starts].astype(np.int64), -1)
+    shared = np.flatnonzero(counts > 1)
+    edges = zip(groups.starts[shared].tolist(), groups.starts[shared + 1].tolist())
+    stored = [write_bitmap(BitMap(groups.rows[start:stop])) for start, stop in edges]
+    values = _Values(groups.keys, single, stored)
+    data = _written(column.key_type, column.length, BitMap(column.null_rows), values, version, block_size)
+    return BitmapIndex(data, data_type)
+
+
+def check_type(data_type: DataType) -> None:
+    """Raises ``Unsupported`` for a type that a bitmap index does not take."""
+    if data_type.root not in _ROOTS:
+        raise Unsupported(f"a bitmap index does not take values of type {data_type}")
+
+
+# ---------------------------------------------------------------------- evaluate
+
+
+class BitmapIndex(Index):
+    """A bitmap index of either version, read as it is asked."""
+
+    kind = KIND
+    answered = frozenset({"eq", "neq", "in", "notin", "isnull", "isnotnull"})
+
+    def __init__(self, body: bytes | memoryview | Body, data_type: DataType | str) -> None:
+        super().__init__(data_type)
+        check_type(self.data_type)
+        self._body = Body.of(body)
+        self.version, rows, values, has_null = self._body.unpack(HEAD, 0)
+        if self.version not in _LAYOUTS:
+            raise CorruptFile(f"bitmap index of version {self.version}; 1 and 2 are known", offset=0)
+        if not 0 <= values <= rows or has_null > 1:
+            raise CorruptFile(f"bitmap index of {rows} rows with {values} values", offset=1)
+        self._rows = int(rows)
+        self._layout = _LAYOUTS[self.version](self._body, self.key_type, rows, HEAD.size, values, has_null)
+        self._nulls: BitMap | None = None
+
+    @property
+    def rows(self) -> int:
+        return self._rows
+
+    @property
+    def nulls(self) -> BitMap:
+        """The null rows."""
+        if self._nulls is None:
+            place = self._layout.null_place()
+            self._nulls = self._layout.bitmaps([place])[0] if place else BitMap()
+        return self._nulls
+
+    def to_bytes(self) -> bytes:
+        return bytes(self._body.all())
+
+    def contents(self) -> Contents:
+        """All that the body holds."""
+        entries = self._layout.entries()
+        places = [self._layout.with_length(*place) for place in zip(entries.offsets, entries.lengths)]
+        return Contents(self._rows, self.nulls, tuple(_listed(entries.keys)), tuple(self._layout.bitmaps(places)))
+
+    def check(self) -> None:
+        contents = self.contents()
+        count = len(contents.nulls) + sum(map(len, contents.bitmaps))
+        if count != self._rows or len(BitMap.union(contents.nulls, *contents.bitmaps)) != self._rows:
+            raise CorruptFile(f"the bitmaps hold {count} rows of {self._rows}, or some row twice")
+
+    def answer(self, question: Question) -> Verdict:
+        if isinstance(question, NullTest):
+            return Verdict.of(self._present() if question.negated else self.nulls, True)
+        if not isinstance(question, Points):
+            return Verdict.remain()
+        if self.data_type.root.startswith("TIMESTAMP") and self.data_type.precision > 6:
+            return Verdict.remain()  # keys are microseconds: rows that differ in nanoseconds share one
+        places = [place for place in self._layout.places(question.keys) if place is not None]
+        found = BitMap.union(BitMap(), *self._layout.bitmaps(places))
+        return Verdict.of(self._present() - found if question.negated else found, True)
+
+    def _present(self) -> BitMap:
+        return BitMap(range(self._rows)) - self.nulls

@@ -1,0 +1,179 @@
+"""Bloom filter: says for sure that a value does not occur. Read, written, built and asked.
+
+    hash functions   i32 big-endian, k
+    bits             bit i is bit i % 8, least significant first, of byte i / 8
+
+A value has one 64-bit hash: XXH64 with seed 0 of text and bytes, Thomas Wang's mix of everything else, widened to int64
+(FLOAT and DOUBLE as their IEEE bits, every NaN the same; TIMESTAMP as milliseconds up to precision 3, else
+microseconds). With h1 its lower and h2 its upper half as 32-bit integers, hash function i = 1 .. k takes h1 + i * h2 in
+wrapping 32-bit arithmetic, complemented if negative, modulo the number of bits. Null is never added.
+
+Sizes follow from the expected number of distinct values and the wanted rate of false positives, as in Java: first
+-items * ln(fpp) / ln(2)^2 bits, then 1 to 8 more, up to a whole byte.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
+from orcidx.paimon.bloom import add_bytes, add_integers, hash_bytes, hash_integer, may_hold
+from orcidx.paimon.body import Body
+from orcidx.paimon.data_types import DataType
+from orcidx.paimon.index import Index
+from orcidx.paimon.key_arrays import KeyColumn
+from orcidx.paimon.keys import INT, Key, KeyType, ordered_bits
+from orcidx.paimon.questions import Points, Question
+from orcidx.pruning import Verdict
+
+__all__ = ["BloomFilterBuilder", "BloomFilterIndex", "Contents", "filter_size", "write"]
+
+KIND = "bloom-filter"
+DEFAULT_ITEMS = 1_000_000
+DEFAULT_FPP = 0.1
+LARGEST_BITS = (1 << 31) - 1
+# fpp is a double: -ln(fpp) is below 745, which is 1550 bits and 1075 hash functions per item; one item has 8 bits more.
+MOST_FUNCTIONS = 1_100
+
+_REFUSED = ("BOOLEAN", "DECIMAL")
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All that a body holds: the number of hash functions, and the bytes of the filter."""
+
+    functions: int
+    bits: bytes
+
+
+# ---------------------------------------------------------------------- read
+
+
+def read(data: memoryview) -> Contents:
+    """Reads a whole body; raises ``CorruptFile``."""
+    if not INT.size < len(data) <= INT.size + LARGEST_BITS // 8:
+        raise CorruptFile(f"a bloom filter of {len(data)} bytes")
+    (functions,) = INT.unpack_from(data, 0)
+    if not 1 <= functions <= MOST_FUNCTIONS:
+        raise CorruptFile(f"a bloom filter of {functions} hash functions", offset=0)
+    return Contents(functions, bytes(data[INT.size :]))
+
+
+# ---------------------------------------------------------------------- write
+
+
+def write(contents: Contents) -> bytes:
+    """Bytes of a body."""
+    return INT.pack(contents.functions) + contents.bits
+
+
+# ---------------------------------------------------------------------- build
+
+
+def filter_size(items: int, fpp: float) -> tuple[int, int]:
+    """Bits and hash functions for ``items`` distinct values and ``fpp`` false positives per absent value.
+
+    Raises ``InvalidQuery`` unless items >= 1, 0 < fpp < 1 and the filter stays below 2**31 bits.
+    """
+    if items < 1 or not 0 < fpp < 1:
+        raise InvalidQuery(f"a bloom filter needs items >= 1 and 0 < fpp < 1, not items={items} and fpp={fpp}")
+    wanted = -items * math.log(fpp) / (math.log(2) * math.log(2))
+    if wanted > LARGEST_BITS - 8:
+        raise InvalidQuery(f"items={items} and fpp={fpp} need {wanted:.3g} bits, more than {LARGEST_BITS}")
+    bits = int(wanted) + 8 - int(wanted) % 8
+    return bits, max(1, math.floor(bits / items * math.log(2) + 0.5))
+
+
+class BloomFilterBuilder:
+    """Adds columns batch by batch, in constant memory."""
+
+    def __init__(self, data_type: DataType, *, items: int = DEFAULT_ITEMS, fpp: float = DEFAULT_FPP) -> None:
+        check_type(data_type)
+        self.data_type = data_type
+        bits, self._functions = filter_size(items, fpp)
+        self._bytes = bytearray(bits // 8)
+
+    def add(self, column: KeyColumn) -> None:
+        """Adds the values that are not null."""
+        values = column.present_values
+        if isinstance(values, np.ndarray):
+            kind = column.key_type
+            bits = ordered_bits(values, kind.width) if kind.floating else values
+            add_integers(self._bytes, self._functions, np.ascontiguousarray(bits))
+            return
+        _, offsets, data = values.buffers()
+        if len(values) and offsets is not None:
+            ends = np.frombuffer(offsets, np.int64, len(values) + 1, 8 * values.offset)
+            text = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
+            add_bytes(self._bytes, self._functions, ends, text)
+
+    def finish(self) -> BloomFilterIndex:
+        """The index of what was added."""
+        return BloomFilterIndex(write(Contents(self._functions, bytes(self._bytes))), self.data_type)
+
+
+def check_type(data_type: DataType) -> None:
+    """Raises ``Unsupported`` for a type that a bloom filter does not take."""
+    if data_type.root in _REFUSED:
+        raise Unsupported(f"a bloom-filter index does not take values of type {data_type}")
+
+
+# ---------------------------------------------------------------------- evaluate
+
+
+class BloomFilterIndex(Index):
+    """A bloom filter, read whole when it is first asked. It knows no rows: its answers are skip and remain."""
+
+    kind = KIND
+    answered = frozenset({"eq", "in"})
+
+    def __init__(self, body: bytes | memoryview | Body, data_type: DataType | str) -> None:
+        super().__init__(data_type)
+        check_type(self.data_type)
+        self._body = Body.of(body)
+        (functions,) = self._body.unpack(INT, 0)
+        if self._body.length == INT.size or not 1 <= functions <= MOST_FUNCTIONS:
+            raise CorruptFile(f"a bloom filter of {functions} hash functions, {self._body.length} bytes", offset=0)
+        self._contents: Contents | None = None
+
+    @property
+    def rows(self) -> None:
+        """Not told."""
+
+    def to_bytes(self) -> bytes:
+        return bytes(self._body.all())
+
+    def contents(self) -> Contents:
+        """All that the body holds."""
+        if self._contents is None:
+            self._contents = read(self._body.all())
+        return self._contents
+
+    def check(self) -> None:
+        self.contents()
+
+    def answer(self, question: Question) -> Verdict:
+        if not isinstance(question, Points) or question.negated:
+            return Verdict.remain()
+        contents = self.contents()
+        hashes = (hash_of(key, self.key_type) for key in question.keys)
+        present = any(may_hold(contents.bits, contents.functions, value_hash) for value_hash in hashes)
+        return Verdict.remain() if present else Verdict.skip()
+
+    def _nothing(self) -> Verdict:
+        return Verdict.skip()
+
+
+def hash_of(key: Key, kind: KeyType) -> int:
+    """64-bit hash of a key that fits its type; any other gives the hash of something that was never added."""
+    if isinstance(key, bytes):
+        return hash_bytes(key)
+    if kind.floating:
+        key = int(ordered_bits(np.array([key], np.int64), kind.width)[0])
+    return hash_integer(key)
+
+

@@ -1,0 +1,138 @@
+"""``Body``: the bytes of one index, fetched in ranges when they are asked for.
+
+An index inside a file on object storage is read in few requests: the first read fetches a whole small body, or the
+beginning of a large one, and everything else is asked for range by range.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from pyroaring import BitMap
+
+from orcidx.errors import CorruptFile
+from orcidx.paimon.roaring import read_bitmap
+
+__all__ = ["Body", "RangeSource", "checked_rows", "rows_of"]
+
+WHOLE_BELOW = 64 << 10
+FIRST_READ = 16 << 10
+
+
+class RangeSource(Protocol):
+    """Anything that serves byte ranges; ``orcidx.storage`` readers do."""
+
+    def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[Any]:
+        """The bytes of each (offset, length), in the same order."""
+
+
+class Body:
+    """``length`` bytes, of which a damaged file may hold only the first ``available``; offsets count from its start.
+
+    ``requests`` and ``bytes_read`` count what was asked of the source.
+    """
+
+    def __init__(self, source: RangeSource | None, start: int, length: int, *, front: memoryview | None = None) -> None:
+        self.length = length
+        self.available = length if source is not None else len(front or b"")
+        self.requests = 0
+        self.bytes_read = 0
+        self._source = source
+        self._start = start
+        self._front = front
+
+    @classmethod
+    def of(cls, data: bytes | bytearray | memoryview | Body) -> Body:
+        """A body of the whole buffer."""
+        if isinstance(data, Body):
+            return data
+        view = memoryview(data).cast("B").toreadonly()
+        return cls(None, 0, len(view), front=view)
+
+    def part(self, start: int, length: int) -> Body:
+        """A stretch of this body as a body of its own, which may be cut off by the end of this one."""
+        front = self._front
+        if front is not None and (self._source is None or start + length <= len(front)):
+            return Body(None, 0, length, front=front[start : start + length])
+        part = Body(self._source, self._start + start, length)
+        part.available = max(0, min(length, self.available - start))
+        return part
+
+    def check(self, offset: int, length: int) -> None:
+        """Raises ``CorruptFile`` unless the range lies within the body."""
+        if offset < 0 or length < 0 or offset + length > self.available:
+            text = f"{length} bytes do not fit the {self.available} bytes of the index"
+            raise CorruptFile(text if self.available == self.length else f"{text}, which is cut off", offset=offset)
+
+    def read(self, offset: int, length: int) -> memoryview:
+        """``length`` bytes from ``offset``; raises ``CorruptFile`` where the body ends before."""
+        return self.read_many([(offset, length)])[0]
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        """Several ranges with one request to the source."""
+        for offset, length in ranges:
+            self.check(offset, length)
+        ahead = [] if self._front is not None else [(0, self._ahead())]
+        known = len(self._front) if self._front is not None else ahead[0][1]
+        missing = [(offset, length) for offset, length in ranges if offset + length > known]
+        fetched = self._fetch(ahead + missing) if ahead or missing else []
+        if ahead:
+            self._front = fetched.pop(0)
+        front, rest = self._front, iter(fetched)
+        assert front is not None
+        return [front[o : o + n] if o + n <= known else next(rest) for o, n in ranges]
+
+    def _ahead(self) -> int:
+        return self.available if self.available <= WHOLE_BELOW else FIRST_READ
+
+    def all(self) -> memoryview:
+        """Every byte."""
+        self.check(0, self.length)
+        if self._front is None or len(self._front) < self.length:
+            self._front = self._fetch([(0, self.length)])[0]
+        return self._front
+
+    def unpack(self, layout: struct.Struct, offset: int) -> tuple[Any, ...]:
+        """The fields of a fixed layout at ``offset``."""
+        return layout.unpack(self.read(offset, layout.size))
+
+    def parse_growing(self, offset: int, parse: Callable[[memoryview], Any], *, guess: int) -> Any:
+        """Runs ``parse`` on the bytes from ``offset``: on ``guess`` of them, then on twice as many each time it runs
+        out of bytes (``CorruptFile``), until it succeeds or the body ends."""
+        self.check(offset, 0)
+        while True:
+            rest = self.available - offset
+            try:
+                return parse(self.read(offset, min(guess, rest)))
+            except CorruptFile:
+                if guess >= rest:
+                    raise
+            guess = 2 * max(guess, 1)
+
+    def _fetch(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        assert self._source is not None
+        self.requests += 1
+        self.bytes_read += sum(length for _, length in ranges)
+        buffers = self._source.read_ranges([(self._start + offset, length) for offset, length in ranges])
+        views = [memoryview(buffer).cast("B").toreadonly() for buffer in buffers]
+        for view, (offset, length) in zip(views, ranges):
+            if len(view) != length:
+                raise CorruptFile(f"{length} bytes were asked for and {len(view)} came", offset=offset)
+        return views
+
+
+def rows_of(data: memoryview, rows: int, what: str) -> BitMap:
+    """The bitmap that fills ``data``; raises ``CorruptFile`` for damage, and for a row at or after ``rows``."""
+    bitmap, end = read_bitmap(data, 0)
+    if end != len(data):
+        raise CorruptFile(f"{what}: the bitmap takes {end} of {len(data)} bytes")
+    return checked_rows(bitmap, rows, what)
+
+
+def checked_rows(bitmap: BitMap, rows: int, what: str) -> BitMap:
+    """The bitmap, unless it holds a row at or after ``rows``: ``CorruptFile``."""
+    if bitmap and bitmap.max() >= rows:
+        raise CorruptFile(f"{what}: row {bitmap.max()} of a file of {rows} rows")
+    return bitmap

@@ -1,0 +1,260 @@
+"""BSI: signed integers as bit slices of their absolute values. Read, written, built and asked. Deprecated by Paimon in
+favour of the range-bitmap.
+
+    version       u8   1
+    rows          i32
+    has positive  u8   then, if 1, the part of the rows with a value >= 0
+    has negative  u8   then, if 1, the part of the rows with a value < 0, as absolute values
+
+    part:  version     u8   1
+           min, max    i64, i64
+           existence   bitmap of the rows of the part
+           slices      i32
+           slice b     bitmap of the rows whose (value - min) has bit b, for b = 0 .. slices - 1
+
+Integers are big-endian; bitmaps are portable roaring bitmaps, back to back without lengths. A null row is in neither
+part. Java writes min 0 always and bitlength(max - min) slices; readers honour any min. Long.MIN_VALUE has no absolute
+value and cannot be written.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pyroaring import BitMap
+
+from orcidx.errors import CorruptFile, Unsupported, ValueOutOfRange
+from orcidx.paimon.bit_slices import BitSlices, slices_of
+from orcidx.paimon.body import Body, checked_rows
+from orcidx.paimon.data_types import DataType
+from orcidx.paimon.index import Index
+from orcidx.paimon.key_arrays import KeyColumn
+from orcidx.paimon.keys import INT
+from orcidx.paimon.questions import NullTest, Points, Question, Span
+from orcidx.paimon.roaring import read_bitmap, write_bitmap
+from orcidx.pruning import Verdict
+
+__all__ = ["BsiIndex", "Contents", "Part", "build", "write"]
+
+KIND = "bsi"
+VERSION = 1
+HEAD = struct.Struct(">Bi")  # version, rows
+PART_HEAD = struct.Struct(">Bqq")  # version, min, max
+FLAG = struct.Struct("B")
+MOST_SLICES = 64
+LARGEST_LONG = (1 << 63) - 1
+
+_ROOTS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "DECIMAL")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Non-negative numbers by row, less ``smallest``: the slices, lowest bit first."""
+
+    smallest: int
+    largest: int
+    existence: BitMap
+    slices: tuple[BitMap, ...]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All that a body holds."""
+
+    rows: int
+    positive: Part | None
+    negative: Part | None
+
+
+# ---------------------------------------------------------------------- read
+
+
+def read(data: memoryview) -> Contents:
+    """Reads a whole body; raises ``CorruptFile``."""
+    version, rows = _unpack(HEAD, data, 0)
+    if version != VERSION:
+        raise CorruptFile(f"BSI of version {version}; only {VERSION} is known", offset=0)
+    if rows < 0:
+        raise CorruptFile(f"BSI of {rows} rows", offset=1)
+    parts: list[Part | None] = []
+    at = HEAD.size
+    for _ in range(2):
+        (flag,) = _unpack(FLAG, data, at)
+        at += FLAG.size
+        if flag > 1:
+            raise CorruptFile(f"flag of a part is {flag}", offset=at - 1)
+        part = None
+        if flag:
+            part, at = _read_part(data, at, rows)
+        parts.append(part)
+    if at != len(data):
+        raise CorruptFile(f"{len(data) - at} bytes follow the index", offset=at)
+    positive, negative = parts
+    if positive and negative and positive.existence.intersect(negative.existence):
+        raise CorruptFile("a row has a positive and a negative value")
+    return Contents(rows, positive, negative)
+
+
+def _read_part(data: memoryview, at: int, rows: int) -> tuple[Part, int]:
+    version, smallest, largest = _unpack(PART_HEAD, data, at)
+    if version != VERSION or not 0 <= smallest <= largest:
+        raise CorruptFile(f"part of version {version} from {smallest} to {largest}", offset=at)
+    existence, at = read_bitmap(data, at + PART_HEAD.size)
+    checked_rows(existence, rows, "existence")
+    (count,) = _unpack(INT, data, at)
+    at += INT.size
+    if not (largest - smallest).bit_length() <= count <= MOST_SLICES:
+        raise CorruptFile(f"{count} slices of numbers up to {largest - smallest}", offset=at)
+    slices = []
+    for bit in range(count):
+        rows_with, at = read_bitmap(data, at)
+        if not rows_with <= existence:
+            raise CorruptFile(f"slice {bit} has rows without a value", offset=at)
+        slices.append(rows_with)
+    return Part(smallest, largest, existence, tuple(slices)), at
+
+
+def _unpack(layout: struct.Struct, data: memoryview, at: int) -> tuple[Any, ...]:
+    if at + layout.size > len(data):
+        raise CorruptFile("BSI is cut off", offset=at)
+    return layout.unpack_from(data, at)
+
+
+# ---------------------------------------------------------------------- write
+
+
+def write(contents: Contents) -> bytes:
+    """Bytes of a body."""
+    out = [HEAD.pack(VERSION, contents.rows)]
+    for part in (contents.positive, contents.negative):
+        out.append(FLAG.pack(part is not None))
+        if part is not None:
+            out.append(PART_HEAD.pack(VERSION, part.smallest, part.largest))
+            out.append(write_bitmap(part.existence))
+            out.append(INT.pack(len(part.slices)))
+            out += [write_bitmap(rows_with) for rows_with in part.slices]
+    return b"".join(out)
+
+
+# ---------------------------------------------------------------------- build
+
+
+def build(column: KeyColumn) -> BsiIndex:
+    """The index of a column; raises ``ValueOutOfRange`` for Long.MIN_VALUE."""
+    keys, rows = column.present()
+    assert isinstance(keys, np.ndarray)
+    if keys.size and int(keys.min()) < -LARGEST_LONG:
+        raise ValueOutOfRange("a BSI cannot hold -9223372036854775808, which has no absolute value")
+    below = keys < 0
+    contents = Contents(column.length, _part(keys[~below], rows[~below]), _part(-keys[below], rows[below]))
+    return BsiIndex(write(contents), column.key_type.data_type)
+
+
+def _part(numbers: Any, rows: Any) -> Part | None:
+    if not len(rows):
+        return None
+    largest = int(numbers.max())
+    # Java's collector starts its minimum at 0, so that is what every file holds.
+    return Part(0, largest, BitMap(rows), tuple(slices_of(numbers, rows, largest.bit_length())))
+
+
+# ---------------------------------------------------------------------- evaluate
+
+
+class _Side:
+    """A part, with the comparisons of its numbers."""
+
+    def __init__(self, part: Part | None) -> None:
+        self.smallest = part.smallest if part else 0
+        slices = part.slices if part else ()
+        self.numbers = BitSlices(part.existence if part else BitMap(), len(slices), lambda first: slices[first:])
+
+    def equal(self, value: int) -> BitMap:
+        return self.numbers.equal(value - self.smallest)
+
+    def above(self, value: int) -> BitMap:
+        return self.numbers.above(value - self.smallest)
+
+    def below(self, value: int) -> BitMap:
+        return self.numbers.below(value - self.smallest)
+
+
+class BsiIndex(Index):
+    """A bit-slice index. It is read whole when it is first asked: bitmaps without lengths cannot be skipped."""
+
+    kind = KIND
+    answered = frozenset({"eq", "neq", "in", "notin", "lt", "lte", "gt", "gte", "between", "isnull", "isnotnull"})
+
+    def __init__(self, body: bytes | memoryview | Body, data_type: DataType | str) -> None:
+        super().__init__(data_type)
+        check_type(self.data_type)
+        self._body = Body.of(body)
+        version, rows = self._body.unpack(HEAD, 0)
+        if version != VERSION or rows < 0:
+            raise CorruptFile(f"BSI of version {version} with {rows} rows", offset=0)
+        self._rows = int(rows)
+        self._contents: Contents | None = None
+
+    @property
+    def rows(self) -> int:
+        return self._rows
+
+    def to_bytes(self) -> bytes:
+        return bytes(self._body.all())
+
+    def contents(self) -> Contents:
+        """All that the body holds."""
+        if self._contents is None:
+            self._contents = read(self._body.all())
+            self._positive = _Side(self._contents.positive)
+            self._negative = _Side(self._contents.negative)
+        return self._contents
+
+    def check(self) -> None:
+        self.contents()
+
+    def answer(self, question: Question) -> Verdict:
+        self.contents()
+        present = self._positive.numbers.existence | self._negative.numbers.existence
+        if isinstance(question, NullTest):
+            return Verdict.of(present if question.negated else BitMap(range(self._rows)) - present, True)
+        if self.data_type.root.startswith("TIMESTAMP") and self.data_type.precision > 6:
+            return Verdict.remain()  # keys are microseconds: rows that differ in nanoseconds look equal
+        if isinstance(question, Points):
+            found = BitMap()
+            for key in question.keys:
+                found |= self._equal(_number(key))
+            return Verdict.of(present - found if question.negated else found, True)
+        return Verdict.of(self._span(question, present), True)
+
+    def _equal(self, value: int) -> BitMap:
+        return self._negative.equal(-value) if value < 0 else self._positive.equal(value)
+
+    def _span(self, span: Span, present: BitMap) -> BitMap:
+        rows = present
+        if span.low is not None:
+            low = _number(span.low)
+            rows = rows - self._below(low + 1 if span.low_open else low)
+        if span.high is not None:
+            high = _number(span.high)
+            rows = rows & self._below(high if span.high_open else high + 1)
+        return rows
+
+    def _below(self, value: int) -> BitMap:
+        """Rows with a value below ``value``."""
+        if value <= 0:
+            return self._negative.above(-value)
+        return self._positive.below(value) | self._negative.numbers.existence
+
+
+def _number(key: Any) -> int:
+    return int(key)
+
+
+def check_type(data_type: DataType) -> None:
+    """Raises ``Unsupported`` for a type that a BSI does not take."""
+    if data_type.root not in _ROOTS:
+        raise Unsupported(f"a bsi index does not take values of type {data_type}")

@@ -1,0 +1,192 @@
+"""Building all indexes of a data file in one pass over its batches."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.paimon.data_types import DataType, parse_type
+from orcidx.paimon.file_index import FileIndex, file_index_of
+from orcidx.paimon.file_index_options import FileIndexOptions
+from orcidx.paimon.index import Index
+from orcidx.paimon.key_arrays import key_column, map_values
+from orcidx.paimon.registry import Builder, open_builder
+
+__all__ = ["FileIndexBuilder", "build_file_index", "register_file_reader", "type_of_arrow"]
+
+Spec = Mapping[str, Mapping[str, Mapping[str, Any] | None]]
+_PRECISIONS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_BY_ARROW = {
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.date32(): "DATE",
+    pa.date64(): "DATE",
+    pa.string(): "STRING",
+    pa.large_string(): "STRING",
+    pa.string_view(): "STRING",
+    pa.binary(): "BYTES",
+    pa.large_binary(): "BYTES",
+    pa.binary_view(): "BYTES",
+}
+
+
+def type_of_arrow(kind: pa.DataType) -> DataType:
+    """The Paimon type of an Arrow column whose Paimon type nobody told; raises ``Unsupported`` if there is none."""
+    if isinstance(kind, pa.DictionaryType):
+        return type_of_arrow(kind.value_type)
+    if kind in _BY_ARROW:
+        return parse_type(_BY_ARROW[kind])
+    if pa.types.is_timestamp(kind):
+        return parse_type(f"TIMESTAMP{'_LTZ' if kind.tz else ''}({_PRECISIONS[kind.unit]})")
+    if pa.types.is_time(kind):
+        return parse_type(f"TIME({_PRECISIONS[kind.unit]})")
+    if pa.types.is_decimal(kind) and 0 <= kind.scale <= kind.precision <= 38:
+        return parse_type(f"DECIMAL({kind.precision}, {kind.scale})")
+    if pa.types.is_map(kind):
+        return DataType("MAP", children=(type_of_arrow(kind.key_type), type_of_arrow(kind.item_type)))
+    raise Unsupported(f"Arrow type {kind} has no Paimon type with an index")
+
+
+class FileIndexBuilder:
+    """Takes the record batches of a data file in order, and makes its indexes.
+
+    ``spec``, ``types``, ``schema`` as in ``build_file_index``. Bloom filters take constant memory; the other formats
+    keep the indexed columns' keys until ``finish``.
+    """
+
+    def __init__(self, spec: Spec, schema: pa.Schema, types: Mapping[str, str | DataType] | None = None) -> None:
+        self.rows = 0
+        self.types: dict[str, DataType] = {}
+        self._builders: dict[tuple[str, str], Builder] = {}
+        self._by_column: dict[str, list[Builder]] = {}
+        given = {name: parse_type(text) if isinstance(text, str) else text for name, text in (types or {}).items()}
+        for kind, columns in spec.items():
+            for column, options in columns.items():
+                data_type = self._type_of(column, schema, given)
+                builder = open_builder(kind, data_type, options)
+                self._builders[column, kind] = builder
+                self._by_column.setdefault(column, []).append(builder)
+
+    def _type_of(self, column: str, schema: pa.Schema, given: Mapping[str, DataType]) -> DataType:
+        name, key = split_map_key(column, schema.names)
+        if name not in schema.names:
+            raise InvalidQuery(f"no column {name!r}; the columns are {', '.join(schema.names)}", column=name)
+        data_type = given[name] if name in given else type_of_arrow(schema.field(name).type)
+        self.types[name] = data_type
+        if key is None:
+            return data_type
+        if data_type.root != "MAP" or data_type.children[0].root not in ("CHAR", "VARCHAR"):
+            raise InvalidQuery(f"{column!r} asks for a key of {data_type}, which is no map of text keys", column=name)
+        return data_type.children[1]
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Adds the next rows; the batch may have more columns than are indexed."""
+        self.rows += batch.num_rows
+        for column, builders in self._by_column.items():
+            name, key = split_map_key(column, batch.schema.names)
+            values = batch.column(name)
+            data_type = self.types[name]
+            if key is not None:
+                values, data_type = map_values(values, key), data_type.children[1]
+            keys = key_column(values, data_type)
+            for builder in builders:
+                builder.add(keys)
+
+    def finish(self) -> FileIndex:
+        """The indexes of all rows added; a map's key in a file without rows is EMPTY, as Paimon writes it."""
+        found: list[tuple[str, str, Index | None]] = []
+        for (column, kind), builder in self._builders.items():
+            empty = not self.rows and column not in self.types
+            found.append((column, kind, None if empty else builder.finish()))
+        return file_index_of(sorted(found, key=lambda index: index[0]), self.types)
+
+
+def split_map_key(column: str, names: Iterable[str]) -> tuple[str, str | None]:
+    """Column and key of ``m[key]``; a column that has exactly this name is itself."""
+    if column in names or not column.endswith("]") or "[" not in column:
+        return column, None
+    name, _, key = column[:-1].partition("[")
+    return name, key
+
+
+class FileReader(Protocol):
+    """Reads columns of a data file, all rows in order."""
+
+    def __call__(self, source: Any, columns: Sequence[str], /, **options: Any) -> pa.RecordBatchReader: ...
+
+
+_file_readers: list[FileReader] = []
+
+
+def register_file_reader(read: FileReader) -> None:
+    """Says how ``build_file_index`` reads a data file; the layer that can read one registers itself here."""
+    _file_readers[:] = [read]
+
+
+def build_file_index(
+    source: Any,
+    spec: Spec | FileIndexOptions,
+    *,
+    types: Mapping[str, str | DataType] | None = None,
+    **options: Any,
+) -> FileIndex:
+    """Builds the file index of a data file: row i of the file is row i of the source.
+
+    ``source``: path, URL or bytes of an ORC file (``options`` then are those of ``orcidx.open`` and ``scan``); or a
+    Table, a record batch, batches, a RecordBatchReader, anything with the Arrow stream interface. ``spec``: per kind
+    of index and column its options, such as ``{"bitmap": {"city": {}}, "bloom-filter": {"id": {"items": 1000, "fpp":
+    0.01}}}``, or a table's ``FileIndexOptions``. ``types``: the columns' Paimon types; those left out follow from the
+    Arrow types (a timestamp in ns is then TIMESTAMP(9), which few indexes take).
+
+    Raises ``InvalidQuery`` for an unknown column or option and for values that are not of their type, ``Unsupported``
+    for a type that an index does not take, ``ValueOutOfRange`` for a value that it cannot hold.
+    """
+    wanted = spec.spec if isinstance(spec, FileIndexOptions) else spec
+    arrow = _batches_of(source)
+    if arrow is None:
+        columns = dict.fromkeys(column for of_kind in wanted.values() for column in of_kind)
+        arrow = _read_file(source, list(columns), options)
+    elif options:
+        raise TypeError(f"{', '.join(options)}: options are for reading a file, and the source is Arrow data")
+    schema, batches = arrow
+    builder = FileIndexBuilder(wanted, schema, types)
+    for batch in batches:
+        builder.add(batch)
+    return builder.finish()
+
+
+def _read_file(source: Any, columns: list[str], options: dict[str, Any]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    if not _file_readers:
+        raise Unsupported("reading a data file needs orcidx itself: import orcidx, or give Arrow data")
+    names = list(dict.fromkeys(split_map_key(column, ())[0] for column in columns))
+    reader = _file_readers[0](source, names, **options)
+    return reader.schema, iter(reader)
+
+
+def _batches_of(source: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]] | None:
+    """Schema and batches of Arrow data; None for anything else."""
+    if isinstance(source, pa.RecordBatch):
+        return source.schema, iter([source])
+    if isinstance(source, pa.Table):
+        return source.schema, iter(source.to_batches())
+    if isinstance(source, pa.RecordBatchReader):
+        return source.schema, iter(source)
+    if hasattr(source, "__arrow_c_stream__"):
+        reader = pa.RecordBatchReader.from_stream(source)
+        return reader.schema, iter(reader)
+    if not isinstance(source, (list, Iterator)):
+        return None
+    batches = iter(source)
+    first = next(batches, None)
+    if not isinstance(first, pa.RecordBatch):
+        raise InvalidQuery(f"a {type(first).__name__} instead of a first record batch: give batches, or a Table")
+    return first.schema, itertools.chain([first], batches)

@@ -1,0 +1,195 @@
+"""The file index container: the indexes of one data file, in one sidecar file or embedded in a manifest.
+
+    magic           i64   1493475289347502
+    version         i32   1
+    head length     i32   from the magic to the end of the redundant bytes; the first payload starts there
+    columns         i32
+    per column:     name UTF, i32 indexes
+      per index:    kind UTF, i32 start, i32 length
+    redundant       i32 length (0), and as many bytes, for later versions
+    payloads        back to back
+
+Integers are big-endian; UTF is Java's ``writeUTF``: u16 length and modified UTF-8. ``start`` counts from the magic; -1
+(with length 0) marks an EMPTY index, which has no payload. A map's key is a column of its own, ``map[key]``. Columns
+and kinds come in any order, and kinds that are not known here are kept as they are.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from orcidx.errors import CorruptFile, InvalidQuery, ValueOutOfRange
+from orcidx.paimon.body import Body
+from orcidx.paimon.keys import INT
+
+__all__ = ["Container", "Entry", "decode_modified_utf8", "encode_modified_utf8", "read_container", "write_container"]
+
+MAGIC = 1493475289347502
+VERSION = 1
+HEAD = struct.Struct(">qiii")  # magic, version, head length, columns
+PLACE = struct.Struct(">ii")  # start, length
+TEXT = struct.Struct(">H")
+EMPTY = -1
+LARGEST_INT = (1 << 31) - 1
+NO_REDUNDANT_BYTES = INT.pack(0)
+
+_SUPPLEMENTARY = re.compile("[\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One index: ``payload`` is None for EMPTY. ``start`` is where it was read, -1 if it was not or is EMPTY."""
+
+    column: str
+    kind: str
+    payload: Body | None
+    start: int = EMPTY
+
+    @property
+    def length(self) -> int:
+        """Bytes of the payload."""
+        return self.payload.length if self.payload is not None else 0
+
+
+@dataclass(frozen=True)
+class Container:
+    """The entries in file order, and what followed them in the head."""
+
+    entries: tuple[Entry, ...]
+    redundant: bytes = NO_REDUNDANT_BYTES
+
+
+# ---------------------------------------------------------------------- modified UTF-8
+
+
+def decode_modified_utf8(data: bytes) -> str:
+    """Java's modified UTF-8: U+0000 as C0 80, and a character above U+FFFF as two surrogates of three bytes each."""
+    try:
+        text = data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
+        if _SUPPLEMENTARY.search(text):
+            raise CorruptFile("a name has a character of four bytes, which modified UTF-8 does not have")
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeError as error:
+        raise CorruptFile(f"a name is not modified UTF-8: {error}") from None
+
+
+def encode_modified_utf8(text: str) -> bytes:
+    """The inverse of ``decode_modified_utf8``. Raises ``InvalidQuery`` beyond 65535 bytes."""
+    paired = _SUPPLEMENTARY.sub(_surrogates, text)
+    data = paired.encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
+    if len(data) > 0xFFFF:
+        raise InvalidQuery(f"the name {text[:40]!r}... takes {len(data)} bytes; a file index holds up to 65535")
+    return data
+
+
+def _surrogates(match: re.Match[str]) -> str:
+    code = ord(match[0]) - 0x10000
+    return chr(0xD800 | code >> 10) + chr(0xDC00 | code & 0x3FF)
+
+
+# ---------------------------------------------------------------------- read
+
+
+class _Head:
+    """A cursor over the head."""
+
+    def __init__(self, data: memoryview, at: int) -> None:
+        self.data = data
+        self.at = at
+
+    def unpack(self, layout: struct.Struct) -> tuple[int, ...]:
+        if self.at + layout.size > len(self.data):
+            raise CorruptFile("the head of a file index is cut off", offset=self.at)
+        values = layout.unpack_from(self.data, self.at)
+        self.at += layout.size
+        return values
+
+    def count(self, what: str, smallest: int) -> int:
+        (count,) = self.unpack(INT)
+        if not 0 <= count <= (len(self.data) - self.at) // smallest:
+            raise CorruptFile(f"{count} {what} do not fit the head of a file index", offset=self.at - INT.size)
+        return count
+
+    def text(self) -> str:
+        (length,) = self.unpack(TEXT)
+        if self.at + length > len(self.data):
+            raise CorruptFile("a name in the head of a file index is cut off", offset=self.at)
+        self.at += length
+        return decode_modified_utf8(bytes(self.data[self.at - length : self.at]))
+
+
+def read_container(body: Body) -> Container:
+    """Reads the head; payloads are read when they are asked, so a cut payload shows only then.
+
+    Raises ``CorruptFile`` for anything that is not a file index of version 1 with a sound head.
+    """
+    if body.length < HEAD.size:
+        raise CorruptFile(f"a file index of {body.length} bytes")
+    magic, version, head_length, _ = body.unpack(HEAD, 0)
+    if magic != MAGIC:
+        raise CorruptFile(f"not a file index: it starts with {magic}, not {MAGIC}", offset=0)
+    if version != VERSION:
+        raise CorruptFile(f"file index of version {version}; only {VERSION} is known", offset=8)
+    if not HEAD.size <= head_length <= body.length:
+        raise CorruptFile(f"a head of {head_length} bytes in a file index of {body.length}", offset=12)
+    head = _Head(body.read(0, head_length), HEAD.size - INT.size)
+    found: dict[tuple[str, str], Entry] = {}
+    for _ in range(head.count("columns", TEXT.size + INT.size)):
+        column = head.text()
+        for _ in range(head.count("indexes", TEXT.size + PLACE.size)):
+            kind = head.text()
+            start, length = head.unpack(PLACE)
+            payload = None
+            if start != EMPTY:
+                if start < head_length or length < 0:
+                    raise CorruptFile(f"index {kind} of {column}: {length} bytes at {start}", column=column)
+                payload = body.part(start, length)
+            found[column, kind] = Entry(column, kind, payload, start)
+    return Container(tuple(found.values()), bytes(head.data[head.at :]))
+
+
+# ---------------------------------------------------------------------- write
+
+
+def write_container(container: Container) -> bytes:
+    """Bytes of a container; the entries of one column are written together."""
+    columns: dict[str, list[tuple[str, bytes | None]]] = {}
+    for entry in container.entries:
+        payload = None if entry.payload is None else bytes(entry.payload.all())
+        columns.setdefault(entry.column, []).append((entry.kind, payload))
+    sizes = [_text_size(column) + INT.size for column in columns]
+    sizes += [_text_size(entry.kind) + PLACE.size for entry in container.entries]
+    at = head_length = HEAD.size + sum(sizes) + len(container.redundant)
+    out = [HEAD.pack(MAGIC, VERSION, head_length, len(columns))]
+    payloads: list[bytes] = []
+    for column, indexes in columns.items():
+        out += [_text(column), INT.pack(len(indexes))]
+        for kind, payload in indexes:
+            out.append(_text(kind))
+            out.append(PLACE.pack(EMPTY, 0) if payload is None else PLACE.pack(at, len(payload)))
+            if payload is not None:
+                payloads.append(payload)
+                at += len(payload)
+            if at > LARGEST_INT:
+                raise ValueOutOfRange("a file index holds up to 2 GiB")
+    return b"".join([*out, container.redundant, *payloads])
+
+
+def _text(text: str) -> bytes:
+    data = encode_modified_utf8(text)
+    return TEXT.pack(len(data)) + data
+
+
+def _text_size(text: str) -> int:
+    return TEXT.size + len(encode_modified_utf8(text))
+
+
+def entry_names(entries: Sequence[Entry]) -> dict[str, tuple[str, ...]]:
+    """The kinds of each column, in file order."""
+    columns: dict[str, tuple[str, ...]] = {}
+    for entry in entries:
+        columns[entry.column] = (*columns.get(entry.column, ()), entry.kind)
+    return columns

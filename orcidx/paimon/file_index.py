@@ -1,0 +1,295 @@
+"""``FileIndex``: all indexes of one data file, asked at once.
+
+Index damage never loses rows: an index that cannot be read keeps every row and leaves a note, unless ``strict``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+
+from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, Unsupported, located
+from orcidx.paimon.body import Body
+from orcidx.paimon.container import Container, Entry, entry_names, read_container, write_container
+from orcidx.paimon.data_types import DataType, parse_type
+from orcidx.paimon.index import EmptyIndex, Index, as_bitmap
+from orcidx.paimon.registry import FORMATS, read_index
+from orcidx.predicate import And, BoundLeaf, Constant, External, bind, parse
+from orcidx.pruning import Verdict
+from orcidx.storage import open_reader
+
+__all__ = ["Answer", "FileIndex", "read_file_index"]
+
+# The exact answers first, so that the bloom filter, which is read whole, is often not needed.
+_ORDER = ("bitmap", "range-bitmap", "bsi", "bloom-filter")
+_READ_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the indexes of a column say of one leaf: the verdict of all, each one's own, and why any said nothing."""
+
+    verdict: Verdict
+    parts: tuple[tuple[str, Verdict], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class FileIndex:
+    """The indexes of one data file; made by ``read_file_index`` and ``build_file_index``.
+
+    ``notes``: what was found damaged or untrusted so far, and therefore not used. ``close()`` (or ``with``) frees the
+    source; what was read stays usable.
+    """
+
+    def __init__(
+        self,
+        container: Container,
+        types: Mapping[str, str | DataType],
+        *,
+        strict: bool = False,
+        rows: int | None = None,
+        source: Any = None,
+    ) -> None:
+        self.strict = strict
+        self.rows = rows
+        self.notes: list[str] = []
+        self._container = container
+        self._types = {name: parse_type(text) if isinstance(text, str) else text for name, text in types.items()}
+        self._entries = {(entry.column, entry.kind): entry for entry in container.entries}
+        self._columns = MappingProxyType(entry_names(container.entries))
+        self._indexes: dict[tuple[str, str], Index] = {}
+        self._source = source
+
+    @property
+    def columns(self) -> Mapping[str, tuple[str, ...]]:
+        """The kinds of index of each column, in file order. The key k of a map m is the column ``m[k]``."""
+        return self._columns
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Every index with its size, in file order."""
+        return self._container.entries
+
+    def index(self, column: str, kind: str) -> Index | None:
+        """One index: None if absent; an index that knows no value if EMPTY.
+
+        Raises ``InvalidQuery`` when ``types`` lacks the column, ``Unsupported`` for a kind that is not known here,
+        ``CorruptFile`` for damage.
+        """
+        entry = self._entries.get((column, kind))
+        if entry is None:
+            return None
+        if (column, kind) not in self._indexes:
+            with located(column=column):
+                self._indexes[column, kind] = self._open(entry)
+        return self._indexes[column, kind]
+
+    def _open(self, entry: Entry) -> Index:
+        data_type = self._type_of(entry.column)
+        if data_type is None:
+            raise InvalidQuery(f"types does not tell the type of column {entry.column!r}", column=entry.column)
+        if entry.payload is None:
+            return EmptyIndex(entry.kind, data_type)
+        index = read_index(entry.kind, entry.payload, data_type)
+        if self.rows is not None and index.rows not in (None, self.rows):
+            raise CorruptFile(f"the {entry.kind} index has {index.rows} rows and the data file {self.rows}")
+        return index
+
+    def _type_of(self, column: str) -> DataType | None:
+        if column in self._types:
+            return self._types[column]
+        name, bracket, _ = column.partition("[")
+        parent = self._types.get(name)
+        if bracket and column.endswith("]") and parent is not None and parent.root == "MAP":
+            return parent.children[1]
+        return None
+
+    # ------------------------------------------------------------------ questions
+
+    def evaluate(self, where: Any, *, nan: str = "ieee") -> Verdict:
+        """Rows for which ``where`` may be true, from all indexes of its columns.
+
+        ``where``: any predicate (see ``orcidx.col``), SQL text, pyarrow Expression or DNF list over the columns of
+        ``types``; a map's key k is ``col("m[k]")``. None means every row.
+        """
+        if where is None:
+            return Verdict.remain()
+        schema, chars = self._schema()
+        root = bind(parse(where), schema, nan=nan, char_lengths=chars).root  # type: ignore[arg-type]
+        return self._tree(root)
+
+    def _schema(self) -> tuple[pa.Schema, dict[tuple[str, ...], int]]:
+        types = dict(self._types)
+        for column in self._columns:
+            data_type = self._type_of(column)
+            if data_type is not None:
+                types[column] = data_type
+        fields = []
+        for name, data_type in types.items():
+            try:
+                fields.append(pa.field(name, data_type.arrow_type))
+            except Unsupported:
+                fields.append(pa.field(name, pa.struct([])))  # can only be asked for null
+        chars = {(name,): data_type.length for name, data_type in types.items() if data_type.root == "CHAR"}
+        return pa.schema(fields), chars
+
+    def _tree(self, node: Any) -> Verdict:
+        if isinstance(node, BoundLeaf):
+            return self.test(node).verdict
+        if isinstance(node, Constant):
+            return Verdict.remain() if node.value else Verdict.skip()
+        if isinstance(node, External):
+            verdict = self._tree(node.may)
+            return Verdict.of(verdict.rows) if verdict.kind == "rows" else verdict
+        conjunction = isinstance(node, And)
+        combined: Verdict | None = None
+        for child in node.children:
+            verdict = self._tree(child)
+            if combined is not None:
+                verdict = combined & verdict if conjunction else combined | verdict
+            combined = verdict
+            if combined.is_empty if conjunction else combined.kind == "remain":
+                break
+        assert combined is not None
+        return combined
+
+    def test(self, leaf: BoundLeaf) -> Answer:
+        """What the indexes of the leaf's column say, until one is exact or leaves no row."""
+        if len(leaf.path) != 1:
+            return Answer(Verdict.remain())
+        column = leaf.path[0]
+        kinds = self._columns.get(column, ())
+        verdict, parts, notes = Verdict.remain(), [], []
+        for kind in sorted(kinds, key=lambda kind: _ORDER.index(kind) if kind in _ORDER else len(_ORDER)):
+            try:
+                index = self.index(column, kind)
+                assert index is not None
+                part = index.test(leaf)
+            except (CorruptFile, Unsupported, InvalidQuery) as error:
+                notes.append(self._note(column, kind, error))
+                continue
+            parts.append((kind, part))
+            verdict = verdict.refine(part)
+            if verdict.is_empty or verdict.exact:
+                break
+        return Answer(verdict, tuple(parts), tuple(notes))
+
+    def _note(self, column: str, kind: str, error: OrcidxError) -> str:
+        # An unknown kind of index is no damage: a later Paimon wrote it.
+        if self.strict and not (isinstance(error, Unsupported) and kind not in FORMATS):
+            raise error
+        note = f"{kind} index of {column} not used: {error}"
+        if note not in self.notes:
+            self.notes.append(note)
+        return note
+
+    def top_k(
+        self,
+        column: str,
+        k: int,
+        *,
+        descending: bool,
+        nulls_first: bool,
+        selection: Any = None,
+        strict: bool = True,
+    ) -> Verdict:
+        """The rows of the first ``k`` values of a column, out of ``selection`` (``BitMap`` or ``RowSelection``).
+
+        Exact with a range-bitmap on the column; without one, all rows of the selection. ``strict=False`` keeps all rows
+        that tie for the last places, as a further sort column needs it.
+        """
+        if k < 0:
+            raise InvalidQuery(f"the first {k} rows cannot be asked for")
+        given = None if selection is None else as_bitmap(selection, self.rows if self.rows is not None else (1 << 32))
+        if given is not None and len(given) <= k:
+            return Verdict.of(given, True)
+        try:
+            index = self.index(column, "range-bitmap")
+            if index is not None and index.rows is not None:
+                order = {"descending": descending, "nulls_first": nulls_first, "strict": strict}
+                return Verdict.of(index.top_k(k, selection=given, **order), strict)  # type: ignore[arg-type]
+        except (CorruptFile, Unsupported) as error:
+            self._note(column, "range-bitmap", error)
+        return Verdict.remain() if given is None else Verdict.of(given)
+
+    # ------------------------------------------------------------------ bytes
+
+    def to_bytes(self) -> bytes:
+        """The container; indexes of unknown kinds are in it as they were. Raises ``CorruptFile`` for a cut payload."""
+        return write_container(self._container)
+
+    def check(self) -> None:
+        """Reads everything; raises ``CorruptFile`` for damage in any index of a known kind."""
+        for column, kinds in self._columns.items():
+            for kind in kinds:
+                if kind in FORMATS and (index := self.index(column, kind)) is not None:
+                    with located(column=column):
+                        index.check()
+
+    def close(self) -> None:
+        """Closes the source, if this index opened it."""
+        if self._source is not None:
+            self._source.close()
+            self._source = None
+
+    def __enter__(self) -> FileIndex:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{column}: {', '.join(kinds)}" for column, kinds in self._columns.items())
+        return f"FileIndex({shown})"
+
+
+def file_index_of(indexes: Iterable[tuple[str, str, Index | None]], types: Mapping[str, str | DataType]) -> FileIndex:
+    """A file index of (column, kind, index) in this order; None is EMPTY."""
+    entries = [
+        Entry(column, kind, None if index is None else Body.of(index.to_bytes())) for column, kind, index in indexes
+    ]
+    return FileIndex(Container(tuple(entries)), types)
+
+
+def read_file_index(
+    source: Any,
+    *,
+    types: Mapping[str, str | DataType],
+    strict: bool = False,
+    rows: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: Any = None,
+) -> FileIndex:
+    """Opens the file index of one data file.
+
+    ``source``: path or URL of the sidecar, or the bytes that a manifest embeds (any source that ``orcidx.open`` takes).
+    ``types``: the columns' types as Paimon's SQL text, as of the schema that the data file was written with; a map's
+    key ``m[k]`` takes the value type of ``m``. ``strict``: raise for a damaged index instead of keeping its rows.
+    ``rows``: of the data file; an index of another number of rows counts as damaged.
+
+    A small file is read at once; of a large one the head, and then what is asked. Raises ``CorruptFile`` when it is not
+    a file index with a sound head.
+    """
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return FileIndex(read_container(Body.of(source)), types, strict=strict, rows=rows)
+    reader = open_reader(source, storage_options=storage_options, filesystem=filesystem)
+    own = reader is not source
+    try:
+        with located(file=str(source) if isinstance(source, (str, os.PathLike)) else None):
+            size = reader.size()
+            if size <= _READ_AT_ONCE:
+                container = read_container(Body.of(reader.read_ranges([(0, size)])[0] if size else b""))
+                if own:
+                    reader.close()
+                return FileIndex(container, types, strict=strict, rows=rows)
+            container = read_container(Body(reader, 0, size))
+    except BaseException:
+        if own:
+            reader.close()
+        raise
+    return FileIndex(container, types, strict=strict, rows=rows, source=reader if own else None)

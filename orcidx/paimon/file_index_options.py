@@ -1,0 +1,100 @@
+"""``FileIndexOptions``: the ``file-index.*`` options of a table, as Paimon spells them.
+
+    file-index.<kind>.columns                a comma list; ``m[key]`` is the key of a map column
+    file-index.<kind>.<column>.<option>      for one column; for ``m[key]``, or for all keys of the map ``m``
+    file-index.in-manifest-threshold         larger indexes become a sidecar file (default 500 B)
+    file-index.read.enabled                  default true
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from orcidx.errors import InvalidQuery
+from orcidx.paimon.registry import parse_size
+
+__all__ = ["FileIndexOptions"]
+
+_PREFIX = "file-index."
+_COLUMNS = "columns"
+_THRESHOLD = "in-manifest-threshold"
+_READ = "read.enabled"
+_DEFAULT_THRESHOLD = 500
+
+
+@dataclass(frozen=True)
+class FileIndexOptions:
+    """``spec``: kind, column and the column's options (short names, Paimon's text), as ``build_file_index`` takes it."""
+
+    spec: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    in_manifest_threshold: int = _DEFAULT_THRESHOLD
+    """Bytes up to which an index is embedded in the manifest."""
+    read_enabled: bool = True
+
+    def is_embedded(self, size: int) -> bool:
+        """Whether an index of ``size`` bytes goes into the manifest rather than into a sidecar file."""
+        return size <= self.in_manifest_threshold
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> FileIndexOptions:
+        """Reads a table's options; all others are ignored.
+
+        Raises ``InvalidQuery`` for an empty item in a column list, for a column's option where no list declares the
+        column, and for a value that does not parse.
+        """
+        threshold = parse_size(_PREFIX + _THRESHOLD, options.get(_PREFIX + _THRESHOLD, _DEFAULT_THRESHOLD))
+        spec = _declared(options)
+        for name, value in options.items():
+            parts = name.removeprefix(_PREFIX).split(".")
+            # A column name with a dot makes more parts; Paimon ignores such options too.
+            if not name.startswith(_PREFIX) or len(parts) != 3:
+                continue
+            kind, column, option = parts
+            _configure(spec.get(kind, {}), column, option, value, name)
+        frozen = {
+            kind: MappingProxyType({column: MappingProxyType(_plain(given)) for column, given in columns.items()})
+            for kind, columns in spec.items()
+        }
+        return cls(MappingProxyType(frozen), threshold, _flag(options.get(_PREFIX + _READ, "true")))
+
+
+# Per kind and column the options, and whether each was given for the column itself rather than for its map.
+_Spec = dict[str, dict[str, dict[str, tuple[Any, bool]]]]
+
+
+def _declared(options: Mapping[str, str]) -> _Spec:
+    spec: _Spec = {}
+    for name, value in options.items():
+        parts = name.removeprefix(_PREFIX).split(".")
+        if not name.startswith(_PREFIX) or len(parts) != 2 or parts[1] != _COLUMNS:
+            continue
+        columns = [column.strip() for column in value.split(",")]
+        if "" in columns:
+            raise InvalidQuery(f"{name} has an empty item: {value!r}")
+        spec[parts[0]] = {column: {} for column in columns}
+    return spec
+
+
+def _configure(columns: dict[str, dict[str, tuple[Any, bool]]], column: str, option: str, value: Any, name: str) -> None:
+    keys = [other for other in columns if other.startswith(f"{column}[")]
+    if column in columns:
+        columns[column][option] = (value, True)
+    elif not keys:
+        raise InvalidQuery(f"{name} is given, but no list of columns declares {column!r}")
+    for key in keys:
+        if not columns[key].get(option, (None, False))[1]:
+            columns[key][option] = (value, False)
+
+
+def _plain(given: Mapping[str, tuple[Any, bool]]) -> dict[str, Any]:
+    return {option: value for option, (value, _) in given.items()}
+
+
+def _flag(text: str) -> bool:
+    lowered = str(text).strip().lower()
+    if lowered not in ("true", "false"):
+        raise InvalidQuery(f"{_PREFIX}{_READ} is {text!r}, neither true nor false")
+    return lowered == "true"

@@ -1,0 +1,204 @@
+"""``Index``: what every index of a column can be asked."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyroaring import BitMap
+
+from orcidx.errors import InvalidQuery
+from orcidx.paimon.data_types import DataType, parse_type
+from orcidx.paimon.keys import KeyType, key_type
+from orcidx.paimon.questions import NullTest, Points, Question, questions_of
+from orcidx.predicate import And, BoundLeaf, Constant, Leaf, Op, Or, bind
+from orcidx.pruning import Verdict
+
+__all__ = ["EmptyIndex", "Index", "as_bitmap"]
+
+_COLUMN = "value"
+_OPERATORS: dict[str, tuple[Op, bool]] = {
+    "eq": (Op.EQ, False),
+    "neq": (Op.EQ, True),
+    "in": (Op.IN, False),
+    "notin": (Op.IN, True),
+    "lt": (Op.LT, False),
+    "lte": (Op.LE, False),
+    "gt": (Op.GT, False),
+    "gte": (Op.GE, False),
+    "between": (Op.BETWEEN, False),
+    "notbetween": (Op.BETWEEN, True),
+    "isnull": (Op.IS_NULL, False),
+    "isnotnull": (Op.IS_NULL, True),
+    "startswith": (Op.STARTS_WITH, False),
+    "endswith": (Op.ENDS_WITH, False),
+    "contains": (Op.CONTAINS, False),
+    "like": (Op.LIKE, False),
+    "isnan": (Op.IS_NAN, False),
+}
+
+
+class Index(ABC):
+    """The index of one column of one data file. Two are equal when kind, column type and bytes are.
+
+    ``kind`` is Paimon's name of the format, ``data_type`` the column's type.
+    """
+
+    kind: str
+    answered: frozenset[str] = frozenset()
+    """Operators that ``evaluate`` answers, those of Paimon's own reader; all others give ``"remain"``."""
+
+    def __init__(self, data_type: DataType | str) -> None:
+        self.data_type = parse_type(data_type) if isinstance(data_type, str) else data_type
+        self.key_type: KeyType = key_type(self.data_type)
+
+    @property
+    @abstractmethod
+    def rows(self) -> int | None:
+        """Rows of the data file, or None where the format does not tell."""
+
+    @abstractmethod
+    def to_bytes(self) -> bytes:
+        """The index as it is stored."""
+
+    @abstractmethod
+    def answer(self, question: Question) -> Verdict:
+        """Rows whose key answers the question. Raises ``CorruptFile`` for damage."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Reads everything; raises ``CorruptFile`` for damage."""
+
+    def evaluate(self, op: str, literals: Sequence[Any] = ()) -> Verdict:
+        """What the index says of ``column op literals``.
+
+        ``op``: eq neq in notin lt lte gt gte between notbetween isnull isnotnull startswith endswith contains like
+        isnan. ``literals``: Python values or pyarrow scalars of the column's type; for DATE and TIME also an int of
+        days, or of milliseconds of the day. None is SQL's null: no row matches a comparison with it. Zeros are equal
+        and NaN equals NaN, which is above every number. CHAR compares as stored.
+
+        Raises ``InvalidQuery`` for an unknown operator or a literal that cannot be of the type, ``CorruptFile`` for
+        damage.
+        """
+        root = self._bound(op, literals)
+        return self._tree(root) if op in self.answered else Verdict.remain()
+
+    def test(self, leaf: BoundLeaf) -> Verdict:
+        """What the index says of a bound leaf, at best. Raises ``CorruptFile`` for damage."""
+        alternatives = questions_of(leaf, self.key_type)
+        if alternatives is None:
+            return Verdict.remain()
+        verdict = Verdict.skip()
+        for question in alternatives.questions:
+            verdict |= self.answer(question)
+        if verdict.kind == "rows" and not alternatives.exact:
+            return Verdict.of(verdict.rows)
+        return verdict
+
+    def top_k(
+        self, k: int, *, descending: bool, nulls_first: bool, selection: Any = None, strict: bool = True
+    ) -> BitMap:
+        """The rows of the ``k`` first values; only the range-bitmap can tell, others raise ``InvalidQuery``."""
+        raise InvalidQuery(f"a {self.kind} index does not order rows; a range-bitmap does")
+
+    def _bound(self, op: str, literals: Sequence[Any]) -> Any:
+        if op not in _OPERATORS:
+            raise InvalidQuery(f"unknown operator {op!r}; they are {', '.join(_OPERATORS)}")
+        operator, negated = _OPERATORS[op]
+        values = tuple(self._literal(value) for value in literals)
+        if operator is Op.LIKE:
+            values = (*values, "\\")
+        schema = pa.schema([(_COLUMN, self.data_type.arrow_type)])
+        return bind(Leaf((_COLUMN,), operator, values, negated), schema, nan="largest").root
+
+    def _literal(self, value: Any) -> Any:
+        if type(value) is int and self.data_type.root == "DATE":
+            return pa.scalar(value, pa.date32())
+        if type(value) is int and self.data_type.root == "TIME":
+            return pa.scalar(value, pa.time32("ms"))
+        return value
+
+    def _tree(self, node: Any) -> Verdict:
+        if isinstance(node, BoundLeaf):
+            return self.test(node)
+        if isinstance(node, Constant):
+            return Verdict.remain() if node.value else self._nothing()
+        verdicts = [self._tree(child) for child in node.children]
+        combined = verdicts[0]
+        for verdict in verdicts[1:]:
+            combined = combined & verdict if isinstance(node, And) else combined | verdict
+        assert isinstance(node, (And, Or))
+        return combined
+
+    def _nothing(self) -> Verdict:
+        return Verdict.of(BitMap(), True)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Index):
+            return NotImplemented
+        return (
+            self.kind == other.kind and self.data_type == other.data_type and self.to_bytes() == other.to_bytes()
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.data_type))
+
+    def __repr__(self) -> str:
+        rows = "" if self.rows is None else f", {self.rows} rows"
+        return f"<{self.kind} index of {self.data_type}{rows}>"
+
+
+class EmptyIndex(Index):
+    """An index without payload: its writer saw no row, or no row with the map's key; so the column has no value.
+
+    It says so only where Paimon's reader does.
+    """
+
+    _SKIPPING = frozenset({Op.EQ, Op.EQ_NULL_SAFE, Op.IN, Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS})
+    _COMPARING = frozenset({Op.LT, Op.LE, Op.GT, Op.GE})
+    answered = frozenset({"eq", "in", "lt", "lte", "gt", "gte", "isnotnull", "startswith", "endswith", "contains"})
+
+    def __init__(self, kind: str, data_type: DataType | str) -> None:
+        super().__init__(data_type)
+        self.kind = kind
+
+    @property
+    def rows(self) -> None:
+        """Not told."""
+
+    def to_bytes(self) -> bytes:
+        return b""
+
+    def check(self) -> None:
+        """There is nothing to read."""
+
+    def answer(self, question: Question) -> Verdict:
+        no_value = question.negated if isinstance(question, NullTest) else not getattr(question, "negated", False)
+        return Verdict.skip() if no_value else Verdict.remain()
+
+    def test(self, leaf: BoundLeaf) -> Verdict:
+        if leaf.op is Op.IS_NULL:
+            skips = leaf.negated
+        else:
+            skips = leaf.op in self._COMPARING or (leaf.op in self._SKIPPING and not leaf.negated)
+        return Verdict.skip() if skips else Verdict.remain()
+
+    def _nothing(self) -> Verdict:
+        return Verdict.skip()
+
+
+def as_bitmap(selection: Any, rows: int) -> BitMap:
+    """A selection of rows (``BitMap``, ``RowSelection``, or None for all) as a bitmap of rows below ``rows``."""
+    if selection is None:
+        return BitMap(range(rows))
+    bitmap = selection if isinstance(selection, BitMap) else selection.bitmap()
+    if bitmap and bitmap.max() >= rows:
+        return BitMap(bitmap & BitMap(range(rows)))
+    return BitMap(bitmap)
+
+
+def is_positive_point(question: Question) -> bool:
+    """Whether the question is for rows with given keys, all that a hash can tell."""
+    return isinstance(question, Points) and not question.negated

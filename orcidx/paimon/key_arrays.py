@@ -1,0 +1,289 @@
+"""Arrow columns as keys, vectorised, and the grouping of rows by key that every index build starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.errors import InvalidQuery, ValueOutOfRange
+from orcidx.paimon.data_types import DataType
+from orcidx.paimon.keys import Keys, KeyType, key_type, ordered_bits
+
+__all__ = ["Groups", "KeyColumn", "key_column", "map_values"]
+
+Rows = npt.NDArray[np.uint32]
+MOST_ROWS = (1 << 31) - 2
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_SAFE_PRECISION = 6  # of timestamps; beyond it keys lose digits, and every reader knows
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows by key. ``keys`` ascend; the rows of ``keys[i]`` are ``rows[starts[i]:starts[i + 1]]``, ascending."""
+
+    keys: Keys
+    rows: Rows
+    starts: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """Keys of a column of ``length`` rows: ``values`` is an int64 array, or an Arrow array of bytes, with anything
+    where ``valid`` (None: everywhere) is false."""
+
+    key_type: KeyType
+    length: int
+    values: Any
+    valid: npt.NDArray[np.bool_] | None
+
+    @property
+    def present_values(self) -> Any:
+        """The values of the rows that are not null: an int64 array or an Arrow array of bytes."""
+        if self.valid is None:
+            return self.values
+        return self.values[self.valid] if isinstance(self.values, np.ndarray) else self.values.filter(self.valid)
+
+    @property
+    def present_rows(self) -> Rows:
+        """The rows that are not null."""
+        if self.valid is None:
+            return np.arange(self.length, dtype=np.uint32)
+        return np.flatnonzero(self.valid).astype(np.uint32)
+
+    @property
+    def null_rows(self) -> Rows:
+        """The rows that are null."""
+        if self.valid is None:
+            return np.empty(0, np.uint32)
+        return np.flatnonzero(~self.valid).astype(np.uint32)
+
+    def present(self) -> tuple[Any, Rows]:
+        """``present_values`` and ``present_rows``."""
+        return self.present_values, self.present_rows
+
+    @cached_property
+    def _encoded(self) -> tuple[Keys, npt.NDArray[np.int32]]:
+        values = self.present_values
+        encoded = (pa.array(values) if isinstance(values, np.ndarray) else values).dictionary_encode()
+        order = pc.array_sort_indices(encoded.dictionary).to_numpy()
+        rank = np.empty(len(order), np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+        codes = rank[encoded.indices.to_numpy()] if len(order) else np.empty(0, np.int32)
+        keys = encoded.dictionary.take(pa.array(order))
+        return (keys.to_numpy() if isinstance(values, np.ndarray) else keys.to_pylist()), codes
+
+    @property
+    def distinct(self) -> Keys:
+        """The keys of the column, ascending, each once."""
+        return self._encoded[0]
+
+    @property
+    def codes(self) -> npt.NDArray[np.int32]:
+        """For each row that is not null, the place of its key in ``distinct``."""
+        return self._encoded[1]
+
+    def groups(self) -> Groups:
+        """The rows of each key."""
+        keys, codes = self._encoded
+        # NumPy sorts 16-bit integers by radix, several times faster than wider ones.
+        narrow = codes.astype(np.uint16) if len(keys) <= 1 << 16 else codes
+        rows = self.present_rows[np.argsort(narrow, kind="stable")]
+        counts = np.bincount(codes, minlength=len(keys))
+        return Groups(keys, rows, np.concatenate(([0], np.cumsum(counts))).astype(np.int64))
+
+    @classmethod
+    def concat(cls, parts: Sequence[KeyColumn], data_type: DataType) -> KeyColumn:
+        """Columns of one type, one after the other; none gives a column of no rows."""
+        if len(parts) == 1:
+            return parts[0]
+        kind = key_type(data_type)
+        length = sum(part.length for part in parts)
+        if length > MOST_ROWS:
+            raise ValueOutOfRange(f"an index holds up to {MOST_ROWS} rows, not {length}")
+        if kind.width:
+            values: Any = np.concatenate([np.empty(0, np.int64), *(part.values for part in parts)])
+        else:
+            values = pa.concat_arrays([part.values for part in parts]) if parts else pa.array([], pa.large_binary())
+        if all(part.valid is None for part in parts):
+            return cls(kind, length, values, None)
+        masks = [np.ones(part.length, np.bool_) if part.valid is None else part.valid for part in parts]
+        return cls(kind, length, values, np.concatenate(masks))
+
+
+def key_column(array: pa.Array | pa.ChunkedArray, data_type: DataType) -> KeyColumn:
+    """The keys of an Arrow column.
+
+    Raises ``InvalidQuery`` when its values cannot be of ``data_type`` or would lose digits in it, ``ValueOutOfRange``
+    when one does not fit a key, ``Unsupported`` for a type without keys.
+    """
+    if isinstance(array, pa.ChunkedArray):
+        return KeyColumn.concat([key_column(chunk, data_type) for chunk in array.chunks], data_type)
+    kind = key_type(data_type)
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if isinstance(array, pa.DictionaryArray):
+        array = array.dictionary_decode()
+    if pa.types.is_null(array.type):
+        array = array.cast(data_type.arrow_type)
+    try:
+        values = _CONVERTERS[data_type.root](array, kind)
+    except pa.ArrowException as error:
+        raise InvalidQuery(f"values of type {array.type} are not of type {data_type}: {error}") from None
+    if values is None:
+        raise InvalidQuery(f"values of type {array.type} are not of type {data_type}")
+    valid = None if array.null_count == 0 else array.is_valid().to_numpy(zero_copy_only=False)
+    return KeyColumn(kind, len(array), values, valid)
+
+
+def map_values(array: pa.Array, key: str) -> pa.Array:
+    """Per row of a map column the value of one key; null where the map is null or lacks the key."""
+    if isinstance(array, pa.ChunkedArray):
+        return pa.chunked_array([map_values(chunk, key) for chunk in array.chunks], array.type.item_type)
+    if not pa.types.is_map(array.type):
+        raise InvalidQuery(f"a column of type {array.type} is not a map")
+    offsets = np.asarray(array.offsets)
+    hits = pc.equal(array.keys.cast(pa.string()), key).fill_null(False).to_numpy(zero_copy_only=False)
+    at = np.flatnonzero(hits[offsets[0] : offsets[-1]]) + offsets[0]
+    rows = np.searchsorted(offsets, at, "right") - 1
+    places = np.full(len(array), -1, np.int64)
+    places[rows] = at
+    valid = array.is_valid().to_numpy(zero_copy_only=False) & (places >= 0)
+    return array.items.take(pa.array(places, mask=~valid))
+
+
+# ---------------------------------------------------------------------- conversion
+
+
+def _buffer(array: pa.Array, dtype: Any, width: int = 1) -> npt.NDArray[Any]:
+    """The values' buffer, ``width`` numbers of ``dtype`` per value; what is behind a null is anything."""
+    buffer = array.buffers()[1]
+    if buffer is None or not len(array):
+        return np.zeros(width * len(array), dtype)
+    size = np.dtype(dtype).itemsize * width
+    return np.frombuffer(buffer, dtype, width * len(array), size * array.offset)
+
+
+def _booleans(array: pa.Array, kind: KeyType) -> Any:
+    if not pa.types.is_boolean(array.type):
+        return None
+    return _buffer(array.cast(pa.int8()), np.int8).astype(np.int64)
+
+
+def _integers(array: pa.Array, kind: KeyType) -> Any:
+    if not pa.types.is_integer(array.type):
+        return None
+    wanted = {1: pa.int8(), 2: pa.int16(), 4: pa.int32(), 8: pa.int64()}[kind.width]
+    values = _buffer(array.cast(wanted), f"i{kind.width}")
+    return values.astype(np.int64, copy=False)
+
+
+def _dates(array: pa.Array, kind: KeyType) -> Any:
+    if pa.types.is_date(array.type):
+        array = array.cast(pa.date32()).view(pa.int32())
+    return _integers(array, kind)
+
+
+def _times(array: pa.Array, kind: KeyType) -> Any:
+    if not pa.types.is_time(array.type):
+        return _integers(array, kind)  # ORC files hold a TIME as an integer of milliseconds
+    values = _buffer(array, "i4" if array.type.bit_width == 32 else "i8").astype(np.int64)
+    per_second = _PER_SECOND[array.type.unit]
+    return values // (per_second // 1_000) if per_second >= 1_000 else values * 1_000
+
+
+def _floats(array: pa.Array, kind: KeyType) -> Any:
+    if not pa.types.is_floating(array.type):
+        return None
+    if kind.width == 4 and pa.types.is_float64(array.type):
+        narrow = array.cast(pa.float32(), safe=False)
+        same = pc.or_kleene(pc.equal(narrow.cast(pa.float64()), array), pc.is_nan(array))
+        if pc.all(same).as_py() is False:
+            raise InvalidQuery("a DOUBLE value is not a FLOAT")
+        array = narrow
+    values = _buffer(array.cast(pa.float32() if kind.width == 4 else pa.float64()), f"f{kind.width}")
+    keys = ordered_bits(values.view(f"i{kind.width}").astype(np.int64), kind.width)
+    nan = np.isnan(values)
+    return np.where(nan, kind.nan, keys) if nan.any() else keys
+
+
+def _decimals(array: pa.Array, kind: KeyType) -> Any:
+    if not pa.types.is_decimal(array.type):
+        return None
+    kept = array.cast(pa.decimal256(76, kind.data_type.scale)).cast(pa.decimal128(38, kind.data_type.scale))
+    pairs = _buffer(kept, np.int64, 2).reshape(-1, 2)
+    low, high = pairs[:, 0], pairs[:, 1]
+    outside = high != low >> 63
+    if array.null_count:
+        outside &= array.is_valid().to_numpy(zero_copy_only=False)
+    if outside.any():
+        raise ValueOutOfRange(f"the unscaled value of a {kind.data_type} does not fit 64 bits")
+    return np.ascontiguousarray(low)
+
+
+def _timestamps(array: pa.Array, kind: KeyType) -> Any:
+    precision = kind.data_type.precision
+    per_second = 1_000 if precision <= 3 else 1_000_000
+    if pa.types.is_decimal(array.type) and array.type.scale == 0:
+        return _wide_timestamps(array, per_second)
+    zoned = kind.data_type.root == "TIMESTAMP_LTZ"
+    if not pa.types.is_timestamp(array.type) or (array.type.tz is not None) != zoned:
+        return None
+    given = _PER_SECOND[array.type.unit]
+    if given <= per_second:
+        unit = "ms" if per_second == 1_000 else "us"
+        return _buffer(array.cast(pa.timestamp(unit, array.type.tz)), np.int64)
+    values = _buffer(array, np.int64)
+    keys = values // (given // per_second)
+    if precision <= _SAFE_PRECISION:
+        lost = keys * (given // per_second) != values
+        if array.null_count:
+            lost &= array.is_valid().to_numpy(zero_copy_only=False)
+        if lost.any():
+            raise InvalidQuery(f"a value has more digits than {kind.data_type} holds")
+    return keys
+
+
+def _wide_timestamps(array: pa.Array, per_second: int) -> Any:
+    """Timestamps that came as decimals of nanoseconds, because int64 cannot hold those."""
+    nanos_per_key = 1_000_000_000 // per_second
+    keys = [int(value) // nanos_per_key if value is not None else 0 for value in array.to_pylist()]
+    if any(not -(1 << 63) <= key < 1 << 63 for key in keys):
+        raise ValueOutOfRange("a timestamp does not fit 64 bits")
+    return np.array(keys, np.int64)
+
+
+def _texts(array: pa.Array, kind: KeyType) -> Any:
+    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)) and array.type != pa.string_view():
+        return None
+    return array.cast(pa.large_string()).cast(pa.large_binary())
+
+
+def _binaries(array: pa.Array, kind: KeyType) -> Any:
+    kinds = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view)
+    if not any(is_kind(array.type) for is_kind in kinds):
+        return None
+    return array.cast(pa.large_binary())
+
+
+_CONVERTERS: dict[str, Callable[[pa.Array, KeyType], Any]] = {
+    "BOOLEAN": _booleans,
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), _integers),
+    "DATE": _dates,
+    "TIME": _times,
+    "FLOAT": _floats,
+    "DOUBLE": _floats,
+    "DECIMAL": _decimals,
+    "TIMESTAMP": _timestamps,
+    "TIMESTAMP_LTZ": _timestamps,
+    "CHAR": _texts,
+    "VARCHAR": _texts,
+    "BINARY": _binaries,
+    "VARBINARY": _binaries,
+}

@@ -1,0 +1,267 @@
+"""Questions: what can be asked of the keys of an index, and the way from a predicate's leaf to them.
+
+Every index answers the same few questions, so each format module knows neither operators nor literals. A leaf becomes
+a union of questions; ``exact`` says that the union is the leaf itself rather than more than it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context, Decimal
+from typing import Any
+
+import numpy as np
+
+from orcidx.paimon.keys import Key, KeyType, ordered_bits
+from orcidx.predicate import BoundLeaf, Domain, Op
+from orcidx.predicate_like import like_prefix
+
+__all__ = ["Alternatives", "NullTest", "Points", "Question", "Span", "questions_of"]
+
+
+@dataclass(frozen=True)
+class NullTest:
+    """Rows that are null, or with ``negated`` those that are not."""
+
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Points:
+    """Rows whose key is one of ``keys`` (ascending, each once); with ``negated``, non-null rows with another key."""
+
+    keys: tuple[Key, ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Span:
+    """Rows whose key lies between ``low`` and ``high``; None: no bound on that side."""
+
+    low: Key | None = None
+    high: Key | None = None
+    low_open: bool = False
+    high_open: bool = False
+
+
+Question = NullTest | Points | Span
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """Rows of any of the questions. ``exact``: the leaf is true for all of them; else only outside of them is it never
+    true."""
+
+    questions: tuple[Question, ...]
+    exact: bool = True
+
+
+_ROOTS = {
+    Domain.BOOL: ("BOOLEAN",),
+    Domain.INT: ("TINYINT", "SMALLINT", "INT", "BIGINT", "TIME"),  # ORC stores a TIME as an integer of milliseconds
+    Domain.DECIMAL: ("DECIMAL",),
+    Domain.FLOAT: ("FLOAT", "DOUBLE"),
+    Domain.STRING: ("CHAR", "VARCHAR"),
+    Domain.BINARY: ("BINARY", "VARBINARY"),
+    Domain.DATE: ("DATE",),
+    Domain.TIME: ("TIME",),
+    Domain.TIMESTAMP: ("TIMESTAMP", "TIMESTAMP_LTZ"),
+}
+_MOST_SPACES = 64
+_NANOS = {"TIME": 1_000_000, "TIMESTAMP": 1_000, "TIMESTAMP_LTZ": 1_000}
+_SAFE_PRECISION = 6  # of a timestamp: nanoseconds do not show in its key
+_BEYOND = 1 << 140  # above the absolute value of every key
+
+
+def questions_of(leaf: BoundLeaf, key_type: KeyType) -> Alternatives | None:
+    """What to ask an index over ``key_type`` for a bound leaf; None where no question covers the leaf."""
+    if leaf.op is Op.IS_NULL:
+        return Alternatives((NullTest(leaf.negated),))
+    if key_type.data_type.root not in _ROOTS.get(leaf.domain, ()):
+        return None
+    translate = _Translator(leaf, key_type)
+    return translate.negated() if leaf.negated else translate.plain()
+
+
+def floor_key(literal: Any, kind: KeyType, domain: Domain) -> tuple[Key, bool]:
+    """The largest key that is not above a literal of a bound leaf, and whether it is the literal's own."""
+    root = kind.data_type.root
+    if isinstance(literal, bytes):
+        return literal, True
+    if kind.floating:
+        return _float_key(literal, kind)
+    if root == "DECIMAL":
+        return _unscaled(literal, kind.data_type.scale)
+    if domain in (Domain.TIME, Domain.TIMESTAMP):
+        unit = _NANOS[root] if kind.data_type.precision > 3 else 1_000_000
+        key, rest = divmod(int(literal), unit)
+        return key, rest == 0 or kind.data_type.precision > _SAFE_PRECISION
+    return int(literal), True
+
+
+def _float_key(literal: float, kind: KeyType) -> tuple[int, bool]:
+    if kind.width == 8:
+        return int(ordered_bits(np.array([literal]).view(np.int64), 8)[0]), True
+    with np.errstate(over="ignore"):
+        below = np.float32(literal)
+    if float(below) > literal:
+        below = np.nextafter(below, np.float32(-math.inf))
+    bits = np.array([below]).view(np.int32).astype(np.int64)
+    return int(ordered_bits(bits, 4)[0]), float(below) == literal
+
+
+def _unscaled(literal: Decimal, scale: int) -> tuple[int, bool]:
+    if not literal:
+        return 0, True
+    if literal.adjusted() > 80 or literal.adjusted() < -80:  # spares the digits of a hostile 1E+999999999
+        beyond = _BEYOND if literal.adjusted() > 0 else 0
+        return (beyond, False) if literal > 0 else (min(-beyond, -1), False)
+    exact = Context(prec=len(literal.as_tuple().digits) + 200)
+    scaled = literal.scaleb(scale, exact)
+    floor = scaled.to_integral_value(ROUND_FLOOR, exact)
+    return int(floor), floor == scaled
+
+
+class _Translator:
+    """One leaf whose literals are of the key's domain."""
+
+    def __init__(self, leaf: BoundLeaf, kind: KeyType) -> None:
+        self.leaf = leaf
+        self.kind = kind
+        self.is_char = leaf.char_length is not None
+
+    def plain(self) -> Alternatives | None:
+        leaf, op = self.leaf, self.leaf.op
+        if op in (Op.EQ, Op.IN, Op.EQ_NULL_SAFE):
+            return self._points()
+        if op is Op.IS_NAN:
+            return Alternatives((Points((self.kind.nan,)),) if self.kind.floating else ())
+        if op in (Op.LT, Op.LE):
+            return self._to(leaf.literals[0], open_end=op is Op.LT)
+        if op in (Op.GT, Op.GE):
+            return self._from(leaf.literals[0], open_end=op is Op.GT, nan=leaf.nan != "ieee")
+        if op is Op.BETWEEN:
+            low = self._from(leaf.literals[0], open_end=False, nan=False)
+            high = self._to(leaf.literals[1], open_end=False)
+            return None if low is None or high is None else _between(low, high)
+        if op is Op.STARTS_WITH:
+            return self._prefix(leaf.literals[0], exact=not self.is_char)
+        if op is Op.LIKE:
+            return self._prefix(like_prefix(leaf.literals[0]), exact=False)
+        return None
+
+    def negated(self) -> Alternatives | None:
+        leaf, op = self.leaf, self.leaf.op
+        if op in (Op.EQ, Op.IN):
+            return self._points()
+        if op is Op.EQ_NULL_SAFE:
+            return _any(self._points(), Alternatives((NullTest(),)))
+        if op is Op.IS_NAN:
+            return Alternatives((Points((self.kind.nan,), True) if self.kind.floating else NullTest(True),))
+        # No comparison with NaN is true except, with nan="largest", > and >=; so their negations are true of it. Its
+        # key is above all others.
+        if op in (Op.LT, Op.LE):
+            return self._from(leaf.literals[0], open_end=op is Op.LE, nan=True)
+        if op in (Op.GT, Op.GE):
+            return _any(self._to(leaf.literals[0], open_end=op is Op.GE), self._unordered())
+        if op is Op.BETWEEN:
+            below = self._to(leaf.literals[0], open_end=True)
+            return _any(below, self._from(leaf.literals[1], open_end=True, nan=True))
+        return None
+
+    # ------------------------------------------------------------------ parts
+
+    def _floor(self, literal: Any) -> tuple[Any, bool]:
+        return floor_key(literal, self.kind, self.leaf.domain)
+
+    def _points(self) -> Alternatives | None:
+        negated = self.leaf.negated
+        keys: set[Any] = set()
+        for literal in self.leaf.literals:
+            if self.is_char:
+                # CHAR(n) compares without trailing spaces; the index holds the value with those that it came with.
+                spaces = (self.leaf.char_length or 0) - len(literal.decode(errors="replace"))
+                if spaces > _MOST_SPACES and not negated:
+                    return None
+                keys.update(literal + b" " * n for n in range(min(max(spaces, 0), _MOST_SPACES) + 1))
+                continue
+            key, hits = self._floor(literal)
+            if hits:
+                keys.update(self._zeros(key))
+        exact = not self.is_char and not (self._is_timestamp and self.kind.data_type.precision > _SAFE_PRECISION)
+        return Alternatives((Points(tuple(sorted(keys)), negated),), exact)
+
+    @property
+    def _is_timestamp(self) -> bool:
+        return self.leaf.domain is Domain.TIMESTAMP
+
+    def _zeros(self, key: Any) -> tuple[Any, ...]:
+        """The keys that compare equal to a key: -0.0 and 0.0 are one number with two keys."""
+        return (-1, 0) if self.kind.floating and key in (-1, 0) else (key,)
+
+    def _from(self, literal: Any, *, open_end: bool, nan: bool) -> Alternatives | None:
+        """Keys above a literal, with it unless ``open_end``, and up to NaN if ``nan``."""
+        if self.is_char:
+            return _char_from(literal, open_end)
+        low, hits = self._floor(literal)
+        if hits:
+            low = self._zeros(low)[-1] if open_end else self._zeros(low)[0]
+        high = self.kind.infinity if self.kind.floating and not nan else None
+        return Alternatives((Span(low, high, low_open=open_end or not hits),))
+
+    def _to(self, literal: Any, *, open_end: bool) -> Alternatives | None:
+        """Keys below a literal, with it unless ``open_end``; never NaN."""
+        if self.is_char:
+            return _char_to(literal, open_end)
+        high, hits = self._floor(literal)
+        if hits:
+            high = self._zeros(high)[0] if open_end else self._zeros(high)[-1]
+        return Alternatives((Span(None, high, high_open=open_end and hits),))
+
+    def _unordered(self) -> Alternatives:
+        """NaN, where it is not above every number."""
+        return Alternatives((Points((self.kind.nan,)),) if self.kind.floating and self.leaf.nan == "ieee" else ())
+
+    def _prefix(self, prefix: bytes, *, exact: bool) -> Alternatives | None:
+        if not prefix:
+            return Alternatives((NullTest(True),), exact)
+        stem = prefix.rstrip(b"\xff")
+        after = stem[:-1] + bytes([stem[-1] + 1]) if stem else None
+        return Alternatives((Span(prefix, after, high_open=True),), exact)
+
+
+def _char_from(literal: bytes, open_end: bool) -> Alternatives | None:
+    # A value is its trimmed form followed by spaces. Trimmed and untrimmed values lie on the same side of the literal
+    # unless that holds a byte below the space; only "literal and spaces" is above it and yet equal.
+    if literal and min(literal) < 0x20:
+        return None
+    return Alternatives((Span(literal, None, low_open=open_end),), not open_end)
+
+
+def _char_to(literal: bytes, open_end: bool) -> Alternatives | None:
+    if literal and min(literal) < 0x20:
+        return None
+    if open_end:
+        return Alternatives((Span(None, literal, high_open=True),))
+    return Alternatives((Span(None, literal + b"!", high_open=True),), False)  # "!" follows the space
+
+
+def _between(low: Alternatives, high: Alternatives) -> Alternatives:
+    first, last = low.questions[0], high.questions[0]
+    assert isinstance(first, Span)
+    assert isinstance(last, Span)
+    span = Span(first.low, last.high, first.low_open, last.high_open)
+    return Alternatives((span,), low.exact and high.exact)
+
+
+def _any(*parts: Alternatives | None) -> Alternatives | None:
+    questions: list[Question] = []
+    exact = True
+    for part in parts:
+        if part is None:
+            return None
+        questions += part.questions
+        exact = exact and part.exact
+    return Alternatives(tuple(questions), exact)

@@ -1,0 +1,295 @@
+"""Range bitmap: the sorted values of a column as codes, and the codes as bit slices. Read, written, built and asked.
+
+    header length  i32   bytes from version to dictionary length
+    version        u8    1
+    rows           i32
+    cardinality    i32   distinct values, without null
+    min, max       values; absent when cardinality is 0
+    dictionary length  i32
+    dictionary           see ``range_dictionary``
+    bit slices:
+        header length  i32   bytes from version to the end of the indexes
+        version        u8    1
+        slices         u8
+        existence length   i32
+        indexes length     i32
+        indexes        {i32 offset, i32 length} per slice; offsets count from the end of the existence bitmap
+        existence      bitmap of the rows that are not null
+        slice b        bitmap of the rows whose code has bit b
+
+Integers are big-endian, values as in ``keys``. The distinct values in ascending order have the codes 0, 1, 2, ...; there
+are bitlength(cardinality - 1) slices, at least 1. Without any value Java writes 64 empty slices.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pyroaring import BitMap
+
+from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
+from orcidx.paimon.bit_slices import BitSlices, slices_of, smallest
+from orcidx.paimon.body import Body, rows_of
+from orcidx.paimon.data_types import DataType
+from orcidx.paimon.index import Index, as_bitmap
+from orcidx.paimon.key_arrays import KeyColumn
+from orcidx.paimon.keys import INT, Key, Keys, key_type
+from orcidx.paimon.questions import NullTest, Points, Question, Span
+from orcidx.paimon.range_dictionary import Dictionary, write_dictionary
+from orcidx.paimon.roaring import write_bitmap
+from orcidx.pruning import Verdict
+
+__all__ = ["Contents", "RangeBitmapIndex", "build", "write"]
+
+KIND = "range-bitmap"
+VERSION = 1
+HEAD = struct.Struct(">iBii")  # header length, version, rows, cardinality
+SLICES_HEAD = struct.Struct(">iBBii")  # header length, version, slices, existence length, indexes length
+SLICE = struct.Struct(">ii")  # offset, length
+LENGTH = INT.size  # of a header length, which does not count itself
+SLICES_WITHOUT_VALUES = 64
+DEFAULT_CHUNK_SIZE = 16 << 10
+
+_SMALL = ("BOOLEAN", "TINYINT", "SMALLINT")
+_ROOTS = (*_SMALL, "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "TIME", "CHAR", "VARCHAR")
+_LIMITED = {"DECIMAL": 18, "TIMESTAMP": 6, "TIMESTAMP_LTZ": 6}
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All that a body holds: ``keys`` ascend, and the bit slices hold for each row that is not null its key's place."""
+
+    rows: int
+    keys: tuple[Key, ...]
+    existence: BitMap
+    slices: tuple[BitMap, ...]
+
+
+# ---------------------------------------------------------------------- write
+
+
+def write(contents: Contents, data_type: DataType, *, chunk_size: int | None = None) -> bytes:
+    """Bytes of a body. ``chunk_size``: bytes of a dictionary chunk; None is Paimon's default for the type."""
+    kind = key_type(data_type)
+    keys: Keys = np.array(contents.keys, np.int64) if kind.width else list(contents.keys)  # type: ignore[arg-type]
+    return _written(contents.rows, keys, (contents.existence, contents.slices), data_type, chunk_size)
+
+
+def _written(
+    rows: int,
+    keys: Keys,
+    numbers: tuple[BitMap, Sequence[BitMap]],
+    data_type: DataType,
+    chunk_size: int | None,
+) -> bytes:
+    kind = key_type(data_type)
+    if chunk_size is None:
+        chunk_size = 0 if data_type.root in _SMALL else DEFAULT_CHUNK_SIZE
+    ends = kind.write(_plain(keys[0])) + kind.write(_plain(keys[-1])) if len(keys) else b""
+    head = HEAD.pack(HEAD.size + len(ends), VERSION, rows, len(keys)) + ends
+    dictionary = write_dictionary(kind, keys, chunk_size)
+    return b"".join([head, INT.pack(len(dictionary)), dictionary, *_stored_slices(*numbers)])
+
+
+def _plain(key: Any) -> Key:
+    return key if isinstance(key, bytes) else int(key)
+
+
+def _stored_slices(existence: BitMap, slices: Sequence[BitMap]) -> list[bytes]:
+    present = write_bitmap(existence)
+    stored = [write_bitmap(rows_with) for rows_with in slices]
+    indexes = []
+    at = 0
+    for data in stored:
+        indexes.append(SLICE.pack(at, len(data)))
+        at += len(data)
+    size = SLICE.size * len(slices)
+    head = SLICES_HEAD.pack(SLICES_HEAD.size - LENGTH + size, VERSION, len(slices), len(present), size)
+    return [head, *indexes, present, *stored]
+
+
+# ---------------------------------------------------------------------- build
+
+
+def build(column: KeyColumn, *, chunk_size: int | None = None) -> RangeBitmapIndex:
+    """The index of a column. ``chunk_size`` as in ``write``; 0 gives every value a chunk of its own."""
+    data_type = column.key_type.data_type
+    check_type(data_type)
+    if chunk_size is not None and chunk_size < 0:
+        raise InvalidQuery(f"chunk-size is {chunk_size}")
+    keys, rows = column.distinct, column.present_rows
+    count = max((len(keys) - 1).bit_length(), 1) if len(keys) else SLICES_WITHOUT_VALUES
+    slices = slices_of(column.codes, rows, count) if len(keys) else [BitMap()] * count
+    return RangeBitmapIndex(_written(column.length, keys, (BitMap(rows), slices), data_type, chunk_size), data_type)
+
+
+def check_type(data_type: DataType) -> None:
+    """Raises ``Unsupported`` for a type that a range bitmap does not take."""
+    limit = _LIMITED.get(data_type.root)
+    if limit is not None and data_type.precision > limit:
+        raise Unsupported(f"a range-bitmap index takes {data_type.root} up to precision {limit}, not {data_type}")
+    if limit is None and data_type.root not in _ROOTS:
+        raise Unsupported(f"a range-bitmap index does not take values of type {data_type}")
+
+
+# ---------------------------------------------------------------------- evaluate
+
+
+class RangeBitmapIndex(Index):
+    """A range bitmap, read as it is asked: a value takes one dictionary chunk and the slices."""
+
+    kind = KIND
+    answered = frozenset({"eq", "neq", "in", "notin", "lt", "lte", "gt", "gte", "between", "isnull", "isnotnull"})
+
+    def __init__(self, body: bytes | memoryview | Body, data_type: DataType | str) -> None:
+        super().__init__(data_type)
+        check_type(self.data_type)
+        self._body = Body.of(body)
+        length, version, rows, cardinality = self._body.unpack(HEAD, 0)
+        if version > VERSION:
+            raise CorruptFile(f"range bitmap of version {version}; only {VERSION} is known", offset=LENGTH)
+        if not 0 <= cardinality <= rows or length < HEAD.size:
+            raise CorruptFile(f"range bitmap of {rows} rows with {cardinality} values", offset=0)
+        self._rows = int(rows)
+        self.cardinality = int(cardinality)
+        end = LENGTH + length
+        ends = self._body.read(HEAD.size, end - HEAD.size)
+        at = 0
+        self.smallest: Any = None
+        self.largest: Any = None
+        if cardinality:
+            self.smallest, at = self.key_type.read(ends, 0)
+            self.largest, at = self.key_type.read(ends, at)
+        if at + INT.size != len(ends):
+            raise CorruptFile("the header does not end with the length of the dictionary", offset=HEAD.size)
+        (size,) = INT.unpack_from(ends, at)
+        if cardinality and self.smallest > self.largest:
+            raise CorruptFile("the smallest value is above the largest", offset=HEAD.size)
+        self._body.check(end, size)
+        self._dictionary = Dictionary(self._body, (end, size), self.key_type, self.cardinality)
+        self._slices_at = end + size
+        self._numbers: BitSlices | None = None
+
+    @property
+    def rows(self) -> int:
+        return self._rows
+
+    def to_bytes(self) -> bytes:
+        return bytes(self._body.all())
+
+    @property
+    def numbers(self) -> BitSlices:
+        """The codes by row; the header of the slices and the existence bitmap are read at first use."""
+        if self._numbers is None:
+            self._numbers = self._open_slices()
+        return self._numbers
+
+    def _open_slices(self) -> BitSlices:
+        at = self._slices_at
+        length, version, count, existence_size, indexes_size = self._body.unpack(SLICES_HEAD, at)
+        if version > VERSION or indexes_size != SLICE.size * count or length != SLICES_HEAD.size - LENGTH + indexes_size:
+            raise CorruptFile(f"bit slices of version {version} with {count} slices", offset=at)
+        needed = max((self.cardinality - 1).bit_length(), 1)
+        if not needed <= count <= SLICES_WITHOUT_VALUES:
+            raise CorruptFile(f"{count} slices of {self.cardinality} codes", offset=at)
+        indexes_at = at + SLICES_HEAD.size
+        existence_at = indexes_at + indexes_size
+        ranges = [(indexes_at, indexes_size), (existence_at, existence_size)]
+        indexes, present = self._body.read_many(ranges)
+        existence = rows_of(present, self._rows, "range bitmap")
+        if bool(existence) != bool(self.cardinality) or len(existence) < self.cardinality:
+            raise CorruptFile(f"{len(existence)} rows have {self.cardinality} values", offset=existence_at)
+        first = existence_at + existence_size
+        places = [(first + offset, size) for offset, size in SLICE.iter_unpack(indexes)]
+
+        def load(lowest: int) -> list[BitMap]:
+            stored = self._body.read_many(places[lowest:])
+            return [rows_of(data, self._rows, "range bitmap") for data in stored]
+
+        return BitSlices(existence, count, load)
+
+    def contents(self) -> Contents:
+        """All that the body holds."""
+        keys = self._dictionary.keys()
+        if keys and (keys[0] != self.smallest or keys[-1] != self.largest):
+            raise CorruptFile("the dictionary does not go from the smallest value to the largest")
+        return Contents(self._rows, tuple(keys), self.numbers.existence, tuple(self.numbers.slices()))
+
+    def check(self) -> None:
+        contents = self.contents()
+        if any(not rows_with <= contents.existence for rows_with in contents.slices):
+            raise CorruptFile("a slice has rows without a value")
+        if self.cardinality and self.numbers.above(self.cardinality - 1):
+            raise CorruptFile(f"a code is not below {self.cardinality}")
+
+    # ------------------------------------------------------------------ questions
+
+    def answer(self, question: Question) -> Verdict:
+        if isinstance(question, NullTest):
+            present = self.numbers.existence
+            return Verdict.of(present.copy() if question.negated else BitMap(range(self._rows)) - present, True)
+        if not self.cardinality:
+            return Verdict.of(BitMap(), True)
+        if isinstance(question, Span):
+            return Verdict.of(self._span(question), True)
+        found = self._points(question)
+        return Verdict.of(self.numbers.existence - found if question.negated else found, True)
+
+    def _points(self, question: Points) -> BitMap:
+        keys = [key for key in question.keys if self.smallest <= key <= self.largest]
+        found = BitMap()
+        if keys and self.smallest == self.largest:
+            return self.numbers.existence.copy()
+        for code, known in self._dictionary.find_many(keys):
+            if known:
+                found |= self.numbers.equal(code)
+        return found
+
+    def _span(self, span: Span) -> BitMap:
+        """The codes of a span are a range, because they ascend with the keys."""
+        first, stop = 0, self.cardinality
+        if span.low is not None and span.low > self.largest or span.high is not None and span.high < self.smallest:
+            return BitMap()
+        if span.low is not None and span.low >= self.smallest:
+            code, known = self._dictionary.find(span.low)
+            first = code + 1 if known and span.low_open else code
+        if span.high is not None and span.high <= self.largest:
+            code, known = self._dictionary.find(span.high)
+            stop = code + 1 if known and not span.high_open else code
+        if first >= stop:
+            return BitMap()
+        rows = self.numbers.existence.copy() if first == 0 else self.numbers.above(first - 1)
+        return rows if stop == self.cardinality else rows - self.numbers.above(stop - 1)
+
+    # ------------------------------------------------------------------ top rows
+
+    def top_k(
+        self, k: int, *, descending: bool, nulls_first: bool, selection: Any = None, strict: bool = True
+    ) -> BitMap:
+        """The rows of the first ``k`` values in the given order, out of ``selection`` (a ``BitMap`` or
+        ``RowSelection``; None: all rows).
+
+        ``strict`` says that this column alone decides the order: of rows that tie for the last places those with the
+        highest row numbers stay, and of nulls that tie, the lowest. Otherwise all that tie stay, for the next column
+        to decide. A column without any value has no order: all rows of the selection come back.
+        """
+        if k < 0:
+            raise InvalidQuery(f"the first {k} rows cannot be asked for")
+        candidates = as_bitmap(selection, self._rows)
+        if not self.cardinality:
+            return candidates
+        nulls = candidates - self.numbers.existence
+        values = candidates & self.numbers.existence
+        some_nulls = smallest(nulls, k) if strict else nulls
+        if nulls_first:
+            if len(nulls) >= k:
+                return some_nulls
+            return nulls | self.numbers.top(k - len(nulls), values, largest=descending, strict=strict)
+        best = self.numbers.top(k, values, largest=descending, strict=strict)
+        if len(best) >= k:
+            return best
+        return best | (smallest(nulls, k - len(best)) if strict else nulls)

@@ -1,0 +1,223 @@
+"""Dictionary of a range bitmap: its sorted values in chunks, each found by its first value.
+
+    header length  i32   13
+    version        u8    1
+    chunks         i32
+    offsets length i32   4 * chunks
+    chunks length  i32
+    offsets        i32 per chunk: where its header begins, counted from the first one
+    chunk headers:
+        version      u8   1
+        first value
+        code         i32  of the first value
+        keys offset  i32  of the chunk's other values, counted from the end of the headers
+        values       i32  number of the other values
+        offsets length  i32  text only: 4 * values
+        keys length  i32
+        key width    i32  fixed width only
+    keys: per chunk the other values; text has i32 offsets in front of them, counted from the first of them
+
+Integers are big-endian, values as in ``keys``. A chunk takes values for as long as they fit the chunk size (and, for
+text, their offsets another such area); the first value of a chunk lies in its header and takes no room.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from orcidx.errors import CorruptFile, ValueOutOfRange
+from orcidx.paimon.body import Body
+from orcidx.paimon.keys import INT, Key, Keys, KeyType
+
+__all__ = ["Dictionary", "write_dictionary"]
+
+VERSION = 1
+HEAD = struct.Struct(">iBiii")  # header length, version, chunks, offsets length, chunks length
+CHUNK = struct.Struct(">iiiii")  # code, keys offset, values, then offsets length and keys length, or keys length, width
+LENGTH = INT.size
+LARGEST_INT = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Header of a chunk; ``start`` and ``size`` say where its keys are, counted from the first key area."""
+
+    first: Key
+    code: int
+    start: int
+    count: int
+    offsets_size: int
+    size: int
+
+
+# ---------------------------------------------------------------------- read
+
+
+class Dictionary:
+    """A dictionary at ``place`` (offset, length) of a body. The chunk headers are read at first use, and kept, as is
+    each chunk that a value may be in."""
+
+    def __init__(self, body: Body, place: tuple[int, int], kind: KeyType, cardinality: int) -> None:
+        self._body = body
+        self._at, self._size = place
+        self._kind = kind
+        self._cardinality = cardinality
+        self._chunks: list[Chunk] | None = None
+        self._firsts: list[Key] = []
+        self._keys_at = 0
+        self._loaded: dict[int, list[Key]] = {}
+
+    def chunks(self) -> list[Chunk]:
+        """The headers of all chunks."""
+        if self._chunks is None:
+            chunks = self._read_chunks()
+            self._firsts = [chunk.first for chunk in chunks]
+            self._kind.check_ascending(self._firsts, "the chunks")
+            self._chunks = chunks
+        return self._chunks
+
+    def _read_chunks(self) -> list[Chunk]:
+        if self._size < HEAD.size:
+            raise CorruptFile(f"a dictionary of {self._size} bytes", offset=self._at)
+        length, version, count, offsets_size, headers_size = self._body.unpack(HEAD, self._at)
+        if version > VERSION or length != HEAD.size - LENGTH:
+            raise CorruptFile(f"dictionary of version {version} with a header of {length} bytes", offset=self._at)
+        if count < 0 or offsets_size != INT.size * count or headers_size < 0:
+            raise CorruptFile(f"{count} chunks with {offsets_size} bytes of offsets", offset=self._at)
+        headers_at = self._at + HEAD.size + offsets_size
+        self._keys_at = headers_at + headers_size
+        if self._keys_at > self._at + self._size:
+            raise CorruptFile("the chunk headers do not fit the dictionary", offset=self._at)
+        offsets, headers = self._body.read_many([(self._at + HEAD.size, offsets_size), (headers_at, headers_size)])
+        chunks = [self._read_chunk(headers, offset) for (offset,) in INT.iter_unpack(offsets)]
+        codes = [chunk.code for chunk in chunks] + [self._cardinality]
+        if codes[0] != 0 or any(c.code + 1 + c.count != code for c, code in zip(chunks, codes[1:])):
+            raise CorruptFile(f"the chunks do not hold the {self._cardinality} values in order", offset=self._at)
+        return chunks
+
+    def _read_chunk(self, headers: memoryview, at: int) -> Chunk:
+        if not 0 <= at < len(headers) or headers[at] > VERSION:
+            raise CorruptFile("a chunk header is out of place or of an unknown version", offset=at)
+        first, at = self._kind.read(headers, at + 1)
+        if at + CHUNK.size > len(headers):
+            raise CorruptFile("a chunk header is cut off", offset=at)
+        code, start, count, size, last = CHUNK.unpack_from(headers, at)
+        offsets_size = 0
+        if self._kind.width:
+            sound = last == self._kind.width and size == count * last
+        else:
+            offsets_size, size = size, last
+            sound = offsets_size == count * INT.size and size >= offsets_size
+        room = self._at + self._size - self._keys_at
+        if not sound or count < 0 or start < 0 or size < 0 or start + offsets_size + size > room:
+            raise CorruptFile(f"a chunk of {count} values in {size} bytes at {start}", offset=at)
+        return Chunk(first, code, start, count, offsets_size, size)
+
+    def _load(self, numbers: Sequence[int]) -> None:
+        chunks = self.chunks()
+        missing = [n for n in sorted(set(numbers)) if n not in self._loaded]
+        ranges = [(self._keys_at + chunks[n].start, chunks[n].offsets_size + chunks[n].size) for n in missing]
+        for number, data in zip(missing, self._body.read_many(ranges) if ranges else []):
+            keys = [chunks[number].first, *self._read_keys(chunks[number], data)]
+            self._kind.check_ascending(keys, f"chunk {number}")
+            if number + 1 < len(chunks) and not keys[-1] < chunks[number + 1].first:  # type: ignore[operator]
+                raise CorruptFile(f"chunk {number} does not end before the next one")
+            self._loaded[number] = keys
+
+    def _read_keys(self, chunk: Chunk, data: memoryview) -> Iterator[Key]:
+        if self._kind.width:
+            yield from self._kind.decode(np.frombuffer(data, self._kind.dtype)).tolist()
+            return
+        area = data[chunk.offsets_size :]
+        at = 0
+        for (offset,) in INT.iter_unpack(data[: chunk.offsets_size]):
+            if offset != at:
+                raise CorruptFile("the offsets of the keys of a chunk are not where the keys are")
+            key, at = self._kind.read(area, offset)
+            yield key
+        if at != len(area):
+            raise CorruptFile(f"{len(area) - at} bytes follow the keys of a chunk")
+
+    def find(self, key: Key) -> tuple[int, bool]:
+        """The code of a key and True, or the code of the next larger key (the cardinality if none) and False."""
+        return self.find_many([key])[0]
+
+    def find_many(self, keys: Sequence[Key]) -> list[tuple[int, bool]]:
+        """``find`` for several keys, whose chunks are read together."""
+        chunks = self.chunks()
+        numbers = [bisect_right(self._firsts, key) - 1 for key in keys]  # type: ignore[type-var]
+        inside = [n for n, key in zip(numbers, keys) if n >= 0 and chunks[n].count and key != chunks[n].first]
+        self._load(inside)
+        found = []
+        for number, key in zip(numbers, keys):
+            if number < 0:
+                found.append((0, False))
+                continue
+            chunk = chunks[number]
+            known = self._loaded.get(number, [chunk.first])
+            at = bisect_left(known, key)  # type: ignore[type-var]
+            found.append((chunk.code + at, at < len(known) and known[at] == key))
+        return found
+
+    def keys(self) -> list[Key]:
+        """Every key, ascending."""
+        numbers = range(len(self.chunks()))
+        self._load(numbers)
+        return [key for number in numbers for key in self._loaded[number]]
+
+
+# ---------------------------------------------------------------------- write
+
+
+def write_dictionary(kind: KeyType, keys: Keys, chunk_size: int) -> bytes:
+    """Bytes of a dictionary of ascending keys in chunks of ``chunk_size`` bytes."""
+    starts = _chunk_starts(kind, keys, chunk_size)
+    offsets: list[bytes] = []
+    headers: list[bytes] = []
+    areas: list[bytes] = []
+    headers_size = areas_size = 0
+    for start, stop in zip(starts, [*starts[1:], len(keys)]):
+        area, offsets_area = _key_area(kind, keys, start + 1, stop)
+        sizes = (len(area), kind.width) if kind.width else (len(offsets_area), len(area))
+        first: Any = keys[start]
+        header = bytes([VERSION]) + kind.write(first if isinstance(first, bytes) else int(first))
+        header += CHUNK.pack(start, areas_size, stop - start - 1, *sizes)
+        offsets.append(INT.pack(headers_size))
+        headers.append(header)
+        areas += [offsets_area, area]
+        headers_size += len(header)
+        areas_size += len(offsets_area) + len(area)
+        if areas_size > LARGEST_INT or headers_size > LARGEST_INT:
+            raise ValueOutOfRange("the values of a range-bitmap index take more than 2 GiB")
+    head = HEAD.pack(HEAD.size - LENGTH, VERSION, len(starts), INT.size * len(starts), headers_size)
+    return b"".join([head, *offsets, *headers, *areas])
+
+
+def _key_area(kind: KeyType, keys: Keys, start: int, stop: int) -> tuple[bytes, bytes]:
+    """The keys of a chunk, and for text the offsets in front of them."""
+    if isinstance(keys, np.ndarray):
+        return kind.encode(keys[start:stop]).tobytes(), b""
+    stored = [INT.pack(len(key)) + key for key in keys[start:stop]]
+    sizes = np.fromiter(map(len, stored), np.int64, len(stored))
+    return b"".join(stored), (np.cumsum(sizes) - sizes).astype(">i4").tobytes()
+
+
+def _chunk_starts(kind: KeyType, keys: Keys, chunk_size: int) -> list[int]:
+    """First key of each chunk."""
+    if kind.width:
+        return list(range(0, len(keys), 1 + chunk_size // kind.width))
+    ends = np.cumsum(kind.stored_sizes(keys))
+    most = chunk_size // INT.size  # offsets in their own area
+    starts: list[int] = []
+    at = 0
+    while at < len(keys):
+        starts.append(at)
+        full = int(np.searchsorted(ends, int(ends[at]) + chunk_size, "right"))
+        at = max(at + 1, min(full, at + 1 + most))
+    return starts

@@ -1,0 +1,181 @@
+"""The index formats by Paimon's names: how to read, build and configure each."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.paimon import bitmap, bloom_filter, bsi, range_bitmap
+from orcidx.paimon.body import Body
+from orcidx.paimon.data_types import DataType, parse_type
+from orcidx.paimon.index import Index
+from orcidx.paimon.key_arrays import KeyColumn, key_column
+
+__all__ = ["FORMATS", "Builder", "Format", "build_index", "open_builder", "parse_size", "read_index"]
+
+_SIZE = re.compile(r"\s*(\d{1,18})\s*([a-z]*)\s*", re.IGNORECASE)
+_UNITS = {
+    0: ("", "b", "bytes"),
+    10: ("k", "kb", "kibibytes"),
+    20: ("m", "mb", "mebibytes"),
+    30: ("g", "gb", "gibibytes"),
+    40: ("t", "tb", "tebibytes"),
+}
+_SHIFTS = {name: shift for shift, names in _UNITS.items() for name in names}
+
+
+class Builder(Protocol):
+    """Takes a column batch by batch and makes its index."""
+
+    def add(self, column: KeyColumn) -> None:
+        """Adds the next rows."""
+
+    def finish(self) -> Index:
+        """The index of all rows added."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """One index format. ``options``: by Paimon's short name, the builder's argument and how its value is read."""
+
+    read: Callable[[Any, DataType], Index]
+    build: Callable[..., Builder]
+    check_type: Callable[[DataType], None]
+    options: Mapping[str, tuple[str, Callable[[str, Any], Any]]]
+
+
+def parse_size(name: str, value: Any) -> int:
+    """Bytes of a size as Paimon writes it ("16kb", "64 MB", no unit for bytes, powers of 1024), or of an int."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if match is None or match[2].lower() not in _SHIFTS:
+        raise InvalidQuery(f"{name} is {value!r}; a size is a number with one of the units b, kb, mb, gb, tb")
+    return int(match[1]) << _SHIFTS[match[2].lower()]
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        return int(value.strip()) if isinstance(value, str) else int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidQuery(f"{name} is {value!r}, which is no whole number") from None
+
+
+def _real(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidQuery(f"{name} is {value!r}, which is no number") from None
+
+
+def _version(name: str, value: Any) -> int:
+    version = _whole(name, value)
+    if version not in (1, 2):
+        raise InvalidQuery(f"{name} is {value!r}; a bitmap index has version 1 or 2")
+    return version
+
+
+class _Collector:
+    """Keeps the keys of all batches, for formats that are made of a whole column."""
+
+    def __init__(self, build: Callable[..., Index], data_type: DataType, options: Mapping[str, Any]) -> None:
+        self._build = build
+        self._data_type = data_type
+        self._options = options
+        self._parts: list[KeyColumn] = []
+
+    def add(self, column: KeyColumn) -> None:
+        self._parts.append(column)
+
+    def finish(self) -> Index:
+        return self._build(KeyColumn.concat(self._parts, self._data_type), **self._options)
+
+
+def _collecting(build: Callable[..., Index]) -> Callable[..., Builder]:
+    return lambda data_type, **options: _Collector(build, data_type, options)
+
+
+FORMATS: dict[str, Format] = {
+    bloom_filter.KIND: Format(
+        bloom_filter.BloomFilterIndex,
+        bloom_filter.BloomFilterBuilder,
+        bloom_filter.check_type,
+        {"items": ("items", _whole), "fpp": ("fpp", _real)},
+    ),
+    bitmap.KIND: Format(
+        bitmap.BitmapIndex,
+        _collecting(bitmap.build),
+        bitmap.check_type,
+        {"version": ("version", _version), "index-block-size": ("block_size", parse_size)},
+    ),
+    range_bitmap.KIND: Format(
+        range_bitmap.RangeBitmapIndex,
+        _collecting(range_bitmap.build),
+        range_bitmap.check_type,
+        {"chunk-size": ("chunk_size", parse_size)},
+    ),
+    bsi.KIND: Format(bsi.BsiIndex, _collecting(bsi.build), bsi.check_type, {}),
+}
+
+
+def format_of(kind: str) -> Format:
+    """The format of a kind; raises ``Unsupported`` for one that is not known."""
+    if kind not in FORMATS:
+        raise Unsupported(f"unknown index kind {kind!r}; the kinds are {', '.join(FORMATS)}")
+    return FORMATS[kind]
+
+
+def _type_of(data_type: DataType | str) -> DataType:
+    return data_type if isinstance(data_type, DataType) else parse_type(data_type)
+
+
+def read_index(kind: str, body: bytes | bytearray | memoryview | Body, data_type: DataType | str) -> Index:
+    """Reads one index body.
+
+    ``kind``: ``"bloom-filter"``, ``"bitmap"``, ``"range-bitmap"`` or ``"bsi"``; ``data_type``: the column's type as
+    Paimon's SQL text, such as ``"INT NOT NULL"``. Most of the body is read when it is asked; ``Index.check()`` reads
+    everything. Raises ``CorruptFile`` for damage, ``Unsupported`` for an unknown kind or a type that it does not take.
+    """
+    return format_of(kind).read(Body.of(body), _type_of(data_type))
+
+
+def open_builder(kind: str, data_type: DataType | str, options: Mapping[str, Any] | None = None) -> Builder:
+    """A builder of one index; for the arguments and errors see ``build_index``."""
+    chosen = format_of(kind)
+    parsed = _type_of(data_type)
+    chosen.check_type(parsed)
+    arguments: dict[str, Any] = {}
+    for name, value in (options or {}).items():
+        if name not in chosen.options:
+            near = difflib.get_close_matches(name, chosen.options, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(chosen.options) or 'none'}"
+            raise InvalidQuery(f"a {kind} index has no option {name!r}{hint}")
+        argument, parse = chosen.options[name]
+        arguments[argument] = parse(name, value)
+    return chosen.build(parsed, **arguments)
+
+
+def build_index(
+    kind: str,
+    values: pa.Array | pa.ChunkedArray,
+    data_type: DataType | str,
+    options: Mapping[str, Any] | None = None,
+) -> Index:
+    """Builds one index of a column; row i of the file is value i.
+
+    ``options`` by Paimon's short names, as numbers or Paimon's text: ``items`` and ``fpp`` (bloom-filter), ``version``
+    and ``index-block-size`` (bitmap), ``chunk-size`` (range-bitmap). Raises ``InvalidQuery`` for values that are not of
+    ``data_type`` and for wrong options, ``ValueOutOfRange`` for a value that the format cannot hold, ``Unsupported``
+    for a type that it does not take.
+    """
+    builder = open_builder(kind, data_type, options)
+    chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+    for chunk in chunks:
+        builder.add(key_column(chunk, _type_of(data_type)))
+    return builder.finish()
