@@ -54,8 +54,8 @@ LARGEST_INT = (1 << 31) - 1
 NOT_STORED = -1  # length of a single row in an entry
 _GUESS = 8 << 10  # bytes of a head of unknown size that are read at first
 
-_ROOTS = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "TIME")
-_ROOTS += ("TIMESTAMP", "TIMESTAMP_LTZ", "CHAR", "VARCHAR")
+_INTEGERS = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
+_ROOTS = (*_INTEGERS, "FLOAT", "DOUBLE", "CHAR", "VARCHAR")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Wang's 64-bit mix with arithmetic right shifts, as Java does it. What adds a val
 function, so they cannot disagree.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 cdef enum:

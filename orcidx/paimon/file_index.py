@@ -135,7 +135,9 @@ class FileIndex:
                 fields.append(pa.field(name, data_type.arrow_type))
             except Unsupported:
                 fields.append(pa.field(name, pa.struct([])))  # can only be asked for null
-        chars = {(name,): data_type.length for name, data_type in types.items() if data_type.root == "CHAR"}
+        chars: dict[tuple[str, ...], int] = {
+            (name,): data_type.length for name, data_type in types.items() if data_type.root == "CHAR"
+        }
         return pa.schema(fields), chars
 
     def _tree(self, node: Any) -> Verdict:
@@ -145,7 +147,7 @@ class FileIndex:
             return Verdict.remain() if node.value else Verdict.skip()
         if isinstance(node, External):
             verdict = self._tree(node.may)
-            return Verdict.of(verdict.rows) if verdict.kind == "rows" else verdict
+            return verdict if verdict.rows is None else Verdict.of(verdict.rows)
         conjunction = isinstance(node, And)
         combined: Verdict | None = None
         for child in node.children:

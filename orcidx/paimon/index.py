@@ -93,9 +93,7 @@ class Index(ABC):
         verdict = Verdict.skip()
         for question in alternatives.questions:
             verdict |= self.answer(question)
-        if verdict.kind == "rows" and not alternatives.exact:
-            return Verdict.of(verdict.rows)
-        return verdict
+        return verdict if alternatives.exact or verdict.rows is None else Verdict.of(verdict.rows)
 
     def top_k(
         self, k: int, *, descending: bool, nulls_first: bool, selection: Any = None, strict: bool = True

@@ -21,6 +21,7 @@ lower bits of negative numbers turns that into the order of signed integers, so 
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -120,7 +121,7 @@ class KeyType:
         if isinstance(keys, np.ndarray):
             ascending = bool(np.all(keys[1:] > keys[:-1]))
         else:
-            ascending = all(a < b for a, b in zip(keys, keys[1:]))  # type: ignore[operator]
+            ascending = all(a < b for a, b in itertools.pairwise(keys))  # type: ignore[operator]
         if not ascending:
             raise CorruptFile(f"the keys of {what} do not ascend")
 

@@ -7,7 +7,6 @@ a union of questions; ``exact`` says that the union is the leaf itself rather th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any

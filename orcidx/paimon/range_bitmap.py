@@ -17,8 +17,8 @@
         existence      bitmap of the rows that are not null
         slice b        bitmap of the rows whose code has bit b
 
-Integers are big-endian, values as in ``keys``. The distinct values in ascending order have the codes 0, 1, 2, ...; there
-are bitlength(cardinality - 1) slices, at least 1. Without any value Java writes 64 empty slices.
+Integers are big-endian, values as in ``keys``. The distinct values in ascending order have the codes 0, 1, 2, ...;
+there are bitlength(cardinality - 1) slices, at least 1. Without any value Java writes 64 empty slices.
 """
 
 from __future__ import annotations
@@ -191,7 +191,8 @@ class RangeBitmapIndex(Index):
     def _open_slices(self) -> BitSlices:
         at = self._slices_at
         length, version, count, existence_size, indexes_size = self._body.unpack(SLICES_HEAD, at)
-        if version > VERSION or indexes_size != SLICE.size * count or length != SLICES_HEAD.size - LENGTH + indexes_size:
+        sound = indexes_size == SLICE.size * count and length == SLICES_HEAD.size - LENGTH + indexes_size
+        if version > VERSION or not sound:
             raise CorruptFile(f"bit slices of version {version} with {count} slices", offset=at)
         needed = max((self.cardinality - 1).bit_length(), 1)
         if not needed <= count <= SLICES_WITHOUT_VALUES:
@@ -252,7 +253,8 @@ class RangeBitmapIndex(Index):
     def _span(self, span: Span) -> BitMap:
         """The codes of a span are a range, because they ascend with the keys."""
         first, stop = 0, self.cardinality
-        if span.low is not None and span.low > self.largest or span.high is not None and span.high < self.smallest:
+        above = span.low is not None and span.low > self.largest
+        if above or (span.high is not None and span.high < self.smallest):
             return BitMap()
         if span.low is not None and span.low >= self.smallest:
             code, known = self._dictionary.find(span.low)
