@@ -24,15 +24,19 @@ PICTURE = """
 6  judge
 6  stripe_scan
 5  orc orc.lane paimon.build schema_mapping
-5  orc.reader paimon.registry
+5  orc.reader paimon.file_index paimon.file_index_options
+5  paimon.registry
 4  orc.stripe_plan orc.column_readers orc.file_statistics
 4  orc.row_index orc.stripe_streams
 3  orc.bloom_keys orc.bounds
-3  orc.statistics orc.bloom orc.tail_cache paimon.bloom paimon.bitmap paimon.bsi paimon.range_bitmap
+3  orc.statistics orc.bloom orc.tail_cache paimon.bloom_filter paimon.bitmap paimon.bsi paimon.range_bitmap
+3  paimon.bloom paimon.range_dictionary
 3  orc.buffers
 3  orc.int_rle orc.byte_rle
-2  orc.streams paimon.bit_slices paimon.hash_index paimon.deletion_vector
-2  orc.types orc.window pruning paimon.container paimon.keys paimon.puffin
+2  paimon.index
+2  paimon.questions paimon.key_arrays paimon.container
+2  orc.streams paimon.bit_slices paimon.hash_index paimon.deletion_vector paimon.body
+2  orc.types orc.window pruning paimon.keys paimon.puffin
 2  orc.metadata
 1  predicate
 1  storage selection orc.wire orc.compression orc.decode_pool paimon.data_types

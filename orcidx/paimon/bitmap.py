@@ -78,7 +78,7 @@ class Entries:
 
     def find(self, key: Key) -> tuple[int, int] | None:
         """Offset and length of a key; the keys must ascend."""
-        at = bisect_left(self.keys, key)  # type: ignore[type-var]
+        at = bisect_left(self.keys, key)
         if at == len(self.keys) or self.keys[at] != key:
             return None
         return int(self.offsets[at]), int(self.lengths[at])
@@ -159,8 +159,9 @@ class _Layout1(_Layout):
         if values > (body.length - at) // (INT.size + (kind.width or INT.size)):
             raise CorruptFile(f"{values} values do not fit {body.length} bytes", offset=5)
         guess = values * (kind.width + INT.size) if kind.width else max(_GUESS, values * 2 * INT.size)
-        self._entries, size = body.parse_growing(at, lambda data: _read_entries(data, values, kind, INT), guess=guess)
-        self.first_bitmap = at + size
+        found = body.parse_growing(at, lambda data: _read_entries(data, values, kind, INT), guess=guess)
+        self._entries: Entries = found[0]
+        self.first_bitmap = at + int(found[1])
         # The entries may have any order, and a bitmap ends where the next one begins.
         self._by_key = dict(zip(_listed(self._entries.keys), self._entries.offsets))
         if len(self._by_key) != values:
@@ -230,12 +231,12 @@ class _Layout2(_Layout):
         return entries
 
     def places(self, keys: Sequence[Key]) -> list[tuple[int, int] | None]:
-        numbers = [bisect_right(self._firsts.keys, key) - 1 for key in keys]  # type: ignore[type-var]
+        numbers = [bisect_right(self._firsts.keys, key) - 1 for key in keys]
         self._load([number for number in numbers if number >= 0])
         return [self._blocks[n].find(key) if n >= 0 else None for n, key in zip(numbers, keys)]
 
     def null_place(self) -> tuple[int, int] | None:
-        return self.nulls  # type: ignore[return-value]
+        return self.nulls
 
     def entries(self) -> Entries:
         self._load(range(len(self._firsts.keys)))
@@ -245,7 +246,7 @@ class _Layout2(_Layout):
         if len(keys) != self.values:
             raise CorruptFile(f"{len(keys)} values in the blocks, {self.values} in the head")
         offsets = [offset for block in blocks for offset in block.offsets]
-        return Entries(keys, offsets, [length for block in blocks for length in block.lengths])  # type: ignore[arg-type]
+        return Entries(keys, offsets, [length for block in blocks for length in block.lengths])
 
 
 def _listed(keys: Keys) -> list[Any]:

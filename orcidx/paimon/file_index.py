@@ -214,7 +214,7 @@ class FileIndex:
             index = self.index(column, "range-bitmap")
             if index is not None and index.rows is not None:
                 order = {"descending": descending, "nulls_first": nulls_first, "strict": strict}
-                return Verdict.of(index.top_k(k, selection=given, **order), strict)  # type: ignore[arg-type]
+                return Verdict.of(index.top_k(k, selection=given, **order), strict)
         except (CorruptFile, Unsupported) as error:
             self._note(column, "range-bitmap", error)
         return Verdict.remain() if given is None else Verdict.of(given)

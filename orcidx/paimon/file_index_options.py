@@ -27,7 +27,7 @@ _DEFAULT_THRESHOLD = 500
 
 @dataclass(frozen=True)
 class FileIndexOptions:
-    """``spec``: kind, column and the column's options (short names, Paimon's text), as ``build_file_index`` takes it."""
+    """``spec``: per kind and column its options (short names, Paimon's text), as ``build_file_index`` takes it."""
 
     spec: Mapping[str, Mapping[str, Mapping[str, Any]]]
     in_manifest_threshold: int = _DEFAULT_THRESHOLD
@@ -62,7 +62,8 @@ class FileIndexOptions:
 
 
 # Per kind and column the options, and whether each was given for the column itself rather than for its map.
-_Spec = dict[str, dict[str, dict[str, tuple[Any, bool]]]]
+_Columns = dict[str, dict[str, tuple[Any, bool]]]
+_Spec = dict[str, _Columns]
 
 
 def _declared(options: Mapping[str, str]) -> _Spec:
@@ -78,7 +79,7 @@ def _declared(options: Mapping[str, str]) -> _Spec:
     return spec
 
 
-def _configure(columns: dict[str, dict[str, tuple[Any, bool]]], column: str, option: str, value: Any, name: str) -> None:
+def _configure(columns: _Columns, column: str, option: str, value: Any, name: str) -> None:
     keys = [other for other in columns if other.startswith(f"{column}[")]
     if column in columns:
         columns[column][option] = (value, True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from orcidx.paimon.keys import Key, KeyType, ordered_bits
 from orcidx.predicate import BoundLeaf, Domain, Op
-from orcidx.predicate_like import like_prefix
+from orcidx.predicate.like import like_prefix
 
 __all__ = ["Alternatives", "NullTest", "Points", "Question", "Span", "questions_of"]
 

@@ -151,7 +151,7 @@ class Dictionary:
     def find_many(self, keys: Sequence[Key]) -> list[tuple[int, bool]]:
         """``find`` for several keys, whose chunks are read together."""
         chunks = self.chunks()
-        numbers = [bisect_right(self._firsts, key) - 1 for key in keys]  # type: ignore[type-var]
+        numbers = [bisect_right(self._firsts, key) - 1 for key in keys]
         inside = [n for n, key in zip(numbers, keys) if n >= 0 and chunks[n].count and key != chunks[n].first]
         self._load(inside)
         found = []
@@ -161,7 +161,7 @@ class Dictionary:
                 continue
             chunk = chunks[number]
             known = self._loaded.get(number, [chunk.first])
-            at = bisect_left(known, key)  # type: ignore[type-var]
+            at = bisect_left(known, key)
             found.append((chunk.code + at, at < len(known) and known[at] == key))
         return found
 
