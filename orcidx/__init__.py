@@ -1,7 +1,7 @@
 """orcidx: ORC and Apache Paimon data, fast and explainable from Python.
 
-``open`` a file, ``scan`` many, ``col`` builds predicates; ``orcidx.paimon`` has Paimon's index formats and tables. Names
-load when they are first used, so that importing orcidx is cheap.
+``open`` a file, ``scan`` many, ``col`` builds predicates; ``orcidx.paimon`` has Paimon's index formats and tables.
+Names load when they are first used, so that importing orcidx is cheap.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from orcidx.file_run import FileJob, FileRun, ScanRequest
 from orcidx.io_loop import run_value
 from orcidx.metrics import ScanMetrics
 from orcidx.options import ReadOptions
+from orcidx.orc.file_statistics import column_statistics, statistics_table
 from orcidx.orc.metadata import FileTail, StripeInformation, TypeKind, WriterKind
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.statistics import ColumnStatistics
@@ -129,14 +130,10 @@ class OrcFile:
 
         None where the writer stored none. Raises ``InvalidQuery`` for an unknown column, stripe or row group.
         """
-        from orcidx.orc.file_statistics import column_statistics
-
         return column_statistics(self._reader, column, stripe, row_group)
 
     def statistics_table(self, level: str = "file") -> pa.Table:
         """Statistics of all columns as one table; ``level`` is "file", "stripe" or "row_group"."""
-        from orcidx.orc.file_statistics import statistics_table
-
         return statistics_table(self._reader, level)
 
     def _open_storage(self) -> RangeReader:

@@ -1,7 +1,7 @@
 """One file during one pass of a scan: mapped onto the wanted columns, judged, and read stripe by stripe.
 
-``FileJob`` says what to read of a file (frozen, picklable); ``FileRun`` does it. Like ``stripe_scan`` it never waits for
-bytes itself: its generators yield ``Fetch`` requests.
+``FileJob`` says what to read of a file (frozen, picklable); ``FileRun`` does it. Like ``stripe_scan`` it never waits
+for bytes itself: its generators yield ``Fetch`` requests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from orcidx.options import ReadOptions
 from orcidx.orc.columns.base import Limits
 from orcidx.orc.metadata import EncodingKind, TypeKind
 from orcidx.orc.reader import OpenStripe, OrcReader
-from orcidx.orc.types import STRING_KINDS, OrcType, arrow_schema, project
+from orcidx.orc.types import STRING_KINDS, OrcType, arrow_schema, arrow_type, project
 from orcidx.predicate import BoundPredicate, Predicate, bind
 from orcidx.schema_mapping import FieldSource, MappedColumns, map_columns, widen
 from orcidx.selection import RowSelection
@@ -154,7 +154,7 @@ class FileRun:
         options = self.options
         shared = [self._shared_with(column, predicate) for column in output]
         names = [source.field.name for source in self.mapped.fields if source.column is not None]
-        kinds = arrow_schema_types(output, options, self._dictionaries)
+        kinds = [arrow_type(column, options, dictionaries=self._dictionaries) for column in output]
         fields = [pa.field(name, kind) for name, kind in zip(names, kinds)]
         row_number = None
         if self.request.row_numbers is not None:
@@ -208,7 +208,8 @@ class FileRun:
 
     @cached_property
     def judge(self) -> FileJudge:
-        return FileJudge(self.reader, self.where, self.wanted_rows, self.job, self.options)
+        columns = (*self.plan.output, *self.plan.predicate)
+        return FileJudge(self.reader, self.where, self.wanted_rows, columns, self.job, self.options)
 
     @cached_property
     def wanted_rows(self) -> RowSelection:
@@ -276,14 +277,6 @@ class FileRun:
 
 
 _UNIT_KINDS = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT, TypeKind.DATE})
-
-
-def arrow_schema_types(
-    columns: list[OrcType], options: ReadOptions, dictionaries: frozenset[int]
-) -> list[pa.DataType]:
-    from orcidx.orc.types import arrow_type
-
-    return [arrow_type(column, options, dictionaries=dictionaries) for column in columns]
 
 
 def _repeated(source: FieldSource, rows: int) -> pa.Array:

@@ -18,11 +18,12 @@ import pyarrow as pa
 from orcidx.batches import join_batches
 from orcidx.errors import InvalidQuery
 from orcidx.file_run import FileJob, FileRun, ScanRequest
-from orcidx.io_loop import run_async, run_in_turn, run_value
+from orcidx.io_loop import run, run_async, run_in_turn, run_value
 from orcidx.judge import StripeDecision
 from orcidx.metrics import ScanMetrics
 from orcidx.options import ReadOptions
 from orcidx.orc.reader import OrcReader
+from orcidx.orc.row_index import group_count
 from orcidx.orc.tail_cache import read_tail_cached
 from orcidx.storage import RangeReader
 
@@ -132,7 +133,8 @@ class Scan:
     def count_rows(self) -> int:
         """The number of rows; from metadata and indexes alone where those prove it."""
         total = 0
-        counting = replace(self, request=replace(self.request, columns=(), row_numbers=None, file_path=None, schema=None))
+        request = replace(self.request, columns=(), row_numbers=None, file_path=None, schema=None)
+        counting = replace(self, request=request)
         for job in counting.jobs:
             with closing(job.source.open(self.options)) as storage:
                 run = counting._run_of(job, storage, ScanMetrics())
@@ -194,8 +196,6 @@ class StripeScan:
     storage: RangeReader
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        from orcidx.io_loop import run
-
         options = self.run.options
         return join_batches(
             run(self.run.scan(self.decision), self.storage),
@@ -255,7 +255,8 @@ class Batches:
             metrics.files += 1
             metrics.stripes += len(run.reader.stripes)
             metrics.stripes_skipped += len(run.reader.stripes) - len(numbers)
-            metrics.row_groups += sum(len(run.reader.group_bounds(n)) - 1 for n in range(len(run.reader.stripes)))
+            stride = run.reader.facts.row_index_stride
+            metrics.row_groups += sum(group_count(stripe.rows, stride) for stripe in run.reader.stripes)
             starts = iter([partial(_decided_scan, run, number) for number in numbers])
             for stripe in run_in_turn(starts, storage, pool):
                 yield from stripe

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery, located
 from orcidx.options import ReadOptions
-from orcidx.orc.types import OrcType, arrow_schema, project
+from orcidx.orc.types import OrcType, arrow_schema, arrow_type, project
 
 __all__ = ["FieldSource", "MappedColumns", "map_columns", "widen"]
 
@@ -96,7 +96,7 @@ def _map_wanted(
         child = places.get(_key(field, position, match, options))
         if child is not None:
             with located(column=field.name):
-                check_widening(arrow_schema_of(child, options, dictionaries), field.type, field.name)
+                check_widening(arrow_type(child, options, dictionaries=dictionaries), field.type, field.name)
         sources.append(FieldSource(field, child))
     return MappedColumns(tuple(sources))
 
@@ -149,13 +149,6 @@ def _key(field: pa.Field, position: int, match: str, options: ReadOptions) -> An
             raise InvalidQuery(f"column {field.name!r} of the wanted schema has no field id in its metadata")
         return int(raw)
     return field.name if options.case_sensitive else field.name.casefold()
-
-
-def arrow_schema_of(column: OrcType, options: ReadOptions, dictionaries: frozenset[int]) -> pa.DataType:
-    """The Arrow type of one column."""
-    from orcidx.orc.types import arrow_type
-
-    return arrow_type(column, options, dictionaries=dictionaries)
 
 
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}

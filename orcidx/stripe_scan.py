@@ -1,7 +1,7 @@
 """Scanning one stripe: predicate columns first, the others only where rows survive.
 
 A stripe's scan is a generator that never reads by itself: it yields ``Fetch`` requests and gets their bytes sent back,
-and it yields record batches. Loops around it do the I/O: in the caller's thread, awaited, or ahead of time (``scanner``).
+and it yields record batches. Loops around it do the I/O: in the caller's thread, awaited, or ahead (``io_loop``).
 
 Late materialisation. The predicate's columns are decoded for the row groups that the indexes left alive, and filtered.
 What survives waits until there is a batch's worth; then the other columns are planned for the row groups that hold
@@ -252,7 +252,8 @@ class StripeScan:
         """Whether so many of the row groups examined so far have survivors that waiting does not pay."""
         bounds = self.rows.bounds
         looked = self.alive & (bounds[:-1] < examined)
-        return len(self.columns.rest) > 0 and len(self.surviving()) >= max(2.0, DENSE * int(looked.sum()))
+        most = max(2.0, DENSE * int(looked.sum()))
+        return len(self.columns.rest) > 0 and len(self.surviving()) >= most
 
     def surviving(self) -> npt.NDArray[np.int64]:
         """Numbers of the row groups that hold waiting survivors."""

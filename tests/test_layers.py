@@ -27,11 +27,12 @@ PICTURE = """
 5  orc.reader paimon.file_index paimon.file_index_options
 5  paimon.registry
 4  orc.stripe_plan orc.column_readers orc.file_statistics
+4  orc.columns
 4  orc.row_index orc.stripe_streams
 3  orc.bloom_keys orc.bounds
 3  orc.statistics orc.bloom orc.tail_cache paimon.bloom_filter paimon.bitmap paimon.bsi paimon.range_bitmap
 3  paimon.bloom paimon.range_dictionary
-3  orc.buffers
+3  orc.buffers orc.decimals orc.timestamps orc.timezones
 3  orc.int_rle orc.byte_rle
 2  paimon.index
 2  paimon.questions paimon.key_arrays paimon.container

@@ -18,9 +18,9 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON (stab
 columns_option = click.option(
     "-c", "--columns", metavar="A,B.C", help="Only these columns: names or dotted paths with commas between them."
 )
-where_option = click.option("-w", "--where", metavar="SQL", help="Only rows for which this is true, such as \"id > 5\".")
+where_option = click.option("-w", "--where", metavar="SQL", help="Only rows for which this is true, as in: id > 5")
 storage_option = click.option(
-    "--storage-option", "storage_options", multiple=True, metavar="KEY=VALUE", help="Passed to the storage; repeatable."
+    "--storage-option", "storage_options", multiple=True, metavar="KEY=VALUE", help="For the storage; repeatable."
 )
 
 

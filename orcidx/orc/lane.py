@@ -82,7 +82,7 @@ class Lane:
         index = self.stripe.index
         if index is not None:
             for reader in self._readers:
-                reader.seek({column: index.positions(column, group) for column in reader.node.ids})
+                reader.seek(index.positions(reader.node.ids, group))
             self.row = start
         elif self.row > start:
             self._restart()

@@ -69,17 +69,6 @@ class OrcReader:
         """Number of the first row of each stripe, and the number of rows of the file at the end."""
         return np.cumsum([0, *(stripe.rows for stripe in self.stripes)], dtype=np.int64)
 
-    def group_bounds(self, stripe: int) -> Int64s:
-        """First rows of the row groups inside the stripe, and its number of rows at the end.
-
-        A stripe of a file without row index is one group.
-        """
-        rows = self.stripes[stripe].rows
-        stride = self.facts.row_index_stride
-        if stride <= 0 or stride >= rows:
-            return np.array([0, rows], np.int64)
-        return np.append(np.arange(0, rows, stride, dtype=np.int64), rows)
-
     # ------------------------------------------------------------------ stripe footers and indexes
 
     def footer_range(self, stripe: int) -> Range:

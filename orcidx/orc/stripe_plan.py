@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from orcidx.orc.row_index import StreamPositions
 
-__all__ = ["StreamPositions", "group_ranges", "group_runs"]
+__all__ = ["group_ranges", "group_runs"]
 
 LONGEST_RUN = 4400
 CHUNK_HEADER = 3

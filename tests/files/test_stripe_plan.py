@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orcidx.orc.stripe_plan import LONGEST_RUN, StreamPositions, group_ranges, group_runs
+from orcidx.orc.row_index import StreamPositions
+from orcidx.orc.stripe_plan import LONGEST_RUN, group_ranges, group_runs
 
 
 def positions(offsets, within=None, mid_run=None):

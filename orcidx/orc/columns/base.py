@@ -32,13 +32,13 @@ LARGEST_LIST = 512 << 20
 
 
 class BatchTooLarge(Exception):
-    """A read would give more bytes than a batch may have. The readers are in no defined place: seek, read fewer rows."""
+    """A read would give more bytes than a batch may have. The readers are left anywhere: seek, read fewer rows."""
 
 
 @dataclass
 class Limits:
-    """What one read may give, shared by the readers of a stripe. ``batch_bytes`` None: a single row is being read, which
-    cannot be split."""
+    """What one read may give, shared by the readers of a stripe. ``batch_bytes`` None: a single row is being read,
+    which cannot be split."""
 
     batch_bytes: int | None
 

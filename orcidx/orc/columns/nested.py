@@ -156,7 +156,7 @@ class Unions(ColumnReader):
     def _read_values(self, present: Present) -> pa.Array:
         ids, view = allocate(present.rows)
         tags = self._read_tags(present.count)
-        view[: present.count] = memoryview(tags)
+        np.frombuffer(view, np.uint8)[: present.count] = tags
         if present.bits is not None:
             buffers.spread(view, 1, present.view, present.rows, present.count)
         spread = np.frombuffer(view, np.uint8, present.rows)

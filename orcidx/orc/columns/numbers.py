@@ -27,7 +27,7 @@ _WIDTHS: dict[TypeKind, tuple[int, Literal["h", "i", "q"]]] = {
 
 
 class Integers(Fixed):
-    """SHORT, INT and LONG (and, below, DATE): a signed run-length stream. Values wrap to the type's width, as in every reader."""
+    """SHORT, INT and LONG: a signed run-length stream. Values wrap to the type's width, as in every reader."""
 
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         super().__init__(node, streams, options, facts)
