@@ -144,13 +144,13 @@ def build_row_index(
                 entries = read_row_index(raw)
                 if len(entries[2]) != groups:
                     raise CorruptFile(f"{len(entries[2])} entries for {groups} row groups")
-                if not columns:
-                    bounds = _group_bounds(rows, tail.facts.row_index_stride, groups)
+                found = _group_bounds(rows, tail.facts.row_index_stride, groups)
                 statistics = decode_statistics(
-                    node, "row_group", raw, entries[2:], rows=np.diff(bounds), stripes=[stripe] * groups
+                    node, "row_group", raw, entries[2:], rows=np.diff(found), stripes=[stripe] * groups
                 )
                 table, unseekable = _position_table(node, footer.encodings[node.id], tail.facts, lengths, entries[:2])
                 columns[node.id] = ColumnIndex(table, statistics, unseekable)
+                bounds = found
         except (CorruptFile, Unsupported) as error:
             untrusted[node.id] = f"damaged row index: {error.message}"
     return RowIndex(stripe, bounds, columns, untrusted)
@@ -158,7 +158,7 @@ def build_row_index(
 
 def _group_bounds(rows: int, stride: int, groups: int) -> Int64s:
     """For a number of groups that an index has confirmed, so that it is not out of all proportion to the file."""
-    return np.minimum(np.arange(groups + 1, dtype=np.int64) * stride, rows)
+    return np.append(np.arange(groups, dtype=np.int64) * min(stride, rows), rows)
 
 
 def _position_table(

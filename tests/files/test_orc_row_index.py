@@ -1,0 +1,223 @@
+"""Row indexes: positions of real files, damage that becomes a reason, and speed of decoding."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import orc_messages as pb
+import pytest
+
+import orcidx
+from orcidx import ReadOptions
+from orcidx.orc.bounds import bound_statistics
+from orcidx.orc.file_statistics import read_row_index
+from orcidx.orc.kinds import StreamKind, TypeKind
+from orcidx.orc.metadata import FileTail, StripeFooter, parse_stripe_footer, read_tail
+from orcidx.orc.row_index import RowIndex, build_row_index, group_count
+from orcidx.orc.statistics import decode_statistics
+from orcidx.orc.types import build_tree
+
+
+def test_every_entry_of_the_examples_fits_its_streams(golden_orc: Path) -> None:
+    """All positions are used up and lie inside their streams, over every writer, codec and encoding at hand."""
+    entries = 0
+    for path in sorted(golden_orc.glob("*.orc")):
+        if path.stat().st_size == 0:
+            continue
+        reader = orcidx.open(path)._reader
+        nodes = list(reader.root.walk())
+        for stripe in range(len(reader.stripes)):
+            index = read_row_index(reader, stripe, nodes)
+            assert not index.untrusted, path
+            for column in index.columns.values():
+                assert column.unseekable is None, path
+                entries += len(column.positions)
+                assert len(column.positions) == len(column.statistics) == index.groups
+            assert index.bounds[-1] == reader.stripes[stripe].rows
+    assert entries > 6_000
+
+
+def test_first_entry_without_positions_is_the_start(golden_orc: Path) -> None:
+    reader = orcidx.open(golden_orc / "TestStringDictionary.testRowIndex.orc")._reader
+    index = read_row_index(reader, 0, reader.root.children)
+    table = index.columns[1].positions
+    assert table.bounds[1] == 0
+    assert table.iterator(0).take() == 0
+    assert index.positions([1], 1)[1].remaining == 5
+    data = index.stream_positions(1, StreamKind.DATA)
+    assert data is not None
+    assert (data.offsets[0], data.mid_run[0]) == (0, False)
+    assert index.stream_positions(1, StreamKind.DICTIONARY_DATA) is None
+    assert index.bounds.tolist() == list(range(0, 32769, 4096))
+
+
+def test_streams_of_an_uncompressed_file(golden_orc: Path) -> None:
+    reader = orcidx.open(golden_orc / "TestOrcFile.columnProjection.orc")._reader
+    index = read_row_index(reader, 0, reader.root.walk())
+    data = index.stream_positions(1, StreamKind.DATA)
+    assert data is not None
+    assert data.within is None
+    assert (np.diff(data.offsets) > 0).all()
+    assert index.unseekable([0, 1, 2]) is None
+    assert "no row index" in (index.unseekable([1, 99]) or "")
+
+
+@pytest.mark.parametrize(
+    ("rows", "stride", "groups"), [(0, 10, 0), (10, 10, 1), (11, 10, 2), (5, 0, 1), (0, 0, 0), (2**62, 1, 2**62)]
+)
+def test_group_count(rows: int, stride: int, groups: int) -> None:
+    assert group_count(rows, stride) == groups
+
+
+def made(
+    entries: list[bytes], *, rows: int = 25, stride: int = 10, stream: bytes | None = None, present: int | None = None
+) -> tuple[RowIndex, FileTail, StripeFooter]:
+    """The index of a bigint column whose DATA stream has 100 bytes."""
+    raw = b"".join(pb.blob(1, entry) for entry in entries) if stream is None else stream
+    streams = [(6, 1, len(raw)), *([] if present is None else [(0, 1, present)]), (1, 1, 100)]
+    data = raw + bytes(100 + (present or 0))
+    footer = pb.stripe_footer(streams, [b"", pb.uint(1, 2)])
+    types = [pb.type_message("struct", [1], ["x"]), pb.type_message("bigint")]
+    stripe = pb.blob(3, b"".join(pb.uint(i, part) for i, part in enumerate((3, 0, len(data), len(footer), rows), 1)))
+    file = pb.orc_file(types, footer_fields=stripe + pb.uint(8, stride))
+    file = file[:3] + data + footer + file[3:]
+
+    class Reader:
+        name = "made.orc"
+
+        def read_tail(self, length: int) -> tuple[bytes, int]:
+            return file, len(file)
+
+        def read_ranges(self, ranges: object) -> list[bytes]:
+            raise AssertionError
+
+    tail = read_tail(Reader())
+    parsed = parse_stripe_footer(footer, tail, 0)
+    nodes = list(build_tree(tail.footer.types).walk())
+    return build_row_index(tail, 0, parsed, nodes, {1: raw}), tail, parsed
+
+
+def entry(*positions: int) -> bytes:
+    return pb.packed(1, positions)
+
+
+def test_a_sound_index() -> None:
+    index, _, _ = made([entry(0, 0), entry(40, 3), entry(100, 0)])
+    assert (index.groups, index.bounds.tolist(), index.unseekable([1])) == (3, [0, 10, 20, 25], None)
+    data = index.stream_positions(1, StreamKind.DATA)
+    assert data is not None
+    assert (data.offsets.tolist(), data.mid_run.tolist()) == ([0, 40, 100], [False, True, False])
+    assert index.columns[1].statistics.rows.tolist() == [10, 10, 5]
+
+
+def test_a_huge_stride_makes_one_group() -> None:
+    index, _, _ = made([entry(0, 0)], rows=2**63 - 1, stride=2**64 - 1)
+    assert index.bounds.tolist() == [0, 2**63 - 1]
+
+
+def test_positions_of_present_come_first() -> None:
+    index, _, _ = made([entry(0, 0, 0, 0, 0), entry(5, 1, 8, 9, 9), entry(6, 0, 0, 50, 0)], present=6)
+    present = index.stream_positions(1, StreamKind.PRESENT)
+    assert present is not None
+    assert present.offsets.tolist() == [0, 5, 6]
+    assert index.positions([1], 1)[1].remaining == 5
+
+
+@pytest.mark.parametrize(
+    ("entries", "present", "reason"),
+    [
+        ([entry(0, 0), entry(101, 0), entry(101, 0)], None, "behind the 100 bytes of stream DATA"),
+        ([entry(0, 0), entry(2**63 - 1, 0), entry(2**63 - 1, 0)], None, "behind the 100 bytes"),
+        ([entry(0, 0), entry(50, 0), entry(40, 0)], None, "runs backwards"),
+        ([entry(0, 0), entry(50), entry(60, 0)], None, "holds 1 positions instead of 2"),
+        ([entry(0, 0), entry(50, 0, 0), entry(60, 0)], None, "holds 3 positions instead of 2"),
+        ([entry(0, 0), entry(), entry(60, 0)], None, "holds 0 positions"),
+        ([entry(*[0] * 5), entry(0, 0, 9, 0, 0), entry(0, 0, 0, 0, 0)], 6, "behind a byte of stream PRESENT"),
+    ],
+)
+def test_damaged_positions_keep_the_statistics(entries: list[bytes], present: int | None, reason: str) -> None:
+    index, _, _ = made(entries, present=present)
+    assert reason in (index.unseekable([1]) or "")
+    assert index.stream_positions(1, StreamKind.DATA) is None
+    assert len(index.columns[1].statistics) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"entries": [entry(0, 0)] * 2}, "2 entries for 3 row groups"),
+        ({"entries": [entry(0, 0)] * 4}, "4 entries for 3 row groups"),
+        ({"entries": [], "stream": b"\x0b"}, "damaged row index"),
+        ({"entries": [entry(2**63, 0)] * 3}, "below 2**63"),
+        ({"entries": [entry(0, 0)] * 3, "stride": 0}, "no row index stride"),
+        ({"entries": [entry(0, 0)] * 3, "rows": 2**62, "stride": 1}, "row groups"),
+        ({"entries": [entry(0, 0) + pb.blob(2, b"\x0b")] * 3}, "damaged row index"),
+    ],
+)
+def test_damaged_indexes_are_left_out(options: dict, reason: str) -> None:
+    index, tail, _ = made(**options)
+    assert not index.columns
+    assert reason in index.untrusted[1]
+    assert reason in (index.unseekable([1]) or "")
+    assert index.bounds.tolist() == [0, tail.footer.stripes[0].rows]
+
+
+def test_flipped_bytes_never_escape() -> None:
+    whole = b"".join(
+        pb.blob(1, entry(at, 0) + pb.blob(2, pb.statistics(10, False, pb.blob(2, pb.sint(1, at) + pb.sint(2, at + 5)))))
+        for at in (0, 40, 80)
+    )
+    index, tail, footer = made([], stream=whole)
+    assert not index.untrusted
+    nodes = list(build_tree(tail.footer.types).walk())
+    for at in range(len(whole)):
+        for flip in (1, 0x80, 0xFF):
+            damaged = bytearray(whole)
+            damaged[at] ^= flip
+            found = build_row_index(tail, 0, footer, nodes, {1: bytes(damaged)})
+            assert found.untrusted or len(found.columns[1].positions) == 3
+            for column in found.columns.values():
+                bound_statistics(column.statistics, tail.facts, ReadOptions())
+
+
+def unit(number: int, kind: TypeKind) -> bytes:
+    if kind is TypeKind.STRING:
+        return pb.blob(4, pb.blob(1, f"key{number:09d}") + pb.blob(2, f"key{number + 9:09d}") + pb.sint(3, 120_000))
+    if kind is TypeKind.DECIMAL:
+        return pb.blob(6, pb.blob(1, f"{number}.25") + pb.blob(2, f"{number + 9}.5") + pb.blob(3, "99999.25"))
+    return pb.blob(2, pb.sint(1, number) + pb.sint(2, number + 9) + pb.sint(3, number * 10))
+
+
+@pytest.mark.parametrize("kind", [TypeKind.LONG, TypeKind.STRING, TypeKind.DECIMAL])
+def test_ten_thousand_entries_decode_in_milliseconds(kind: TypeKind) -> None:
+    """Generous limits, for a busy machine; quiet it takes a fifth of them."""
+    from orcidx.orc.wire import read_row_index as read
+
+    _, tail, _ = made([entry(0, 0)] * 3)
+    node = replace(build_tree(tail.footer.types).children[0], kind=kind, precision=20, scale=2)
+    raw = b"".join(
+        pb.blob(
+            1, entry(number * 7, number % 65536, 300) + pb.blob(2, pb.statistics(10_000, False, unit(number, kind)))
+        )
+        for number in range(10_000)
+    )
+    rows = np.full(10_000, 10_000)
+    decoding = judging = math.inf
+    literal = {TypeKind.LONG: 500, TypeKind.STRING: b"key000000500"}.get(kind, 500)
+    for _ in range(7):
+        start = time.perf_counter()
+        entries = read(raw)
+        statistics = decode_statistics(node, "row_group", raw, entries[2:], rows=rows, stripes=[0] * 10_000)
+        column = bound_statistics(statistics, tail.facts, ReadOptions())
+        middle = time.perf_counter()
+        may = (column.lower.compare(literal) <= 0) & (column.upper.compare(literal) >= 0)
+        judging = min(judging, time.perf_counter() - middle)
+        decoding = min(decoding, middle - start)
+    assert may.sum() == 10 if kind is not TypeKind.DECIMAL else may.sum() == 9
+    print(f"{kind.name}: decoded in {decoding * 1e3:.2f} ms, judged in {judging * 1e3:.3f} ms")
+    assert decoding < 0.025
+    assert judging < 0.005
