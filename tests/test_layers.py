@@ -37,7 +37,7 @@ PICTURE = """
 2  paimon.index
 2  paimon.questions paimon.key_arrays paimon.container
 2  orc.streams paimon.bit_slices paimon.hash_index paimon.deletion_vector paimon.body
-2  orc.types orc.window pruning paimon.keys paimon.puffin
+2  orc.types orc.window orc.bit_unpack pruning paimon.keys paimon.puffin
 2  orc.metadata
 1  predicate
 1  storage selection orc.wire orc.compression orc.decode_pool paimon.data_types

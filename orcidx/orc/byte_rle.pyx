@@ -95,6 +95,8 @@ cdef int64_t checked(n) except -1:
 cdef class RawBytes:
     """The bytes of a stream as they are: FLOAT, DOUBLE, string data, decimal varints."""
 
+    cdef readonly Window window
+
     def __cinit__(self, Window window not None):
         self.window = window
 
@@ -113,6 +115,11 @@ cdef class RawBytes:
 
 cdef class ByteRle:
     """Bytes in run-length encoding: BYTE columns (signed), union tags (unsigned)."""
+
+    cdef readonly Window window
+    cdef int64_t left                   # values of the present run that are not yet consumed
+    cdef bint repeats                   # the run repeats `value`; otherwise its bytes follow in the window
+    cdef uint8_t value
 
     def __cinit__(self, Window window not None):
         self.window = window
@@ -192,6 +199,11 @@ cdef class ByteRle:
 
 cdef class BooleanRle:
     """Bits in run-length encoded bytes: PRESENT streams and BOOLEAN columns."""
+
+    cdef readonly Window window
+    cdef ByteRle bytes
+    cdef uint8_t pending                # the bits not yet consumed of the last byte, the next one lowest
+    cdef int pending_bits
 
     def __cinit__(self, Window window not None):
         self.window = window

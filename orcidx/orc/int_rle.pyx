@@ -25,79 +25,8 @@ DELTA of one value with a width.
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t
 
 from orcidx.errors import CorruptFile
+from orcidx.orc.bit_unpack cimport load_big, load_little, low_bit, unpack_plain, unpack_zigzag
 from orcidx.orc.window cimport Window
-
-cdef extern from *:
-    """
-    #include <stdint.h>
-    #include <string.h>
-
-    /* One copy per instruction set, chosen when the module loads: needs ifunc, so gcc and glibc, and no sanitizer */
-    #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) \\
-        && !defined(__SANITIZE_ADDRESS__)
-    #define ORCIDX_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-    #else
-    #define ORCIDX_CLONES
-    #endif
-
-    #if defined(_MSC_VER)
-    #include <stdlib.h>
-    #define ORCIDX_BSWAP _byteswap_uint64
-    #define ORCIDX_INLINE static __forceinline
-    #else
-    #define ORCIDX_BSWAP __builtin_bswap64
-    #define ORCIDX_INLINE static inline __attribute__((always_inline))
-    #endif
-
-    ORCIDX_INLINE uint64_t orcidx_load(const uint8_t* p) {
-        uint64_t word;
-        memcpy(&word, p, 8);
-    #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-        return word;
-    #else
-        return ORCIDX_BSWAP(word);
-    #endif
-    }
-
-    /* The width is a constant at every call: offset in the byte + width <= 63, so one load holds every value. */
-    ORCIDX_INLINE void orcidx_unpack_width(const uint8_t* p, uint64_t* out, int n, int width, int zigzag) {
-        const uint64_t mask = width == 64 ? ~(uint64_t)0 : ((uint64_t)1 << (width & 63)) - 1;
-        int i = 0, k;
-        for (; i + 8 <= n; i += 8, p += width)
-            for (k = 0; k < 8; k++) {
-                uint64_t v = orcidx_load(p + (k * width >> 3)) >> ((64 - width - (k * width & 7)) & 63) & mask;
-                out[i + k] = zigzag ? v >> 1 ^ -(v & 1) : v;
-            }
-        for (k = 0; i + k < n; k++) {
-            uint64_t v = orcidx_load(p + (k * width >> 3)) >> ((64 - width - (k * width & 7)) & 63) & mask;
-            out[i + k] = zigzag ? v >> 1 ^ -(v & 1) : v;
-        }
-    }
-
-    #define ORCIDX_WIDTH(w) case w: orcidx_unpack_width(p, out, n, w, zigzag); break;
-    #define ORCIDX_WIDTHS \\
-        ORCIDX_WIDTH(1) ORCIDX_WIDTH(2) ORCIDX_WIDTH(3) ORCIDX_WIDTH(4) ORCIDX_WIDTH(5) ORCIDX_WIDTH(6) \\
-        ORCIDX_WIDTH(7) ORCIDX_WIDTH(8) ORCIDX_WIDTH(9) ORCIDX_WIDTH(10) ORCIDX_WIDTH(11) ORCIDX_WIDTH(12) \\
-        ORCIDX_WIDTH(13) ORCIDX_WIDTH(14) ORCIDX_WIDTH(15) ORCIDX_WIDTH(16) ORCIDX_WIDTH(17) ORCIDX_WIDTH(18) \\
-        ORCIDX_WIDTH(19) ORCIDX_WIDTH(20) ORCIDX_WIDTH(21) ORCIDX_WIDTH(22) ORCIDX_WIDTH(23) ORCIDX_WIDTH(24) \\
-        ORCIDX_WIDTH(26) ORCIDX_WIDTH(28) ORCIDX_WIDTH(30) ORCIDX_WIDTH(32) ORCIDX_WIDTH(40) ORCIDX_WIDTH(48) \\
-        ORCIDX_WIDTH(56) ORCIDX_WIDTH(64)
-
-    ORCIDX_CLONES
-    static void orcidx_unpack_plain(const uint8_t* p, uint64_t* out, int n, int width) {
-        enum { zigzag = 0 };
-        switch (width) { ORCIDX_WIDTHS }
-    }
-    ORCIDX_CLONES
-    static void orcidx_unpack_zigzag(const uint8_t* p, uint64_t* out, int n, int width) {
-        enum { zigzag = 1 };
-        switch (width) { ORCIDX_WIDTHS }
-    }
-    """
-    uint64_t orcidx_load(const uint8_t* p) noexcept nogil
-    # n values of `width` bits, one of the widths of the format; reads up to 8 bytes past the last one
-    void orcidx_unpack_plain(const uint8_t* p, uint64_t* out, int n, int width) noexcept nogil
-    void orcidx_unpack_zigzag(const uint8_t* p, uint64_t* out, int n, int width) noexcept nogil
 
 cdef enum:
     # what a kernel returns instead of a size in bytes
@@ -107,6 +36,8 @@ cdef enum:
     WIDE_PATCH = -3
     PATCH_OUTSIDE = -4
     ONE_DELTA = -5
+
+cdef uint64_t HIGH_BITS = 0x8080808080808080
 
 ctypedef fused out_t:
     int16_t
@@ -151,18 +82,49 @@ cdef inline int varint_size(const uint8_t* p, const uint8_t* end) noexcept nogil
     return LONG_VARINT
 
 
-cdef inline int read_varint(const uint8_t* p, const uint8_t* end, uint64_t* value) noexcept nogil:
-    cdef uint64_t v = 0
-    cdef int i = 0
-    while i < 10:
-        if p + i >= end:
-            return NEED_MORE
-        v |= <uint64_t> (p[i] & 127) << 7 * i
-        if p[i] < 128:
-            value[0] = v
-            return i + 1
-        i += 1
-    return LONG_VARINT
+cdef inline int read_varint(const uint8_t* p, uint64_t* value) noexcept nogil:
+    # A varint known to end within the window: its size, or LONG_VARINT. Loads up to 10 bytes.
+    cdef uint64_t word = load_little(p)
+    cdef uint64_t stops = ~word & HIGH_BITS
+    if stops == 0:
+        if p[8] < 128:
+            value[0] = squeeze(word) | <uint64_t> p[8] << 56
+            return 9
+        if p[9] < 128:
+            value[0] = squeeze(word) | <uint64_t> (p[8] & 127) << 56 | <uint64_t> p[9] << 63
+            return 10
+        return LONG_VARINT
+    value[0] = squeeze(word & (stops ^ (stops - 1)))
+    return (low_bit(stops) >> 3) + 1
+
+
+cdef inline uint64_t squeeze(uint64_t x) noexcept nogil:
+    # Eight groups of seven bits, the high bit of each byte dropped.
+    x &= <uint64_t> 0x7F7F7F7F7F7F7F7F
+    x = (x & <uint64_t> 0x007F007F007F007F) | (x & <uint64_t> 0x7F007F007F007F00) >> 1
+    x = (x & <uint64_t> 0x00003FFF00003FFF) | (x & <uint64_t> 0x3FFF00003FFF0000) >> 2
+    return (x & <uint64_t> 0x000000000FFFFFFF) | (x & <uint64_t> 0x0FFFFFFF00000000) >> 4
+
+
+cdef void ramp(int64_t* out, uint64_t value, uint64_t step, int n) noexcept nogil:
+    # value, value + step, ... as adding, which no processor lacks (a 64-bit vector multiplication it may)
+    cdef int i
+    for i in range(n):
+        out[i] = <int64_t> value
+        value += step
+
+
+cdef void add_up(int64_t* out, uint64_t value, int n, bint down) noexcept nogil:
+    # Magnitudes to running sums, upwards or downwards from `value`.
+    cdef int i
+    if down:
+        for i in range(n):
+            value -= <uint64_t> out[i]
+            out[i] = <int64_t> value
+    else:
+        for i in range(n):
+            value += <uint64_t> out[i]
+            out[i] = <int64_t> value
 
 
 # --- version 1 --------------------------------------------------------------------------------------------------------
@@ -170,41 +132,39 @@ cdef inline int read_varint(const uint8_t* p, const uint8_t* end, uint64_t* valu
 
 cdef int v1_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogil:
     cdef const uint8_t* start = p
+    cdef uint64_t stops
     cdef int n, left
-    if end - p < 1:
+    if end - p < 2:                             # no run has fewer
         return NEED_MORE
     if p[0] < 128:
         count[0] = p[0] + 3
-        if end - p < 2:
-            return NEED_MORE
         n = varint_size(p + 2, end)
         return n if n <= 0 else n + 2
-    count[0] = 256 - p[0]
+    left = count[0] = 256 - p[0]
     p += 1
-    left = count[0]
-    while left:
-        left -= 1
-        if p < end and p[0] < 128:
-            p += 1
+    while p < end:                              # count the last bytes of varints, eight bytes at a time
+        stops = ~load_little(p) & HIGH_BITS
+        n = <int> ((stops >> 7) * <uint64_t> 0x0101010101010101 >> 56)
+        if n < left:
+            left -= n
+            p += 8
             continue
-        n = varint_size(p, end)
-        if n <= 0:
-            return n
-        p += n
-    return <int> (p - start)
+        while left > 1:
+            stops &= stops - 1
+            left -= 1
+        p += (low_bit(stops) >> 3) + 1
+        return <int> (p - start) if p <= end else NEED_MORE
+    return NEED_MORE
 
 
-cdef void v1_decode(const uint8_t* p, const uint8_t* end, bint zigzag, int64_t* out) noexcept nogil:
-    cdef uint64_t value = 0, step
-    cdef int i, count
+cdef int v1_decode(const uint8_t* p, bint zigzag, int64_t* out) noexcept nogil:
+    # The run lies whole in memory; 1, or a negative code.
+    cdef uint64_t value = 0
+    cdef int i, n, count
     if p[0] < 128:
-        step = <uint64_t> <int64_t> <int8_t> p[1]
-        read_varint(p + 2, end, &value)
-        if zigzag:
-            value = unzigzag(value)
-        for i in range(p[0] + 3):
-            out[i] = <int64_t> (value + i * step)
-        return
+        read_varint(p + 2, &value)
+        ramp(out, unzigzag(value) if zigzag else value, <uint64_t> <int64_t> <int8_t> p[1], p[0] + 3)
+        return 1
     count = 256 - p[0]
     p += 1
     for i in range(count):
@@ -212,8 +172,12 @@ cdef void v1_decode(const uint8_t* p, const uint8_t* end, bint zigzag, int64_t* 
             value = p[0]
             p += 1
         else:
-            p += read_varint(p, end, &value)
+            n = read_varint(p, &value)
+            if n < 0:
+                return n
+            p += n
         out[i] = <int64_t> (unzigzag(value) if zigzag else value)
+    return 1
 
 
 # --- version 2 --------------------------------------------------------------------------------------------------------
@@ -253,13 +217,13 @@ cdef int v2_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogi
     return <int> (2 + n + m + packed(count[0] - 2, width))
 
 
-cdef int v2_decode(const uint8_t* p, const uint8_t* end, bint zigzag, int count, int64_t* out) noexcept nogil:
-    # The run lies whole in p..end; 1, or a negative code.
+cdef int v2_decode(const uint8_t* p, bint zigzag, int count, int64_t* out) noexcept nogil:
+    # The run lies whole in memory; 1, or a negative code.
     cdef int kind = p[0] >> 6
     cdef int i, width
     cdef uint64_t value
     if kind == 0:
-        value = orcidx_load(p + 1) >> (56 - 8 * (p[0] >> 3))
+        value = load_big(p + 1) >> (56 - 8 * (p[0] >> 3))
         if zigzag:
             value = unzigzag(value)
         for i in range(count):
@@ -268,44 +232,32 @@ cdef int v2_decode(const uint8_t* p, const uint8_t* end, bint zigzag, int count,
     width = width_of(p[0] >> 1 & 31)
     if kind == 1:
         if zigzag:
-            orcidx_unpack_zigzag(p + 2, <uint64_t*> out, count, width)
+            unpack_zigzag(p + 2, <uint64_t*> out, count, width)
         else:
-            orcidx_unpack_plain(p + 2, <uint64_t*> out, count, width)
+            unpack_plain(p + 2, <uint64_t*> out, count, width)
         return 1
     if kind == 2:
         return v2_patched(p, count, width, out)
-    v2_delta(p, end, zigzag, count, width, out)
+    v2_delta(p, zigzag, count, width, out)
     return 1
 
 
-cdef void v2_delta(
-    const uint8_t* p, const uint8_t* end, bint zigzag, int count, int width, int64_t* out
-) noexcept nogil:
-    cdef uint64_t value = 0, step = 0
+cdef void v2_delta(const uint8_t* p, bint zigzag, int count, int width, int64_t* out) noexcept nogil:
+    cdef uint64_t first = 0, second = 0, value, step
     cdef bint fixed = p[0] >> 1 & 31 == 0
-    cdef int i
     p += 2
-    p += read_varint(p, end, &value)
-    p += read_varint(p, end, &step)
-    if zigzag:
-        value = unzigzag(value)
-    step = unzigzag(step)
+    p += read_varint(p, &first)
+    p += read_varint(p, &second)
+    value = unzigzag(first) if zigzag else first
+    step = unzigzag(second)
     if fixed:
-        for i in range(count):
-            out[i] = <int64_t> (value + i * step)
+        ramp(out, value, step, count)
         return
-    orcidx_unpack_plain(p, <uint64_t*> out + 2, count - 2, width)
+    unpack_plain(p, <uint64_t*> out + 2, count - 2, width)
     out[0] = <int64_t> value
     value += step
     out[1] = <int64_t> value
-    if <int64_t> step >= 0:
-        for i in range(2, count):
-            value += <uint64_t> out[i]
-            out[i] = <int64_t> value
-    else:
-        for i in range(2, count):
-            value -= <uint64_t> out[i]
-            out[i] = <int64_t> value
+    add_up(out + 2, value, count - 2, <int64_t> step < 0)
 
 
 cdef int v2_patched(const uint8_t* p, int count, int width, int64_t* out) noexcept nogil:
@@ -313,7 +265,7 @@ cdef int v2_patched(const uint8_t* p, int count, int width, int64_t* out) noexce
     cdef int patch_width = width_of(p[2] & 31)
     cdef int patches = p[3] & 31
     cdef int entry_width = width_up((p[3] >> 5) + 1 + patch_width)
-    cdef uint64_t base = orcidx_load(p + 4) >> (64 - 8 * base_bytes)
+    cdef uint64_t base = load_big(p + 4) >> (64 - 8 * base_bytes)
     cdef uint64_t sign = <uint64_t> 1 << (8 * base_bytes - 1)
     cdef uint64_t mask = ~(<uint64_t> 0) >> (64 - patch_width)
     cdef uint64_t entries[32]
@@ -323,8 +275,8 @@ cdef int v2_patched(const uint8_t* p, int count, int width, int64_t* out) noexce
     if base & sign:                             # sign and magnitude, not two's complement
         base = 0 - (base & ~sign)
     p += 4 + base_bytes
-    orcidx_unpack_plain(p, <uint64_t*> out, count, width)
-    orcidx_unpack_plain(p + packed(count, width), entries, patches, entry_width)
+    unpack_plain(p, <uint64_t*> out, count, width)
+    unpack_plain(p + packed(count, width), entries, patches, entry_width)
     for i in range(patches):
         patch = entries[i] & mask
         gap = entries[i] >> patch_width if patch_width < 64 else 0
@@ -495,16 +447,16 @@ cdef class IntRle:
                 self.window.fail_end()
 
     cdef int decode_run(self, int64_t size, int count, int64_t* out) except -1 nogil:
-        cdef int code = 1
+        cdef int code
         while self.window.end - self.window.p < size:
             if not self.window.refill():
                 self.window.fail_end()
         if self.version == 2:
-            code = v2_decode(self.window.p, self.window.end, self.signed, count, out)
-            if code < 0:
-                refuse(self, code)
+            code = v2_decode(self.window.p, self.signed, count, out)
         else:
-            v1_decode(self.window.p, self.window.end, self.signed, out)
+            code = v1_decode(self.window.p, self.signed, out)
+        if code < 0:
+            refuse(self, code)
         self.window.p += size
         return 0
 

@@ -1,0 +1,51 @@
+from libc.stdint cimport uint8_t, uint64_t
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+
+    #if defined(_MSC_VER)
+    #include <intrin.h>
+    #include <stdlib.h>
+    #define ORCIDX_INLINE static __forceinline
+    #define ORCIDX_BSWAP _byteswap_uint64
+    ORCIDX_INLINE int orcidx_low_bit(uint64_t v) { unsigned long i; _BitScanForward64(&i, v); return (int)i; }
+    #else
+    #define ORCIDX_INLINE static inline __attribute__((always_inline))
+    #define ORCIDX_BSWAP __builtin_bswap64
+    ORCIDX_INLINE int orcidx_low_bit(uint64_t v) { return __builtin_ctzll(v); }
+    #endif
+
+    #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    #define ORCIDX_BIG(word) (word)
+    #define ORCIDX_LITTLE(word) ORCIDX_BSWAP(word)
+    #else
+    #define ORCIDX_BIG(word) ORCIDX_BSWAP(word)
+    #define ORCIDX_LITTLE(word) (word)
+    #endif
+
+    ORCIDX_INLINE uint64_t orcidx_load(const uint8_t* p) {
+        uint64_t word;
+        memcpy(&word, p, 8);
+        return ORCIDX_BIG(word);
+    }
+
+    ORCIDX_INLINE uint64_t orcidx_load_little(const uint8_t* p) {
+        uint64_t word;
+        memcpy(&word, p, 8);
+        return ORCIDX_LITTLE(word);
+    }
+    """
+    # The place of the lowest bit that is set; of a number other than 0.
+    int low_bit "orcidx_low_bit"(uint64_t v) noexcept nogil
+    # Eight bytes as one number.
+    uint64_t load_big "orcidx_load"(const uint8_t* p) noexcept nogil
+    uint64_t load_little "orcidx_load_little"(const uint8_t* p) noexcept nogil
+
+
+# n values of `width` bits, most significant bit first, to `out`; `width` is 1..24, 26, 28, 30, 32, 40, 48, 56 or 64.
+# Reads up to 8 bytes behind the last value.
+cdef void unpack_plain(const uint8_t* p, uint64_t* out, int n, int width) noexcept nogil
+# The same, each value zigzag coded.
+cdef void unpack_zigzag(const uint8_t* p, uint64_t* out, int n, int width) noexcept nogil

@@ -1,0 +1,1 @@
+"""Functions for Cython only; see ``bit_unpack.pxd``."""
