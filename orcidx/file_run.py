@@ -34,7 +34,7 @@ __all__ = ["FileJob", "FileRun", "ScanRequest"]
 Requests = Generator[Fetch, Any, Any]
 
 SMALLEST_PIECE = 64 << 10
-LARGEST_PIECE = 1 << 20
+LARGEST_PIECE = 1 << 19
 """Bounds in bytes of what is fetched of one stream at a time when a stripe is too large to be fetched at once."""
 
 
@@ -190,8 +190,15 @@ class FileRun:
                 return index
         return None
 
+    @cached_property
+    def _is_complete(self) -> bool:
+        """Whether what is decoded is already what is wanted."""
+        return self.plan.schema.equals(self.schema)
+
     def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Adds constants and missing columns, and widens, so that the batch has the wanted schema."""
+        if self._is_complete:
+            return batch
         arrays = []
         decoded = iter(batch.columns)
         for source in self.mapped.fields:

@@ -29,6 +29,9 @@ from orcidx.storage import RangeReader
 
 __all__ = ["Batches", "Scan", "StripeScan"]
 
+TABLE_ROWS = 1 << 18
+"""Rows that are decoded at once for a table, whose chunks nobody asked to be small."""
+
 
 @dataclass(frozen=True)
 class Scan:
@@ -123,7 +126,9 @@ class Scan:
 
     def to_table(self) -> pa.Table:
         """All rows as one table."""
-        return pa.Table.from_batches(list(self), self.schema)
+        rows = max(self.options.batch_size, TABLE_ROWS)
+        scan = replace(self, request=replace(self.request, options=replace(self.options, batch_size=rows)))
+        return pa.Table.from_batches(list(scan), self.schema)
 
     def head(self, n: int) -> pa.Table:
         """The first ``n`` rows."""

@@ -173,6 +173,9 @@ class StripeScan:
         yield from self._flush()
 
     def _prime(self, streams: list[PlannedStream], *, budget: int | None = None) -> Step:
+        # A local file is read piece by piece, into memory that stays in the cache; elsewhere round trips count.
+        if self.stripe.is_local:
+            return
         wanted = priming_request(streams, budget=budget or self.options.io_bytes)
         if not wanted:
             return
@@ -189,10 +192,12 @@ class StripeScan:
             start = first
             while start < last:
                 stop = min(last, start + self.width.next_rows())
-                wanted = self.rows.may.slice(start, stop)
-                if not wanted.is_empty:
-                    runs = wanted.runs()
-                    yield start + int(runs[0, 0]), start + int(runs[-1, 1])
+                if self.rows.may.is_all:
+                    yield start, stop
+                else:
+                    runs = self.rows.may.slice(start, stop).runs()
+                    if len(runs):
+                        yield start + int(runs[0, 0]), start + int(runs[-1, 1])
                 start = stop
 
     def _filtered(self, start: int, stop: int, *, filtering: bool) -> Iterator[_Survivors]:
@@ -209,23 +214,19 @@ class StripeScan:
 
     def _filter(self, start: int, stop: int, *, filtering: bool) -> _Survivors | None:
         """Decodes the predicate's columns over a span and says which rows survive."""
-        wanted = self.rows.may.slice(start, stop)
-        mask = None if wanted.is_all else wanted.mask()
+        mask, count = self._wanted(start, stop)
         where = self.columns.where
-        needs_test = filtering and where is not None and not self.rows.must.slice(start, stop).is_all
-        if not self.first.columns:
-            return _Survivors(start, stop, mask, [], wanted.count)
-        if not needs_test and self._first_is_hidden():
-            return _Survivors(start, stop, mask, [], wanted.count)
+        needs_test = filtering and not self._is_proved(start, stop)
+        if not self.first.columns or (not needs_test and self._first_is_hidden()):
+            return _Survivors(start, stop, mask, [], count)
         self.first.go(start)
         arrays = self.first.read(stop - start)
         self.width.saw(arrays, stop - start)
         if needs_test:
             assert where is not None
             matches = self._matches(arrays, stop - start)
-            must = self.rows.must.slice(start, stop)
-            if not must.is_empty:
-                matches |= must.mask()
+            if not self.rows.must.is_empty:
+                matches |= self.rows.must.slice(start, stop).mask()
             mask = matches if mask is None else mask & matches
             if mask.all():
                 mask = None
@@ -236,6 +237,17 @@ class StripeScan:
             arrow_mask = pa.array(mask)
             arrays = [array.filter(arrow_mask) for array in arrays]
         return _Survivors(start, stop, mask, arrays, count)
+
+    def _wanted(self, start: int, stop: int) -> tuple[Bools | None, int]:
+        """Which rows of a span may match (None: all) and how many."""
+        if self.rows.may.is_all:
+            return None, stop - start
+        wanted = self.rows.may.slice(start, stop)
+        return (None if wanted.is_all else wanted.mask()), wanted.count
+
+    def _is_proved(self, start: int, stop: int) -> bool:
+        must = self.rows.must
+        return not must.is_empty and (must.is_all or must.slice(start, stop).is_all)
 
     def _first_is_hidden(self) -> bool:
         """Whether no output comes from the predicate's columns, so that proved rows need not decode them."""

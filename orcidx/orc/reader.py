@@ -131,6 +131,11 @@ class OpenStripe:
         self._opened: dict[tuple[int, int], list[PlannedStream]] = {}
         self.windows: list[Window] = []
 
+    @property
+    def is_local(self) -> bool:
+        """Whether small reads are cheap."""
+        return self.reader.storage.is_local
+
     def encoding(self, column: int) -> ColumnEncoding:
         return self.footer.encodings[column]
 

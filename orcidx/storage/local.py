@@ -13,6 +13,8 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
+import pyarrow as pa
+
 from orcidx.errors import InvalidQuery, StorageError
 from orcidx.options import ReadOptions
 from orcidx.storage.fingerprint import Fingerprint
@@ -140,33 +142,37 @@ class LocalReader(_LocalBase):
             self._verify()  # a map of a file that shrank must not be touched
             return memoryview(self._map)[offset : offset + length]
         fd = self._open_fd()
+        # pyarrow's pool hands warm memory out again; fresh memory costs more in page faults than the copy itself.
+        data = memoryview(pa.allocate_buffer(length)).cast("B")
         try:
-            data = self._pread(fd, min(length, _LARGEST_READ), offset)
-            if len(data) < length:
-                data = self._pread_rest(fd, data, length, offset)
+            have = self._pread_into(fd, data, offset)
         except OSError as error:
             raise StorageError(f"reading {length} bytes at {offset}: {error}", file=self.name, offset=offset) from error
         if self._fd is None:  # closed meanwhile: the number may already belong to another file
             raise StorageError("the reader is closed", file=self.name)
-        if len(data) != length:
+        if have != length:
             self._verify()
-            raise StorageError(f"{len(data)} of {length} bytes at {offset}", file=self.name, offset=offset)
-        return memoryview(data)
+            raise StorageError(f"{have} of {length} bytes at {offset}", file=self.name, offset=offset)
+        return data.toreadonly()
 
-    def _pread(self, fd: int, length: int, offset: int) -> bytes:
-        if hasattr(os, "pread"):
-            return os.pread(fd, length, offset)
-        with self._seek_lock:  # Windows
+    def _pread_into(self, fd: int, data: memoryview, offset: int) -> int:
+        """Fills ``data`` as far as the file goes; returns how many bytes there were."""
+        have = 0
+        while have < len(data):
+            count = self._pread_once(fd, data[have : have + _LARGEST_READ], offset + have)
+            if not count:
+                break
+            have += count
+        return have
+
+    def _pread_once(self, fd: int, data: memoryview, offset: int) -> int:
+        if hasattr(os, "preadv"):
+            return os.preadv(fd, [data], offset)
+        with self._seek_lock:  # macOS before 11, Windows
             os.lseek(fd, offset, os.SEEK_SET)
-            return os.read(fd, length)
-
-    def _pread_rest(self, fd: int, data: bytes, length: int, offset: int) -> bytes:
-        chunks, have = [data], len(data)
-        while data and have < length:
-            data = self._pread(fd, min(length - have, _LARGEST_READ), offset + have)
-            chunks.append(data)
-            have += len(data)
-        return b"".join(chunks)
+            found = os.read(fd, len(data))
+        data[: len(found)] = found
+        return len(found)
 
     def _verify(self) -> None:
         status = os.fstat(self._open_fd())
