@@ -18,30 +18,32 @@ PICTURE = """
 7  __main__
 7  cli
 7  spark engines report
-6  scan file paimon paimon.table
+6  paimon
+6  paimon.table
+6  scan file
 6  scanner
 6  file_run
 6  judge
 6  stripe_scan
 5  orc orc.lane paimon.build schema_mapping
-5  orc.reader paimon.file_index paimon.file_index_options
+5  orc.reader paimon.file_index paimon.file_index_options paimon.table_plan
 5  paimon.registry
 4  orc.stripe_plan orc.column_readers orc.file_statistics
 4  orc.columns
 4  orc.row_index orc.stripe_streams
-3  orc.bloom_keys orc.bounds
+3  orc.bloom_keys orc.bounds paimon.file_pruning paimon.bucket_pruning paimon.raw_files paimon.table_files
 3  orc.statistics orc.bloom orc.tail_cache paimon.bloom_filter paimon.bitmap paimon.bsi paimon.range_bitmap
 3  paimon.bloom paimon.range_dictionary
 3  orc.buffers orc.decimals orc.timestamps orc.timezones
 3  orc.int_rle orc.byte_rle
 2  paimon.index
 2  paimon.questions paimon.key_arrays paimon.container
-2  orc.streams paimon.bit_slices paimon.hash_index paimon.deletion_vector paimon.body
+2  orc.streams paimon.bit_slices paimon.hash_index paimon.deletion_vector paimon.body paimon.manifest
 2  orc.types orc.window orc.bit_unpack pruning paimon.keys paimon.puffin
 2  orc.metadata
 1  predicate
 1  storage selection orc.wire orc.compression orc.decode_pool paimon.data_types
-1  batches io_loop metrics options orc.native_codec paimon.json_object paimon.roaring
+1  batches io_loop metrics options orc.native_codec paimon.json_object paimon.roaring paimon.row_hash
 1  orc.kinds orc.spans orc.calendars orc.decimal_text
 0  errors
 """

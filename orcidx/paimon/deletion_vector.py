@@ -33,6 +33,9 @@ from pyroaring import BitMap, BitMap64
 from orcidx.errors import CorruptFile, ValueOutOfRange, located
 from orcidx.paimon.puffin import PUFFIN_MAGIC, DeletionBlob, deletion_blobs
 from orcidx.paimon.roaring import EMPTY_BITMAP, portable_end, read_bitmap, write_bitmap
+from orcidx.paimon.small_files import read_part, read_whole
+from orcidx.selection import RowSelection
+from orcidx.storage import describe_source
 
 __all__ = ["DeletionVector", "Range", "read_deletion_vector", "read_deletion_vectors", "write_deletion_vectors"]
 
@@ -108,6 +111,12 @@ class DeletionVector:
         copy: BitMap | BitMap64 = self._bitmap.copy()
         return copy
 
+    def kept_rows(self, rows: int) -> RowSelection:
+        """The rows of a file of ``rows`` rows that are not deleted; ``CorruptFile`` for a position behind the end."""
+        if self._bitmap and self._bitmap.max() >= rows:
+            raise CorruptFile(f"deletion vector deletes row {self._bitmap.max()} of a file of {rows} rows")
+        return ~RowSelection.from_bitmap(self._bitmap, rows)
+
     def as_kind(self, bitmap64: bool) -> DeletionVector:
         """The same positions as a vector of that kind; raises ``ValueOutOfRange`` where 32 bits do not do."""
         if bitmap64 == self._bitmap64:
@@ -165,24 +174,36 @@ class Range:
     path: str | None = field(default=None, compare=False)
 
 
-def read_deletion_vector(source: Any, offset: int, length: int) -> DeletionVector:
+def read_deletion_vector(
+    source: Any,
+    offset: int,
+    length: int,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: Any = None,
+) -> DeletionVector:
     """The vector that a manifest places at ``offset`` with ``length``; also one in a Puffin file, by its blob's range.
 
-    Raises ``CorruptFile`` when the range is not in the file, disagrees with the entry, or the entry is damaged.
+    ``source``: a path, URL, bytes or file object, as ``orcidx.open`` takes it. Raises ``CorruptFile`` when the range is
+    not in the file, disagrees with the entry, or the entry is damaged.
     """
-    with located(file=str(source)), _shifted(offset):
+    described = describe_source(source, storage_options=storage_options, filesystem=filesystem)
+    with located(file=described.name), _shifted(offset):
         if offset < 0 or length < len(MAGIC32):
             raise CorruptFile(f"no deletion vector is {length} bytes long", offset=0)
-        vector, end = _read_entry(_read_up_to(source, offset, length + FRAME), 0)
+        vector, end = _read_entry(read_part(described, offset, length + FRAME), 0)
         if length != (end if vector.bitmap64 else end - FRAME):
             raise CorruptFile(f"deletion vector takes {end} bytes, which a length of {length} denies", offset=0)
         return vector
 
 
-def read_deletion_vectors(source: Any) -> list[tuple[int, DeletionVector]]:
+def read_deletion_vectors(
+    source: Any, *, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None
+) -> list[tuple[int, DeletionVector]]:
     """All vectors of an index file or a Puffin file, each with the offset of its size field."""
-    with located(file=str(source)):
-        data = _read_up_to(source, 0, None)
+    described = describe_source(source, storage_options=storage_options, filesystem=filesystem)
+    with located(file=described.name):
+        data = read_whole(described)
         if data[:4] == PUFFIN_MAGIC:
             return [(blob.offset, _read_blob(data, blob)) for blob in deletion_blobs(data)]
         if not data or data[0] != FILE_VERSION:
@@ -345,16 +366,6 @@ def _read_body64(body: memoryview) -> BitMap64:
 def _read_blob(data: memoryview, blob: DeletionBlob) -> DeletionVector:
     with _shifted(blob.offset):
         return DeletionVector.from_bytes(data[blob.offset : blob.offset + blob.length])
-
-
-def _read_up_to(source: Any, offset: int, length: int | None) -> memoryview:
-    """The bytes from ``offset``: ``length`` of them, or those up to the end of the file."""
-    with open(source, "rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        if offset >= size > 0:
-            raise CorruptFile(f"outside a file of {size} bytes", offset=0)
-        file.seek(offset)
-        return memoryview(file.read(size if length is None else min(length, size - offset)))
 
 
 @contextmanager

@@ -64,10 +64,13 @@ def test_row_fields_keep_their_ids() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", " ", "INTT", "INT(3)", "DECIMAL(39)", "DECIMAL(3, 4)", "DECIMAL(0)", "VARCHAR(0)", "VARCHAR(99999999999)"]
-    + ["TIMESTAMP(10)", "ARRAY<INT", "ARRAY<>", "INT NOT", "INT;", "ROW<INT>", "MAP<INT>", "`INT`", "INT INT", "(", "É"]
-    + ["ARRAY<" * 200 + "INT" + ">" * 200, {"type": "X"}, {"type": ""}, {"type": "ROW"}, {"type": 3}, {}, 5, None]
-    + [{"type": "ROW", "fields": [3]}, {"type": "ROW", "fields": [{"id": "1", "name": "a", "type": "INT"}]}],
+    [
+        *("", " ", "INTT", "INT(3)", "DECIMAL(39)", "DECIMAL(3, 4)", "DECIMAL(0)", "VARCHAR(0)", "TIMESTAMP(10)"),
+        *("VARCHAR(99999999999)", "ARRAY<INT", "ARRAY<>", "INT NOT", "INT;", "ROW<INT>", "MAP<INT>", "`INT`"),
+        *("É", "(", "ARRAY<" * 200 + "INT" + ">" * 200, {"type": "X"}, {"type": ""}, {"type": "ROW"}, {"type": 3}, {}),
+        *(5, None, "INT INT", {"type": "ROW", "fields": [3]}),
+        {"type": "ROW", "fields": [{"id": "1", "name": "a", "type": "INT"}]},
+    ],
 )
 def test_what_is_no_type(text: Any) -> None:
     with pytest.raises(InvalidQuery):
@@ -76,5 +79,5 @@ def test_what_is_no_type(text: Any) -> None:
 
 def test_types_without_an_arrow_form() -> None:
     for text in ("VARIANT", "BLOB", "ARRAY<VARIANT>"):
-        with pytest.raises(Unsupported, match="VARIANT|BLOB"):
+        with pytest.raises(Unsupported, match=r"VARIANT|BLOB"):
             _ = parse_type(text).arrow_type

@@ -1,0 +1,220 @@
+"""Avro object container files, as Paimon writes its manifests: opened here, their records decoded by ``fastavro``.
+
+    "Obj\\x01"  metadata map {"avro.schema": JSON, "avro.codec": text}  sync marker 16 bytes
+    blocks: record count long, byte length long, bytes (compressed), sync marker
+
+The schema in an untrusted file must not let a few bytes stand for endless work: no type may be recursive, and the items
+of arrays and maps take at least a byte. Logical types are dropped: values come as stored.
+"""
+
+from __future__ import annotations
+
+import bz2
+import io
+import lzma
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import cramjam
+import fastavro
+import zstandard
+
+from orcidx.errors import CorruptFile, Unsupported
+from orcidx.paimon.json_object import parse_json_object
+
+__all__ = ["read_avro"]
+
+MAGIC = b"Obj\x01"
+_SYNC = 16
+_LARGEST_BLOCK = 1 << 27  # uncompressed bytes; writers start a new block every 64 KiB
+_DEEPEST = 32
+_PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
+_DECODE_ERRORS = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, struct.error, MemoryError)
+
+
+def read_avro(data: memoryview) -> Iterator[dict[str, Any]]:
+    """The records of a whole file. Raises ``CorruptFile``, and ``Unsupported`` for codecs that Avro does not name."""
+    if data[:4] != MAGIC:
+        raise CorruptFile("not an Avro file", offset=0)
+    at = 4
+    metadata, at = _metadata(data, at)
+    schema = fastavro.parse_schema(_checked_schema(metadata.get("avro.schema", b"")))
+    codec = metadata.get("avro.codec", b"null").decode("latin-1")
+    if codec not in _CODECS:
+        raise Unsupported(f"Avro codec {codec!r:.40}; known are {', '.join(_CODECS)}")
+    sync = data[at : at + _SYNC]
+    at += _SYNC
+    if len(sync) != _SYNC:
+        raise CorruptFile("Avro file is cut off in its header", offset=at)
+    while at < len(data):
+        start = at
+        count, at = _long(data, at)
+        size, at = _long(data, at)
+        if size < 0 or count < 0 or at + size + _SYNC > len(data) or data[at + size : at + size + _SYNC] != sync:
+            raise CorruptFile(f"Avro block of {size} bytes does not end in its sync marker", offset=start)
+        block = _decompress(codec, data[at : at + size], start)
+        if count > len(block):
+            raise CorruptFile(f"Avro block of {len(block)} bytes cannot hold {count} records", offset=start)
+        yield from _records(schema, block, count, start)
+        at += size + _SYNC
+
+
+def _records(schema: Any, block: bytes, count: int, start: int) -> Iterator[dict[str, Any]]:
+    stream = io.BytesIO(block)
+    for _ in range(count):
+        try:
+            record: Any = fastavro.schemaless_reader(stream, schema, None)
+        except _DECODE_ERRORS as error:
+            raise CorruptFile(f"Avro record: {type(error).__name__}: {error}", offset=start) from None
+        yield record
+    if stream.tell() != len(block):
+        raise CorruptFile(f"Avro block has {len(block) - stream.tell()} bytes behind its records", offset=start)
+
+
+def _metadata(data: memoryview, at: int) -> tuple[dict[str, bytes], int]:
+    metadata: dict[str, bytes] = {}
+    while True:
+        count, at = _long(data, at)
+        if count == 0:
+            return metadata, at
+        if count < 0:  # a negative count is followed by the block's size in bytes
+            count = -count
+            _, at = _long(data, at)
+        if count > len(data) - at:
+            raise CorruptFile(f"Avro metadata cannot have {count} entries", offset=at)
+        for _ in range(count):
+            key, at = _bytes(data, at)
+            value, at = _bytes(data, at)
+            metadata[key.decode("utf-8", "replace")] = value
+
+
+def _bytes(data: memoryview, at: int) -> tuple[bytes, int]:
+    length, at = _long(data, at)
+    if not 0 <= length <= len(data) - at:
+        raise CorruptFile(f"Avro text of {length} bytes does not fit the file", offset=at)
+    return bytes(data[at : at + length]), at + length
+
+
+def _long(data: memoryview, at: int) -> tuple[int, int]:
+    """A zigzag variable-length integer of at most 64 bits."""
+    value = shift = 0
+    while shift < 64:
+        if at >= len(data):
+            break
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+    raise CorruptFile("Avro integer is cut off or too long", offset=at)
+
+
+# ---------------------------------------------------------------------- schema
+
+
+def _checked_schema(text: bytes) -> dict[str, Any]:
+    schema, smallest = _checked(parse_json_object(text, "Avro schema"), {}, _DEEPEST)
+    if not isinstance(schema, dict) or schema["type"] != "record":
+        raise CorruptFile("Avro schema is not a record")
+    if not smallest:
+        raise CorruptFile("Avro schema has records of no bytes")
+    return schema
+
+
+def _checked(schema: Any, named: dict[str, int], depth: int) -> tuple[Any, int]:
+    """The schema, rebuilt from what is known, and the least bytes of a value; ``named``: types that are complete."""
+    if depth == 0:
+        raise CorruptFile(f"Avro schema is nested more than {_DEEPEST} levels deep")
+    if isinstance(schema, list):
+        branches = [_checked(branch, named, depth - 1) for branch in schema]
+        if not branches or any(isinstance(branch, list) for branch, _ in branches):
+            raise CorruptFile("Avro union of nothing, or of unions")
+        return [branch for branch, _ in branches], 1 + min(smallest for _, smallest in branches)
+    if isinstance(schema, str):
+        if schema in _PRIMITIVES:
+            return schema, _PRIMITIVES[schema]
+        if schema in named:
+            return schema, named[schema]
+        raise CorruptFile(f"Avro type {schema!r:.60} is unknown or contains itself")
+    if not isinstance(schema, dict):
+        raise CorruptFile(f"{schema!r:.60} is no Avro type")
+    kind = schema.get("type")
+    if kind == "record":
+        return _checked_record(schema, named, depth)
+    if kind in ("array", "map"):
+        part = "items" if kind == "array" else "values"
+        inner, smallest = _checked(schema.get(part), named, depth - 1)
+        if not smallest and kind == "array":
+            raise CorruptFile("Avro array of items without bytes")
+        return {"type": kind, part: inner}, 1
+    if isinstance(kind, str) and kind in _PRIMITIVES:
+        return kind, _PRIMITIVES[kind]
+    raise CorruptFile(f"Avro type {kind!r:.60} has no place in a manifest")
+
+
+def _checked_record(schema: dict[str, Any], named: dict[str, int], depth: int) -> tuple[dict[str, Any], int]:
+    name, fields = schema.get("name"), schema.get("fields")
+    if not isinstance(name, str) or not isinstance(fields, list):
+        raise CorruptFile("Avro record without a name or fields")
+    rebuilt, total = [], 0
+    for field in fields:
+        if not isinstance(field, dict) or not isinstance(field.get("name"), str):
+            raise CorruptFile("Avro field without a name")
+        inner, smallest = _checked(field.get("type"), named, depth - 1)
+        rebuilt.append({"name": field["name"], "type": inner})
+        total += smallest
+    if name in named or len({field["name"] for field in rebuilt}) != len(rebuilt):
+        raise CorruptFile(f"Avro name {name!r:.60} or one of its fields' is there twice")
+    named[name] = total
+    return {"type": "record", "name": name, "fields": rebuilt}, total
+
+
+# ---------------------------------------------------------------------- codecs
+
+
+def _decompress(codec: str, block: memoryview, start: int) -> bytes:
+    try:
+        data = _CODECS[codec](block)
+    except (zlib.error, lzma.LZMAError, zstandard.ZstdError, cramjam.DecompressionError, OSError, EOFError) as error:
+        raise CorruptFile(f"Avro block: {error}", offset=start) from None
+    if len(data) > _LARGEST_BLOCK:
+        raise CorruptFile(f"Avro block is larger than {_LARGEST_BLOCK} bytes", offset=start)
+    return data
+
+
+def _deflate(block: memoryview) -> bytes:
+    return zlib.decompressobj(-15).decompress(block, _LARGEST_BLOCK + 1)
+
+
+def _zstandard(block: memoryview) -> bytes:
+    with zstandard.ZstdDecompressor().stream_reader(bytes(block)) as stream:
+        return stream.read(_LARGEST_BLOCK + 1)
+
+
+def _snappy(block: memoryview) -> bytes:
+    """One raw Snappy block and the big-endian CRC-32 of its content."""
+    length = shift = 0
+    for byte in block[:5]:
+        length |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if len(block) < 5 or length > _LARGEST_BLOCK:
+        raise CorruptFile(f"Snappy block claims {length} bytes")
+    data = bytes(cramjam.snappy.decompress_raw(bytes(block[:-4])))
+    if zlib.crc32(data) != int.from_bytes(block[-4:], "big"):
+        raise CorruptFile("Snappy block fails its CRC")
+    return data
+
+
+_CODECS: dict[str, Callable[[memoryview], bytes]] = {
+    "null": bytes,
+    "deflate": _deflate,
+    "snappy": _snappy,
+    "zstandard": _zstandard,
+    "bzip2": lambda block: bz2.BZ2Decompressor().decompress(bytes(block), _LARGEST_BLOCK + 1),
+    "xz": lambda block: lzma.LZMADecompressor().decompress(bytes(block), _LARGEST_BLOCK + 1),
+}

@@ -1,0 +1,107 @@
+"""BinaryRow as manifests store it: partitions, keys, minima and maxima. One field at a time is decoded.
+
+    field count  i32 big-endian
+    null area    ceil((fields + 8) / 64) * 8 bytes: row kind, then bit i + 8 set when field i is null
+    slots        8 bytes per field, little-endian
+    variable     what does not fit a slot, at the offset in the slot (from the null area on)
+"""
+
+from __future__ import annotations
+
+import decimal
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from orcidx.errors import CorruptFile
+from orcidx.paimon.data_types import DataType
+
+__all__ = ["BinaryRow"]
+
+_FIXED = {
+    "BOOLEAN": "<?",
+    "TINYINT": "<b",
+    "SMALLINT": "<h",
+    "INT": "<i",
+    "DATE": "<i",
+    "BIGINT": "<q",
+    "FLOAT": "<f",
+    "DOUBLE": "<d",
+}
+_NANOS_PER_MILLI = 1_000_000
+_EXACT = decimal.Context(prec=60)
+
+
+class BinaryRow:
+    """A row in the bytes of a manifest. Values come in the physical domain of predicates.
+
+    That is: ``int``, ``bool``, ``float``, ``decimal.Decimal``; text and binary as ``bytes``; DATE days; TIME and
+    timestamps nanoseconds.
+    """
+
+    __slots__ = ("_data", "_slots", "fields")
+
+    def __init__(self, data: bytes) -> None:
+        if len(data) < 4:
+            raise CorruptFile("row is cut off")
+        (self.fields,) = struct.unpack_from(">i", data)
+        self._data = memoryview(data)[4:]
+        self._slots = (self.fields + 71) // 64 * 8
+        if self.fields < 0 or self._slots + 8 * self.fields > len(self._data):
+            raise CorruptFile(f"row of {self.fields} fields does not fit {len(data)} bytes")
+
+    def value(self, i: int, data_type: DataType) -> Any:
+        """Field ``i``; ``None`` for null and for nested types. Raises ``CorruptFile``."""
+        if not 0 <= i < self.fields:
+            raise CorruptFile(f"row of {self.fields} fields has no field {i}")
+        if self._data[(i + 8) // 8] >> (i % 8) & 1:
+            return None
+        at = self._slots + 8 * i
+        root = data_type.root
+        if root in _FIXED:
+            return struct.unpack_from(_FIXED[root], self._data, at)[0]
+        if root in ("CHAR", "VARCHAR", "BINARY", "VARBINARY"):
+            return self._bytes(at)
+        if root == "TIME":
+            return struct.unpack_from("<i", self._data, at)[0] * _NANOS_PER_MILLI
+        if root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+            return self._timestamp(at, data_type.precision)
+        if root == "DECIMAL":
+            return self._decimal(at, data_type)
+        return None
+
+    def values(self, types: Sequence[DataType]) -> tuple[Any, ...]:
+        """All fields; raises ``CorruptFile`` when there are not as many."""
+        if len(types) != self.fields:
+            raise CorruptFile(f"row has {self.fields} fields, not {len(types)}")
+        return tuple(self.value(i, data_type) for i, data_type in enumerate(types))
+
+    def _bytes(self, at: int) -> bytes:
+        if (inline := self._data[at + 7]) & 0x80:
+            if inline & 0x7F > 7:
+                raise CorruptFile(f"row has {inline & 0x7F} bytes in a slot of 7")
+            return bytes(self._data[at : at + (inline & 0x7F)])
+        length, offset = struct.unpack_from("<II", self._data, at)
+        return bytes(self._part(offset, length))
+
+    def _part(self, offset: int, length: int) -> memoryview:
+        if offset + length > len(self._data):
+            raise CorruptFile(f"row points at {length} bytes at {offset}, but has {len(self._data)}")
+        return self._data[offset : offset + length]
+
+    def _timestamp(self, at: int, precision: int) -> int:
+        if precision <= 3:
+            return int(struct.unpack_from("<q", self._data, at)[0]) * _NANOS_PER_MILLI
+        nanos, offset = struct.unpack_from("<II", self._data, at)
+        (millis,) = struct.unpack("<q", self._part(offset, 8))
+        return int(millis) * _NANOS_PER_MILLI + int(nanos)
+
+    def _decimal(self, at: int, data_type: DataType) -> decimal.Decimal:
+        if data_type.precision <= 18:
+            (unscaled,) = struct.unpack_from("<q", self._data, at)
+        else:
+            length, offset = struct.unpack_from("<II", self._data, at)
+            if length > 16:
+                raise CorruptFile(f"decimal of {length} bytes")
+            unscaled = int.from_bytes(self._part(offset, length), "big", signed=True)
+        return decimal.Decimal(unscaled).scaleb(-data_type.scale, _EXACT)

@@ -1,0 +1,174 @@
+"""The dynamic-bucket hash index: which keys a bucket holds, as hashes, and the bucket that a new key goes to.
+
+A file is nothing but big-endian int32 hashes, a set in any order; one live file per partition and bucket, named HASH in
+the index manifest. Like Paimon's reader this one ignores 1 to 3 bytes behind the last whole hash.
+
+The hash of a key is Murmur3-32 (seed 42) over the BinaryRow of the primary key without its partition columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery
+from orcidx.paimon.data_types import DataType, parse_type
+from orcidx.paimon.key_columns import key_column
+from orcidx.paimon.row_hash import hash_rows
+
+__all__ = ["BucketAssigner", "HashIndex", "bucket_of_hash", "compute_assigner", "key_hash"]
+
+Hashes = npt.NDArray[np.int32]
+
+_BUCKETS = 32767  # bucket numbers are 16 bits wide, and the largest stays unused
+
+
+class HashIndex:
+    """The key hashes of one bucket: ``hashes`` is an int32 array, in the file's order. Immutable."""
+
+    __slots__ = ("_hashes",)
+
+    def __init__(self, hashes: Iterable[int] | Hashes = ()) -> None:
+        array = hashes if isinstance(hashes, np.ndarray) else np.array(list(hashes), dtype=np.int32)
+        self._hashes: Hashes = array.astype(np.int32)
+        self._hashes.setflags(write=False)
+
+    @classmethod
+    def from_bytes(cls, data: bytes | bytearray | memoryview) -> HashIndex:
+        """A whole file."""
+        return cls(np.frombuffer(data, dtype=">i4", count=len(data) // 4).astype(np.int32))
+
+    def to_bytes(self) -> bytes:
+        """The file."""
+        return self._hashes.astype(">i4").tobytes()
+
+    @property
+    def hashes(self) -> Hashes:
+        """The hashes as an array that cannot be written to."""
+        return self._hashes
+
+    def __len__(self) -> int:
+        return len(self._hashes)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._hashes.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HashIndex) and np.array_equal(self._hashes, other._hashes)
+
+    def __hash__(self) -> int:
+        return hash(self._hashes.tobytes())
+
+    def __repr__(self) -> str:
+        return f"<HashIndex {len(self)} hashes>"
+
+
+def key_hash(keys: pa.RecordBatch | pa.Table, key_types: Sequence[str | DataType]) -> Hashes:
+    """The hash of each row of ``keys``, whose columns are the key's in its order, each of the Paimon type given.
+
+    Timestamps also come as decimal128(38, 0) of nanoseconds, times of day and dates also as integers. Raises
+    ``InvalidQuery`` when a column cannot be of its type, or the type cannot be in a key.
+    """
+    if len(key_types) != keys.num_columns:
+        raise InvalidQuery(f"{keys.num_columns} key columns, but {len(key_types)} types")
+    types = [given if isinstance(given, DataType) else parse_type(given) for given in key_types]
+    columns = []
+    for column, data_type in zip(keys.columns, types):
+        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        columns.append(key_column(array, data_type))
+    return hash_rows(columns, keys.num_rows)
+
+
+def bucket_of_hash(hashes: Hashes, buckets: int) -> npt.NDArray[np.int32]:
+    """The bucket of each bucket-key hash in a table of a fixed number of buckets (Paimon's default function)."""
+    return np.abs(np.fmod(hashes.astype(np.int64), buckets)).astype(np.int32)
+
+
+def compute_assigner(
+    partition_hashes: Hashes, key_hashes: Hashes, *, channels: int, assigners: int
+) -> npt.NDArray[np.int32]:
+    """Which of ``channels`` writers assigns each key; at most ``assigners`` of them share a partition."""
+    start = np.abs(np.fmod(partition_hashes.astype(np.int64), channels))
+    return ((start + np.abs(np.fmod(key_hashes.astype(np.int64), assigners))) % channels).astype(np.int32)
+
+
+class BucketAssigner:
+    """Assigns keys to the buckets of one partition as Paimon does: a known key keeps its bucket, a new one goes to the
+    first bucket with room, else to a new bucket.
+
+    A bucket is full with ``target_rows`` keys; ``max_buckets`` bounds the bucket numbers (-1: only by 32767); this is
+    number ``assigner`` of ``assigners``, each of which owns every ``assigners``-th bucket. ``restored``: the hashes in
+    the partition's index files, by bucket. Not for use from several threads.
+    """
+
+    def __init__(
+        self,
+        target_rows: int,
+        *,
+        max_buckets: int = -1,
+        assigners: int = 1,
+        assigner: int = 0,
+        restored: Mapping[int, Iterable[int]] | None = None,
+    ) -> None:
+        if target_rows < 1 or assigners < 1 or assigner < 0 or (max_buckets < 1 and max_buckets != -1):
+            raise InvalidQuery("target_rows, assigners and max_buckets are at least 1, assigner at least 0")
+        self._target = target_rows
+        self._bounded = max_buckets != -1
+        limit = min(max_buckets, _BUCKETS) if self._bounded else _BUCKETS
+        self._bucket_of: dict[int, int] = {}
+        self._used: dict[int, None] = {}
+        self._room: dict[int, int] = {}
+        for bucket, hashes in (restored or {}).items():
+            known = hashes.tolist() if isinstance(hashes, np.ndarray) else list(hashes)
+            self._bucket_of.update(dict.fromkeys(known, bucket))
+            self._used[bucket] = None
+            self._room[bucket] = target_rows - len(known)
+        self._open = [bucket for bucket in reversed(_hash_map_order(self._room)) if self._room[bucket] > 0]
+        self._unused = (b for b in range(assigner % assigners, limit, assigners) if b not in self._used)
+
+    def assign(self, hashes: Iterable[int] | Hashes) -> npt.NDArray[np.int32]:
+        """The bucket of each key hash, in order; equal hashes share a bucket.
+
+        Where ``max_buckets`` are all full, new keys spread over the buckets in use by their hash (Paimon takes a random
+        one). Raises ``InvalidQuery`` when no bucket is left otherwise.
+        """
+        known = self._bucket_of
+        out = []
+        for key in hashes.tolist() if isinstance(hashes, np.ndarray) else hashes:
+            bucket = known.get(key)
+            if bucket is None:
+                bucket = known[key] = self._place(key)
+            out.append(bucket)
+        return np.array(out, dtype=np.int32)
+
+    def _place(self, key: int) -> int:
+        if not self._open:
+            bucket = next(self._unused, None)
+            if bucket is None:
+                return self._overflow(key)
+            self._used[bucket] = None
+            self._room[bucket] = self._target
+            self._open.append(bucket)
+        bucket = self._open[-1]
+        self._room[bucket] -= 1
+        if not self._room[bucket]:
+            self._open.pop()
+        return bucket
+
+    def _overflow(self, key: int) -> int:
+        if not self._bounded or not self._used:
+            raise InvalidQuery(f"no bucket is left for this assigner; use more than {self._target} rows per bucket")
+        used = list(self._used)
+        return used[key % len(used)]
+
+
+def _hash_map_order(buckets: Iterable[int]) -> list[int]:
+    """Buckets in the order in which Java's HashMap of that size walks them; Paimon fills restored ones in it."""
+    known = list(buckets)
+    capacity = 16
+    while len(known) > capacity * 3 // 4:
+        capacity *= 2
+    return sorted(known, key=lambda bucket: bucket & (capacity - 1))

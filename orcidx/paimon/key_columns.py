@@ -1,0 +1,124 @@
+"""Arrow key columns in the form that the row hash takes: slots, milliseconds, offsets, 128-bit pairs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.errors import InvalidQuery
+from orcidx.paimon.data_types import DataType
+from orcidx.paimon.row_hash import BYTES, DECIMAL, FIXED, TIMESTAMP
+
+if TYPE_CHECKING:
+    from orcidx.paimon.row_hash import Column
+
+__all__ = ["key_column"]
+
+_NANOS_PER = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+_NANOS_PER_MILLI = 1_000_000
+_LARGEST_FIXED_DECIMAL = 18
+_LARGEST_FIXED_TIMESTAMP = 3
+_UNSIGNED = {"BOOLEAN": np.uint8, "TINYINT": np.uint8, "SMALLINT": np.uint16, "INT": np.uint32, "DATE": np.uint32}
+_UNSIGNED |= {"TIME": np.uint32, "FLOAT": np.uint32}
+
+
+def key_column(array: pa.Array, data_type: DataType) -> Column:
+    """One key column; raises ``InvalidQuery`` when its values cannot be of ``data_type``, or that cannot be a key."""
+    if isinstance(array, pa.DictionaryArray):
+        array = array.dictionary_decode()
+    try:
+        return _column(array, data_type)
+    except pa.ArrowException as error:
+        raise InvalidQuery(f"values of type {array.type} are no {data_type} key: {error}") from None
+
+
+def _column(array: pa.Array, data_type: DataType) -> Column:
+    root = data_type.root
+    nulls = np.asarray(pc.is_null(array).to_numpy(zero_copy_only=False)).astype(np.uint8)
+    if root in ("CHAR", "VARCHAR", "BINARY", "VARBINARY"):
+        return _bytes_column(array, nulls)
+    if root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        millis, nanos = _split_timestamps(array, root == "TIMESTAMP_LTZ")
+        if data_type.precision <= _LARGEST_FIXED_TIMESTAMP:
+            return FIXED, nulls, millis, None, None
+        return TIMESTAMP, nulls, millis, None, nanos
+    if root == "DECIMAL":
+        pairs = _int64_buffer(array.cast(pa.decimal128(data_type.precision, data_type.scale)), 2)
+        if data_type.precision > _LARGEST_FIXED_DECIMAL:
+            return DECIMAL, nulls, pairs, None, None
+        return FIXED, nulls, np.ascontiguousarray(pairs[::2]), None, None
+    if root == "DOUBLE":
+        return FIXED, nulls, _int64_buffer(array.cast(pa.float64()), 1), None, None
+    if root == "BIGINT":
+        return FIXED, nulls, _int64_buffer(array.cast(pa.int64()), 1), None, None
+    if root not in _UNSIGNED:
+        raise InvalidQuery(f"{data_type} cannot be a key")
+    narrow = _narrow(array, data_type)
+    return FIXED, nulls, narrow.view(_UNSIGNED[root]).astype(np.int64), None, None
+
+
+def _narrow(array: pa.Array, data_type: DataType) -> npt.NDArray[Any]:
+    """Values of a type below 8 bytes; what is behind a null does not matter."""
+    if data_type.root == "TIME" and pa.types.is_time64(array.type):
+        array = array.cast(pa.time32("ms"), safe=False)  # Paimon's times of day are whole milliseconds
+    if data_type.root == "TIME" and not pa.types.is_integer(array.type):
+        array = array.cast(pa.time32("ms")).cast(pa.int32())
+    if data_type.root == "DATE" and not pa.types.is_integer(array.type):
+        array = array.cast(pa.date32()).cast(pa.int32())
+    wanted = pa.int32() if data_type.root in ("TIME", "DATE") else data_type.arrow_type
+    return np.ascontiguousarray(array.cast(wanted).fill_null(pa.scalar(0).cast(wanted)).to_numpy(zero_copy_only=False))
+
+
+def _int64_buffer(array: pa.Array, width: int) -> npt.NDArray[np.int64]:
+    """The values' buffer as int64, ``width`` of them per value."""
+    buffer = array.buffers()[1]
+    if buffer is None:
+        return np.zeros(width * len(array), dtype=np.int64)
+    return np.frombuffer(buffer, dtype=np.int64, count=width * len(array), offset=8 * width * array.offset)
+
+
+def _bytes_column(array: pa.Array, nulls: npt.NDArray[np.uint8]) -> Column:
+    if not _is_text_or_bytes(array.type):
+        raise InvalidQuery(f"values of type {array.type} are neither text nor bytes")
+    array = array.cast(pa.large_binary())
+    _, offsets, data = array.buffers()
+    ends = np.zeros(1, dtype=np.int64)
+    if offsets is not None and offsets.size:
+        ends = np.frombuffer(offsets, dtype=np.int64, count=len(array) + 1, offset=8 * array.offset)
+    values = np.frombuffer(data, dtype=np.uint8) if data is not None and data.size else np.zeros(0, dtype=np.uint8)
+    return BYTES, nulls, ends, values, None
+
+
+def _is_text_or_bytes(arrow: pa.DataType) -> bool:
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    views = (pa.types.is_string_view, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
+    return any(is_kind(arrow) for is_kind in kinds + views)
+
+
+def _split_timestamps(array: pa.Array, zoned: bool) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """Milliseconds since the epoch, and the nanoseconds above them (0 to 999999)."""
+    if pa.types.is_decimal(array.type) and array.type.scale == 0:
+        return _split_wide(array)
+    if not pa.types.is_timestamp(array.type) or (array.type.tz is not None) != zoned:
+        raise InvalidQuery(f"values of type {array.type} are no timestamps {'with' if zoned else 'without'} a zone")
+    per_value = _NANOS_PER[array.type.unit]
+    values = _int64_buffer(array, 1)
+    if per_value >= _NANOS_PER_MILLI:
+        values = _int64_buffer(array.cast(pa.timestamp("ms", array.type.tz)), 1)
+        return values, np.zeros(len(values), dtype=np.int32)
+    per_milli = _NANOS_PER_MILLI // per_value
+    millis = values // per_milli
+    return millis, ((values - millis * per_milli) * per_value).astype(np.int32)
+
+
+def _split_wide(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """The same of decimal(38, 0) nanoseconds, the form of timestamps that do not fit 64 bits of them."""
+    pairs = [divmod(int(value or 0), _NANOS_PER_MILLI) for value in array.to_pylist()]
+    if any(not -(1 << 63) <= millis < 1 << 63 for millis, _ in pairs):
+        raise InvalidQuery("a timestamp does not fit 64 bits of milliseconds")
+    millis = np.fromiter((millis for millis, _ in pairs), dtype=np.int64, count=len(pairs))
+    return millis, np.fromiter((nanos for _, nanos in pairs), dtype=np.int32, count=len(pairs))

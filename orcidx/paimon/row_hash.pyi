@@ -1,0 +1,13 @@
+import numpy as np
+import numpy.typing as npt
+
+FIXED: int
+BYTES: int
+TIMESTAMP: int
+DECIMAL: int
+
+Column = tuple[
+    int, npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.uint8] | None, npt.NDArray[np.int32] | None
+]
+
+def hash_rows(columns: list[Column], rows: int) -> npt.NDArray[np.int32]: ...

@@ -1,0 +1,42 @@
+"""Files that are read whole or in one request: snapshots, schemas, manifests, index files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from orcidx.errors import CorruptFile
+from orcidx.storage import RangeReader, Source
+
+__all__ = ["read_part", "read_whole"]
+
+_LARGEST = 1 << 31
+_FIRST_REQUEST = 1 << 20
+
+
+def read_whole(source: Source) -> memoryview:
+    """All bytes, in one request up to 1 MiB; ``CorruptFile`` above 2 GiB, which none of these files reaches."""
+    with _opened(source) as reader:
+        tail, size = reader.read_tail(_FIRST_REQUEST)
+        if len(tail) == size:
+            return tail
+        if size > _LARGEST:
+            raise CorruptFile(f"{size} bytes are too many for such a file", file=source.name)
+        return reader.read_ranges([(0, size)])[0]
+
+
+def read_part(source: Source, offset: int, length: int) -> memoryview:
+    """The bytes from ``offset``: ``length`` of them, or fewer where the file ends."""
+    with _opened(source) as reader:
+        length = min(length, reader.size() - offset)
+        return reader.read_ranges([(offset, length)])[0] if length > 0 else memoryview(b"")
+
+
+@contextmanager
+def _opened(source: Source) -> Iterator[RangeReader]:
+    reader = source.open()
+    try:
+        yield reader
+    finally:
+        if source.kind != "reader":  # the caller's own stays open
+            reader.close()

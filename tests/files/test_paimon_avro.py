@@ -1,0 +1,130 @@
+"""Avro containers: what fastavro writes reads back, and hostile ones end in one typed error, soon."""
+
+from __future__ import annotations
+
+import io
+import json
+import zlib
+from typing import Any
+
+import cramjam
+import fastavro
+import pytest
+import zstandard
+
+from orcidx.errors import CorruptFile, Unsupported
+from orcidx.paimon.avro_file import read_avro
+
+SCHEMA = {
+    "type": "record",
+    "name": "r",
+    "fields": [{"name": "n", "type": "long"}, {"name": "s", "type": ["null", "string"]}],
+}
+SYNC = b"0123456789abcdef"
+
+
+def varint(value: int) -> bytes:
+    value = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def text(value: bytes) -> bytes:
+    return varint(len(value)) + value
+
+
+def container(schema: Any, block: bytes, count: int, codec: str = "null") -> memoryview:
+    entries = {b"avro.schema": json.dumps(schema).encode(), b"avro.codec": codec.encode()}
+    head = b"Obj\x01" + varint(2) + b"".join(text(key) + text(value) for key, value in entries.items()) + varint(0)
+    return memoryview(head + SYNC + varint(count) + varint(len(block)) + block + SYNC)
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "snappy", "bzip2", "xz"])
+def test_codecs(codec: str) -> None:
+    records = [{"n": i, "s": None if i % 3 else "x" * i} for i in range(2000)]
+    stream = io.BytesIO()
+    fastavro.writer(stream, SCHEMA, records, codec=codec, sync_interval=1000)
+    assert list(read_avro(memoryview(stream.getvalue()))) == records
+
+
+def test_zstandard_and_logical_types() -> None:
+    plain = varint(7) + varint(0)
+    assert list(read_avro(container(SCHEMA, zstandard.compress(plain), 1, "zstandard"))) == [{"n": 7, "s": None}]
+    dated = {**SCHEMA, "fields": [{"name": "n", "type": {"type": "long", "logicalType": "timestamp-millis"}}]}
+    assert list(read_avro(container(dated, varint(2**62), 1))) == [{"n": 2**62}]
+
+
+def test_named_types_are_used_twice() -> None:
+    inner = {"type": "record", "name": "i", "fields": [{"name": "x", "type": "int"}]}
+    schema = {**SCHEMA, "fields": [{"name": "a", "type": inner}, {"name": "b", "type": "i"}]}
+    assert list(read_avro(container(schema, varint(1) + varint(2), 1))) == [{"a": {"x": 1}, "b": {"x": 2}}]
+
+
+def nested(depth: int) -> Any:
+    return {"type": "array", "items": nested(depth - 1)} if depth else "long"
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ("long", "JSON"),
+        ({"type": "array", "items": "long"}, "not a record"),
+        ({"type": "record", "name": "r", "fields": []}, "records of no bytes"),
+        ({"type": "record", "name": "r", "fields": [{"name": "a", "type": "null"}]}, "records of no bytes"),
+        ({"type": "record", "name": "r", "fields": [{"name": "a", "type": "r"}]}, "contains itself"),
+        ({"type": "record", "name": "r", "fields": [{"name": "a", "type": ["null", "r"]}]}, "contains itself"),
+        ({"type": "record", "name": "r", "fields": [{"name": "a", "type": nested(60)}]}, "levels deep"),
+        ({**SCHEMA, "fields": [{"name": "a", "type": {"type": "array", "items": "null"}}]}, "items without bytes"),
+        ({"type": "record", "name": "r", "fields": [{"name": "a", "type": []}]}, "union"),
+        ({"type": "record", "name": "r", "fields": [{"name": "a", "type": [["null"]]}]}, "union"),
+        ({"type": "record", "name": "r", "fields": [{"name": "a", "type": {"type": "enum"}}]}, "no place"),
+        ({"type": "record", "name": "r", "fields": [{"name": "a", "type": 3}]}, "no Avro type"),
+        ({"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}] * 2}, "twice"),
+        ({"type": "record", "name": "r", "fields": [3]}, "without a name"),
+        ({"type": "record", "fields": []}, "without a name"),
+    ],
+)
+def test_schemas_that_are_refused(schema: Any, message: str) -> None:
+    with pytest.raises(CorruptFile, match=message):
+        list(read_avro(container(schema, b"\x00" * 50, 50)))
+
+
+@pytest.mark.parametrize(
+    ("block", "count", "codec", "message"),
+    [
+        (b"", 1, "null", "cannot hold 1 records"),
+        (varint(1), 2**60, "null", "cannot hold"),
+        (varint(1) + varint(0) + b"x", 1, "null", "behind its records"),
+        (varint(1) + varint(3), 1, "null", "Avro record"),
+        (varint(1) + varint(1) + varint(2**50), 1, "null", "Avro record"),
+        (b"nonsense", 1, "deflate", "Avro block"),
+        (b"nonsense", 1, "zstandard", "Avro block"),
+        (b"nonsense", 1, "bzip2", "Avro block"),
+        (b"nonsense", 1, "xz", "Avro block"),
+        (b"\xff\xff\xff\xff\x7f1234", 1, "snappy", "claims"),
+        (bytes(cramjam.snappy.compress_raw(b"\x02\x00")) + b"\x00\x00\x00\x00", 1, "snappy", "CRC"),
+        (zlib.compress(bytes((1 << 27) + 1), 1)[2:-4], 1, "deflate", "larger than"),
+        (zstandard.compress(bytes((1 << 27) + 1), 1), 1, "zstandard", "larger than"),
+    ],
+)
+def test_blocks_that_are_refused(block: bytes, count: int, codec: str, message: str) -> None:
+    with pytest.raises(CorruptFile, match=message):
+        list(read_avro(container(SCHEMA, block, count, codec)))
+
+
+def test_frames_that_are_refused() -> None:
+    good = bytes(container(SCHEMA, varint(1) + varint(0), 1))
+    assert list(read_avro(memoryview(good))) == [{"n": 1, "s": None}]
+    for end in range(len(good)):
+        if good[:end].endswith(SYNC):
+            continue  # a file without blocks
+        with pytest.raises(CorruptFile):
+            list(read_avro(memoryview(good[:end])))
+    for broken in (b"Obj\x01" + b"\xff" * 20, b"Obj\x01" + varint(-1) + b"\xff" * 20, b"Obj\x01" + varint(2**62)):
+        with pytest.raises(CorruptFile):
+            list(read_avro(memoryview(broken)))
+    with pytest.raises(Unsupported, match="lz77"):
+        list(read_avro(container(SCHEMA, b"", 0, "lz77")))
