@@ -39,8 +39,8 @@ PICTURE = """
 2  paimon.index
 2  paimon.questions paimon.key_arrays paimon.container
 2  orc.streams paimon.bit_slices paimon.hash_index paimon.deletion_vector paimon.body paimon.manifest
-2  orc.types orc.window orc.bit_unpack pruning paimon.keys paimon.puffin
-2  orc.metadata
+2  orc.types orc.window orc.bit_unpack pruning paimon.keys paimon.puffin paimon.small_files paimon.key_columns
+2  orc.metadata paimon.avro_file paimon.binary_row paimon.partition_path paimon.snapshot paimon.table_schema
 1  predicate
 1  storage selection orc.wire orc.compression orc.decode_pool paimon.data_types
 1  batches io_loop metrics options orc.native_codec paimon.json_object paimon.roaring paimon.row_hash
