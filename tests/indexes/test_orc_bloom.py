@@ -224,6 +224,8 @@ def encoding(bloom: int = 0) -> ColumnEncoding:
         (8, K.INT, 1, {"writer": WriterKind.CPP, "software_version": "2.2.2"}, None),
         (8, K.CHAR, 1, {"writer": WriterKind.CPP, "software_version": "2.2.2"}, "CHAR"),
         (8, K.CHAR, 0, {}, None),
+        (8, K.BYTE, 1, {"writer": WriterKind.CPP, "software_version": "2.3.1"}, "BYTE"),
+        (8, K.BYTE, 0, {}, None),
     ],
 )
 def test_which_filters_are_believed(
