@@ -185,7 +185,7 @@ class Outcome:
     @property
     def proved(self) -> bool:
         """Whether every row that may match does, so that no residual filter is needed."""
-        return (self.may - self.must).is_empty
+        return self.may.count == self.must.count
 
     def slice(self, start: int, stop: int) -> Outcome:
         """The outcome of the rows ``[start, stop)``, numbered from 0."""
@@ -231,11 +231,11 @@ def evaluate(
     fold = _Fold(states)
     may, must = fold.run(root, span, None)
     for one in evidence:
-        if may.is_empty or may == must:
+        if may.count == must.count:  # all is decided
             break
         may, must = fold.run(root, may, one)
     notes = list(dict.fromkeys([*fold.notes, *(note for one in evidence for note in one.notes)]))
-    return Outcome(root, span, may, must if must.is_empty else must & may, tuple(fold.states), tuple(notes))
+    return Outcome(root, span, may, must, tuple(fold.states), tuple(notes))
 
 
 class _Fold:
@@ -277,12 +277,12 @@ class _Fold:
         state = self.states[place]
         asked = state.may & alive
         if evidence is not None and not asked.is_empty:
-            open_question = asked if state.must.is_empty else asked - state.must
+            open_question = asked - state.must
             finding = None if open_question.is_empty else evidence.test(leaf, open_question)
             if finding is not None:
                 state = self.states[place] = self._add(leaf, state, finding, open_question)
                 asked = state.may & alive
-        return asked, state.must if state.must.is_empty else state.must & asked
+        return asked, state.must if asked is state.may else state.must & asked
 
     def _add(self, leaf: BoundLeaf, state: LeafState, finding: Finding, asked: RowSelection) -> LeafState:
         if not asked.is_all:  # what it says of rows that it was not asked about does not count
@@ -290,7 +290,7 @@ class _Fold:
         may, must = state.may & finding.may, state.must
         if not finding.must.is_empty:
             must = must | finding.must
-            if not (must - may).is_empty:
+            if not must.issubset(may):
                 text = "it says of some rows that they match, where another answer says that they do not"
                 self.notes.append(Note(finding.source, "damaged", text, leaf.column))
                 return state

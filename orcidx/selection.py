@@ -123,9 +123,8 @@ class RowSelection:
         bounds = np.asarray(bounds, np.int64)
         if len(bounds) != len(mask) + 1:
             raise InvalidQuery(f"{len(mask)} groups need {len(mask) + 1} bounds, not {len(bounds)}")
-        groups = _runs_of_mask(mask)
-        runs = np.stack((bounds[groups[:, 0]], bounds[groups[:, 1]]), axis=1) if len(groups) else _NO_RUNS
-        if len(runs):
+        runs = bounds[_runs_of_mask(mask)]
+        if (runs[:, 0] == runs[:, 1]).any() or (runs[1:, 0] == runs[:-1, 1]).any():  # groups without rows
             runs = _joined(runs[runs[:, 0] < runs[:, 1]])
         return cls(int(bounds[-1]), runs)
 
@@ -234,7 +233,7 @@ class RowSelection:
     # ------------------------------------------------------------------ algebra
 
     def __and__(self, other: RowSelection) -> RowSelection:
-        if self._check_same(other).is_all or self.is_empty:
+        if self is self._check_same(other) or other.is_all or self.is_empty:
             return self
         if self.is_all or other.is_empty:
             return other
@@ -243,7 +242,7 @@ class RowSelection:
         return self._of_runs(_combined(self.runs(), other.runs(), (False, False, False, True)))
 
     def __or__(self, other: RowSelection) -> RowSelection:
-        if self._check_same(other).is_empty or self.is_all:
+        if self is self._check_same(other) or other.is_empty or self.is_all:
             return self
         if self.is_empty or other.is_all:
             return other
@@ -331,6 +330,16 @@ class RowSelection:
         """Whether each group ``[bounds[g], bounds[g + 1])`` holds a selected row."""
         return self.count_in(bounds) > 0
 
+    def issubset(self, other: RowSelection) -> bool:
+        """Whether every row of this selection is in the other, of the same span."""
+        if self._check_same(other).is_all or self.is_empty:
+            return True
+        if self.count > other.count:
+            return False
+        mine, theirs = self.runs(), other.runs()
+        at = np.searchsorted(theirs[:, 0], mine[:, 0], "right") - 1
+        return bool(at[0] >= 0 and (theirs[at, 1] >= mine[:, 1]).all())
+
     # ------------------------------------------------------------------ inside
 
     def _check_same(self, other: RowSelection) -> RowSelection:
@@ -392,17 +401,24 @@ def _complement(runs: Int64Array, length: int) -> Int64Array:
 def _combined(a: Int64Array, b: Int64Array, table: tuple[bool, bool, bool, bool]) -> Int64Array:
     """Sweeps the edges of both lists; ``table[in a + 2 * in b]`` says whether a segment belongs to the result."""
     edges = np.concatenate((a.ravel(), b.ravel()))
-    steps = np.empty(len(edges), np.int64)
+    steps = np.empty(len(edges), np.int8)
     steps[0 : 2 * len(a) : 2], steps[1 : 2 * len(a) : 2] = 1, -1
     steps[2 * len(a) :: 2], steps[2 * len(a) + 1 :: 2] = 2, -2
     order = np.argsort(edges, kind="stable")
     edges = edges[order]
-    inside = np.cumsum(steps[order])[:-1]
-    segments = np.stack((edges[:-1], edges[1:]), axis=1)
-    # Between two edges at the same row the sum is not meaningful, and the segment is empty anyway.
-    real = segments[:, 0] < segments[:, 1]
-    keep = np.array(table)[inside[real]]
-    return _joined(segments[real][keep])
+    inside = np.cumsum(steps[order], dtype=np.int8)[:-1]
+    starts, stops = edges[:-1], edges[1:]
+    # Between two edges at the same row the sum is not meaningful, and the segment is empty anyway. A segment starts a
+    # run where the one before it is left out, or empty; segments that touch are one run.
+    keep = np.array(table)[inside]
+    keep &= starts < stops
+    starts, stops = starts[keep], stops[keep]
+    gaps = starts[1:] != stops[:-1]
+    runs = np.empty((int(gaps.sum()) + 1 if len(starts) else 0, 2), np.int64)
+    if len(starts):
+        runs[0, 0], runs[-1, 1] = starts[0], stops[-1]
+        runs[1:, 0], runs[:-1, 1] = starts[1:][gaps], stops[:-1][gaps]
+    return runs
 
 
 def _runs_of_sorted(positions: Int64Array) -> Int64Array:

@@ -28,7 +28,7 @@ PICTURE = """
 5  orc orc.lane paimon.build schema_mapping
 5  orc.reader paimon.file_index paimon.file_index_options paimon.table_plan
 5  paimon.registry
-4  orc.stripe_plan orc.column_readers orc.file_statistics
+4  orc.stripe_plan orc.column_readers orc.file_statistics orc.evidence
 4  orc.columns
 4  orc.row_index orc.stripe_streams
 3  orc.bloom_keys orc.bounds paimon.file_pruning paimon.bucket_pruning paimon.raw_files paimon.table_files

@@ -28,6 +28,8 @@ from typing import Any
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.binding import BoundPredicate, bind, keep_bindable, resolve_column
+from orcidx.predicate.evaluation import matching_values
+from orcidx.predicate.like import like_prefix
 from orcidx.predicate.nodes import (
     And,
     BoundLeaf,
@@ -59,6 +61,8 @@ __all__ = [
     "bind",
     "col",
     "keep_bindable",
+    "like_prefix",
+    "matching_values",
     "parse",
     "resolve_column",
 ]

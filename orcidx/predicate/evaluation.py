@@ -21,7 +21,7 @@ from orcidx.predicate.external import evaluate_expression
 from orcidx.predicate.like import like_regex
 from orcidx.predicate.nodes import NANOS, And, BoundLeaf, Constant, Domain, External, Op, Or
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "matching_values"]
 
 BoolArray = npt.NDArray[np.bool_]
 _FEW_POINTS = 8
@@ -31,6 +31,12 @@ _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 def evaluate(root: Any, batch: pa.RecordBatch | pa.StructArray, schema: pa.Schema) -> BoolArray:
     """Which rows of a batch are TRUE under a bound tree; ``schema`` is the one that it is bound to."""
     return _truth(root, _Columns(batch, schema))
+
+
+def matching_values(leaf: BoundLeaf, values: pa.Array) -> BoolArray:
+    """Of which values (none of them null) the leaf is TRUE, negation included. The array is of the column's type."""
+    matches = _matches(leaf, _decoded(values))
+    return ~matches if leaf.negated else matches
 
 
 class _Columns:

@@ -64,6 +64,8 @@ def test_algebra(left, right):
     check(x | y, a | b, LENGTH)
     check(x - y, a - b, LENGTH)
     check(~x, set(range(LENGTH)) - a, LENGTH)
+    assert x.issubset(y) == (a <= b)
+    assert (x & y).issubset(y)
     assert (x == y) == (a == b)
     assert x == build(a, form_b)
     assert hash(x) == hash(build(a, form_b))

@@ -1,0 +1,467 @@
+"""What ORC's own indexes say of a leaf: statistics of files, stripes and row groups, bloom filters, dictionaries.
+
+One code serves all levels: a unit is the file, a stripe or a row group. From bounds that hold for every value and from
+what is known of nulls and NaN follows, for each unit, whether the leaf *can* be TRUE of some row and whether it *is* of
+every row. A negated leaf turns the question around (can it be FALSE?), so nulls and NaN need no rule of their own.
+"""
+
+from __future__ import annotations
+
+import datetime
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from orcidx.options import ReadOptions
+from orcidx.orc.bloom import BloomFilters
+from orcidx.orc.bloom_keys import literal_hashes
+from orcidx.orc.bounds import Bounds, BytesBounds, StatisticsColumn
+from orcidx.orc.kinds import TypeKind
+from orcidx.orc.metadata import FileFacts
+from orcidx.orc.types import OrcType, reads_as_timestamp
+from orcidx.predicate import BoundLeaf, Domain, Op, like_prefix, matching_values
+from orcidx.pruning import Finding, Note
+from orcidx.selection import RowSelection
+
+__all__ = ["BloomEvidence", "DictionaryEvidence", "StatisticsEvidence", "bloom_answers", "compares_alike"]
+
+Path = tuple[str, ...]
+Bools = npt.NDArray[np.bool_]
+Int64s = npt.NDArray[np.int64]
+
+_EQUALITIES = (Op.EQ, Op.EQ_NULL_SAFE, Op.IN)
+_FEW_LITERALS = 16
+_SHORTEST_CUT = 1024 - 3
+"""Writers cut strings longer than 1024 bytes at a character; such a bound is no value itself."""
+
+_INTEGERS = (TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG)
+_DOMAINS: dict[TypeKind, tuple[Domain, ...]] = {
+    TypeKind.BOOLEAN: (Domain.BOOL,),
+    TypeKind.BYTE: (Domain.INT, Domain.DECIMAL, Domain.FLOAT),
+    TypeKind.SHORT: (Domain.INT, Domain.DECIMAL, Domain.FLOAT),
+    TypeKind.INT: (Domain.INT, Domain.DECIMAL, Domain.FLOAT),
+    TypeKind.LONG: (Domain.INT, Domain.DECIMAL),
+    TypeKind.FLOAT: (Domain.FLOAT,),
+    TypeKind.DOUBLE: (Domain.FLOAT,),
+    TypeKind.STRING: (Domain.STRING,),
+    TypeKind.VARCHAR: (Domain.STRING,),
+    TypeKind.CHAR: (Domain.STRING,),
+    TypeKind.DECIMAL: (Domain.DECIMAL,),
+    TypeKind.DATE: (Domain.DATE,),
+    TypeKind.TIMESTAMP: (Domain.TIMESTAMP,),
+    TypeKind.TIMESTAMP_INSTANT: (Domain.TIMESTAMP,),
+    TypeKind.BINARY: (Domain.BINARY,),
+}
+"""Domains in which a column may be asked, its values being widened at most, with no change of order or equality."""
+
+
+def compares_alike(leaf: BoundLeaf, node: OrcType, options: ReadOptions) -> bool:
+    """Whether the leaf compares values as the column's indexes do: same domain, same zone, CHAR trimmed on both sides.
+
+    A schema put over the file may ask for another type; then only nulls can be answered.
+    """
+    if leaf.domain is Domain.STRING and (leaf.char_length is not None) is not (node.kind is TypeKind.CHAR):
+        return False
+    if leaf.domain is Domain.TIMESTAMP:
+        if reads_as_timestamp(node, options):
+            return bool(leaf.type.tz is None)
+        return node.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT) and (
+            (leaf.type.tz is not None) is (node.kind is TypeKind.TIMESTAMP_INSTANT)
+        )
+    if leaf.domain is Domain.FLOAT and node.kind in (TypeKind.INT, TypeKind.DOUBLE):
+        return bool(leaf.type == pa.float64())  # float32 would round
+    return leaf.domain in _DOMAINS.get(node.kind, ()) and not reads_as_timestamp(node, options)
+
+
+# ---------------------------------------------------------------------- statistics
+
+
+class StatisticsEvidence:
+    """Statistics of one level over some units.
+
+    ``columns`` by the leaf's path, each with one entry per unit; ``bounds``: first row of each unit and the end of the
+    last (int64, one more than units). ``missing``: why a column has no statistics here.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        columns: Mapping[Path, StatisticsColumn],
+        bounds: Int64s,
+        options: ReadOptions,
+        *,
+        stripe: int | None = None,
+        missing: Mapping[Path, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.notes: list[Note] = []
+        self._columns = columns
+        self._bounds = bounds
+        self._options = options
+        self._stripe = stripe
+        self._missing = missing or {}
+
+    def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
+        """Tests all units at once; see ``pruning.Evidence``."""
+        column = self._columns.get(leaf.path)
+        if column is None:
+            reason = self._missing.get(leaf.path)
+            self._note(leaf, "damaged" if reason else "absent", reason or "the column has none")
+            return None
+        alike = compares_alike(leaf, column.node, self._options)
+        may, must = _Judgement(leaf, column, alike).run()
+        if may.all() and not must.any():
+            self._explain_silence(leaf, column, alike)
+            return None
+        self._explain_distrust(leaf, column)
+        return Finding(
+            RowSelection.from_groups(may, self._bounds),
+            RowSelection.from_groups(must, self._bounds),
+            self.name,
+            UnitText(column, leaf, self._bounds),
+        )
+
+    def _note(self, leaf: BoundLeaf, kind: Any, text: str) -> None:
+        note = Note(self.name, kind, text, leaf.column, self._stripe)
+        if note not in self.notes:
+            self.notes.append(note)
+
+    def _explain_distrust(self, leaf: BoundLeaf, column: StatisticsColumn) -> bool:
+        if column.distrusted:
+            self._note(leaf, "distrusted", column.distrusted)
+        for reason, units in column.reasons:
+            count = int(units.sum())
+            where = "" if len(column) == 1 else f" in {count} of {len(column)} units"
+            self._note(leaf, "distrusted", f"{reason}{where}")
+        return bool(column.distrusted or column.reasons)
+
+    def _explain_silence(self, leaf: BoundLeaf, column: StatisticsColumn, alike: bool) -> None:
+        if self._explain_distrust(leaf, column):
+            return
+        if not alike:
+            text = (
+                f"the file's {column.node} column is asked as {leaf.type}, where its statistics order values otherwise"
+            )
+            self._note(leaf, "silent", text)
+        elif leaf.op in (Op.ENDS_WITH, Op.CONTAINS):
+            self._note(leaf, "silent", f"minimum and maximum say nothing of {leaf.op.value}")
+        elif leaf.op not in (Op.IS_NULL, Op.IS_NAN) and not (column.lower.valid & column.upper.valid).any():
+            self._note(leaf, "absent", "no minimum and maximum")
+
+
+class _Judgement:
+    """What the statistics of all units say of one leaf."""
+
+    def __init__(self, leaf: BoundLeaf, column: StatisticsColumn, alike: bool) -> None:
+        self.leaf = leaf
+        self.column = column
+        self.alike = alike
+        self.low_known = column.lower.valid if alike else np.zeros(len(column), np.bool_)
+        self.high_known = column.upper.valid if alike else np.zeros(len(column), np.bool_)
+        self.nan = column.may_nan if alike else np.full(len(column), leaf.domain is Domain.FLOAT)
+
+    def run(self) -> tuple[Bools, Bools]:
+        """(some row may be TRUE, every row is TRUE) of each unit, of the leaf with its negation."""
+        may_null, all_null, negated = self.column.may_null, self.column.all_null, self.leaf.negated
+        if self.leaf.op is Op.IS_NULL:
+            return (~all_null, ~may_null) if negated else (may_null, all_null)
+        can, every = self._values()
+        if self.leaf.op is Op.EQ_NULL_SAFE and negated:
+            return may_null | ~every, all_null | ~can
+        if negated:
+            can, every = ~every, ~can
+        return can & ~all_null, every & ~may_null
+
+    def _values(self) -> tuple[Bools, Bools]:
+        """(some value may satisfy the operator, every value does) of each unit; true of no value: (false, true)."""
+        op, literals = self.leaf.op, self.leaf.literals
+        if op is Op.IS_NAN:
+            return self.nan, np.zeros_like(self.nan)
+        if op is Op.IN:
+            return self._in(literals)
+        if op is Op.STARTS_WITH:
+            return self._prefix(literals[0], exactly=True)
+        if op is Op.LIKE:
+            return self._prefix(like_prefix(literals[0]), exactly=False)
+        if op in (Op.ENDS_WITH, Op.CONTAINS):
+            empty = np.full(len(self.column), not literals[0])
+            return np.ones_like(empty), empty
+        if op in (Op.EQ, Op.EQ_NULL_SAFE):
+            return self._equal(literals[0])
+        if op is Op.BETWEEN:
+            low, high = self._at_least(literals[0]), self._at_most(literals[1])
+            return low[0] & high[0], low[1] & high[1] & ~self.nan
+        can, every = {Op.LT: self._below, Op.LE: self._at_most, Op.GT: self._above, Op.GE: self._at_least}[op](
+            literals[0]
+        )
+        # NaN is above every number when it is the largest, and makes every comparison false otherwise.
+        if op in (Op.GT, Op.GE) and self.leaf.nan == "largest":
+            return can | self.nan, every
+        return can, every & ~self.nan
+
+    # --- each gives (some value may, every value does) of values that are no NaN
+
+    def _below(self, literal: Any) -> tuple[Bools, Bools]:
+        return ~self._low_is(literal, 0, 1), self._high_is(literal, -1)
+
+    def _at_most(self, literal: Any) -> tuple[Bools, Bools]:
+        return ~self._low_is(literal, 1), self._high_is(literal, -1, 0)
+
+    def _above(self, literal: Any) -> tuple[Bools, Bools]:
+        return ~self._high_is(literal, 0, -1), self._low_is(literal, 1)
+
+    def _at_least(self, literal: Any) -> tuple[Bools, Bools]:
+        return ~self._high_is(literal, -1), self._low_is(literal, 1, 0)
+
+    def _equal(self, literal: Any) -> tuple[Bools, Bools]:
+        low, high = self._signs(self.column.lower, literal), self._signs(self.column.upper, literal)
+        outside: Bools = (self.low_known & (low > 0)) | (self.high_known & (high < 0))
+        single = self.low_known & self.high_known & (low == 0) & (high == 0)
+        return ~outside, single & ~self.nan
+
+    def _in(self, literals: Sequence[Any]) -> tuple[Bools, Bools]:
+        if len(literals) > _FEW_LITERALS:
+            return self._in_many(sorted(literals))
+        can, every = np.zeros(len(self.column), np.bool_), np.zeros(len(self.column), np.bool_)
+        for literal in literals:
+            possible, sure = self._equal(literal)
+            can |= possible
+            every |= sure
+        return can, every
+
+    def _in_many(self, literals: list[Any]) -> tuple[Bools, Bools]:
+        """Some literal lies between the bounds: by rank of the bounds among the literals, unit after unit."""
+        can, every = np.ones(len(self.column), np.bool_), np.zeros(len(self.column), np.bool_)
+        known = self.low_known & self.high_known
+        for unit in np.flatnonzero(known).tolist():
+            low, high = self.column.lower.value(unit), self.column.upper.value(unit)
+            at = bisect_left(literals, low)
+            can[unit] = at < len(literals) and literals[at] <= high
+            every[unit] = bool(can[unit]) and low == high == literals[at]
+        return can, every & ~self.nan
+
+    def _prefix(self, prefix: bytes, *, exactly: bool) -> tuple[Bools, Bools]:
+        """Values that start with the prefix are those from it up to its successor."""
+        nothing = np.zeros(len(self.column), np.bool_)
+        if not prefix:
+            return ~nothing, ~nothing if exactly else nothing
+        can, every = self._at_least(prefix)
+        successor = _successor(prefix)
+        if successor is not None:
+            below, all_below = self._below(successor)
+            can, every = can & below, every & all_below
+        return can, every if exactly else nothing
+
+    # --- bounds against a literal
+
+    def _low_is(self, literal: Any, *signs: int) -> Bools:
+        return self._is(self.column.lower, self.low_known, literal, signs)
+
+    def _high_is(self, literal: Any, *signs: int) -> Bools:
+        return self._is(self.column.upper, self.high_known, literal, signs)
+
+    def _is(self, bounds: Bounds, known: Bools, literal: Any, wanted: tuple[int, ...]) -> Bools:
+        signs = self._signs(bounds, literal)
+        result: Bools = signs == wanted[0]
+        for sign in wanted[1:]:
+            result |= signs == sign
+        result &= known
+        return result
+
+    def _signs(self, bounds: Bounds, literal: Any) -> npt.NDArray[np.int8]:
+        """Sign of bound - literal, anything where there is none. A cut bound lies strictly outside the values."""
+        if not (self.alike and bounds.valid.any()):
+            return np.zeros(len(self.column), np.int8)
+        signs = bounds.compare(literal)
+        if isinstance(bounds, BytesBounds) and self.column.node.kind is not TypeKind.CHAR and 0 in signs:
+            cut = bounds.valid & ~bounds.exact & (bounds.spans[:, 1] - bounds.spans[:, 0] >= _SHORTEST_CUT)
+            outward = np.int8(1 if bounds is self.column.lower else -1)
+            signs = np.where(cut & (signs == 0), outward, signs)
+        return signs
+
+
+def _successor(prefix: bytes) -> bytes | None:
+    """The smallest bytes above everything that starts with the prefix; None when there are none."""
+    trimmed = prefix.rstrip(b"\xff")
+    return trimmed[:-1] + bytes([trimmed[-1] + 1]) if trimmed else None
+
+
+@dataclass(frozen=True, eq=False)
+class UnitText:
+    """The statistic of the unit that holds a row, as text."""
+
+    column: StatisticsColumn
+    leaf: BoundLeaf
+    bounds: Int64s
+
+    def __call__(self, row: int) -> str:
+        column = self.column
+        unit = int(np.searchsorted(self.bounds, row, "right")) - 1
+        if column.all_null[unit]:
+            return "every row is null"
+        nulls = "" if column.may_null[unit] else "no null"
+        if self.leaf.op is Op.IS_NULL:
+            return nulls or "nulls among the rows"
+        facts = [
+            f"{side} {_show(bounds.value(unit), self.leaf)}"
+            for side, bounds in (("min", column.lower), ("max", column.upper))
+            if bounds.valid[unit]
+        ]
+        if self.leaf.op is Op.IS_NAN and not column.may_nan[unit]:
+            facts = ["no NaN"]
+        return ", ".join([*facts, nulls] if nulls else facts)
+
+
+_SHOWN = 40
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+def _show(value: Any, leaf: BoundLeaf) -> str:
+    if isinstance(value, bytes):
+        if leaf.domain is Domain.STRING:
+            text = value.decode("utf-8", "replace")
+            return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
+        return value[:_SHOWN].hex() + ("…" if len(value) > _SHOWN else "")
+    if leaf.domain is Domain.BOOL:
+        return "true" if value else "false"
+    try:
+        if leaf.domain is Domain.DATE:
+            return (_EPOCH + datetime.timedelta(days=value)).date().isoformat()
+        if leaf.domain is Domain.TIMESTAMP:
+            seconds, nanos = divmod(int(value), 10**9)
+            fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
+            zone = "Z" if leaf.type.tz else ""
+            return (_EPOCH + datetime.timedelta(seconds=seconds)).isoformat(" ") + fraction + zone
+    except OverflowError:  # outside the years 1 to 9999
+        return f"{value} {'days' if leaf.domain is Domain.DATE else 'ns'} from 1970-01-01"
+    return str(value)
+
+
+# ---------------------------------------------------------------------- bloom filters
+
+
+def bloom_answers(leaf: BoundLeaf, node: OrcType, options: ReadOptions) -> bool:
+    """Whether a bloom filter of the column could rule rows out for the leaf, so that fetching it may pay."""
+    if leaf.op not in _EQUALITIES or leaf.negated or not compares_alike(leaf, node, options):
+        return False
+    # A widened column has other hashes than the wider type's values.
+    return not (node.kind in _INTEGERS and leaf.domain in (Domain.DECIMAL, Domain.FLOAT))
+
+
+class BloomEvidence:
+    """Bloom filters of the row groups of one stripe.
+
+    ``filters`` by the leaf's path, with the column's type; ``bounds``: first row of each row group and the end.
+    ``ignored``: why a column's filters are not used. Columns in neither have no filter.
+    """
+
+    name = "bloom filter"
+
+    def __init__(
+        self,
+        filters: Mapping[Path, tuple[OrcType, BloomFilters]],
+        bounds: Int64s,
+        facts: FileFacts,
+        options: ReadOptions,
+        *,
+        stripe: int | None = None,
+        ignored: Mapping[Path, str] | None = None,
+    ) -> None:
+        self.notes: list[Note] = []
+        self._filters = filters
+        self._bounds = bounds
+        self._facts = facts
+        self._options = options
+        self._stripe = stripe
+        self._ignored = ignored or {}
+
+    def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
+        """Tests the filters of all row groups at once; see ``pruning.Evidence``."""
+        if leaf.op not in _EQUALITIES or leaf.negated:
+            return None
+        if leaf.path not in self._filters:
+            reason = self._ignored.get(leaf.path)
+            self._note(leaf, "distrusted" if reason else "absent", reason or "the column has none")
+            return None
+        node, filters = self._filters[leaf.path]
+        if len(filters) != len(self._bounds) - 1:
+            self._note(leaf, "damaged", f"{len(filters)} filters for {len(self._bounds) - 1} row groups")
+            return None
+        if not bloom_answers(leaf, node, self._options):
+            self._note(leaf, "silent", f"the file's {node} column is asked as {leaf.type}")
+            return None
+        may = self._may_contain(leaf, node, filters)
+        return None if may is None or may.all() else self._finding(may)
+
+    def _may_contain(self, leaf: BoundLeaf, node: OrcType, filters: BloomFilters) -> Bools | None:
+        for reason in dict.fromkeys(reason for reason in filters.reasons if reason):
+            self._note(leaf, "damaged", reason)
+        hashes: list[int] = []
+        for literal in leaf.literals:
+            keys = literal_hashes(node, literal, self._facts, self._options)
+            if keys is None:
+                self._note(leaf, "silent", f"the filters cannot tell whether they hold {literal!r}")
+                return None
+            hashes += keys
+        usable = np.array([reason is None for reason in filters.reasons], np.bool_)
+        found = filters.may_contain(np.array(hashes, np.int64)).any(axis=1)
+        return np.asarray(found | ~usable, np.bool_)
+
+    def _finding(self, may: Bools) -> Finding:
+        bounds = self._bounds
+        nothing = RowSelection.none(int(bounds[-1]))
+        return Finding(RowSelection.from_groups(may, bounds), nothing, self.name, _not_in_filter)
+
+    def _note(self, leaf: BoundLeaf, kind: Any, text: str) -> None:
+        note = Note(self.name, kind, text, leaf.column, self._stripe)
+        if note not in self.notes:
+            self.notes.append(note)
+
+
+def _not_in_filter(row: int) -> str:
+    return "the filter holds no such value"
+
+
+# ---------------------------------------------------------------------- dictionaries
+
+
+class DictionaryEvidence:
+    """Dictionaries of the columns of one stripe: every value of the stripe that is not null is an entry.
+
+    ``read`` gives the dictionary of a column as an Arrow array of the column's type, None when the column has none in
+    this stripe or it is too large to pay; it is called for a leaf that is still open only.
+    """
+
+    name = "dictionary"
+
+    def __init__(self, read: Callable[[Path], pa.Array | None], rows: int, *, stripe: int | None = None) -> None:
+        self.notes: list[Note] = []
+        self._read = read
+        self._rows = rows
+        self._stripe = stripe
+
+    def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
+        """Tests the entries; see ``pruning.Evidence``."""
+        if leaf.op is Op.IS_NULL or (leaf.op is Op.EQ_NULL_SAFE and leaf.negated):
+            return None
+        entries = self._read(leaf.path)
+        if entries is None:
+            return None
+        matches = matching_values(leaf, entries)
+        if matches.any():
+            return None
+        nothing = RowSelection.none(self._rows)
+        return Finding(nothing, nothing, self.name, _NoEntry(len(entries)))
+
+
+@dataclass(frozen=True)
+class _NoEntry:
+    entries: int
+
+    def __call__(self, row: int) -> str:
+        return f"none of its {self.entries} entries matches"
