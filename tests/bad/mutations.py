@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from random import Random
 
 from bad.orc_parts import damage_inside
@@ -58,8 +59,22 @@ def inside_orc(data: bytes, other: bytes, random: Random) -> bytes:
         return flip_bits(data, other, random)
 
 
+def inside_deletion_vector(data: bytes, other: bytes, random: Random) -> bytes:
+    """Damages the body of the first entry of an index file and gives it the size and checksum that fit."""
+    size = int.from_bytes(data[1:5], "big")
+    body = data[5 : 5 + size]
+    if not body or len(body) < size:
+        return flip_bits(data, other, random)
+    body = random.choice(ANY)(body, other, random)
+    sealed = len(body).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
+    return data[:1] + sealed + data[9 + size :]
+
+
 ANY = (flip_bits, set_bytes, truncate, splice, extreme_length)
-ORC = (*ANY, *(inside_orc,) * 5)
+OF_KIND = {
+    "orc": (*ANY, *(inside_orc,) * 5),
+    "deletion-vector": (*ANY, *(inside_deletion_vector,) * 5),
+}
 
 
 def mutate(kind: str, data: bytes, other: bytes, random: Random) -> tuple[str, bytes]:
@@ -68,7 +83,7 @@ def mutate(kind: str, data: bytes, other: bytes, random: Random) -> tuple[str, b
     for _ in range(random.choice((1, 1, 1, 2))):
         if not data:
             data = random.randbytes(random.choice((1, 3, 20)))
-        mutation = random.choice(ORC if kind == "orc" else ANY)
+        mutation = random.choice(OF_KIND.get(kind, ANY))
         data = mutation(data, other, random)
         names.append(mutation.__name__)
     return "+".join(names), data

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 import orcidx
 from orcidx import paimon
+from orcidx.paimon.deletion_vector import read_deletion_vectors as read_deletion_vectors_of
 
 MOST_ROWS = 1_000_000
 """A file of twenty bytes can legally claim billions of rows; a case stops after this many."""
@@ -28,9 +29,7 @@ def read_orc(data: bytes, facts: Mapping[str, Any]) -> None:
             if rows > MOST_ROWS:
                 break
         for predicate in _predicates(file.schema):
-            scan = file.scan(where=predicate, use_threads=False)
-            str(scan.explain())
-            for batch in itertools.islice(scan, 16):
+            for batch in itertools.islice(file.scan(where=predicate, use_threads=False), 16):
                 batch.validate()
 
 
@@ -93,7 +92,7 @@ def read_container(data: bytes, facts: Mapping[str, Any]) -> None:
 def read_deletion_vectors(data: bytes, facts: Mapping[str, Any]) -> None:
     path = Path("deletion-vectors")  # the worker stands in a folder of its own
     path.write_bytes(data)
-    for offset, vector in paimon.read_deletion_vectors(str(path)):
+    for offset, vector in read_deletion_vectors_of(str(path)):
         assert offset >= 0
         len(vector)
         vector.to_bytes()

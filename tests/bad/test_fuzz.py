@@ -14,6 +14,14 @@ from bad.protobuf_edit import Message, damage
 SAMPLES = corpus()
 
 
+@pytest.mark.parametrize(("kind", "count"), [("orc", 250), ("index", 80), ("container", 60), ("deletion-vector", 60)])
+def test_damaged_inputs_raise_our_errors_only(kind: str, count: int) -> None:
+    results, findings = fuzz.fuzz(1, iter(range(count)), workers=2, kind=kind)
+    assert not findings, "\n".join(findings)
+    assert sum(results.values()) == count
+    assert results[f"{kind}: CorruptFile"], "nothing was damaged"
+
+
 @pytest.mark.parametrize("error", [ValueError("x"), MemoryError(), AssertionError("y"), IndexError("z")])
 def test_another_error_is_a_finding(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def target(data: bytes, facts: object) -> None:
