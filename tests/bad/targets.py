@@ -11,7 +11,6 @@ import pyarrow as pa
 
 import orcidx
 from orcidx import paimon
-from orcidx.paimon.deletion_vector import read_deletion_vectors as read_deletion_vectors_of
 
 MOST_ROWS = 1_000_000
 """A file of twenty bytes can legally claim billions of rows; a case stops after this many."""
@@ -92,10 +91,10 @@ def read_container(data: bytes, facts: Mapping[str, Any]) -> None:
 def read_deletion_vectors(data: bytes, facts: Mapping[str, Any]) -> None:
     path = Path("deletion-vectors")  # the worker stands in a folder of its own
     path.write_bytes(data)
-    for offset, vector in read_deletion_vectors_of(str(path)):
+    for offset, vector in paimon.read_deletion_vectors(str(path)):
         assert offset >= 0
-        len(vector)
-        vector.to_bytes()
+        if len(vector) and vector.bitmap.max() < 1 << 40:  # as in Java, all keys below the highest are written
+            vector.to_bytes()
 
 
 def read_hash_index(data: bytes, facts: Mapping[str, Any]) -> None:

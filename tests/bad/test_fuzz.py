@@ -14,12 +14,15 @@ from bad.protobuf_edit import Message, damage
 SAMPLES = corpus()
 
 
-@pytest.mark.parametrize(("kind", "count"), [("orc", 250), ("index", 80), ("container", 60), ("deletion-vector", 60)])
+COUNTS = {"orc": 250, "index": 80, "container": 60, "deletion-vector": 60, "hash": 20}
+
+
+@pytest.mark.parametrize(("kind", "count"), COUNTS.items())
 def test_damaged_inputs_raise_our_errors_only(kind: str, count: int) -> None:
     results, findings = fuzz.fuzz(1, iter(range(count)), workers=2, kind=kind)
     assert not findings, "\n".join(findings)
     assert sum(results.values()) == count
-    assert results[f"{kind}: CorruptFile"], "nothing was damaged"
+    assert kind == "hash" or results[f"{kind}: CorruptFile"], "nothing was damaged"
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), MemoryError(), AssertionError("y"), IndexError("z")])
