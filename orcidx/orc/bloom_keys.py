@@ -17,7 +17,7 @@ import numpy as np
 
 from orcidx.options import ReadOptions
 from orcidx.orc.bloom import hash_bytes, hash_integers
-from orcidx.orc.calendars import GREGORIAN_START, hybrid_days
+from orcidx.orc.calendars import hybrid_days
 from orcidx.orc.decimal_text import plain_text, scaled_floor
 from orcidx.orc.kinds import StreamKind, TypeKind, WriterKind
 from orcidx.orc.metadata import ColumnEncoding, FileFacts
@@ -38,7 +38,8 @@ _FIRST_BAD, _LAST_BAD = (1, 6, 0), (1, 6, 11)
 _ALSO_BAD = (1, 7, 0)
 
 NANOS_PER_MILLI = 1_000_000
-MILLIS_PER_DAY = 86_400_000
+OLD_CLOCKS = -2_145_916_800_000
+"""1902-01-01 in milliseconds: before it libraries disagree on zones, and some on the calendar."""
 FARTHEST_ZONE = 15 * 3_600_000
 """No time zone is farther from UTC, in milliseconds."""
 LONGEST_CHAR = 65535
@@ -83,7 +84,7 @@ def literal_hashes(node: OrcType, literal: Any, facts: FileFacts, options: ReadO
     if node.kind in _FLOATS:
         return _float_hashes(literal)
     if node.kind in _TIMESTAMPS:
-        return _timestamp_hashes(node, literal, facts, options)
+        return _timestamp_hashes(node, literal, options)
     if node.kind is TypeKind.DECIMAL:
         return _decimal_hashes(node, literal, facts, options)
     if node.kind in STRING_KINDS:
@@ -118,12 +119,12 @@ def _float_hashes(literal: float) -> list[int] | None:
     return _of_integers(bits)
 
 
-def _timestamp_hashes(node: OrcType, literal: int, facts: FileFacts, options: ReadOptions) -> list[int] | None:
+def _timestamp_hashes(node: OrcType, literal: int, options: ReadOptions) -> list[int] | None:
     """Values less than a second before the epoch read as one second later, so that near it both are looked for."""
     if node.kind is TypeKind.TIMESTAMP and options.timezone is not None:
         return None
     millis = literal // NANOS_PER_MILLI
-    if facts.hybrid_calendar and millis < (GREGORIAN_START + 1) * MILLIS_PER_DAY:
+    if millis < OLD_CLOCKS:
         return None
     return _of_integers([millis, millis - 1000] if abs(millis) < FARTHEST_ZONE else [millis])
 

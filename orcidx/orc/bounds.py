@@ -35,6 +35,8 @@ Bools = npt.NDArray[np.bool_]
 
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 NANOS_PER_MILLI = 1_000_000
+OLD_CLOCKS = -2_145_916_800_000
+"""1902-01-01 in milliseconds."""
 FARTHEST_ZONE = 15 * 3_600_000
 """No time zone is farther from UTC, in milliseconds."""
 
@@ -336,7 +338,8 @@ def _timestamps(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> P
     """In nanoseconds, of the wall clock or of UTC as the column is. Presto and Trino keep milliseconds only, rounded.
 
     A value less than a second before the epoch reads as one second later, since writers cut seconds towards zero. That
-    is the epoch of the instant, from which the wall clock differs by the zone: maxima so near get a second more.
+    is the epoch of the instant, from which the wall clock differs by the zone: maxima so near get a second more. Before
+    1902 the libraries disagree on the offsets of many zones: bounds there get a day more.
     """
     lower, upper, utc = timestamp_bounds(raw)
     sides = []
@@ -351,6 +354,10 @@ def _timestamps(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> P
             moved = proleptic_days(days) * MILLIS_PER_DAY + rest
             inexact |= days < GREGORIAN_START
             millis = np.maximum(millis, moved) if is_upper else np.minimum(millis, moved)
+        if raw.node.kind is TypeKind.TIMESTAMP:
+            old = millis < OLD_CLOCKS
+            inexact |= old
+            millis = millis + np.where(old, MILLIS_PER_DAY if is_upper else -MILLIS_PER_DAY, 0)
         sides.append(NumberBounds(_multiplied(millis, NANOS_PER_MILLI, nanos), utc.copy(), utc & ~inexact & ~coarse))
     return sides[0], sides[1]
 
