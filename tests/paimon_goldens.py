@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from orcidx.paimon.data_types import DataType, parse_type
+from orcidx.predicate.nodes import ExactTime
 
 KINDS = {"bloom": "bloom-filter", "bitmap1": "bitmap", "bitmap2": "bitmap", "range": "range-bitmap", "bsi": "bsi"}
 
@@ -64,12 +65,14 @@ class Golden:
     def array(self) -> pa.Array:
         return arrow_array(self.values, self.data_type)
 
-    def literal(self, value: Any) -> pa.Scalar | None:
-        return None if value is None else arrow_array([value], self.data_type)[0]
-
-    def expected(self, answer: dict[str, Any]) -> BitMap:
-        """The rows of a ROWS answer, when the sidecar has them all."""
-        return expected_rows(answer, self.rows)
+    def literal(self, value: Any) -> Any:
+        """A literal of a predicate, or a value, as a pyarrow scalar."""
+        if value is None:
+            return None
+        scalar = arrow_array([value], self.data_type)[0]
+        if self.data_type.root.startswith("TIMESTAMP") and not isinstance(scalar, pa.TimestampScalar):
+            return ExactTime(int(scalar.as_py()), "UTC" if self.data_type.root == "TIMESTAMP_LTZ" else None)
+        return scalar
 
 
 def expected_rows(answer: dict[str, Any], rows: int) -> BitMap:

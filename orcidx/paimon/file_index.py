@@ -147,7 +147,7 @@ class FileIndex:
             return Verdict.remain() if node.value else Verdict.skip()
         if isinstance(node, External):
             verdict = self._tree(node.may)
-            return verdict if verdict.rows is None else Verdict.of(verdict.rows)
+            return verdict if verdict.rows is None or verdict.kind == "skip" else Verdict.of(verdict.rows)
         conjunction = isinstance(node, And)
         combined: Verdict | None = None
         for child in node.children:
@@ -169,9 +169,10 @@ class FileIndex:
         verdict, parts, notes = Verdict.remain(), [], []
         for kind in sorted(kinds, key=lambda kind: _ORDER.index(kind) if kind in _ORDER else len(_ORDER)):
             try:
-                index = self.index(column, kind)
-                assert index is not None
-                part = index.test(leaf)
+                with located(column=column):
+                    index = self.index(column, kind)
+                    assert index is not None
+                    part = index.test(leaf)
             except (CorruptFile, Unsupported, InvalidQuery) as error:
                 notes.append(self._note(column, kind, error))
                 continue

@@ -93,7 +93,9 @@ class Index(ABC):
         verdict = Verdict.skip()
         for question in alternatives.questions:
             verdict |= self.answer(question)
-        return verdict if alternatives.exact or verdict.rows is None else Verdict.of(verdict.rows)
+        if alternatives.exact or verdict.rows is None or verdict.kind == "skip":
+            return verdict
+        return Verdict.of(verdict.rows)
 
     def top_k(
         self, k: int, *, descending: bool, nulls_first: bool, selection: Any = None, strict: bool = True
