@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from orcidx import paimon
     from orcidx.engines.arrow_dataset import dataset
     from orcidx.engines.polars import scan_polars
+    from orcidx.explanation import Explanation
     from orcidx.file import OrcFile
     from orcidx.file import open_file as open
     from orcidx.many_files import scan
     from orcidx.predicate import col
-    from orcidx.pruning import Explanation, Verdict
+    from orcidx.pruning import Verdict
     from orcidx.scanner import Scan
     from orcidx.selection import RowSelection
     from orcidx.split import Split
@@ -50,7 +51,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Explanation": ("orcidx.pruning", "Explanation"),
+    "Explanation": ("orcidx.explanation", "Explanation"),
     "OrcFile": ("orcidx.file", "OrcFile"),
     "RowSelection": ("orcidx.selection", "RowSelection"),
     "Scan": ("orcidx.scanner", "Scan"),

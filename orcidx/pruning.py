@@ -193,17 +193,20 @@ class Outcome:
         states = tuple(state.slice(start, stop) for state in self.states)
         return Outcome(self.root, span, may, must, states, self.notes)
 
-    def reasons(self, start: int, stop: int) -> tuple[Reason, ...]:
-        """Why no row of ``[start, stop)`` can match; empty when some row may.
+    def reasons(self, start: int, stop: int, *, partial: bool = False) -> tuple[Reason, ...]:
+        """Why no row of ``[start, stop)`` can match; empty when some row may, unless ``partial`` reasons are wanted.
 
         One reason where one evidence sufficed; several for the branches of an OR, or where only together they left
         no row.
         """
-        if start >= stop or not self.may.slice(start, stop).is_empty:
+        left, asked = self.may.slice(start, stop), self.span.slice(start, stop)
+        if start >= stop or not (left.is_empty or (partial and left.count < stop - start)):
             return ()
-        if self.span.slice(start, stop).is_empty:
-            return (Reason("selection", "", "none of these rows was asked for"),)
-        return tuple(dict.fromkeys(_Blame(self, start, stop).of_root()))
+        unasked = (Reason("selection", "", "none of these rows was asked for"),)
+        if asked.is_empty:
+            return unasked
+        found = _Blame(self, start, stop).of_root() if left.count < asked.count else []
+        return tuple(dict.fromkeys(found))
 
     def proofs(self, start: int, stop: int) -> tuple[Reason, ...]:
         """What proved rows of ``[start, stop)`` to match: every finding with such rows, once."""

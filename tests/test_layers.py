@@ -36,7 +36,7 @@ PICTURE = """
 3  paimon.bloom paimon.range_dictionary
 3  orc.buffers orc.decimals orc.timestamps orc.timezones
 3  orc.int_rle orc.byte_rle
-2  paimon.index
+2  explanation paimon.index
 2  paimon.questions paimon.key_arrays paimon.container
 2  orc.streams paimon.bit_slices paimon.hash_index paimon.deletion_vector paimon.body paimon.manifest
 2  orc.types orc.window orc.bit_unpack pruning paimon.keys paimon.puffin paimon.small_files paimon.key_columns

@@ -1,0 +1,180 @@
+"""Explanations: the numbers of the funnel, reasons for every row group, and what text, HTML and JSON make of them."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from html.parser import HTMLParser
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from orcidx.explanation import Explanation, FileExplanation, StripeExplanation, explain_row_groups
+from orcidx.predicate import bind, col
+from orcidx.pruning import Finding, Note, Reason, evaluate
+from orcidx.report import explanation_html, explanation_text, pruning_map_svg
+from orcidx.selection import RowSelection
+
+ROWS, STRIDE = 1000, 100
+BOUNDS = np.arange(0, ROWS + 1, STRIDE)
+SCHEMA = pa.schema([("price", pa.int64()), ("city", pa.string())])
+
+
+def text_of(row):
+    return f"max {row}"
+
+
+def absent(row):
+    return "the filter holds no such value"
+
+
+class Fixed:
+    """Evidence that keeps and proves the same rows of every leaf of one column."""
+
+    def __init__(self, name, column, may, must=(), describe=text_of, notes=()):
+        self.name, self.column, self.describe, self.notes = name, column, describe, notes
+        self.may, self.must = (RowSelection.from_runs(runs, ROWS) for runs in (may, must))
+
+    def test(self, leaf, alive):
+        return Finding(self.may, self.must, self.name, self.describe) if leaf.column == self.column else None
+
+
+WHERE = (col("price") > 100) & (col("city") == "<Oslo & Rom>")
+NOTE = Note("bloom filter", "distrusted", "written by ORC C++ 1.6.0 (ORC-1024)", "city", 0)
+
+
+def stripe(number, evidence, *, span=None, where=WHERE):
+    root = bind(where, SCHEMA).root
+    outcome = evaluate(root, evidence, RowSelection.all(ROWS) if span is None else span)
+    groups = explain_row_groups(BOUNDS, first_row=number * ROWS, may=outcome.may, must=outcome.must, outcome=outcome)
+    share = outcome.may.count * 10
+    return StripeExplanation(number, number * ROWS, ROWS, outcome.may.count, ROWS * 10, share, groups, outcome.notes)
+
+
+@pytest.fixture
+def explanation():
+    statistics = Fixed("row-group statistics", "price", [(200, 450)])
+    bloom = Fixed("bloom filter", "city", [(300, 1000)], describe=absent, notes=[NOTE])
+    nothing = Fixed("stripe statistics", "price", [])
+    proved = [Fixed("row-group statistics", name, [(0, 100)], [(0, 100)]) for name in ("price", "city")]
+    first = stripe(0, [statistics, bloom], span=RowSelection.from_runs([(0, 900)], ROWS))
+    stripes = (first, stripe(1, [nothing]), stripe(2, proved))
+    skipped = FileExplanation("b.orc", 500, (), reasons=(Reason("file statistics", "col('price') > 100", "max 5"),))
+    return Explanation(repr(WHERE), ("price", "city"), (FileExplanation("a.orc", 3 * ROWS, stripes), skipped))
+
+
+def test_the_funnel(explanation):
+    assert [(stage.name, stage.before, stage.after) for stage in explanation.funnel] == [
+        ("files", 2, 1),
+        ("stripes", 3, 2),
+        ("row groups", 30, 3),
+        ("rows", 3500, 250),
+        ("bytes", 30000, 2500),
+    ]
+    assert explanation.skipped_by == {
+        "row-group statistics": 1500,
+        "stripe statistics": 1000,
+        "bloom filter": 100,
+        "selection": 100,
+    }
+    assert explanation.notes == (NOTE,)
+
+
+def test_each_row_group_tells_why(explanation):
+    first, second, third = explanation.files[0].stripes
+    told = [[str(reason) for reason in group.reasons] for group in first.row_groups]
+    assert told[0] == ["col('price') > 100: max 0 (row-group statistics)"]
+    assert told[2] == ["col('city') == '<Oslo & Rom>': the filter holds no such value (bloom filter)"]
+    assert told[3] == []
+    assert told[4] == ["col('price') > 100: max 450 (row-group statistics)"]
+    assert told[9] == ["none of these rows was asked for (selection)"]
+    assert [group.kept_rows for group in first.row_groups] == [0, 0, 0, 100, 50, 0, 0, 0, 0, 0]
+    assert {reason.source for group in second.row_groups for reason in group.reasons} == {"stripe statistics"}
+    assert [group.proved_rows for group in third.row_groups] == [100] + [0] * 9
+    assert [proof.source for proof in third.row_groups[0].proofs] == ["row-group statistics"] * 2
+    assert third.row_groups[0].first_row == 2000
+
+
+def test_text(explanation):
+    text = str(explanation)
+    assert text == explanation_text(explanation)
+    assert "rows                3,500 →          250  7.14 %" in text
+    assert "bytes            29.3 KiB →      2.4 KiB  8.33 %" in text
+    assert "    ggb█▓ggggx" in text
+    assert "    ssssssssss" in text
+    assert "    row groups 0–1 skipped: col('price') > 100: max 0 (row-group statistics)" in text
+    assert "    row group 4 kept 50 of 100 rows: col('price') > 100: max 450 (row-group statistics)" in text
+    assert "    row group 0 kept, proved: " in text
+    assert "b.orc: 500 rows → 0\n  skipped: col('price') > 100: max 5 (file statistics)" in text
+    assert "distrusted: bloom filter of city: written by ORC C++ 1.6.0 (ORC-1024)" in text
+    assert "b bloom filter" in text
+    assert "d dictionary" not in text
+
+
+class Balanced(HTMLParser):
+    """Fails on tags that do not close; collects text and titles."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.words = [], []
+
+    def handle_starttag(self, tag, attrs):
+        assert tag not in ("script", "link", "img")
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+@pytest.mark.parametrize("page", [True, False])
+def test_html_is_whole_and_needs_nothing_else(explanation, page):
+    html = explanation_html(explanation, page=page)
+    assert html == (explanation.to_html() if page else explanation._repr_html_())
+    parser = Balanced()
+    parser.feed(html)
+    assert not parser.open
+    assert "http" not in html.replace("http://www.w3.org/2000/svg", "")
+    assert "<Oslo" not in html
+    words = " ".join(parser.words)
+    assert "'<Oslo & Rom>'" in words
+    assert "row group 2: skipped: col('city') == '<Oslo & Rom>': the filter holds no such value" in words
+    assert html.count("<rect") == 30
+    assert pruning_map_svg(explanation.files[0]) in html
+
+
+def test_json_and_pickle(explanation):
+    made = json.loads(json.dumps(explanation.to_dict()))
+    assert made["funnel"][3] == {"name": "rows", "before": 3500, "after": 250}
+    assert made["files"][0]["stripes"][0]["row_groups"][0]["reasons"] == [
+        {"source": "row-group statistics", "leaf": "col('price') > 100", "detail": "max 0"}
+    ]
+    assert made["files"][0]["stripes"][0]["notes"][0]["kind"] == "distrusted"
+    assert made["skipped_by"]["bloom filter"] == 100
+    assert pickle.loads(pickle.dumps(explanation)) == explanation
+
+
+def test_without_a_predicate():
+    may = RowSelection.from_runs([(0, 150)], ROWS)
+    groups = explain_row_groups(BOUNDS, first_row=0, may=may, must=may, outcome=None)
+    assert [str(reason) for reason in groups[5].reasons] == ["none of these rows was asked for (selection)"]
+    assert groups[0].reasons == ()
+    made = StripeExplanation(0, 0, ROWS, 150, 0, 0, groups)
+    text = str(Explanation(None, (), (FileExplanation("a", ROWS, (made,)),)))
+    assert text.startswith("no predicate")
+    assert "█▓xxxxxxxx" in text
+    assert str(Explanation(None, (), ()))
+
+
+def test_many_stretches_are_cut_and_long_stripes_wrap():
+    bounds = np.arange(0, 301)
+    may = RowSelection.from_mask(np.arange(300) % 2 == 0)
+    groups = explain_row_groups(bounds, first_row=0, may=may, must=may, outcome=None)
+    made = Explanation(None, (), (FileExplanation("a", 300, (StripeExplanation(0, 0, 300, 150, 0, 0, groups),)),))
+    assert "more stretches of row groups" in str(made)
+    assert max(map(len, str(made).splitlines())) < 120
+    assert pruning_map_svg(made.files[0]).count("<rect") == 300
