@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
 from orcidx.file_run import FileJob, FileRun, ScanRequest
+from orcidx.index_evidence import index_evidence
 from orcidx.io_loop import run_value
 from orcidx.metrics import ScanMetrics
 from orcidx.options import ReadOptions
@@ -179,7 +180,9 @@ class OrcFile:
             row_range=row_range,
             selection=None if selection is None else as_selection(selection, self.num_rows),
             deleted=deletion_vector,
-            file_index=file_index,
+            evidence=()
+            if file_index is None
+            else index_evidence(file_index, self._reader.root, self.num_rows, strict=self.options.strict_index),
         )
         return make_scan(
             [job],

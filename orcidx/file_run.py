@@ -14,15 +14,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from orcidx.constant_evidence import ConstantEvidence
 from orcidx.errors import InvalidQuery
 from orcidx.io_loop import Fetch
 from orcidx.judge import FileJudge, StripeDecision
 from orcidx.metrics import ScanMetrics
 from orcidx.options import ReadOptions
+from orcidx.orc.bounds import within_nanoseconds
 from orcidx.orc.columns.base import Limits
 from orcidx.orc.metadata import EncodingKind, TypeKind
 from orcidx.orc.reader import OpenStripe, OrcReader
-from orcidx.orc.types import STRING_KINDS, OrcType, arrow_schema, arrow_type, project
+from orcidx.orc.types import STRING_KINDS, OrcType, arrow_type, find_columns, project
 from orcidx.predicate import BoundPredicate, Predicate, bind
 from orcidx.schema_mapping import FieldSource, MappedColumns, map_columns, widen
 from orcidx.selection import RowSelection
@@ -56,8 +58,8 @@ class FileJob:
     """One file of a scan and what is known of it beforehand.
 
     ``stripes``: numbers of the only stripes to read; ``row_range``: (start, stop) in file rows; ``selection``: the only
-    rows to read; ``deleted``: rows never to return; ``file_index``: a Paimon file index of this file; ``constants``:
-    columns with one value in this file, such as Hive partitions.
+    rows to read; ``deleted``: rows never to return; ``evidence``: what else knows of this file's rows, such as a Paimon
+    file index; ``constants``: columns with one value in this file, such as Hive partitions.
     """
 
     source: Source
@@ -65,7 +67,7 @@ class FileJob:
     row_range: tuple[int, int] | None = None
     selection: RowSelection | None = None
     deleted: Any = None
-    file_index: Any = None
+    evidence: tuple[Any, ...] = ()
     constants: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -132,30 +134,68 @@ class FileRun:
         return schema
 
     @cached_property
+    def _askable(self) -> dict[str, FieldSource]:
+        """Every column that the predicate may name, by name: what the file, the wanted schema and the job know."""
+        exact = replace(self.options, strings="string", timestamp_unit="ns", calendar="proleptic")
+        mapped = map_columns(
+            self.reader.root,
+            None,
+            options=exact,
+            wanted=self.request.schema,
+            match=self.request.match,  # type: ignore[arg-type]
+            constants=self.job.constants,
+        )
+        found: dict[str, FieldSource] = {}
+        for source in mapped.fields:
+            kind = source.field.type if source.column is None else arrow_type(source.column, exact)
+            found.setdefault(source.field.name, replace(source, field=source.field.with_type(kind)))
+        return found
+
+    @cached_property
     def where(self) -> BoundPredicate | None:
-        """The predicate bound to this file's own columns."""
+        """The predicate bound to the wanted names, in this file's own types."""
         if self.request.where is None:
             return None
-        tree = self.reader.root
-        options = self.options.override(strings="string", timestamp_unit="ns", calendar="proleptic")
+        askable = self._askable
+        lengths = {
+            (name, *node.path[len(source.column.path) :]): node.max_length
+            for name, source in askable.items()
+            if source.column is not None
+            for node in source.column.walk()
+            if node.kind is TypeKind.CHAR
+        }
         return bind(
             self.request.where,
-            arrow_schema(tree, options),
+            pa.schema([source.field for source in askable.values()]),
             nan=self.options.nan,
             case_sensitive=self.options.case_sensitive,
-            char_lengths={node.path: node.max_length for node in tree.walk() if node.kind is TypeKind.CHAR},
+            char_lengths=lengths,
         )
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, ...], OrcType | None]:
+        """The file's column for each path that the predicate reads; None for a constant or missing one."""
+        places: dict[tuple[str, ...], OrcType | None] = {}
+        for path in self.where.columns if self.where is not None else ():
+            column = self._askable[path[0]].column
+            if column is None:
+                places[path] = None
+            else:
+                places[path] = find_columns(self.reader.root, (*column.path, *path[1:]))[0]
+        return places
 
     @cached_property
     def plan(self) -> ColumnPlan:
         """Which columns are decoded, by whom, and in which options."""
         output = [source.column for source in self.mapped.fields if source.column is not None]
-        predicate = self._predicate_columns()
+        names, predicate = self._predicate_columns()
+        constants = {path[0]: self._askable[path[0]] for path, node in self._places.items() if node is None}
+        exact = [not self._fits_nanoseconds(column) for column in predicate]
         options = self.options
-        shared = [self._shared_with(column, predicate) for column in output]
-        names = [source.field.name for source in self.mapped.fields if source.column is not None]
+        shared = [self._shared_with(column, predicate, exact) for column in output]
+        titles = [source.field.name for source in self.mapped.fields if source.column is not None]
         kinds = [arrow_type(column, options, dictionaries=self._dictionaries) for column in output]
-        fields = [pa.field(name, kind) for name, kind in zip(names, kinds)]
+        fields = [pa.field(name, kind) for name, kind in zip(titles, kinds)]
         row_number = None
         if self.request.row_numbers is not None:
             row_number = len(fields)
@@ -166,34 +206,55 @@ class FileRun:
             output_options=tuple(self.options for _ in output),
             predicate=tuple(predicate),
             predicate_options=tuple(self._predicate_options(column) for column in predicate),
+            predicate_names=tuple(names),
+            exact_times=tuple(exact),
+            constants=tuple((name, source.field.type, source.value) for name, source in constants.items()),
             shared=tuple(shared),
             row_number=row_number,
             where=self.where,
         )
 
-    def _predicate_columns(self) -> list[OrcType]:
-        if self.where is None or not self.where.columns:
-            return []
-        tree = project(self.reader.root, list(self.where.columns), case_sensitive=self.options.case_sensitive).root
-        return list(tree.children) if tree.kind is TypeKind.STRUCT else [tree]
+    def _predicate_columns(self) -> tuple[list[str], list[OrcType]]:
+        """Names and top-level columns that the residual filter reads, with no more below them than it needs."""
+        paths: dict[str, list[tuple[str, ...]]] = {}
+        for path, node in self._places.items():
+            if node is not None:
+                paths.setdefault(path[0], []).append(node.path)
+        columns = []
+        for name, wanted in paths.items():
+            tree = project(self.reader.root, wanted).root
+            source = self._askable[name].column
+            assert source is not None
+            columns.append(next((child for child in tree.children if child.id == source.id), tree))
+        return list(paths), columns
 
     def _predicate_options(self, column: OrcType) -> ReadOptions:
         """The file's own precision and the proleptic calendar, in which literals are compared."""
         return replace(self.options, timestamp_unit="ns", calendar="proleptic")
 
-    def _shared_with(self, column: OrcType, predicate: list[OrcType]) -> int | None:
+    def _shared_with(self, column: OrcType, predicate: list[OrcType], exact: list[bool]) -> int | None:
         """Index of the predicate column that decodes to exactly this output, or None."""
         for index, other in enumerate(predicate):
-            if other == column and self._predicate_options(other) == self.options:
+            if other != column or exact[index]:
+                continue
+            if self._predicate_options(other) == self.options:
                 return index
-            if other == column and not any(node.kind in _UNIT_KINDS for node in column.walk()):
+            if not any(node.kind in _UNIT_KINDS for node in column.walk()):
                 return index
         return None
+
+    def _fits_nanoseconds(self, column: OrcType) -> bool:
+        """Whether the file's statistics prove that all timestamps of a column fit 64 bits of nanoseconds."""
+        return all(
+            within_nanoseconds(self.reader.tail, node, self.options)
+            for node in column.walk()
+            if node.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
+        )
 
     @cached_property
     def _is_complete(self) -> bool:
         """Whether what is decoded is already what is wanted."""
-        return self.plan.schema.equals(self.schema)
+        return bool(self.plan.schema.equals(self.schema))
 
     def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Adds constants and missing columns, and widens, so that the batch has the wanted schema."""
@@ -215,8 +276,18 @@ class FileRun:
 
     @cached_property
     def judge(self) -> FileJudge:
-        columns = (*self.plan.output, *self.plan.predicate)
-        return FileJudge(self.reader, self.where, self.wanted_rows, columns, self.job, self.options)
+        constants = {path: self._askable[path[0]] for path, node in self._places.items() if node is None}
+        beforehand: list[Any] = [ConstantEvidence(constants, int(self.reader.stripe_bounds[-1]))]
+        beforehand += self.job.evidence
+        return FileJudge(
+            self.reader,
+            self.where,
+            self.wanted_rows,
+            (*self.plan.output, *self.plan.predicate),
+            self._places,
+            self.options,
+            tuple(beforehand),
+        )
 
     @cached_property
     def wanted_rows(self) -> RowSelection:

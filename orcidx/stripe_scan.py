@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -50,8 +51,10 @@ class ColumnPlan:
     """Which columns a scan decodes, the same for every stripe of a file.
 
     ``output``: top-level columns in the order of ``schema``, each with its options; ``predicate``: columns that the
-    residual filter needs, with theirs. ``shared[i]``: index into ``predicate`` of the same array as output ``i``, or
-    None. ``row_number``: index in ``schema`` of the column of row numbers, or None.
+    residual filter needs, with theirs, the names by which it knows them, and whether their timestamps come as exact
+    128-bit nanoseconds; ``constants``: (name, type, value) of what it asks that is no column here. ``shared[i]``: index
+    into ``predicate`` of the same array as output ``i``, or None. ``row_number``: index in ``schema`` of the column of
+    row numbers, or None.
     """
 
     schema: pa.Schema
@@ -59,6 +62,9 @@ class ColumnPlan:
     output_options: tuple[ReadOptions, ...]
     predicate: tuple[OrcType, ...]
     predicate_options: tuple[ReadOptions, ...]
+    predicate_names: tuple[str, ...]
+    exact_times: tuple[bool, ...]
+    constants: tuple[tuple[str, pa.DataType, Any], ...]
     shared: tuple[int | None, ...]
     row_number: int | None
     where: BoundPredicate | None
@@ -136,17 +142,17 @@ class StripeScan:
     def __post_init__(self) -> None:
         self.width = _Width(self.options)
         plan = self.columns
-        self.first = self._lane(plan.predicate, plan.predicate_options)
+        self.first = self._lane(plan.predicate, plan.predicate_options, plan.exact_times)
+        rest = plan.rest
         self.rest = self._lane(
-            [plan.output[index] for index in plan.rest], [plan.output_options[index] for index in plan.rest]
+            [plan.output[index] for index in rest], [plan.output_options[index] for index in rest], [False] * len(rest)
         )
         self.alive = self.rows.may.any_in(self.rows.bounds)
         self.proved = self.rows.must.count_in(self.rows.bounds) >= self.rows.may.count_in(self.rows.bounds)
 
-    def _lane(self, columns: Sequence[OrcType], options: Sequence[ReadOptions]) -> Lane:
-        return Lane(
-            self.stripe, columns, options, bounds=self.rows.bounds, use_threads=self.options.use_threads
-        )
+    def _lane(self, columns: Sequence[OrcType], options: Sequence[ReadOptions], exact: Sequence[bool]) -> Lane:
+        threads = self.options.use_threads
+        return Lane(self.stripe, columns, options, exact_times=exact, bounds=self.rows.bounds, use_threads=threads)
 
     # ------------------------------------------------------------------ the run
 
@@ -256,7 +262,10 @@ class StripeScan:
     def _matches(self, arrays: Sequence[pa.Array], rows: int) -> Bools:
         where = self.columns.where
         assert where is not None
-        return where.evaluate(_nested_batch(self.columns.predicate, arrays, rows))
+        plan = self.columns
+        constants = [pa.repeat(pa.scalar(value, kind), rows) for _, kind, value in plan.constants]
+        names = [*plan.predicate_names, *(name for name, _, _ in plan.constants)]
+        return where.evaluate(pa.RecordBatch.from_arrays([*arrays, *constants], names=names))
 
     # ------------------------------------------------------------------ policy
 
@@ -265,7 +274,7 @@ class StripeScan:
         bounds = self.rows.bounds
         looked = self.alive & (bounds[:-1] < examined)
         most = max(2.0, DENSE * int(looked.sum()))
-        return len(self.columns.rest) > 0 and len(self.surviving()) >= most
+        return bool(self.columns.rest and len(self.surviving()) >= most)
 
     def surviving(self) -> npt.NDArray[np.int64]:
         """Numbers of the row groups that hold waiting survivors."""
@@ -366,8 +375,3 @@ def scan_stripe(stripe: OpenStripe, columns: ColumnPlan, rows: StripeRows, optio
     if rows.may.is_empty:
         return
     yield from StripeScan(stripe, columns, rows, options).run()
-
-
-def _nested_batch(columns: Sequence[OrcType], arrays: Sequence[pa.Array], rows: int) -> pa.RecordBatch:
-    names = [column.path[-1] if column.path else "" for column in columns]
-    return pa.RecordBatch.from_arrays(list(arrays), names=names)

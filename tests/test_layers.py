@@ -23,9 +23,9 @@ PICTURE = """
 6  scan file
 6  scanner
 6  file_run
-6  judge
+6  judge constant_evidence index_evidence
 6  stripe_scan
-5  orc orc.lane paimon.build schema_mapping
+5  orc orc.lane orc.dictionary paimon.build schema_mapping
 5  orc.reader paimon.file_index paimon.file_index_options paimon.table_plan
 5  paimon.registry
 4  orc.stripe_plan orc.column_readers orc.file_statistics orc.evidence
@@ -56,7 +56,7 @@ SPREAD = {"orc", "paimon", ""}
 PUBLIC_USERS = {"cli", "spark", "__main__"}
 """They may import the public names from ``orcidx`` itself, as any caller does."""
 
-MEETING = {"scan", "scanner", "file", "file_run", "judge", "paimon.table"}
+MEETING = {"scan", "scanner", "index_evidence", "file", "file_run", "judge", "paimon.table"}
 """Where the two formats come together."""
 
 ONE_DOOR = {"pyspark": "orcidx.spark", "polars": "orcidx.engines.polars", "fastavro": "orcidx.paimon"}

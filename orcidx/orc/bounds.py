@@ -16,20 +16,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from orcidx.errors import CorruptFile
 from orcidx.options import ReadOptions
 from orcidx.orc.calendars import GREGORIAN_START, proleptic_days
 from orcidx.orc.decimal_text import read_decimal, scaled_floor
 from orcidx.orc.kinds import TypeKind, WriterKind
-from orcidx.orc.metadata import FileFacts
+from orcidx.orc.metadata import FileFacts, FileTail
 from orcidx.orc.spans import compare_spans, order_spans, parse_decimals, spans_with_byte
-from orcidx.orc.statistics import MILLIS_PER_DAY, PARTS, Level, RawStatistics, timestamp_bounds
+from orcidx.orc.statistics import (
+    MILLIS_PER_DAY,
+    PARTS,
+    Level,
+    RawStatistics,
+    file_statistics,
+    timestamp_bounds,
+)
 from orcidx.orc.types import STRING_KINDS, OrcType, decimal_digits, reads_as_timestamp
 from orcidx.orc.wire import Part
 
 if TYPE_CHECKING:
     from orcidx.orc.wire import Int64s
 
-__all__ = ["Bounds", "BytesBounds", "NumberBounds", "StatisticsColumn", "bound_statistics", "distrust"]
+__all__ = [
+    "Bounds",
+    "BytesBounds",
+    "NumberBounds",
+    "StatisticsColumn",
+    "bound_statistics",
+    "distrust",
+    "within_nanoseconds",
+]
 
 Bools = npt.NDArray[np.bool_]
 
@@ -378,3 +394,15 @@ _BUILDERS: dict[Part, Callable[[RawStatistics, FileFacts, ReadOptions], Pair]] =
     Part.DECIMAL: _decimals,
     Part.TIMESTAMP: _timestamps,
 }
+
+
+def within_nanoseconds(tail: FileTail, node: OrcType, options: ReadOptions) -> bool:
+    """Whether the file's statistics prove that every timestamp of a column fits 64 bits of nanoseconds since 1970."""
+    try:
+        column = bound_statistics(file_statistics(tail, node), tail.facts, options)
+    except CorruptFile:
+        return False
+    if column.distrusted or len(column) != 1:
+        return False
+    low, high = column.lower.value(0), column.upper.value(0)
+    return isinstance(low, int) and isinstance(high, int) and low >= INT64_MIN and high <= INT64_MAX

@@ -41,6 +41,7 @@ class Lane:
         columns: Sequence[OrcType],
         options: Sequence[ReadOptions],
         *,
+        exact_times: Sequence[bool],
         bounds: npt.NDArray[np.int64],
         use_threads: bool,
     ) -> None:
@@ -52,7 +53,8 @@ class Lane:
         facts = stripe.reader.facts
         with self._located():
             self._readers = [
-                open_column(column, stripe, chosen, file=facts) for column, chosen in zip(columns, options, strict=True)
+                open_column(column, stripe, chosen, file=facts, exact_times=exact)
+                for column, chosen, exact in zip(columns, options, exact_times, strict=True)
             ]
 
     def _located(self, *, row: int | None = None) -> AbstractContextManager[None]:

@@ -151,6 +151,10 @@ class OpenStripe:
         self.windows.append(window)
         return window
 
+    def source(self, column: int, kind: StreamKind) -> PlannedStream:
+        """The source of a window that was opened on a stream."""
+        return self._opened[column, kind][0]
+
     # ------------------------------------------------------------------ planning
 
     def plan(self, columns: Iterable[OrcType], groups: Bools) -> list[PlannedStream]:

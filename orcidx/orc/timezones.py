@@ -2,7 +2,7 @@
 
 Names: IANA (also "US/Pacific", "EST", "PST8PDT"), Java's three-letter ids, and fixed offsets such as "GMT+08:00". The
 rules come from TZif files (RFC 9636): those of the system or, where there are none, of the ``tzdata`` package. Before
-the first transition a zone has its first type's offset; after the last one the file's POSIX rule goes on, laid out for
+the first transition a zone has its first standard time; after the last one the file's POSIX rule goes on, laid out for
 400 years, after which the calendar, and so the rule, repeats.
 """
 
@@ -159,7 +159,9 @@ def _parse_block(name: str, data: bytes, start: int, counts: tuple[int, ...]) ->
     raw = [struct.unpack_from(">lBB", data, type_start + 6 * kind) for kind in range(types)]
     offset_of = np.array([offset for offset, _, _ in raw], np.int64)
     footer = data[start + _block_size(counts, 8) :].strip(b"\n").decode("ascii")
-    offsets = np.concatenate(([offset_of[0]], offset_of[kinds]))
+    # Before the first transition: the first standard time, not the local mean time before it, as ORC C++ and Java do.
+    ancient = next((kind for kind in kinds.tolist() if not raw[kind][1]), 0)
+    offsets = np.concatenate(([offset_of[ancient]], offset_of[kinds]))
     rule = _parse_rule(footer) if footer else None
     if rule is None:
         return Zone(name, transitions, offsets, NEVER)

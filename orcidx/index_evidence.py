@@ -1,0 +1,109 @@
+"""Paimon file indexes as evidence, one for each kind of index, beside ORC's own statistics and bloom filters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, Unsupported
+from orcidx.orc.kinds import TypeKind
+from orcidx.orc.types import OrcType
+from orcidx.paimon.file_index import FileIndex, read_file_index
+from orcidx.predicate import BoundLeaf
+from orcidx.pruning import Finding, Note
+from orcidx.selection import RowSelection
+
+__all__ = ["IndexEvidence", "index_evidence", "paimon_types"]
+
+KINDS = ("bitmap", "range-bitmap", "bsi", "bloom-filter")
+"""The exact ones first, so that the bloom filter, which is read whole, is often not needed."""
+
+
+class IndexEvidence:
+    """One kind of index of a file. ``names``: the index's column for the predicate's, where they differ."""
+
+    def __init__(self, index: FileIndex, kind: str, rows: int, names: Mapping[str, str] | None = None) -> None:
+        self.name = f"Paimon {kind} index"
+        self.notes: list[Note] = []
+        self._index = index
+        self._kind = kind
+        self._rows = rows
+        self._names = names
+
+    def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
+        """See ``pruning.Evidence``; damage keeps the rows and leaves a note, unless the index was opened as strict."""
+        if len(leaf.path) != 1:
+            return None
+        column = leaf.path[0] if self._names is None else self._names.get(leaf.path[0])
+        if column is None or self._kind not in self._index.columns.get(column, ()):
+            return None
+        try:
+            index = self._index.index(column, self._kind)
+            assert index is not None
+            if index.rows not in (None, self._rows):
+                raise CorruptFile(f"the index has {index.rows} rows and the file {self._rows}")
+            verdict = index.test(leaf)
+            if verdict.rows is None:
+                return None
+            rows = RowSelection.from_bitmap(verdict.rows, self._rows)
+        except (CorruptFile, Unsupported, InvalidQuery) as error:
+            self._doubt(column, error)
+            return None
+        must = rows if verdict.exact else RowSelection.none(self._rows)
+        return Finding(rows, must, self.name, _Kept(rows.count, self._rows))
+
+    def _doubt(self, column: str, error: OrcidxError) -> None:
+        if self._index.strict and isinstance(error, CorruptFile):
+            raise error
+        kind = "damaged" if isinstance(error, CorruptFile) else "silent"
+        note = Note(self.name, kind, str(error), column)  # type: ignore[arg-type]
+        if note not in self.notes:
+            self.notes.append(note)
+
+
+class _Kept:
+    def __init__(self, kept: int, rows: int) -> None:
+        self.text = f"the index keeps {kept} of {rows} rows of the file"
+
+    def __call__(self, row: int) -> str:
+        return self.text
+
+
+def index_evidence(
+    index: Any, root: OrcType, rows: int, *, strict: bool = False, names: Mapping[str, str] | None = None
+) -> tuple[IndexEvidence, ...]:
+    """Evidence from a file index: a ``FileIndex``, or its bytes or path (then typed by the file's own columns).
+
+    A timestamp column of a path or bytes is left out: its precision, which the keys depend on, stands only in the
+    table's schema; open the index with ``paimon.read_file_index`` and its types to use it.
+    """
+    if not isinstance(index, FileIndex):
+        index = read_file_index(index, types=paimon_types(root), strict=strict, rows=rows)
+    return tuple(IndexEvidence(index, kind, rows, names) for kind in KINDS)
+
+
+_SQL = {
+    TypeKind.BOOLEAN: "BOOLEAN",
+    TypeKind.BYTE: "TINYINT",
+    TypeKind.SHORT: "SMALLINT",
+    TypeKind.INT: "INT",
+    TypeKind.LONG: "BIGINT",
+    TypeKind.FLOAT: "FLOAT",
+    TypeKind.DOUBLE: "DOUBLE",
+    TypeKind.STRING: "STRING",
+    TypeKind.BINARY: "BYTES",
+    TypeKind.DATE: "DATE",
+}
+
+
+def paimon_types(root: OrcType) -> dict[str, str]:
+    """Paimon's SQL types of the top-level columns of an ORC file, as far as they are certain."""
+    found = {}
+    for name, child in zip(root.names, root.children):
+        if child.kind in _SQL:
+            found[name] = _SQL[child.kind]
+        elif child.kind is TypeKind.DECIMAL and child.precision:
+            found[name] = f"DECIMAL({child.precision}, {child.scale})"
+        elif child.kind in (TypeKind.CHAR, TypeKind.VARCHAR) and child.max_length:
+            found[name] = f"{child.kind.name}({child.max_length})"
+    return found
