@@ -29,6 +29,7 @@ from typing import Any
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.binding import BoundPredicate, bind, keep_bindable, resolve_column
 from orcidx.predicate.evaluation import matching_values
+from orcidx.predicate.json_form import predicate_from_json, predicate_to_json
 from orcidx.predicate.like import like_prefix
 from orcidx.predicate.nodes import (
     And,
@@ -64,6 +65,8 @@ __all__ = [
     "like_prefix",
     "matching_values",
     "parse",
+    "predicate_from_json",
+    "predicate_to_json",
     "resolve_column",
 ]
 

@@ -118,8 +118,9 @@ def evaluate_expression(
     rows = batch.num_rows
     names = list(dict.fromkeys(path[0] for path in node.columns)) if node.columns is not None else batch.schema.names
     arrays = {name: _as_declared(_column(batch, name), schema.field(name).type) for name in names}
-    # A table without columns has no rows; the added one also keeps the name away from the real ones.
-    table = pa.table({**arrays, "": pa.nulls(rows)})
+    # A table without columns would have no rows.
+    spare = max(arrays, key=len, default="") + "_"
+    table = pa.table({**arrays, spare: pa.nulls(rows)})
     try:
         source = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
         project = acero.Declaration("project", acero.ProjectNodeOptions([node.expression], ["true"]))

@@ -592,6 +592,18 @@ def test_a_field_of_a_nullable_struct_may_be_null_where_its_own_statistics_see_n
     assert evaluate(bind(col("x.z") < 9, schema).root, evidence, RowSelection.all(4)).must.is_empty
 
 
+def test_times_before_1970_with_fractions_are_found():
+    """ORC C++ builds minima and maxima of such row groups wrongly and loses all of them."""
+    moment = datetime.datetime(1969, 6, 1, 12, 0, 0, 500_000)
+    buffer = io.BytesIO()
+    pa.orc.write_table(pa.table({"t": pa.array([moment] * 100, pa.timestamp("ns"))}), buffer)
+    evidence = evidence_of(buffer.getvalue())
+    schema = pa.schema([("t", pa.timestamp("ns"))])
+    assert evaluate(bind(col("t") == moment, schema).root, evidence, RowSelection.all(100)).may.is_all
+    later = moment + datetime.timedelta(microseconds=1)
+    assert evaluate(bind(col("t") >= later, schema).root, evidence, RowSelection.all(100)).may.is_empty
+
+
 def test_judging_ten_thousand_row_groups_takes_under_a_millisecond():
     groups = 10_000
     random = np.random.default_rng(0)

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import datetime
+import json
 import math
 import pickle
 from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate import And, Column, Constant, Leaf, Op, Or, all_of, any_of, bind, col, parse
+from orcidx.predicate import (
+    And,
+    Column,
+    Constant,
+    Leaf,
+    Op,
+    Or,
+    all_of,
+    any_of,
+    bind,
+    col,
+    parse,
+    predicate_from_json,
+    predicate_to_json,
+)
 
 NAMES = {"col": col, "datetime": datetime, "Decimal": Decimal, "np": np, "pa": pa, "Constant": Constant}
 
@@ -49,6 +65,7 @@ def test_repr_is_the_code_and_pickle_keeps_it(predicate):
     assert hash(again) == hash(predicate)
     assert pickle.loads(pickle.dumps(predicate)) == predicate
     assert parse(predicate) is predicate
+    assert predicate_from_json(json.loads(json.dumps(predicate_to_json(predicate)))) == predicate
 
 
 def test_not_is_pushed_to_the_leaves_and_never_flips_an_operator():
@@ -122,6 +139,42 @@ def test_python_and_or_not_are_refused(attempt):
 def test_what_is_no_predicate_is_refused(attempt, message):
     with pytest.raises(InvalidQuery, match=message):
         attempt()
+
+
+def test_an_expression_of_pyarrow_has_a_json_form():
+    predicate = parse(pc.field("a") * 2 > 1) & (col("b") == b"\xff")
+    again = predicate_from_json(json.loads(json.dumps(predicate_to_json(predicate))))
+    assert again == predicate
+    assert again.children[0].columns == (("a",),)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        5,
+        {},
+        [],
+        {"and": 5},
+        {"and": [{}]},
+        {"constant": "x"},
+        {"expression": "!"},
+        {"expression": "AAAA"},
+        {"column": [], "op": "EQ", "literals": [1], "negated": False},
+        {"column": [1], "op": "EQ", "literals": [1], "negated": False},
+        {"column": ["a"], "op": "XX", "literals": [1], "negated": False},
+        {"column": ["a"], "op": "EQ", "literals": [], "negated": False},
+        {"column": ["a"], "op": "EQ", "literals": [{"decimal": "x"}], "negated": False},
+        {"column": ["a"], "op": "EQ", "literals": [{"odd": "x"}], "negated": False},
+        {"column": ["a"], "op": "EQ", "literals": [{"float": 5}], "negated": False},
+        {"column": ["a"], "op": "EQ", "literals": [{"datetime64": [1, "q", 1]}], "negated": False},
+        {"column": ["a"], "op": "EQ", "literals": [1], "negated": "no"},
+    ],
+    ids=repr,
+)
+def test_json_that_is_no_predicate_is_refused(data):
+    with pytest.raises(InvalidQuery):
+        predicate_from_json(data)
 
 
 SCHEMA = pa.schema(

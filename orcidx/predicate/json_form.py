@@ -1,0 +1,111 @@
+"""Predicates as JSON: dicts, lists, texts and numbers, for tasks that travel between machines.
+
+A node is ``{"and": [..]}``, ``{"or": [..]}``, ``{"constant": true}``, ``{"expression": base64 of Arrow's own form}`` or
+a leaf ``{"column": [path], "op": "LT", "literals": [..], "negated": false}``. A literal names its type where JSON has
+none for it: ``{"decimal": "1.50"}``. ``predicate_from_json(predicate_to_json(p)) == p``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.errors import InvalidQuery
+from orcidx.predicate.arrow_expression import from_expression
+from orcidx.predicate.nodes import And, Constant, ExactTime, External, Leaf, Node, Op, Or
+
+__all__ = ["predicate_from_json", "predicate_to_json"]
+
+
+def predicate_to_json(predicate: Node) -> dict[str, Any]:
+    """The predicate as what ``json.dumps`` takes. Raises ``InvalidQuery`` for a literal without such a form."""
+    if isinstance(predicate, And):
+        return {"and": [predicate_to_json(child) for child in predicate.children]}
+    if isinstance(predicate, Or):
+        return {"or": [predicate_to_json(child) for child in predicate.children]}
+    if isinstance(predicate, Constant):
+        return {"constant": predicate.value}
+    if isinstance(predicate, External):
+        form = predicate.expression.__reduce__()[1][0]
+        return {"expression": base64.b64encode(form).decode()}
+    if isinstance(predicate, Leaf):
+        literals = [_literal_to_json(value) for value in predicate.literals]
+        path = list(predicate.path)
+        return {"column": path, "op": predicate.op.name, "literals": literals, "negated": predicate.negated}
+    raise InvalidQuery(f"{predicate!r} has no JSON form")
+
+
+def predicate_from_json(data: Any) -> Any:
+    """The predicate of what ``predicate_to_json`` gave. Raises ``InvalidQuery`` for anything else."""
+    try:
+        return _node(data)
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, InvalidOperation) as error:
+        if isinstance(error, InvalidQuery):
+            raise
+        raise InvalidQuery(f"this is no predicate in JSON: {data!r}") from error
+    except pa.ArrowException as error:
+        raise InvalidQuery(f"the pyarrow Expression in JSON cannot be read: {error}") from error
+
+
+def _node(data: dict[str, Any]) -> Any:
+    if "and" in data:
+        return And(tuple(_node(child) for child in data["and"]))
+    if "or" in data:
+        return Or(tuple(_node(child) for child in data["or"]))
+    if "constant" in data:
+        if data["constant"] not in (True, False, None):
+            raise InvalidQuery(f"{data['constant']!r} is no constant")
+        return Constant(data["constant"])
+    if "expression" in data:
+        restore = pc.scalar(True).__reduce__()[0]
+        return from_expression(restore(pa.py_buffer(base64.b64decode(data["expression"], validate=True))))
+    path = tuple(data["column"])
+    if not path or not all(isinstance(name, str) for name in path) or not isinstance(data["negated"], bool):
+        raise InvalidQuery(f"this is no predicate in JSON: {data!r}")
+    return Leaf(path, Op[data["op"]], tuple(map(_literal_from_json, data["literals"])), data["negated"])
+
+
+_TO_JSON: tuple[tuple[type, str, Callable[[Any], Any]], ...] = (
+    (float, "float", float.hex),
+    (bytes, "bytes", lambda value: binascii.hexlify(value).decode()),
+    (Decimal, "decimal", str),
+    (datetime.datetime, "datetime", datetime.datetime.isoformat),
+    (datetime.date, "date", datetime.date.isoformat),
+    (datetime.time, "time", datetime.time.isoformat),
+    (np.datetime64, "datetime64", lambda value: [int(value.astype(np.int64)), *np.datetime_data(value.dtype)]),
+    (ExactTime, "nanoseconds", lambda value: [value.nanos, value.zone, value.of_day]),
+)
+_FROM_JSON: dict[str, Callable[[Any], Any]] = {
+    "float": float.fromhex,
+    "bytes": bytes.fromhex,
+    "decimal": Decimal,
+    "datetime": datetime.datetime.fromisoformat,
+    "date": datetime.date.fromisoformat,
+    "time": datetime.time.fromisoformat,
+    "datetime64": lambda parts: np.datetime64(parts[0], (parts[1], parts[2])),
+    "nanoseconds": lambda parts: ExactTime(int(parts[0]), parts[1], bool(parts[2])),
+}
+
+
+def _literal_to_json(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, str, int)):
+        return value
+    for kind, name, convert in _TO_JSON:
+        if isinstance(value, kind):
+            return {name: convert(value)}
+    raise InvalidQuery(f"the literal {value!r} ({type(value).__name__}) has no JSON form")
+
+
+def _literal_from_json(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, str, int)):
+        return value
+    ((name, form),) = value.items()
+    return _FROM_JSON[name](form)
