@@ -43,7 +43,7 @@ PICTURE = """
 2  orc.metadata paimon.avro_file paimon.binary_row paimon.partition_path paimon.snapshot paimon.table_schema
 1  predicate
 1  storage selection orc.wire orc.compression orc.decode_pool paimon.data_types
-1  batches io_loop metrics options orc.native_codec paimon.json_object paimon.roaring paimon.row_hash
+1  batches io_loop metrics options orc.native_codec paimon.json_object paimon.roaring paimon.roaring_writer paimon.row_hash
 1  orc.kinds orc.spans orc.calendars orc.decimal_text
 0  errors
 """

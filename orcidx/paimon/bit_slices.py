@@ -6,14 +6,12 @@ comparison walks the slices once (O'Neil and Quass, "Improved query performance 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from pyroaring import BitMap
 
-__all__ = ["BitSlices", "slices_of", "smallest", "without_smallest"]
+__all__ = ["BitSlices", "smallest", "without_smallest"]
 
 
 class BitSlices:
@@ -47,6 +45,30 @@ class BitSlices:
             if not rows:
                 break
         return rows
+
+    def any_of(self, numbers: Sequence[int]) -> BitMap:
+        """Rows whose number is one of ``numbers``, which ascend."""
+        inside = [number for number in numbers if 0 <= number < 1 << self.count]
+        if len(inside) == 1:
+            return self.equal(inside[0])
+        return self._among(inside, self.existence, self.count) if inside else BitMap()
+
+    def _among(self, numbers: Sequence[int], rows: BitMap, bits: int) -> BitMap:
+        """Rows of ``rows`` whose number is one of ``numbers``; all agree above the lowest ``bits`` bits.
+
+        The slices split numbers and rows top-down together, so that a slice is met once per prefix, not per number.
+        """
+        if len(numbers) == 1 << bits or not rows:
+            return rows.copy()
+        bit = bits - 1
+        middle = bisect_left(numbers, (numbers[0] >> bits << bits) | 1 << bit)
+        rows_with = self.slices()[bit]
+        found = BitMap()
+        if middle:
+            found |= self._among(numbers[:middle], rows - rows_with, bit)
+        if middle < len(numbers):
+            found |= self._among(numbers[middle:], rows & rows_with, bit)
+        return found
 
     def above(self, number: int) -> BitMap:
         """Rows whose number is larger than ``number``."""
@@ -110,11 +132,3 @@ def smallest(rows: BitMap, k: int) -> BitMap:
     if k >= len(rows):
         return rows
     return rows - without_smallest(rows, k)
-
-
-def slices_of(numbers: npt.NDArray[Any], rows: npt.NDArray[np.uint32], count: int) -> list[BitMap]:
-    """``count`` slices of non-negative numbers; number ``i`` belongs to row ``rows[i]``, ascending."""
-    slices = []
-    for bit in range(count):
-        slices.append(BitMap(rows[(numbers >> numbers.dtype.type(bit)) & numbers.dtype.type(1) != 0]))
-    return slices

@@ -42,6 +42,7 @@ from orcidx.paimon.key_arrays import KeyColumn
 from orcidx.paimon.keys import INT, Key, Keys, KeyType, key_type
 from orcidx.paimon.questions import NullTest, Points, Question
 from orcidx.paimon.roaring import read_bitmap, write_bitmap
+from orcidx.paimon.roaring_writer import write_groups
 from orcidx.pruning import Verdict
 
 __all__ = ["BitmapIndex", "Contents", "build", "write"]
@@ -269,27 +270,30 @@ def write(contents: Contents, data_type: DataType, *, version: int = 2, block_si
     single = np.array([bitmap[0] if len(bitmap) == 1 else -1 for bitmap in contents.bitmaps], np.int64)
     stored = [write_bitmap(bitmap) for bitmap in contents.bitmaps if len(bitmap) != 1]
     keys: Keys = np.array(contents.keys, np.int64) if kind.width else list(contents.keys)  # type: ignore[arg-type]
-    return _written(kind, contents.rows, contents.nulls, _Values(keys, single, stored), version, block_size)
+    sizes = np.fromiter(map(len, stored), np.int64, len(stored))
+    values = _Values(keys, single, b"".join(stored), sizes)
+    return _written(kind, contents.rows, contents.nulls, values, version, block_size)
 
 
 @dataclass(frozen=True)
 class _Values:
-    """Keys; the row of each that has just one, else -1; and the bitmaps of the others, in the same order."""
+    """Keys; the row of each that has just one, else -1; and the bitmaps of the others, in the same order, with the size
+    of each."""
 
     keys: Keys
     single: npt.NDArray[np.int64]
-    stored: list[bytes]
+    stored: bytes
+    sizes: npt.NDArray[np.int64]
 
     def places(self, first: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Offsets and lengths, when the first bitmap lies at ``first``."""
-        sizes = np.fromiter(map(len, self.stored), np.int64, len(self.stored))
-        if first + int(sizes.sum()) > LARGEST_INT:
+        if first + len(self.stored) > LARGEST_INT:
             raise ValueOutOfRange("a bitmap index holds up to 2 GiB of bitmaps")
         lengths = np.full(len(self.single), NOT_STORED, np.int64)
         offsets = -1 - self.single
         shared = self.single < 0
-        lengths[shared] = sizes
-        offsets[shared] = first + np.cumsum(sizes) - sizes
+        lengths[shared] = self.sizes
+        offsets[shared] = first + np.cumsum(self.sizes) - self.sizes
         return offsets, lengths
 
 
@@ -307,7 +311,7 @@ def _written(kind: KeyType, rows: int, nulls: BitMap, values: _Values, version: 
         entries = _stored_entries(kind, values.keys, offsets)
     else:
         entries = _stored_blocks(kind, values.keys, (offsets, lengths), block_size)
-    return b"".join([head, *entries, null_data if first else b"", *values.stored])
+    return b"".join([head, *entries, null_data if first else b"", values.stored])
 
 
 def _stored_entries(kind: KeyType, keys: Keys, *numbers: npt.NDArray[np.int64]) -> list[bytes]:
@@ -364,10 +368,10 @@ def build(column: KeyColumn, *, version: int = 2, block_size: int = DEFAULT_BLOC
     groups = column.groups()
     starts, counts = groups.starts[:-1], np.diff(groups.starts)
     single = np.where(counts == 1, groups.rows[starts].astype(np.int64), -1)
-    shared = np.flatnonzero(counts > 1)
-    edges = zip(groups.starts[shared].tolist(), groups.starts[shared + 1].tolist())
-    stored = [write_bitmap(BitMap(groups.rows[start:stop])) for start, stop in edges]
-    values = _Values(groups.keys, single, stored)
+    shared = counts > 1
+    rows = groups.rows if shared.all() else groups.rows[np.repeat(shared, counts)]
+    stored, sizes = write_groups(rows, np.concatenate(([0], np.cumsum(counts[shared]))).astype(np.int64))
+    values = _Values(groups.keys, single, stored, sizes)
     data = _written(column.key_type, column.length, BitMap(column.null_rows), values, version, block_size)
     return BitmapIndex(data, data_type)
 

@@ -20,6 +20,7 @@ value and cannot be written.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from orcidx.errors import CorruptFile, Unsupported, ValueOutOfRange
-from orcidx.paimon.bit_slices import BitSlices, slices_of
+from orcidx.paimon.bit_slices import BitSlices
 from orcidx.paimon.body import Body, checked_rows
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.index import Index
@@ -35,6 +36,7 @@ from orcidx.paimon.key_arrays import KeyColumn
 from orcidx.paimon.keys import INT
 from orcidx.paimon.questions import NullTest, Points, Question, Span
 from orcidx.paimon.roaring import read_bitmap, write_bitmap
+from orcidx.paimon.roaring_writer import write_slices
 from orcidx.pruning import Verdict
 
 __all__ = ["BsiIndex", "Contents", "Part", "build", "write"]
@@ -128,15 +130,20 @@ def _unpack(layout: struct.Struct, data: memoryview, at: int) -> tuple[Any, ...]
 
 def write(contents: Contents) -> bytes:
     """Bytes of a body."""
-    out = [HEAD.pack(VERSION, contents.rows)]
-    for part in (contents.positive, contents.negative):
-        out.append(FLAG.pack(part is not None))
-        if part is not None:
-            out.append(PART_HEAD.pack(VERSION, part.smallest, part.largest))
-            out.append(write_bitmap(part.existence))
-            out.append(INT.pack(len(part.slices)))
-            out += [write_bitmap(rows_with) for rows_with in part.slices]
-    return b"".join(out)
+    parts = (contents.positive, contents.negative)
+    return b"".join([HEAD.pack(VERSION, contents.rows), *(_written_contents(part) for part in parts)])
+
+
+def _written_contents(part: Part | None) -> bytes:
+    if part is None:
+        return FLAG.pack(False)
+    slices = [write_bitmap(rows_with) for rows_with in part.slices]
+    return _written(part.smallest, part.largest, part.existence, slices)
+
+
+def _written(smallest: int, largest: int, existence: BitMap, slices: Sequence[bytes]) -> bytes:
+    head = FLAG.pack(True) + PART_HEAD.pack(VERSION, smallest, largest)
+    return b"".join([head, write_bitmap(existence), INT.pack(len(slices)), *slices])
 
 
 # ---------------------------------------------------------------------- build
@@ -149,16 +156,16 @@ def build(column: KeyColumn) -> BsiIndex:
     if keys.size and int(keys.min()) < -LARGEST_LONG:
         raise ValueOutOfRange("a BSI cannot hold -9223372036854775808, which has no absolute value")
     below = keys < 0
-    contents = Contents(column.length, _part(keys[~below], rows[~below]), _part(-keys[below], rows[below]))
-    return BsiIndex(write(contents), column.key_type.data_type)
+    parts = _part(keys[~below], rows[~below]) + _part(-keys[below], rows[below])
+    return BsiIndex(HEAD.pack(VERSION, column.length) + parts, column.key_type.data_type)
 
 
-def _part(numbers: Any, rows: Any) -> Part | None:
+def _part(numbers: Any, rows: Any) -> bytes:
     if not len(rows):
-        return None
+        return FLAG.pack(False)
     largest = int(numbers.max())
     # Java's collector starts its minimum at 0, so that is what every file holds.
-    return Part(0, largest, BitMap(rows), tuple(slices_of(numbers, rows, largest.bit_length())))
+    return _written(0, largest, BitMap(rows), write_slices(numbers, rows, largest.bit_length()))
 
 
 # ---------------------------------------------------------------------- evaluate

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from orcidx.errors import InvalidQuery, ValueOutOfRange
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.keys import Keys, KeyType, key_type, ordered_bits
+from orcidx.paimon.roaring_writer import group_rows
 
 __all__ = ["Groups", "KeyColumn", "key_column", "map_values"]
 
@@ -92,11 +93,8 @@ class KeyColumn:
     def groups(self) -> Groups:
         """The rows of each key."""
         keys, codes = self._encoded
-        # NumPy sorts 16-bit integers by radix, several times faster than wider ones.
-        narrow = codes.astype(np.uint16) if len(keys) <= 1 << 16 else codes
-        rows = self.present_rows[np.argsort(narrow, kind="stable")]
-        counts = np.bincount(codes, minlength=len(keys))
-        return Groups(keys, rows, np.concatenate(([0], np.cumsum(counts))).astype(np.int64))
+        rows, starts = group_rows(codes, self.present_rows, len(keys))
+        return Groups(keys, rows, starts)
 
     @classmethod
     def concat(cls, parts: Sequence[KeyColumn], data_type: DataType) -> KeyColumn:

@@ -32,7 +32,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
-from orcidx.paimon.bit_slices import BitSlices, slices_of, smallest
+from orcidx.paimon.bit_slices import BitSlices, smallest
 from orcidx.paimon.body import Body, rows_of
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.index import Index, as_bitmap
@@ -40,7 +40,8 @@ from orcidx.paimon.key_arrays import KeyColumn
 from orcidx.paimon.keys import INT, Key, Keys, key_type
 from orcidx.paimon.questions import NullTest, Points, Question, Span
 from orcidx.paimon.range_dictionary import Dictionary, write_dictionary
-from orcidx.paimon.roaring import write_bitmap
+from orcidx.paimon.roaring import EMPTY_BITMAP, write_bitmap
+from orcidx.paimon.roaring_writer import write_slices
 from orcidx.pruning import Verdict
 
 __all__ = ["Contents", "RangeBitmapIndex", "build", "write"]
@@ -76,13 +77,14 @@ def write(contents: Contents, data_type: DataType, *, chunk_size: int | None = N
     """Bytes of a body. ``chunk_size``: bytes of a dictionary chunk; None is Paimon's default for the type."""
     kind = key_type(data_type)
     keys: Keys = np.array(contents.keys, np.int64) if kind.width else list(contents.keys)  # type: ignore[arg-type]
-    return _written(contents.rows, keys, (contents.existence, contents.slices), data_type, chunk_size)
+    slices = [write_bitmap(rows_with) for rows_with in contents.slices]
+    return _written(contents.rows, keys, (contents.existence, slices), data_type, chunk_size)
 
 
 def _written(
     rows: int,
     keys: Keys,
-    numbers: tuple[BitMap, Sequence[BitMap]],
+    numbers: tuple[BitMap, Sequence[bytes]],
     data_type: DataType,
     chunk_size: int | None,
 ) -> bytes:
@@ -99,17 +101,16 @@ def _plain(key: Any) -> Key:
     return key if isinstance(key, bytes) else int(key)
 
 
-def _stored_slices(existence: BitMap, slices: Sequence[BitMap]) -> list[bytes]:
+def _stored_slices(existence: BitMap, slices: Sequence[bytes]) -> list[bytes]:
     present = write_bitmap(existence)
-    stored = [write_bitmap(rows_with) for rows_with in slices]
     indexes = []
     at = 0
-    for data in stored:
+    for data in slices:
         indexes.append(SLICE.pack(at, len(data)))
         at += len(data)
     size = SLICE.size * len(slices)
     head = SLICES_HEAD.pack(SLICES_HEAD.size - LENGTH + size, VERSION, len(slices), len(present), size)
-    return [head, *indexes, present, *stored]
+    return [head, *indexes, present, *slices]
 
 
 # ---------------------------------------------------------------------- build
@@ -123,7 +124,8 @@ def build(column: KeyColumn, *, chunk_size: int | None = None) -> RangeBitmapInd
         raise InvalidQuery(f"chunk-size is {chunk_size}")
     keys, rows = column.distinct, column.present_rows
     count = max((len(keys) - 1).bit_length(), 1) if len(keys) else SLICES_WITHOUT_VALUES
-    slices = slices_of(column.codes, rows, count) if len(keys) else [BitMap()] * count
+    codes = column.codes.astype(np.int64)
+    slices = write_slices(codes, rows, count) if len(keys) else [EMPTY_BITMAP] * count
     return RangeBitmapIndex(_written(column.length, keys, (BitMap(rows), slices), data_type, chunk_size), data_type)
 
 
@@ -242,13 +244,10 @@ class RangeBitmapIndex(Index):
 
     def _points(self, question: Points) -> BitMap:
         keys = [key for key in question.keys if self.smallest <= key <= self.largest]
-        found = BitMap()
         if keys and self.smallest == self.largest:
             return self.numbers.existence.copy()
-        for code, known in self._dictionary.find_many(keys):
-            if known:
-                found |= self.numbers.equal(code)
-        return found
+        codes = [code for code, known in self._dictionary.find_many(keys) if known] if keys else []
+        return self.numbers.any_of(codes) if codes else BitMap()
 
     def _span(self, span: Span) -> BitMap:
         """The codes of a span are a range, because they ascend with the keys."""

@@ -1,0 +1,9 @@
+import numpy as np
+import numpy.typing as npt
+
+Rows = npt.NDArray[np.uint32]
+Integers = npt.NDArray[np.int64]
+
+def write_groups(rows: Rows, starts: Integers) -> tuple[bytes, Integers]: ...
+def write_slices(numbers: Integers, rows: Rows, count: int) -> list[bytes]: ...
+def group_rows(codes: npt.NDArray[np.int32], rows: Rows, groups: int) -> tuple[Rows, Integers]: ...
