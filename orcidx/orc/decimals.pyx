@@ -101,7 +101,7 @@ cdef extern from *:
 
     /* Brings a value from one scale to another. 1: it does not fit 128 bits; 2: digits would be lost (rounding 2). */
     static inline int orcidx_rescale(orcidx_i128* value, int64_t from, int to, int rounding) {
-        int64_t up = to - from;
+        int64_t up = from < -1000 ? 1000 : from > 1000 ? -1000 : to - from;
         if (up == 0 || *value == 0) return 0;
         if (up > 0) {
             orcidx_i128 result;

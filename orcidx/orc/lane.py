@@ -17,7 +17,9 @@ import pyarrow as pa
 from orcidx.errors import located
 from orcidx.options import ReadOptions
 from orcidx.orc.column_readers import BatchTooLarge, open_column
+from orcidx.orc.columns.nested import RootRows
 from orcidx.orc.decode_pool import run_all
+from orcidx.orc.kinds import StreamKind, TypeKind
 from orcidx.orc.reader import OpenStripe
 from orcidx.orc.streams import PositionIterator
 from orcidx.orc.stripe_streams import PlannedStream
@@ -51,7 +53,10 @@ class Lane:
         self._bounds = bounds
         self._use_threads = use_threads
         facts = stripe.reader.facts
+        self._root: RootRows | None = None
         with self._located():
+            if stripe.reader.root.kind is TypeKind.STRUCT and stripe.has(0, StreamKind.PRESENT):
+                self._root = RootRows(stripe)
             self._readers = [
                 open_column(column, stripe, chosen, file=facts, exact_times=exact)
                 for column, chosen, exact in zip(columns, options, exact_times, strict=True)
@@ -76,13 +81,16 @@ class Lane:
             if row < self.row or start > self.row:
                 self._seek(group, start)
             if row > self.row:
+                rows = row - self.row
+                if self._root is not None:
+                    rows = self._root.skip(rows)
                 for reader in self._readers:
-                    reader.skip(row - self.row)
+                    reader.skip(rows)
         self.row = row
 
     def _seek(self, group: int, start: int) -> None:
         index = self.stripe.index
-        if index is not None:
+        if index is not None and self._root is None:
             for reader in self._readers:
                 reader.seek(index.positions(reader.node.ids, group))
             self.row = start
@@ -91,6 +99,8 @@ class Lane:
 
     def _restart(self) -> None:
         """To the first row of the stripe, which needs no index."""
+        if self._root is not None:
+            self._root.seek(PositionIterator.start())
         for reader in self._readers:
             reader.seek({column: PositionIterator.start() for column in reader.node.ids})
         self.row = 0
@@ -103,8 +113,9 @@ class Lane:
         """
         with self._located(row=self.row):
             threads = self._use_threads and rows * len(self._readers) >= FEW_ROWS
+            parent = None if self._root is None else self._root.read(rows)
             try:
-                arrays = run_all([partial(reader.read, rows) for reader in self._readers], use_threads=threads)
+                arrays = run_all([partial(reader.read, rows, parent) for reader in self._readers], use_threads=threads)
             except BatchTooLarge:
                 self._rewind()
                 if rows > 1:
@@ -121,7 +132,8 @@ class Lane:
     def _read_one(self) -> list[pa.Array]:
         limits = self.stripe.limits
         bound, limits.batch_bytes = limits.batch_bytes, None
+        parent = None if self._root is None else self._root.read(1)
         try:
-            return [reader.read(1) for reader in self._readers]
+            return [reader.read(1, parent) for reader in self._readers]
         finally:
             limits.batch_bytes = bound

@@ -6,7 +6,7 @@
     wall = sec + offset of the writer's zone at sec                            (after the -1: ORC-2151)
 """
 
-from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t
 
 from orcidx.errors import CorruptFile
 
@@ -40,6 +40,8 @@ POWERS[5] = 1000000
 POWERS[6] = 10000000
 POWERS[7] = 100000000
 
+cdef int64_t FARTHEST = <int64_t> 1 << 60       # seconds: so far out no arithmetic with offsets overflows
+
 cdef int64_t FOUR_CENTURIES = 12622780800       # seconds: the Gregorian calendar, and so every rule, repeats
 
 
@@ -62,14 +64,14 @@ def decode(int64_t[::1] seconds not None, int64_t[::1] nanos not None, int64_t c
     In place. ``start``: what DATA counts from, in seconds since 1970. ``transitions``: instants at which the zone's
     offset changes, ``offsets`` (one more): seconds east of UTC before, between and after them; None for no shift.
     Instants from ``repeats_from`` on look their offset up a multiple of 400 years earlier. Raises ``CorruptFile`` for
-    nanoseconds that are no fraction of a second.
+    nanoseconds that are no fraction of a second, and for seconds that are no date (36 thousand million years).
     """
     if count < 0 or count > seconds.shape[0] or count > nanos.shape[0]:
         raise ValueError("too few values")
     cdef int64_t zones = 0 if transitions is None else transitions.shape[0]
     if transitions is not None and offsets.shape[0] != zones + 1:
         raise ValueError("a zone has one offset more than transitions")
-    cdef int64_t i, second, n, raw, at, low = 1, high = 0, offset = 0, bad = -1
+    cdef int64_t i, second, n, raw, at, low = 1, high = 0, offset = 0, bad = -1, far = -1
     cdef bint shifted = transitions is not None
     cdef const int64_t* changes = &transitions[0] if zones else NULL
     with nogil:
@@ -79,8 +81,11 @@ def decode(int64_t[::1] seconds not None, int64_t[::1] nanos not None, int64_t c
             if n >= NANOS or n <= -NANOS:
                 bad = i
                 break
-            # Wraps, as every reader does; a second that far out does not fit any unit and is refused later.
-            second = <int64_t> (<uint64_t> seconds[i] + <uint64_t> start)
+            second = seconds[i]
+            if not -FARTHEST < second < FARTHEST:
+                far = i
+                break
+            second += start
             if second < 0 and n > 999999:
                 second -= 1
             if n < 0:
@@ -100,6 +105,8 @@ def decode(int64_t[::1] seconds not None, int64_t[::1] nanos not None, int64_t c
             nanos[i] = n
     if bad >= 0:
         raise CorruptFile("nanoseconds that are not within a second", stream="SECONDARY")
+    if far >= 0:
+        raise CorruptFile(f"a timestamp {seconds[far]} seconds from 2015", stream="DATA")
 
 
 def lowest(const int64_t[::1] values not None, int64_t count):

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from orcidx.errors import Unsupported, located
+from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.options import ReadOptions
 from orcidx.orc import buffers
 from orcidx.orc.byte_rle import BooleanRle
@@ -29,6 +29,8 @@ LARGEST_ARRAY = (1 << 31) - 1
 """Bytes of strings, or elements of lists, that one Arrow array addresses with 32-bit offsets."""
 LARGEST_LIST = 512 << 20
 """Bytes that the elements of a single row may take; a damaged length is more likely than a longer list."""
+MOST_SKIPPED = 1 << 60
+"""Rows that may be passed over at once. More is damage: no stripe has so many elements."""
 
 
 class BatchTooLarge(Exception):
@@ -47,7 +49,7 @@ class Limits:
         if self.batch_bytes is None:
             if size > LARGEST_ARRAY:
                 raise Unsupported(f"a row with {size} bytes of strings; an Arrow array holds {LARGEST_ARRAY}")
-        elif size > self.batch_bytes:
+        elif size > min(self.batch_bytes, LARGEST_ARRAY):
             raise BatchTooLarge
 
     def check_elements(self, count: int) -> None:
@@ -55,7 +57,7 @@ class Limits:
         if self.batch_bytes is None:
             if count * 8 > LARGEST_LIST:
                 raise Unsupported(f"a row whose lists have {count} elements; at most {LARGEST_LIST // 8} are read")
-        elif count * 8 > self.batch_bytes:
+        elif count * 8 > self.batch_bytes or count > LARGEST_ARRAY:
             raise BatchTooLarge
 
 
@@ -154,6 +156,8 @@ class ColumnReader:
     def _pay_skips(self) -> None:
         if self._pending:
             rows, self._pending = self._pending, 0
+            if rows > MOST_SKIPPED:
+                raise CorruptFile(f"{rows} elements to pass over, from lengths that cannot be")
             self._skip_values(rows if self._present is None else self._present.skip(rows))
 
     def _read_present(self, n: int, parent: Present | None) -> Present:

@@ -10,14 +10,17 @@ import pyarrow as pa
 from orcidx.errors import CorruptFile
 from orcidx.options import ReadOptions
 from orcidx.orc import buffers
-from orcidx.orc.byte_rle import ByteRle
+from orcidx.orc.byte_rle import BooleanRle, ByteRle
 from orcidx.orc.columns.base import ColumnReader, Present, StripeStreams, allocate
 from orcidx.orc.int_rle import IntRle
 from orcidx.orc.metadata import FileFacts, StreamKind
 from orcidx.orc.streams import PositionIterator
 from orcidx.orc.types import OrcType
 
-__all__ = ["Lists", "Maps", "Structs", "Unions"]
+__all__ = ["Lists", "Maps", "RootRows", "Structs", "Unions"]
+
+TAGS_AT_ONCE = 1 << 16
+"""Tags that are looked at together when rows are passed over."""
 
 OpenChild = Callable[[OrcType], ColumnReader]
 
@@ -46,6 +49,28 @@ class Structs(ColumnReader):
         return pa.Array.from_buffers(
             self.arrow_type, present.rows, [present.bits], present.nulls, children=children
         )
+
+
+class RootRows:
+    """Which rows of the file exist: those that are null as a whole, as ORC C++ writes them, have no values in any
+    column. All columns come as null there."""
+
+    def __init__(self, streams: StripeStreams) -> None:
+        self._present = BooleanRle(streams.window(0, StreamKind.PRESENT))
+
+    def seek(self, positions: PositionIterator) -> None:
+        """To the row-group start that ``positions`` describe."""
+        self._present.seek(positions)
+
+    def skip(self, n: int) -> int:
+        """Passes over ``n`` rows and returns how many of them exist."""
+        return self._present.skip(n)
+
+    def read(self, n: int) -> Present | None:
+        """Which of the next ``n`` rows exist; None when all do."""
+        bits, view = allocate((n + 63) // 64 * 8)
+        count = self._present.read_bits(view, 0, n)
+        return None if count == n else Present(n, count, bits)
 
 
 class _Repeated(ColumnReader):
@@ -149,9 +174,10 @@ class Unions(ColumnReader):
         return tags
 
     def _skip_values(self, count: int) -> None:
-        counts = np.bincount(self._read_tags(count), minlength=len(self._variants))
-        for variant, rows in zip(self._variants, counts.tolist()):
-            variant.skip(rows)
+        for start in range(0, count, TAGS_AT_ONCE):
+            tags = self._read_tags(min(TAGS_AT_ONCE, count - start))
+            for variant, rows in zip(self._variants, np.bincount(tags, minlength=len(self._variants)).tolist()):
+                variant.skip(rows)
 
     def _read_values(self, present: Present) -> pa.Array:
         ids, view = allocate(present.rows)

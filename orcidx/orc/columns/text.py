@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -11,7 +12,7 @@ from orcidx.errors import CorruptFile, Unsupported
 from orcidx.options import ReadOptions
 from orcidx.orc import buffers
 from orcidx.orc.byte_rle import RawBytes
-from orcidx.orc.columns.base import ColumnReader, Present, StripeStreams, allocate
+from orcidx.orc.columns.base import LARGEST_ARRAY, ColumnReader, Present, StripeStreams, allocate
 from orcidx.orc.int_rle import IntRle
 from orcidx.orc.metadata import FileFacts, StreamKind, TypeKind
 from orcidx.orc.streams import PositionIterator
@@ -23,8 +24,10 @@ SPARE = 16
 """Bytes behind string buffers, so that short strings are copied in one move."""
 FIRST_PIECE = 32 << 20
 """Bytes that are allocated on a LENGTH stream's word; more only once so many have really come."""
-MOST_ENTRIES = 1 << 27
+MOST_ENTRIES = 1 << 26
 ENTRIES_AT_ONCE = 1 << 16
+LONGEST_CHAR = 1 << 16
+"""Characters up to which CHAR values are padded; Hive allows 255."""
 
 
 def read_bytes(data: RawBytes, total: int, spare: int = 0) -> pa.Buffer:
@@ -50,6 +53,9 @@ class Strings(ColumnReader):
         super().__init__(node, streams, options, facts)
         self._is_text = node.kind in STRING_KINDS
         self._plain_type = pa.string() if self._is_text else pa.binary()
+        self._pads = node.kind is TypeKind.CHAR and options.char == "padded"
+        if self._pads and node.max_length > LONGEST_CHAR:
+            raise Unsupported(f"char({node.max_length}) is too long to be padded", column=node.dotted)
 
     def _plain(self, rows: int, bits: pa.Buffer | None, offsets: pa.Buffer, data: pa.Buffer, nulls: int) -> pa.Array:
         """A string or binary array; text is checked to be UTF-8 as the options say."""
@@ -59,8 +65,8 @@ class Strings(ColumnReader):
         if self.options.utf8 != "unchecked" and not buffers.is_ascii(memoryview(data).cast("B"), data.size):
             array = self._checked(array)
         if self.node.kind is TypeKind.CHAR and self.options.char != "stored":
-            array = pc.utf8_rtrim(array, characters=" ")
-            if self.options.char == "padded":
+            array = pc.ascii_rtrim(array, characters=" ")  # of bytes: text that is not UTF-8 passes
+            if self._pads:
                 array = pc.utf8_rpad(array, self.node.max_length, padding=" ")
         return array
 
@@ -100,7 +106,7 @@ class DirectStrings(Strings):
         _, scratch = allocate(present.count * 8)
         lengths = scratch.cast("q")
         total = buffers.read_lengths(self._lengths, lengths, present.count)
-        self.limits.check_bytes(total)
+        self.limits.check_bytes(max(total, present.count * self.node.max_length * self._pads))
         offsets, view = allocate((present.rows + 1) * 4)
         buffers.fill_offsets(lengths, present.view, present.rows, view.cast("i"))
         data = read_bytes(self._data, total)
@@ -132,9 +138,9 @@ class DictionaryStrings(Strings):
         """The entries as an array, their offsets, and their bytes with spare ones behind."""
         if self._entries is None:
             size = self.encoding.dictionary_size
-            lengths, total = self._read_entry_lengths(size)
-            offsets, view = allocate((size + 1) * 4)
-            buffers.fill_offsets(lengths, None, size, view.cast("i"))
+            if self._pads and size * self.node.max_length > LARGEST_ARRAY:
+                raise Unsupported(f"a dictionary of {size} entries padded to {self.node.max_length} characters")
+            offsets, total = self._read_entry_offsets(size)
             blob = read_bytes(self._blob, total, SPARE)
             array = self._plain(size, None, offsets, blob.slice(0, total), 0)
             # What the options made of the entries may lie elsewhere.
@@ -145,21 +151,26 @@ class DictionaryStrings(Strings):
             self._entries = array, memoryview(offsets).cast("B").cast("i")[: size + 1], memoryview(blob).cast("B")
         return self._entries
 
-    def _read_entry_lengths(self, size: int) -> tuple[memoryview, int]:
-        """The entries' lengths, in pieces: the stream must really hold as many as the footer says."""
+    def _read_entry_offsets(self, size: int) -> tuple[pa.Buffer, int]:
+        """The entries' offsets and the bytes of all; in pieces, since the stream must really hold as many lengths as
+        the footer says."""
         if size > MOST_ENTRIES:
             raise Unsupported(f"a dictionary of {size} entries; at most {MOST_ENTRIES} are read")
-        buffer = pa.allocate_buffer(min(size, ENTRIES_AT_ONCE) * 8, resizable=True)
+        lengths = np.empty(min(size, ENTRIES_AT_ONCE), np.int64)
+        offsets = pa.allocate_buffer((len(lengths) + 1) * 4, resizable=True)
+        np.frombuffer(offsets, np.int32)[0] = 0
         have = total = 0
         while have < size:
-            stop = min(size, max(have * 2, ENTRIES_AT_ONCE))
-            buffer.resize(stop * 8)
-            piece = memoryview(buffer).cast("B")[have * 8 : stop * 8].cast("q")
-            total += buffers.read_lengths(self._entry_lengths, piece, stop - have)
-            have = stop
-        if total > (1 << 31) - 1 - SPARE:
-            raise Unsupported(f"a dictionary of {total} bytes; an Arrow array holds 2147483647")
-        return memoryview(buffer).cast("B").cast("q"), total
+            count = min(size - have, ENTRIES_AT_ONCE)
+            total += buffers.read_lengths(self._entry_lengths, lengths, count)
+            if total > LARGEST_ARRAY - SPARE:
+                raise Unsupported(f"a dictionary of {total} bytes; an Arrow array holds {LARGEST_ARRAY}")
+            if (have + count + 1) * 4 > offsets.size:
+                offsets.resize((min(size, 2 * have) + 1) * 4)
+            view = np.frombuffer(offsets, np.int32)
+            view[have + 1 : have + count + 1] = np.cumsum(lengths[:count]) + view[have]
+            have += count
+        return offsets, total
 
     def _read_values(self, present: Present) -> pa.Array:
         _, scratch = allocate(present.count * 8)

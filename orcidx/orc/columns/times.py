@@ -35,7 +35,13 @@ class Dates(Integers):
         if self.facts.hybrid_calendar and self.options.calendar == "proleptic":
             days = np.frombuffer(view, np.int32, count)
             if count and days.min() < GREGORIAN_START:
-                days[:] = proleptic_days(days)
+                shifted = proleptic_days(days)
+                if shifted.min() < np.iinfo(np.int32).min:
+                    raise ValueOutOfRange(
+                        f"a date {days.min()} days from 1970 has no day number in the proleptic calendar; "
+                        'read with calendar="stored"'
+                    )
+                days[:] = shifted
 
 
 class Timestamps(Fixed):
