@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from orcidx.batches import join_batches
 from orcidx.errors import InvalidQuery
+from orcidx.explaining import explain_file
+from orcidx.explanation import Explanation
 from orcidx.file_run import FileJob, FileRun, ScanRequest
 from orcidx.io_loop import run, run_async, run_in_turn, run_value
 from orcidx.judge import StripeDecision
@@ -148,6 +150,15 @@ class Scan:
                     if self.limit is not None and total >= self.limit:
                         return self.limit
         return total
+
+    def explain(self) -> Explanation:
+        """What the scan will read and why it can skip the rest; reads metadata and indexes only."""
+        files = []
+        for job in self.jobs:
+            with closing(job.source.open(self.options)) as storage:
+                files.append(explain_file(self._run_of(job, storage, ScanMetrics()), storage))
+        where = None if self.request.where is None else repr(self.request.where)
+        return Explanation(where, tuple(self.schema.names), tuple(files))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_reader().__arrow_c_stream__(requested_schema)

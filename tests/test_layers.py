@@ -22,6 +22,7 @@ PICTURE = """
 6  paimon.table
 6  scan file
 6  scanner
+6  explaining
 6  file_run
 6  judge constant_evidence index_evidence
 6  stripe_scan

@@ -22,6 +22,8 @@ _COMMANDS = {
     "cat": ("orcidx.cli.rows", "cat"),
     "head": ("orcidx.cli.rows", "head"),
     "count": ("orcidx.cli.rows", "count"),
+    "scan": ("orcidx.cli.rows", "scan"),
+    "explain": ("orcidx.cli.explain", "explain"),
     "demo": ("orcidx.cli.demo_command", "demo"),
 }
 

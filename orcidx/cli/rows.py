@@ -20,7 +20,7 @@ from orcidx.cli.arguments import (
 )
 from orcidx.cli.output import plain, print_json, print_table, text
 
-__all__ = ["cat", "count", "head"]
+__all__ = ["cat", "count", "head", "scan"]
 
 
 def print_rows(names: list[str], batches: Iterator[Any], *, as_json: bool, table: bool) -> None:
@@ -83,3 +83,34 @@ def count(file: str, as_json: bool, where: str | None, storage_options: tuple[st
         print_json({"rows": rows})
     else:
         click.echo(rows)
+
+
+@click.command()
+@file_argument
+@as_json
+@columns_option
+@where_option
+@storage_option
+@click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many rows.")
+@click.option("--row-numbers", is_flag=True, help="Add the number of each row in the file.")
+def scan(
+    file: str,
+    as_json: bool,
+    columns: str | None,
+    where: str | None,
+    storage_options: tuple[str, ...],
+    limit: int | None,
+    row_numbers: bool,
+) -> None:
+    """Rows of FILE that match, and on standard error what was read to find them."""
+    with open_from(file, storage_options) as f:
+        scan = f.scan(parse_columns(columns), where, limit=limit, row_numbers=row_numbers, timestamp_unit="us")
+        with scan.to_batches() as batches:
+            print_rows(scan.schema.names, batches, as_json=as_json, table=False)
+            metrics = batches.metrics
+    if sys.stderr.isatty():
+        click.echo(
+            f"{metrics.rows_returned} rows; read {metrics.row_groups_kept} of {metrics.row_groups} row groups, "
+            f"{metrics.bytes_read} bytes in {metrics.requests} requests",
+            err=True,
+        )

@@ -1,0 +1,49 @@
+"""``orcidx demo``: the main job on a small real file that comes with the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from orcidx.cli.output import print_table
+
+__all__ = ["demo"]
+
+SHOWN = ["l_orderkey", "l_partkey", "l_quantity", "l_extendedprice", "l_shipdate", "l_shipmode"]
+QUERIES = ["l_shipdate between date '1995-03-01' and date '1995-03-03'", "l_orderkey = 3712", "l_orderkey = 1000"]
+
+
+@click.command()
+@click.option("--path", is_flag=True, help="Only print where the file is, to try other commands on it.")
+def demo(path: bool) -> None:
+    """Rows, statistics and explained queries of a file that Spark wrote, which comes with orcidx."""
+    import orcidx
+
+    file = Path(__file__).with_name("demo") / "lineitem.orc"
+    if path:
+        click.echo(file)
+        return
+    with orcidx.open(file) as f:
+        click.echo(f"{file.name}: {f.num_rows:,} rows in {len(f.stripes)} stripes, {f.compression}, written by Spark\n")
+        click.echo("The first rows:")
+        rows = f.scan(SHOWN, limit=5).to_table()
+        print_table(SHOWN, zip(*[column.to_pylist() for column in rows.columns], strict=True))
+        click.echo("\nStatistics that the file carries:")
+        statistics = [(name, f.statistics(name)) for name in SHOWN]
+        print_table(
+            ["column", "values", "nulls", "min", "max"],
+            [(name, s.count, s.has_null, s.minimum, s.maximum) for name, s in statistics if s is not None],
+        )
+        for where in QUERIES:
+            scan = f.scan(SHOWN, where)
+            click.echo(f"\nQuery: {where}")
+            click.echo(str(scan.explain()))
+            with scan.to_batches() as batches:
+                found = sum(batch.num_rows for batch in batches)
+                read = batches.metrics
+            click.echo(
+                f"Found {found} rows; decoded {read.row_groups_kept} of {read.row_groups} row groups, "
+                f"read {read.bytes_read:,} of {f.tail.size:,} bytes."
+            )
+    click.echo('\nTry: orcidx explain "$(orcidx demo --path)" --where "l_shipdate < date \'1993-01-01\'"')

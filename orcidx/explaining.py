@@ -1,0 +1,79 @@
+"""Explaining a scan: the decisions it would take, from metadata and indexes only, as an ``Explanation``."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from orcidx.explanation import FileExplanation, StripeExplanation, explain_row_groups
+from orcidx.file_run import FileRun
+from orcidx.io_loop import run_value
+from orcidx.judge import StripeDecision
+from orcidx.orc.kinds import StreamKind
+from orcidx.orc.row_index import group_count
+from orcidx.orc.stripe_plan import group_ranges
+from orcidx.storage import RangeReader
+
+__all__ = ["explain_file"]
+
+MOST_GROUPS = 1 << 16
+
+
+def explain_file(run: FileRun, storage: RangeReader) -> FileExplanation:
+    """What the run would read of its file. Stripes that the file's own evidence rules out are not looked into."""
+    before = storage.metrics.bytes_fetched
+    alive = set(run.stripe_numbers())
+    stripes = [_explain_stripe(run, number, number in alive, storage) for number in range(len(run.reader.stripes))]
+    outcome = run.judge.outcome
+    rows = run.reader.tail.footer.rows
+    return FileExplanation(
+        file=run.reader.name,
+        rows=rows,
+        stripes=tuple(stripes),
+        notes=() if outcome is None else outcome.notes,
+        reasons=() if outcome is None or alive or not rows else outcome.reasons(0, rows),
+        index_bytes=storage.metrics.bytes_fetched - before,
+    )
+
+
+def _explain_stripe(run: FileRun, number: int, alive: bool, storage: RangeReader) -> StripeExplanation:
+    decision = run_value(run.decide(number) if alive else run.judge.decide(number), storage)
+    total, kept = data_bytes(run, decision) if alive else (run.reader.stripes[number].data_length, 0)
+    rows = decision.rows
+    bounds = rows.bounds if alive else _usual_bounds(run, number)
+    groups = explain_row_groups(
+        bounds, first_row=rows.first_row, may=rows.may, must=rows.must, outcome=decision.outcome
+    )
+    return StripeExplanation(
+        stripe=number,
+        first_row=rows.first_row,
+        rows=rows.may.length,
+        kept_rows=rows.may.count,
+        bytes=total,
+        kept_bytes=kept,
+        row_groups=groups,
+        notes=decision.notes,
+    )
+
+
+def _usual_bounds(run: FileRun, number: int) -> npt.NDArray[np.int64]:
+    """Row groups of a stripe whose index was not read: by the file's stride, unless it gives absurdly many."""
+    rows, stride = run.reader.stripes[number].rows, run.reader.facts.row_index_stride
+    groups = group_count(rows, stride)
+    if groups > MOST_GROUPS:
+        return np.array([0, rows], np.int64)
+    return np.minimum(np.arange(groups + 1, dtype=np.int64) * (stride or rows), rows)
+
+
+def data_bytes(run: FileRun, decision: StripeDecision) -> tuple[int, int]:
+    """Bytes of the data streams of the columns that are read: all of them in the stripe, and those planned."""
+    total = kept = 0
+    block_size = run.reader.facts.block_size
+    for (column, kind), (_, length) in run.reader.extents(decision.stripe).items():
+        if column not in run.judge.nodes or kind > StreamKind.SECONDARY:
+            continue
+        total += length
+        positions = None if decision.index is None else decision.index.stream_positions(column, StreamKind(kind))
+        ranges = group_ranges(positions, decision.kept, length=length, block_size=block_size)
+        kept += sum(stop - start for start, stop in ranges)
+    return total, kept

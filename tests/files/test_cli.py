@@ -1,0 +1,98 @@
+"""The command line on the file that comes with the package."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import orcidx.cli
+from orcidx.cli import main
+
+DEMO = str(Path(orcidx.cli.__file__).with_name("demo") / "lineitem.orc")
+
+
+@pytest.fixture
+def orcidx_command(capsys: pytest.CaptureFixture[str]):
+    def call(*words: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as exit:
+            main(list(words))
+        out, err = capsys.readouterr()
+        return int(exit.value.code or 0), out, err
+
+    return call
+
+
+def test_demo(orcidx_command):
+    code, out, _ = orcidx_command("demo")
+    assert code == 0
+    assert "6,005 rows" in out
+    assert "bloom filter" in out
+    assert "row-group statistics" in out
+
+
+def test_schema(orcidx_command):
+    code, out, _ = orcidx_command("schema", DEMO, "--json")
+    assert code == 0
+    columns = {column["name"]: column for column in json.loads(out)["columns"]}
+    assert columns["l_shipdate"] == {"name": "l_shipdate", "arrow": "date32[day]", "orc": "date"}
+    assert orcidx_command("schema", DEMO)[1].splitlines()[0] == "column\torc type\tarrow type"
+
+
+def test_meta(orcidx_command):
+    _, out, _ = orcidx_command("meta", DEMO, "--json")
+    meta = json.loads(out)
+    assert (meta["rows"], meta["compression"], len(meta["stripes"])) == (6005, "ZSTD", 2)
+    assert sum(stripe["rows"] for stripe in meta["stripes"]) == 6005
+
+
+@pytest.mark.parametrize(("level", "rows"), [("file", 1), ("stripe", 2), ("row_group", 7)])
+def test_stats(orcidx_command, level, rows):
+    _, out, _ = orcidx_command("stats", DEMO, "-c", "l_orderkey", "--level", level, "--json")
+    found = json.loads(out)
+    assert len(found) == rows
+    assert sum(row["count"] for row in found) == 6005
+
+
+def test_head_and_cat(orcidx_command):
+    _, out, _ = orcidx_command("head", DEMO, "-n", "2", "-c", "l_orderkey,l_shipdate")
+    assert out.splitlines() == ["l_orderkey\tl_shipdate", "5601\t1992-01-08", "5409\t1992-01-13"]
+    _, out, _ = orcidx_command("cat", DEMO, "--json", "-w", "l_orderkey = 3712", "-c", "l_orderkey")
+    assert {json.loads(line)["l_orderkey"] for line in out.splitlines()} == {3712}
+
+
+def test_count_and_scan(orcidx_command):
+    assert orcidx_command("count", DEMO)[1] == "6005\n"
+    _, out, _ = orcidx_command("count", DEMO, "-w", "l_orderkey = 3712")
+    _, rows, _ = orcidx_command("scan", DEMO, "-w", "l_orderkey = 3712", "--row-numbers")
+    assert len(rows.splitlines()) == int(out) + 1
+    assert rows.splitlines()[0].endswith("\trow_number")
+
+
+def test_explain(orcidx_command, tmp_path):
+    page = tmp_path / "page.html"
+    code, out, _ = orcidx_command("explain", DEMO, "-w", "l_orderkey = 3712", "--html", str(page), "--json")
+    assert code == 0
+    assert json.loads(out)["funnel"]
+    text = page.read_text()
+    assert "<svg" in text
+    assert "http" not in text.replace("http://www.w3.org", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["head", "no-such-file.orc"], 4, "no-such-file.orc"),
+        (["head", __file__], 3, "not an ORC file"),
+        (["head", DEMO, "-c", "l_orderky"], 2, "l_orderkey"),
+        (["cat", DEMO, "-w", "l_orderkey >"], 2, ""),
+        (["frobnicate"], 2, "frobnicate"),
+        (["head", DEMO, "--storage-option", "x"], 2, "KEY=VALUE"),
+    ],
+)
+def test_errors_are_one_line_and_have_their_code(orcidx_command, words, code, message):
+    got, out, err = orcidx_command(*words)
+    assert got == code, err
+    assert message in err
+    assert "Traceback" not in out + err
