@@ -93,11 +93,10 @@ def stored(kind: DataType, value: Any) -> Any:
         return value
     if kind.root == "DECIMAL":
         return int(value.scaleb(kind.scale))
-    scalar = pa.scalar(value, kind.arrow_type)
-    if kind.root == "DATE":
-        return scalar.cast(pa.int32()).as_py()
+    if kind.root in ("DATE", "TIME"):
+        return pa.scalar(value, kind.arrow_type).cast(pa.int32()).as_py()
     if kind.root == "TIMESTAMP":
-        micros = scalar.cast(pa.timestamp("us")).value
+        micros = pa.scalar(value, pa.timestamp("us")).value
         return micros // 1000, micros % 1000 * 1000
     return value
 
@@ -216,11 +215,12 @@ class PaimonTable:
             fastavro.writer(file, schema, records, codec=self.codec)
 
     def _stats(self, rows: pa.Table, types: dict[str, Any]) -> dict[str, Any]:
-        names = [name for name in rows.column_names if isinstance(types.get(name), str)]
+        names = [name for name in rows.column_names if name in types]
         least, largest, nulls = [], [], []
         for name in names:
             kind, column = parse_type(types[name]), rows[name]
-            ends = pc.min_max(column).as_py() if kind.root != "VARBINARY" else {"min": None, "max": None}
+            known = kind.root != "VARBINARY" and not pa.types.is_nested(column.type)
+            ends = pc.min_max(column).as_py() if known else {"min": None, "max": None}
             least.append(stored(kind, ends["min"]))
             largest.append(stored(kind, ends["max"]))
             nulls.append(column.null_count)

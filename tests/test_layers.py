@@ -20,6 +20,7 @@ PICTURE = """
 7  spark engines report
 6  paimon
 6  paimon.table
+6  paimon.table_scan
 6  scan file
 6  scanner
 6  explaining
@@ -33,6 +34,7 @@ PICTURE = """
 4  orc.columns
 4  orc.row_index orc.stripe_streams
 3  orc.bloom_keys orc.bounds paimon.file_pruning paimon.bucket_pruning paimon.raw_files paimon.table_files
+3  paimon.evolution paimon.parquet_rows
 3  orc.statistics orc.bloom orc.tail_cache paimon.bloom_filter paimon.bitmap paimon.bsi paimon.range_bitmap
 3  paimon.bloom paimon.range_dictionary
 3  orc.buffers orc.decimals orc.timestamps orc.timezones
@@ -45,7 +47,7 @@ PICTURE = """
 1  predicate
 1  storage selection orc.wire orc.compression orc.decode_pool paimon.data_types
 1  batches io_loop metrics options orc.native_codec paimon.json_object paimon.roaring paimon.roaring_writer paimon.row_hash
-1  orc.kinds orc.spans orc.calendars orc.decimal_text
+1  orc.kinds orc.spans orc.calendars orc.decimal_text paimon.top_rows
 0  errors
 """
 """A line a rank, from the top; modules of one line do not import each other. A name (without ``orcidx.``) covers the
@@ -57,7 +59,7 @@ SPREAD = {"orc", "paimon", ""}
 PUBLIC_USERS = {"cli", "spark", "__main__"}
 """They may import the public names from ``orcidx`` itself, as any caller does."""
 
-MEETING = {"scan", "scanner", "index_evidence", "file", "file_run", "judge", "paimon.table"}
+MEETING = {"scan", "scanner", "index_evidence", "file", "file_run", "judge", "paimon.table", "paimon.table_scan"}
 """Where the two formats come together."""
 
 ONE_DOOR = {"pyspark": "orcidx.spark", "polars": "orcidx.engines.polars", "fastavro": "orcidx.paimon"}

@@ -6,11 +6,13 @@ Append tables, and primary-key tables as far as their files need no merging. Pla
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, located
+from orcidx.options import ReadOptions
 from orcidx.paimon.binary_row import BinaryRow
 from orcidx.paimon.manifest import (
     FileEntry,
@@ -32,8 +34,10 @@ from orcidx.paimon.table_plan import (
     matching_manifests,
     plan_files,
 )
-from orcidx.paimon.table_schema import TableSchema
-from orcidx.predicate import bind, parse
+from orcidx.paimon.table_scan import TableScan
+from orcidx.paimon.table_schema import TableSchema, char_lengths
+from orcidx.paimon.top_rows import parse_order
+from orcidx.predicate import bind, parse, resolve_column
 from orcidx.storage import Source
 
 __all__ = ["Table", "open_table"]
@@ -186,19 +190,64 @@ class Table:
 
     # ------------------------------------------------------------------ planning
 
-    def plan(self, where: Any = None) -> TablePlan:
+    def plan(
+        self, where: Any = None, *, nan: Literal["ieee", "largest"] = "ieee", case_sensitive: bool = True
+    ) -> TablePlan:
         """Which files a scan reads, pruned by partition, bucket and the manifests' statistics, and which not, and why.
 
         Raises ``InvalidQuery`` for a predicate that does not fit the schema, and ``Unsupported``, saying why, where
         files cannot be read one by one.
         """
+        schema = self._table_schema
         manifests = self._manifest_infos()
-        bound = None if where is None else bind(parse(where), self.schema)
-        if bound is not None:
-            manifests = matching_manifests(manifests, self._table_schema, bound)
+        bound = None
+        if where is not None:
+            chars = char_lengths(schema.fields)
+            bound = bind(parse(where), self.schema, nan=nan, case_sensitive=case_sensitive, char_lengths=chars)
+            manifests = matching_manifests(manifests, schema, bound)
         files = [self._table_file(entry) for entry in self._live(manifests)]
         with located(file=self.path):
-            return plan_files(files, self._table_schema, self._schema_of, bound)
+            return plan_files(files, schema, self._schema_of, bound)
+
+    # ------------------------------------------------------------------ rows
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: Any = None,
+        *,
+        top: Sequence[Any] | None = None,
+        limit: int | None = None,
+        options: ReadOptions | None = None,
+        **option_overrides: Any,
+    ) -> TableScan:
+        """The rows of the snapshot, in the table's schema; plans at once, reads data when it is iterated.
+
+        ``columns``: names of whole columns, None for all; ``where``: as everywhere (see ``orcidx.col``); ``limit``: at
+        most so many rows; ``top``: the first ``limit`` rows in an order, such as ``[("score", "desc", "last"), "id"]``:
+        column, direction, place of nulls. ``options`` and any option by name: see ``ReadOptions``; timestamps come in
+        the unit of their column's precision, and ``strings="dictionary"`` gives plain strings. Raises ``InvalidQuery``,
+        and ``Unsupported`` saying why where rows must be merged.
+        """
+        options = (options or ReadOptions()).override(**option_overrides)
+        if isinstance(columns, str):
+            raise InvalidQuery(f"columns is a list: give [{columns!r}]")
+        if limit is not None and limit < 0:
+            raise InvalidQuery(f"limit must not be negative, and is {limit}")
+        if top is not None and limit is None:
+            raise InvalidQuery("top gives the first rows in an order; say how many by limit")
+        chosen = self.schema.names if columns is None else [self._column(name, options) for name in columns]
+        order = () if top is None else parse_order(top)
+        order = tuple(replace(key, column=self._column(key.column, options)) for key in order)
+        predicate = None if where is None else parse(where)
+        plan = self.plan(predicate, nan=options.nan, case_sensitive=options.case_sensitive)
+        return TableScan(plan, self._table_schema, tuple(chosen), predicate, options, limit, order)
+
+    def _column(self, name: str, options: ReadOptions) -> str:
+        path, _ = resolve_column((name,), self.schema, case_sensitive=options.case_sensitive)
+        if len(path) > 1:
+            raise InvalidQuery(f"a table's scan gives whole columns: ask for {path[0]!r}", column=name)
+        return path[0]
 
 
 def open_table(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 from orcidx.paimon.data_types import DataField, DataType, arrow_field, parse_field
 from orcidx.paimon.json_object import parse_json_object
 
-__all__ = ["FieldMapping", "TableSchema", "map_fields", "parse_schema"]
+__all__ = ["FieldMapping", "TableSchema", "char_lengths", "map_fields", "parse_schema", "same_type"]
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _FLOATS = ("FLOAT", "DOUBLE")
@@ -136,6 +136,16 @@ def same_type(a: DataType, b: DataType) -> bool:
         and [(x.id, x.name) for x in a.fields] == [(y.id, y.name) for y in b.fields]
         and all(same_type(x.type, y.type) for x, y in zip(a.fields, b.fields))
     )
+
+
+def char_lengths(fields: Sequence[DataField]) -> dict[tuple[str, ...], int]:
+    """The declared lengths of CHAR columns, which compare without trailing blanks, by path."""
+    found: dict[tuple[str, ...], int] = {}
+    for entry in fields:
+        if entry.type.root == "CHAR":
+            found[entry.name,] = entry.type.length
+        found.update({(entry.name, *path): length for path, length in char_lengths(entry.type.fields).items()})
+    return found
 
 
 def _widens(old: DataType, new: DataType) -> bool:

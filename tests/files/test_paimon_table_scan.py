@@ -1,0 +1,485 @@
+"""Scans of Paimon tables: Java's rows with and without filters, schema evolution, parquet, top rows, damage."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+import pickle
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from goldens import FIXTURES, GOLDEN_PAIMON, roots
+from paimon_tables import PaimonTable, serialized
+
+from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, ValueOutOfRange
+from orcidx.paimon import DeletionVector, build_file_index, open_table, write_deletion_vectors
+from orcidx.predicate import col
+
+FROZEN = FIXTURES / "paimon" / "tables" / "db.db"
+FORMATS = ["orc", "parquet"]
+
+
+def predicate(recorded: list[Any]) -> Any:
+    op, *arguments = recorded
+    if op in ("and", "or"):
+        left, right = map(predicate, arguments)
+        return left & right if op == "and" else left | right
+    if op == "isnull":
+        return col(arguments[0]).is_null()
+    return col(arguments[0]) == arguments[1] if op == "eq" else col(arguments[0]) > arguments[1]
+
+
+def holds(recorded: list[Any], row: dict[str, Any]) -> bool:
+    op, *arguments = recorded
+    if op in ("and", "or"):
+        return (all if op == "and" else any)(holds(part, row) for part in arguments)
+    value = row[arguments[0]]
+    if op == "isnull" or value is None:
+        return op == "isnull" and value is None
+    return value == arguments[1] if op == "eq" else value > arguments[1]
+
+
+def recorded_rows(rows: list[list[Any]], schema: pa.Schema) -> list[dict[str, Any]]:
+    def value(stored: Any, kind: pa.DataType) -> Any:
+        if pa.types.is_timestamp(kind) and stored is not None:
+            return datetime.datetime(1970, 1, 1) + datetime.timedelta(
+                milliseconds=stored[0], microseconds=stored[1] // 1000
+            )
+        return stored
+
+    return [{f.name: value(stored, f.type) for f, stored in zip(schema, row)} for row in rows]
+
+
+def sorted_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=repr)
+
+
+@pytest.mark.parametrize("root", roots("paimon", GOLDEN_PAIMON))
+def test_java_tables_scan_to_their_rows(root: Path) -> None:
+    checked = 0
+    for path in sorted((root / "tables" / "expected").glob("*.json")):
+        recorded = json.loads(path.read_text())
+        table = open_table(root / "tables" / "db.db" / recorded["table"])
+        if recorded["table"] == "pk_dynamic_bucket":
+            with pytest.raises(Unsupported, match="needs merging"):
+                table.scan()
+            continue
+        scan = table.scan()
+        everything = scan.to_table()
+        assert everything.schema == table.schema
+        assert scan.count_rows() == everything.num_rows == recorded["row_count_visible"]
+        rows = everything.to_pylist()
+        if "rows" in recorded:
+            assert sorted_rows(rows) == sorted_rows(recorded_rows(recorded["rows"], table.schema))
+        for query in recorded.get("queries", []):
+            expected = [row for row in rows if holds(query["filter"], row)]
+            filtered = table.scan(where=predicate(query["filter"]))
+            batches = filtered.to_batches()
+            got = pa.Table.from_batches(list(batches), filtered.schema)
+            assert got.to_pylist() == expected
+            assert not batches.notes
+            assert filtered.count_rows() == len(expected)
+            assert table.scan(["id"], predicate(query["filter"])).to_table()["id"].to_pylist() == [
+                row["id"] for row in expected
+            ]
+            returned = recorded_rows(query["rows"], table.schema)
+            if len(returned) == query["rows_returned_before_residual_filter"]:
+                assert sorted_rows(expected) == sorted_rows([row for row in returned if holds(query["filter"], row)])
+            checked += 1
+    assert checked >= 26
+
+
+def test_the_file_index_leaves_as_many_rows_as_in_java() -> None:
+    for name in ("append_dv32", "append_index_files"):
+        recorded = json.loads((FIXTURES / "paimon" / "tables" / "expected" / f"{name}.json").read_text())
+        for query in recorded["queries"]:
+            batches = open_table(FROZEN / name).scan(where=predicate(query["filter"])).to_batches()
+            list(batches)
+            assert batches.metrics.rows_considered <= query["rows_returned_before_residual_filter"]
+
+
+def test_a_scan_is_a_value() -> None:
+    scan = open_table(FROZEN / "append_dv32").scan(["v", "id"], col("v") > 40, limit=7, batch_size=3)
+    rows = scan.to_table()
+    assert rows.num_rows == 7
+    assert pickle.loads(pickle.dumps(scan)).to_table() == rows
+    assert sum(batch.num_rows for batch in scan) == 7
+    assert all(batch.num_rows <= 3 for batch in scan)
+    assert pa.table(scan) == rows
+    assert scan.to_reader().read_all() == rows
+    assert scan.head(2) == rows.slice(0, 2)
+    assert scan.count_rows() == 7
+
+    async def collect() -> list[pa.RecordBatch]:
+        return [batch async for batch in scan]
+
+    assert pa.Table.from_batches(asyncio.run(collect())) == rows
+
+
+def test_what_cannot_be_asked() -> None:
+    table = open_table(FROZEN / "append_dv32")
+    for arguments, message in [
+        ({"columns": "id"}, "columns is a list"),
+        ({"columns": ["idd"]}, "did you mean 'id'"),
+        ({"where": col("idd") == 1}, "did you mean 'id'"),
+        ({"limit": -1}, "negative"),
+        ({"top": ["id"]}, "say how many"),
+        ({"top": [], "limit": 1}, "names no column"),
+        ({"top": [("id", "down")], "limit": 1}, '"asc" or "desc"'),
+        ({"top": [("id", "asc", "last", 1)], "limit": 1}, '"asc" or "desc"'),
+        ({"top": [("nope", "asc")], "limit": 1}, "nope"),
+        ({"batch": 1}, "unknown option"),
+    ]:
+        with pytest.raises(InvalidQuery, match=message):
+            table.scan(**arguments)
+    assert table.scan(["ID"], col("Id") == 1, case_sensitive=False).to_table()["id"].to_pylist() == [1]
+
+
+# ---------------------------------------------------------------------- evolution
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> PaimonTable:
+    return PaimonTable(tmp_path / "t")
+
+
+def row_type(fields: dict[int, tuple[str, str]]) -> dict[str, Any]:
+    return {"type": "ROW", "fields": [{"id": key, "name": name, "type": kind} for key, (name, kind) in fields.items()]}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_fields_go_by_id(table: PaimonTable, form: str) -> None:
+    row = row_type({10: ("x", "INT"), 11: ("y", "STRING")})
+    table.schema({0: ("a", "INT"), 1: ("b", "STRING"), 2: ("gone", "INT"), 3: ("r", row), 5: ("f", "FLOAT")})
+    kinds = [pa.int32(), pa.string(), pa.int32(), pa.struct([("x", pa.int32()), ("y", pa.string())]), pa.float32()]
+    old = pa.table(
+        [
+            pa.array(values, kind)
+            for values, kind in zip(
+                [
+                    [1, 2, None],
+                    ["k", None, "m"],
+                    [7, 8, 9],
+                    [{"x": 1, "y": "u"}, None, {"x": None, "y": "w"}],
+                    [1.5] * 3,
+                ],
+                kinds,
+            )
+        ],
+        names=["a", "b", "gone", "r", "f"],
+    )
+    table.add(f"old.{form}", old)
+    row = row_type({11: ("y2", "STRING"), 12: ("z", "INT"), 10: ("x", "BIGINT")})
+    table.schema({3: ("r", row), 1: ("a", "STRING"), 0: ("n", "BIGINT"), 4: ("gone", "STRING"), 5: ("f", "DOUBLE")})
+    inner = pa.struct([("y2", pa.string()), ("z", pa.int32()), ("x", pa.int64())])
+    new = pa.table(
+        {
+            "r": pa.array([{"y2": "v", "z": 5, "x": 2**40}], inner),
+            "a": pa.array(["q"]),
+            "n": pa.array([2**40]),
+            "gone": pa.array(["here"]),
+            "f": pa.array([2.5]),
+        }
+    )
+    table.add(f"new.{form}", new)
+    table.commit()
+    opened = open_table(table.path)
+    rows = opened.scan().to_table()
+    assert rows.schema == opened.schema
+    expected = [
+        {"r": {"y2": "u", "z": None, "x": 1}, "a": "k", "n": 1, "gone": None, "f": 1.5},
+        {"r": None, "a": None, "n": 2, "gone": None, "f": 1.5},
+        {"r": {"y2": "w", "z": None, "x": None}, "a": "m", "n": None, "gone": None, "f": 1.5},
+        {"r": {"y2": "v", "z": 5, "x": 2**40}, "a": "q", "n": 2**40, "gone": "here", "f": 2.5},
+    ]
+    assert rows.to_pylist() == expected
+    for where, numbers in [
+        (col("n") == 2, [1]),
+        (col("n") > 1, [1, 3]),
+        (col("a") == "k", [0]),
+        (col("a").is_null(), [1]),
+        (col("gone").is_null(), [0, 1, 2]),
+        (col("gone") == "here", [3]),
+        (col("gone") != "there", [3]),
+        (col("gone").eq_null_safe(None), [0, 1, 2]),
+        (~col("gone").eq_null_safe("here"), [0, 1, 2]),
+        ((col("gone") == "here") | (col("n") == 1), [0, 3]),
+        (col("r", "y2") == "w", [2]),
+        (col("r", "x") >= 1, [0, 3]),
+        (col("r", "z").is_null(), [0, 1, 2]),
+        (col("r").is_null(), [1]),
+        (col("f") < 2, [0, 1, 2]),
+        (pc.field("n") > 1, [1, 3]),
+        (pc.field("gone").is_null(), [0, 1, 2]),
+        ("n > 1 AND a = 'q'", [3]),
+    ]:
+        scan = opened.scan(where=where)
+        assert scan.to_table().to_pylist() == [expected[i] for i in numbers], where
+        assert scan.count_rows() == len(numbers)
+        assert opened.scan(["gone"], where).to_table()["gone"].to_pylist() == [expected[i]["gone"] for i in numbers]
+    assert opened.scan(["gone"]).to_table()["gone"].to_pylist() == [None, None, None, "here"]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_widened_and_nested_types(table: PaimonTable, form: str) -> None:
+    element = row_type({20: ("p", "INT")})
+    nested = [{"type": "ARRAY", "element": element}, {"type": "MAP", "key": "STRING", "value": element}]
+    texts = ["DECIMAL(5, 2)", "SMALLINT", "CHAR(3)", "TIMESTAMP(3)"]
+    table.schema(dict(enumerate(zip("dictlm", [*texts, *nested]))))
+    item = pa.struct([("p", pa.int32())])
+    moment = datetime.datetime(2024, 1, 1, 12, 0, 0, 5000)
+    data = pa.table(
+        {
+            "d": pa.array([Decimal("1.50"), Decimal("-2.25"), None], pa.decimal128(5, 2)),
+            "i": pa.array([1, -5, None], pa.int16()),
+            "c": pa.array(["a  ", "ab ", None]),
+            "t": pa.array([moment, None, moment], pa.timestamp("ms")),
+            "l": pa.array([[{"p": 1}, None], None, []], pa.list_(item)),
+            "m": pa.array([[("k", {"p": 3})], [], None], pa.map_(pa.string(), item)),
+        }
+    )
+    table.add(f"old.{form}", data)
+    element = row_type({21: ("q", "INT"), 20: ("p2", "BIGINT")})
+    nested = [{"type": "ARRAY", "element": element}, {"type": "MAP", "key": "STRING", "value": element}]
+    texts = ["DECIMAL(9, 4)", "DECIMAL(10, 1)", "STRING", "TIMESTAMP(6)"]
+    table.schema(dict(enumerate(zip("dictlm", [*texts, *nested]))))
+    table.commit()
+    opened = open_table(table.path)
+    rows = opened.scan().to_table()
+    assert rows.schema == opened.schema
+    first, third = {"q": None, "p2": 1}, {"q": None, "p2": 3}
+    assert rows.to_pylist() == [
+        {"d": Decimal("1.5000"), "i": Decimal("1.0"), "c": "a  ", "t": moment, "l": [first, None], "m": [("k", third)]},
+        {"d": Decimal("-2.2500"), "i": Decimal("-5.0"), "c": "ab ", "t": None, "l": None, "m": []},
+        {"d": None, "i": None, "c": None, "t": moment, "l": [], "m": None},
+    ]
+    for where, count in [
+        (col("d") == Decimal("1.5"), 1),
+        (col("i") == -5, 1),
+        (col("i") > Decimal("0.5"), 1),
+        (col("c") == "a", 0),  # no CHAR any more: blanks count
+        (col("c") == "a  ", 1),
+        (col("t") == moment, 2),
+        (col("l").is_null(), 1),
+        ((col("c") == "ab ") & (col("d") < 0), 1),
+    ]:
+        assert opened.scan(["d"], where).to_table().num_rows == count, where
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_times_of_day_are_numbers_in_orc(table: PaimonTable, form: str) -> None:
+    table.schema({0: ("t", "TIME(3)"), 1: ("n", "INT")})
+    millis = pa.array([0, 43_200_001, None], pa.int32())
+    times = millis if form == "orc" else millis.cast(pa.time32("ms"))
+    table.add(f"data.{form}", pa.table({"t": times, "n": pa.array([1, 2, 3], pa.int32())}), _VALUE_STATS_COLS=[])
+    table.commit()
+    opened = open_table(table.path)
+    noon = datetime.time(12, 0, 0, 1000)
+    assert opened.scan().to_table()["t"].to_pylist() == [datetime.time(0), noon, None]
+    assert opened.scan(["n"], col("t") == noon).to_table()["n"].to_pylist() == [2]
+    assert opened.scan(["n"], (col("t") < noon) | (col("n") == 3)).to_table()["n"].to_pylist() == [1, 3]
+    assert opened.scan(["n"], (col("t") <= noon) & (col("n") >= 2)).to_table()["n"].to_pylist() == [2]
+
+
+def test_timestamps_come_in_the_unit_of_their_precision(table: PaimonTable) -> None:
+    kinds = {"TIMESTAMP(0)": "s", "TIMESTAMP(3)": "ms", "TIMESTAMP(6)": "us"}
+    table.schema({i: (f"t{i}", text) for i, text in enumerate(kinds)})
+    late = datetime.datetime(9999, 12, 31, 23, 59, 59)
+    table.add("data.orc", pa.table({f"t{i}": pa.array([late], pa.timestamp("us")) for i in range(3)}))
+    table.commit()
+    rows = open_table(table.path).scan().to_table()
+    assert rows.schema.types == [pa.timestamp(unit) for unit in kinds.values()]
+    assert rows.to_pylist() == [{f"t{i}": late for i in range(3)}]
+
+
+def test_strings_as_views(table: PaimonTable) -> None:
+    table.schema({0: ("s", "STRING")})
+    table.add("data.orc", pa.table({"s": ["x", None]}))
+    table.commit()
+    rows = open_table(table.path).scan(strings="view").to_table()
+    assert rows.schema.types == [pa.string_view()]
+    assert rows["s"].to_pylist() == ["x", None]
+
+
+# ---------------------------------------------------------------------- rows
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_deletions_and_indexes_select_the_same_rows_in_both_formats(table: PaimonTable, form: str) -> None:
+    table.schema({0: ("id", "INT"), 1: ("v", "BIGINT")})
+    data = pa.table({"id": pa.array(range(5000), pa.int32()), "v": pa.array([i % 50 or None for i in range(5000)])})
+    deleted = DeletionVector([*range(100, 2000), 3333, 4999], bitmap64=form == "parquet")
+    table.add(f"data.{form}", data)
+    index = build_file_index(data, {"range-bitmap": {"v": {}}, "bloom-filter": {"id": {"items": 5000}}})
+    table.entries[0]["_FILE"]["_EMBEDDED_FILE_INDEX"] = index.to_bytes()
+    table.add_deletions("index-0", write_deletion_vectors(table.path / "index" / "index-0", {f"data.{form}": deleted}))
+    table.commit()
+    opened = open_table(table.path)
+    kept = [row for row in data.to_pylist() if row["id"] not in deleted]
+    assert opened.scan(batch_size=700).to_table().to_pylist() == kept
+    assert opened.scan().count_rows() == len(kept)
+    batches = opened.scan(where=col("v") == 7).to_batches()
+    assert [row for batch in batches for row in batch.to_pylist()] == [row for row in kept if row["v"] == 7]
+    assert batches.metrics.rows_considered == len([row for row in kept if row["v"] == 7])
+    assert opened.scan(where=(col("v") == 7) & (col("id") == 9999)).to_table().num_rows == 0
+    assert opened.scan(limit=10).to_table().to_pylist() == kept[:10]
+    assert opened.scan(limit=0).to_table().num_rows == 0
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_damaged_index_keeps_its_rows_and_damaged_deletions_raise(table: PaimonTable, form: str) -> None:
+    table.schema({0: ("id", "INT")})
+    data = pa.table({"id": pa.array([1, 2, 3], pa.int32())})
+    table.add(f"data.{form}", data, _EMBEDDED_FILE_INDEX=b"nonsense")
+    table.add(f"more.{form}", data, _EXTRA_FILES=["absent.index"])
+    table.commit()
+    batches = open_table(table.path).scan(where=col("id") == 2).to_batches()
+    assert sum(batch.num_rows for batch in batches) == 2
+    assert [note.kind for note in batches.notes] == ["damaged", "damaged"]
+    with pytest.raises((CorruptFile, FileNotFoundError)):
+        open_table(table.path).scan(where=col("id") == 2, strict_index=True).to_table()
+    ranges = write_deletion_vectors(table.path / "index" / "index-0", {f"data.{form}": DeletionVector([7])})
+    table.add_deletions("index-0", ranges)
+    table.commit()
+    with pytest.raises(CorruptFile, match="deletes row 7 of a file of 3 rows"):
+        open_table(table.path).scan().to_table()
+    (table.path / "index" / "index-0").write_bytes(b"\x01\x00\x00")
+    with pytest.raises(CorruptFile, match="index-0"):
+        open_table(table.path).scan().to_table()
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_files_that_are_not_what_the_manifest_says(table: PaimonTable, form: str) -> None:
+    table.schema({0: ("id", "INT")})
+    data = pa.table({"id": pa.array([1, 2, 3], pa.int32())})
+    table.add(f"data.{form}", data, _ROW_COUNT=4)
+    table.commit()
+    with pytest.raises(CorruptFile, match="manifest says 4"):
+        open_table(table.path).scan().to_table()
+    (table.path / "bucket-0" / f"data.{form}").write_bytes(b"PAR1 nonsense PAR1")
+    with pytest.raises(CorruptFile, match=f"data.{form}"):
+        open_table(table.path).scan().to_table()
+    (table.path / "bucket-0" / f"data.{form}").unlink()
+    with pytest.raises(FileNotFoundError):
+        open_table(table.path).scan().to_table()
+
+
+def test_other_formats_and_columns_without_a_value(table: PaimonTable) -> None:
+    table.schema({0: ("id", "INT")})
+    data = pa.table({"id": pa.array([1], pa.int32())})
+    table.add("data.parquet", data.rename_columns(["other"]), _VALUE_STATS_COLS=[])
+    table.commit()
+    with pytest.raises(CorruptFile, match="lacks the column 'id'"):
+        open_table(table.path).scan().to_table()
+    table.entries[0]["_FILE"]["_FILE_NAME"] = "data.avro"
+    table.commit()
+    with pytest.raises(Unsupported, match="avro"):
+        open_table(table.path).scan().to_table()
+
+
+def test_values_beyond_the_unit_name_the_column(table: PaimonTable) -> None:
+    table.schema({0: ("t", "TIMESTAMP(9)")})
+    late = pa.array([datetime.datetime(9999, 1, 1)], pa.timestamp("us"))
+    table.add("data.orc", pa.table({"t": late}), _VALUE_STATS_COLS=[])
+    table.commit()
+    with pytest.raises(ValueOutOfRange, match="t"):
+        open_table(table.path).scan().to_table()
+
+
+def test_partition_columns_come_from_the_files(table: PaimonTable) -> None:
+    table.schema({0: ("a", "INT"), 1: ("dt", "DATE")}, partition_keys=("dt",))
+    for day in (19000, 19001):
+        data = pa.table({"a": pa.array([day], pa.int32()), "dt": pa.array([day], pa.int32()).cast(pa.date32())})
+        partition = serialized(["DATE"], [day])
+        table.add(f"data-{day}.orc", data, partition=partition, directory=f"dt={day}/bucket-0")
+    table.commit()
+    scan = open_table(table.path).scan(where=col("dt") == datetime.date(2022, 1, 9))
+    assert scan.to_table()["a"].to_pylist() == [19001]
+    assert len(scan.plan.skipped) == 1
+
+
+# ---------------------------------------------------------------------- top
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("nulls", ["first", "last"])
+@pytest.mark.parametrize("direction", ["asc", "desc"])
+def test_top_rows_are_exact_and_in_order(table: PaimonTable, form: str, direction: str, nulls: str) -> None:
+    table.schema({0: ("id", "INT"), 1: ("score", "DOUBLE"), 2: ("name", "STRING")})
+    nan = float("nan")
+    for number in range(2):
+        ids = list(range(number * 300, number * 300 + 300))
+        scores = [[None, nan, -0.0, 0.0, float(i % 17), float(-i)][i % 6] for i in ids]
+        data = pa.table(
+            {
+                "id": pa.array(ids, pa.int32()),
+                "score": pa.array(scores, pa.float64()),
+                "name": [f"n{i % 7}" for i in ids],
+            }
+        )
+        table.add(f"data-{number}.{form}", data, _VALUE_STATS_COLS=[])
+        index = build_file_index(data, {"range-bitmap": {"score": {}}})
+        table.entries[number]["_FILE"]["_EMBEDDED_FILE_INDEX"] = index.to_bytes()
+    name = f"data-0.{form}"
+    deleted = DeletionVector([0, 1, 4, 5])
+    table.add_deletions("index-0", write_deletion_vectors(table.path / "index" / "index-0", {name: deleted}))
+    table.commit()
+    opened = open_table(table.path)
+    rows = opened.scan().to_table().to_pylist()
+
+    def order(row: dict[str, Any]) -> Any:
+        score, name = row["score"], row["name"]
+        sign = 1 if direction == "asc" else -1
+        if score is None:
+            return (0 if nulls == "first" else 2, 0, 0, [-ord(c) for c in name], row["id"])
+        is_nan = score != score
+        return (1, sign * is_nan, 0 if is_nan else sign * score, [-ord(c) for c in name], row["id"])
+
+    for where, chosen in [(None, rows), (col("id") >= 250, [row for row in rows if row["id"] >= 250])]:
+        for k in (0, 1, 5, 60, 1000):
+            top = [("score", direction, nulls), ("name", "desc")]
+            got = opened.scan(["id", "name"], where, top=top, limit=k).to_table()
+            assert got.schema.names == ["id", "name"]
+            assert got["id"].to_pylist() == [row["id"] for row in sorted(chosen, key=order)[:k]]
+
+
+def test_top_uses_the_range_bitmap(table: PaimonTable) -> None:
+    table.schema({0: ("id", "INT"), 1: ("v", "INT")})
+    values = [i * 7 % 1000 for i in range(1000)]
+    data = pa.table({"id": pa.array(range(1000), pa.int32()), "v": pa.array(values, pa.int32())})
+    index = build_file_index(data, {"range-bitmap": {"v": {}, "id": {}}})
+    table.add("data.orc", data, _EMBEDDED_FILE_INDEX=index.to_bytes())
+    table.commit()
+    opened = open_table(table.path)
+    batches = opened.scan(top=[("v", "desc", "last")], limit=5).to_batches()
+    assert [row["v"] for batch in batches for row in batch.to_pylist()] == [999, 998, 997, 996, 995]
+    assert batches.metrics.rows_considered == 5
+    batches = opened.scan(where=col("id") < 100, top=["v"], limit=5).to_batches()
+    expected = sorted(values[:100])[:5]
+    assert [row["v"] for batch in batches for row in batch.to_pylist()] == expected
+    assert batches.metrics.rows_considered == 5
+
+
+def test_top_on_other_types(table: PaimonTable) -> None:
+    table.schema({0: ("b", "BOOLEAN"), 1: ("d", "DECIMAL(5, 2)"), 2: ("s", "BYTES"), 3: ("t", "TIMESTAMP(6)")})
+    moments = [datetime.datetime(2024, 1, day) for day in (3, 1, 2)]
+    data = pa.table(
+        {
+            "b": [True, None, False],
+            "d": pa.array([Decimal("1.00"), Decimal("-3.00"), None], pa.decimal128(5, 2)),
+            "s": [b"\xff", b"a", b""],
+            "t": pa.array(moments, pa.timestamp("us")),
+        }
+    )
+    table.add("data.orc", data, _VALUE_STATS_COLS=[])
+    table.commit()
+    opened = open_table(table.path)
+    for column, values in [("b", [False, True, None]), ("s", [b"", b"a", b"\xff"]), ("t", sorted(moments))]:
+        assert opened.scan([column], top=[column], limit=3).to_table()[column].to_pylist() == values
+    decimals = opened.scan(["d"], top=[("d", "desc", "first")], limit=2).to_table()["d"].to_pylist()
+    assert decimals == [None, Decimal("1.00")]
