@@ -40,6 +40,7 @@ def pytest_report_header() -> list[str]:
     return [f"orcidx: seed {SEED} (ORCIDX_SEED){strict}"]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for fixture, marker in _MARKER_OF_FIXTURE.items():

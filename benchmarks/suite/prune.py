@@ -36,6 +36,6 @@ class Prune:
             batches = file.scan(where=self.where).to_batches()
             for _ in batches:
                 pass
-            return int(batches.metrics.bytes)
+            return int(batches.metrics.bytes_read)
 
     track_bytes_read.unit = "bytes"  # type: ignore[attr-defined]
