@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from orcidx.constant_evidence import ConstantEvidence
-from orcidx.errors import InvalidQuery
+from orcidx.errors import InvalidQuery, located
 from orcidx.io_loop import Fetch
 from orcidx.judge import FileJudge, StripeDecision
 from orcidx.metrics import ScanMetrics
@@ -25,6 +25,7 @@ from orcidx.orc.columns.base import Limits
 from orcidx.orc.metadata import EncodingKind, TypeKind
 from orcidx.orc.reader import OpenStripe, OrcReader
 from orcidx.orc.types import STRING_KINDS, OrcType, arrow_type, find_columns, project
+from orcidx.paimon.deletion_vector import DeletionVector
 from orcidx.predicate import BoundPredicate, Predicate, bind
 from orcidx.schema_mapping import FieldSource, MappedColumns, map_columns, widen
 from orcidx.selection import RowSelection
@@ -369,14 +370,15 @@ def deleted_rows(deleted: Any, rows: int, name: str) -> RowSelection:
 
     A position past the file is an error: a vector that does not fit belongs to another file.
     """
+    if isinstance(deleted, DeletionVector):
+        with located(file=name):
+            return ~deleted.kept_rows(rows)
     if isinstance(deleted, RowSelection):
         found = deleted
+    elif hasattr(deleted, "range_cardinality"):
+        found = RowSelection.from_bitmap(deleted, max(rows, int(deleted.max()) + 1 if len(deleted) else 0))
     else:
-        positions = getattr(deleted, "positions", deleted)
-        if hasattr(positions, "range_cardinality"):
-            found = RowSelection.from_bitmap(positions, max(rows, int(positions.max()) + 1 if len(positions) else 0))
-        else:
-            found = RowSelection.from_positions(positions, rows)
+        found = RowSelection.from_positions(deleted, rows)
     if found.length != rows:
         raise InvalidQuery(f"the deletion vector reaches past the {rows} rows of {name}")
     return found

@@ -241,7 +241,8 @@ class _Planner:
         def bounds_of(i: int, column: str) -> Bounds | None:
             if column in partitions[i]:
                 return partitions[i][column]
-            return value_bounds(files[i].entry, self.schema_of(files[i].schema_id), fields[column])
+            with located(file=files[i].path):
+                return value_bounds(files[i].entry, self.schema_of(files[i].schema_id), fields[column])
 
         self._prune("file statistics", bound, bounds_of)
 

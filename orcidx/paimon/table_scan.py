@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from orcidx.batches import join_batches
 from orcidx.errors import CorruptFile, Unsupported, located
+from orcidx.explanation import Explanation, FileExplanation, StripeExplanation
 from orcidx.file import open_file
 from orcidx.metrics import ScanMetrics
 from orcidx.options import ReadOptions
@@ -27,6 +29,7 @@ from orcidx.paimon.table_schema import TableSchema, char_lengths
 from orcidx.paimon.top_rows import SortKey, first_rows
 from orcidx.predicate import BoundPredicate, Predicate, bind
 from orcidx.pruning import Note
+from orcidx.scanner import Scan
 from orcidx.selection import RowSelection
 
 __all__ = ["TableBatches", "TableScan"]
@@ -93,8 +96,19 @@ class TableScan:
             asked = _bound(self.where, self.table_schema, self.options).columns
             narrow = (asked[0][0] if asked else self.table_schema.fields[0].name,)
             counting = replace(self, columns=narrow, limit=None, top=())
-            total = sum(batch.num_rows for batch in counting)
+            total = sum(_TaskRun(task, counting, ScanMetrics(), []).count() for task in self.plan.tasks)
         return total if self.limit is None else min(total, self.limit)
+
+    def explain(self) -> Explanation:
+        """What the scan will read and why it can skip the rest; reads metadata and indexes only."""
+        files = [_TaskRun(task, self, ScanMetrics(), []).explain() for task in self.plan.tasks]
+        files += [
+            FileExplanation(skipped.file.path, skipped.file.rows, (), (), skipped.reasons)
+            for skipped in self.plan.skipped
+        ]
+        if files and self.plan.notes:
+            files[0] = replace(files[0], notes=(*self.plan.notes, *files[0].notes))
+        return Explanation(None if self.where is None else repr(self.where), self.columns, tuple(files))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_reader().__arrow_c_stream__(requested_schema)
@@ -224,8 +238,17 @@ class _TaskRun:
         deletion = self.file.deletion
         return RowSelection.all(self.file.rows) if deletion is None else deletion.read().kept_rows(self.file.rows)
 
-    def _index(self) -> FileIndex | None:
+    @contextmanager
+    def _index(self) -> Iterator[FileIndex | None]:
         """The file index; None when there is none, or it is damaged: then every row is kept, and a note says so."""
+        index = self._open_index()
+        try:
+            yield index
+        finally:
+            if index is not None:
+                index.close()
+
+    def _open_index(self) -> FileIndex | None:
         source = self.file.embedded_index if self.file.index is None else self.file.index
         if source is None or (self.where.pushed is None and not self.scan.top):
             return None
@@ -239,23 +262,18 @@ class _TaskRun:
             self.notes.append(Note("file index", "damaged", f"{self.file.path}: {error}"))
             return None
 
-    def _selected(self) -> RowSelection:
-        """Rows that deletion vector and file index leave; with ``top``, only rows that can be among the first."""
+    def _selected(self, index: FileIndex | None) -> RowSelection:
+        """Rows that are not deleted; with ``top``, of those only rows that can be among the first."""
         kept = self._kept()
-        index = self._index()
-        if index is None:
+        limit = self.scan.limit
+        if index is None or not self.scan.top or limit is None or self.rest is not None:
             return kept
-        with index:
-            exact = True
-            if self.where.pushed is not None:
-                verdict = index.evaluate(self.where.pushed, nan=self.scan.options.nan)
-                exact = verdict.exact
-                if verdict.rows is not None:
-                    kept = kept & RowSelection.from_bitmap(verdict.rows, self.file.rows)
-            if self.scan.top and exact and self.rest is None and self.scan.limit is not None:
-                kept = self._first(index, kept, self.scan.limit)
-            self.notes.extend(Note("file index", "damaged", f"{self.file.path}: {text}") for text in index.notes)
-        return kept
+        if self.where.pushed is not None:
+            verdict = index.evaluate(self.where.pushed, nan=self.scan.options.nan)
+            if verdict.rows is None or not verdict.exact:
+                return kept
+            kept = kept & RowSelection.from_bitmap(verdict.rows, self.file.rows)
+        return self._first(index, kept, limit)
 
     def _first(self, index: FileIndex, kept: RowSelection, k: int) -> RowSelection:
         """By the range-bitmap of the first sort key, all that tie for the last place included."""
@@ -275,21 +293,44 @@ class _TaskRun:
 
     # ------------------------------------------------------------------ reading
 
+    def count(self) -> int:
+        """Rows of the file that match; from metadata and indexes where they prove it."""
+        if self.is_orc and self.rest is None:
+            with located(file=self.file.path), self._orc_scan() as scan:
+                return scan.count_rows()
+        return sum(batch.num_rows for batch in self.batches())
+
+    def explain(self) -> FileExplanation:
+        """What is read of the file, and why the rest is not; of a parquet file only how many rows."""
+        with located(file=self.file.path):
+            if self.is_orc:
+                with self._orc_scan() as scan:
+                    found = scan.explain().files[0]
+            else:
+                rows = self._parquet_rows()
+                only = StripeExplanation(0, 0, self.file.rows, rows.count, self.file.size, self.file.size, ())
+                found = FileExplanation(self.file.path, self.file.rows, (only,))
+            return replace(found, notes=(*self.notes, *found.notes))
+
     def _orc(self) -> Iterator[pa.RecordBatch]:
-        selection = self._selected()
-        if selection.is_empty:
-            return
-        options = self.scan.options.override(case_sensitive=True, strings="string", timestamp_unit=self._unit())
-        with open_file(self.file.source, options=options) as opened:
-            if opened.num_rows != self.file.rows:
-                raise CorruptFile(f"has {opened.num_rows} rows, where the manifest says {self.file.rows}")
-            names = [(entry.file_field.name,) for entry in self.entries if entry.file_field is not None]
-            scan = opened.scan(names, self.where.pushed, selection=selection)
-        with scan.to_batches() as batches:
+        with self._orc_scan() as scan, scan.to_batches() as batches:
             try:
                 yield from batches
             finally:
                 _add(self.metrics, batches.metrics)
+
+    @contextmanager
+    def _orc_scan(self) -> Iterator[Scan]:
+        """The scan of an ORC file in its own names, with its file index open as long as it may be asked."""
+        options = self.scan.options.override(case_sensitive=True, strings="string", timestamp_unit=self._unit())
+        with self._index() as index, open_file(self.file.source, options=options) as opened:
+            if opened.num_rows != self.file.rows:
+                raise CorruptFile(f"has {opened.num_rows} rows, where the manifest says {self.file.rows}")
+            names = [(entry.file_field.name,) for entry in self.entries if entry.file_field is not None]
+            deleted = None if self.file.deletion is None else self.file.deletion.read()
+            top = self._selected(index) if self.scan.top else None
+            pushed = self.where.pushed
+            yield opened.scan(names, pushed, selection=top, deletion_vector=deleted, file_index=index)
 
     def _unit(self) -> str:
         """The finest unit that the columns need: each is cast to its own afterwards."""
@@ -300,7 +341,7 @@ class _TaskRun:
         return _UNITS[finest]
 
     def _parquet(self) -> Iterator[pa.RecordBatch]:
-        selection = self._selected()
+        selection = self._parquet_rows()
         if selection.is_empty:
             return
         pushed = self.where.pushed
@@ -312,6 +353,16 @@ class _TaskRun:
             if pushed is not None:
                 batch = batch.filter(pa.array(self._bound_in_file(pushed, batch.schema).evaluate(batch)))
             yield batch
+
+    def _parquet_rows(self) -> RowSelection:
+        """What deletion vector and file index leave."""
+        with self._index() as index:
+            rows = self._selected(index)
+            if index is None or self.where.pushed is None:
+                return rows
+            verdict = index.evaluate(self.where.pushed, nan=self.scan.options.nan)
+            self.notes.extend(Note("file index", "damaged", f"{self.file.path}: {text}") for text in index.notes)
+            return rows if verdict.rows is None else rows & RowSelection.from_bitmap(verdict.rows, self.file.rows)
 
     def _bound_in_file(self, pushed: Predicate, schema: pa.Schema | None) -> BoundPredicate:
         """The predicate bound to the file's own columns, in the types that were read."""

@@ -16,6 +16,7 @@ import pytest
 from goldens import FIXTURES, GOLDEN_PAIMON, roots
 from paimon_tables import PaimonTable, serialized
 
+import orcidx
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, ValueOutOfRange
 from orcidx.paimon import DeletionVector, build_file_index, open_table, write_deletion_vectors
 from orcidx.predicate import col
@@ -138,6 +139,30 @@ def test_what_cannot_be_asked() -> None:
         with pytest.raises(InvalidQuery, match=message):
             table.scan(**arguments)
     assert table.scan(["ID"], col("Id") == 1, case_sensitive=False).to_table()["id"].to_pylist() == [1]
+
+
+def test_explanations_name_every_file() -> None:
+    table = open_table(FROZEN / "append_dv32")
+    explanation = table.scan(["id"], col("id") == 123).explain()
+    kept, skipped = explanation.files
+    assert "file statistics" in str(skipped.reasons[0])
+    assert (kept.rows, kept.kept, skipped.kept) == (300, True, False)
+    assert "append_dv32" in str(explanation)
+    by_index = table.scan(["id"], (col("s") == "s7") & (col("v") == 7)).explain()
+    groups = [group for file in by_index.files for stripe in file.stripes for group in stripe.row_groups]
+    assert sum(group.kept_rows for group in groups) == 2
+    sources = {reason.source for group in groups for reason in (*group.reasons, *group.proofs)}
+    assert {"Paimon bitmap index", "Paimon range-bitmap index"} <= sources
+
+
+def test_deletion_vectors_of_another_file(table: PaimonTable) -> None:
+    table.schema({0: ("id", "INT")})
+    table.add("data.orc", pa.table({"id": pa.array([1, 2, 3], pa.int32())}))
+    with orcidx.open(table.path / "bucket-0" / "data.orc") as file:
+        assert file.read(deletion_vector=DeletionVector([1]))["id"].to_pylist() == [1, 3]
+        assert file.read(deletion_vector=DeletionVector([1], bitmap64=True))["id"].to_pylist() == [1, 3]
+        with pytest.raises(CorruptFile, match="deletes row 3 of a file of 3 rows"):
+            file.read(deletion_vector=DeletionVector([3]))
 
 
 # ---------------------------------------------------------------------- evolution
@@ -320,7 +345,9 @@ def test_deletions_and_indexes_select_the_same_rows_in_both_formats(table: Paimo
     table.add_deletions("index-0", write_deletion_vectors(table.path / "index" / "index-0", {f"data.{form}": deleted}))
     table.commit()
     opened = open_table(table.path)
+    explanation = opened.scan(where=col("v") == 7).explain()
     kept = [row for row in data.to_pylist() if row["id"] not in deleted]
+    assert explanation.files[0].kept_rows == len([row for row in kept if row["v"] == 7])
     assert opened.scan(batch_size=700).to_table().to_pylist() == kept
     assert opened.scan().count_rows() == len(kept)
     batches = opened.scan(where=col("v") == 7).to_batches()
