@@ -44,6 +44,7 @@ extensions = [
 ]
 
 setup(
+    options={"build_ext": {"parallel": os.cpu_count() or 1}},
     ext_modules=cythonize(
         extensions,
         nthreads=0 if SANITIZE else (os.cpu_count() or 1),

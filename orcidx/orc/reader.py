@@ -126,7 +126,8 @@ class OpenStripe:
         self.rows = reader.stripes[number].rows
         self.writer_timezone = self.footer.writer_timezone
         self._extents = reader.extents(number)
-        self._bytes = StripeBytes(reader.storage.read_ranges, self._extents, read_ahead)
+        self._on_demand = reader.facts.compressed and reader.storage.is_local
+        self._bytes = StripeBytes(reader.storage.read_ranges, self._extents, read_ahead, framed=self._on_demand)
         self._codec = open_codec(reader.facts.compression)
         self._opened: dict[tuple[int, int], list[PlannedStream]] = {}
         self.windows: list[Window] = []
@@ -176,7 +177,13 @@ class OpenStripe:
                 continue
             positions = self.index.stream_positions(node.id, kind) if self.index is not None else None
             length = sources[0].length
-            ranges = group_ranges(positions, groups, length=length, block_size=self.reader.facts.block_size)
+            ranges = group_ranges(
+                positions,
+                groups,
+                length=length,
+                block_size=self.reader.facts.block_size,
+                on_demand=self._on_demand,
+            )
             for source in sources:
                 source.plan(ranges)
                 planned.append(source)

@@ -28,12 +28,13 @@ def group_runs(groups: Bools) -> Int64s:
 
 
 def group_ranges(
-    positions: StreamPositions | None, groups: Bools, *, length: int, block_size: int
+    positions: StreamPositions | None, groups: Bools, *, length: int, block_size: int, on_demand: bool = False
 ) -> list[tuple[int, int]]:
     """Byte ranges of one stream, relative to its start, that hold the wanted row groups.
 
     ``positions`` None means that the stream has none (dictionaries, or no row index): it is needed whole. Offsets must
-    have been checked to lie within ``length``.
+    have been checked to lie within ``length``. ``on_demand``: leave out the last chunk of a stretch, whose end only its
+    header tells; for storage where one more small read is cheap.
     """
     if length == 0 or not groups.any():
         return []
@@ -43,7 +44,9 @@ def group_ranges(
     ranges: list[tuple[int, int]] = []
     for first, after in group_runs(groups).tolist():
         start = int(starts[first])
-        stop = length if after == len(groups) else _end(positions, after, length=length, block_size=block_size)
+        stop = length
+        if after < len(groups):
+            stop = _end(positions, after, length=length, block_size=block_size, on_demand=on_demand)
         if start >= stop:
             continue
         if ranges and start <= ranges[-1][1]:
@@ -53,13 +56,13 @@ def group_ranges(
     return ranges
 
 
-def _end(positions: StreamPositions, group: int, *, length: int, block_size: int) -> int:
+def _end(positions: StreamPositions, group: int, *, length: int, block_size: int, on_demand: bool) -> int:
     """Where the bytes that the groups before ``group`` need end."""
     offset = int(positions.offsets[group])
     shares_run = bool(positions.mid_run[group])
     if positions.within is None:
         return min(length, offset + (LONGEST_RUN if shares_run else 0))
-    if not shares_run and not positions.within[group]:
+    if on_demand or (not shares_run and not positions.within[group]):
         return min(length, offset)
     later = positions.offsets[group:]
     later = later[later > offset]

@@ -18,7 +18,8 @@ __all__ = ["PlannedStream", "StripeBytes"]
 Range = tuple[int, int]
 ReadRanges = Callable[[Sequence[Range]], Sequence[object]]
 
-DEMAND_BYTES = 64 << 10
+DEMAND_BYTES = 8 << 10
+CHUNK_HEADER = 3
 
 
 @dataclass(slots=True)
@@ -32,10 +33,17 @@ class _Piece:
 
 
 class PlannedStream:
-    """One stream of a stripe as a source for a ``Window``: offsets count from the start of the stream."""
+    """One stream of a stripe as a source for a ``Window``: offsets count from the start of the stream.
 
-    def __init__(self, read_ranges: ReadRanges, *, offset: int, length: int, read_ahead: int) -> None:
+    ``framed``: it is made of compression chunks, and plans end where a chunk begins; what is asked for beyond the plan
+    is then read chunk by chunk, as long as its header says.
+    """
+
+    def __init__(
+        self, read_ranges: ReadRanges, *, offset: int, length: int, read_ahead: int, framed: bool = False
+    ) -> None:
         self.length = length
+        self._framed = framed
         self._read_ranges = read_ranges
         self._offset = offset
         self._read_ahead = read_ahead
@@ -105,9 +113,16 @@ class PlannedStream:
                 end = min(stop, offset + self._read_ahead)
                 break
         else:  # A run or a chunk that reaches past what was planned.
-            end = min(self.length, offset + DEMAND_BYTES)
+            end = min(self.length, offset + (self._chunk_bytes(offset) if self._framed else DEMAND_BYTES))
         later = [piece.start for piece in self._pieces if piece.start > offset]
         return min([end, *later])
+
+    def _chunk_bytes(self, offset: int) -> int:
+        """Bytes of the chunk whose header is at ``offset``, with the header: 3 bytes, twice the length and a flag."""
+        if self.length - offset < CHUNK_HEADER:
+            return CHUNK_HEADER
+        (header,) = self._read_ranges([(self._offset + offset, CHUNK_HEADER)])
+        return CHUNK_HEADER + (int.from_bytes(bytes(header), "little") >> 1)  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True)
@@ -120,11 +135,14 @@ class StripeBytes:
     read_ranges: ReadRanges
     extents: Mapping[tuple[int, int], Range]
     read_ahead: int
+    framed: bool = False
 
     def stream(self, column: int, kind: int) -> PlannedStream:
         """A source for one stream; an absent one is empty."""
         offset, length = self.extents.get((column, kind), (0, 0))
-        return PlannedStream(self.read_ranges, offset=offset, length=length, read_ahead=self.read_ahead)
+        return PlannedStream(
+            self.read_ranges, offset=offset, length=length, read_ahead=self.read_ahead, framed=self.framed
+        )
 
 
 def priming_request(streams: Sequence[PlannedStream], *, budget: int) -> list[tuple[PlannedStream, Range]]:
