@@ -110,21 +110,26 @@ class _Survivors:
 
 @dataclass
 class _Width:
-    """How many rows to read at once, from the bytes that rows took so far."""
+    """How many rows to read at once, from the bytes that rows took so far in each lane."""
 
     options: ReadOptions
-    rows: int = 0
-    size: int = 0
+    share: float = 0.75
+    """Of ``batch_bytes``: rows differ, and a read that turns out too large is done again."""
+    seen: dict[Lane, tuple[int, int]] = field(default_factory=dict)
 
     def next_rows(self) -> int:
-        if not self.rows:
+        if not self.seen:
             return min(FIRST_ROWS, self.options.batch_size)
-        fit = self.options.batch_bytes * self.rows // max(1, self.size)
-        return max(1, min(self.options.batch_size, fit))
+        size = sum(size / rows for rows, size in self.seen.values())
+        return max(1, min(self.options.batch_size, int(self.options.batch_bytes * self.share / max(size, 1e-9))))
 
-    def saw(self, arrays: Sequence[pa.Array], rows: int) -> None:
-        self.rows += rows
-        self.size += sum(array.nbytes for array in arrays)
+    def saw(self, lane: Lane, arrays: Sequence[pa.Array], rows: int) -> None:
+        before, size = self.seen.get(lane, (0, 0))
+        self.seen[lane] = before + rows, size + sum(array.nbytes for array in arrays)
+
+    def was_too_large(self) -> None:
+        if self.seen:
+            self.share = max(0.25, self.share * 0.75)
 
 
 @dataclass
@@ -211,6 +216,7 @@ class StripeScan:
         try:
             found = self._filter(start, stop, filtering=filtering)
         except BatchTooLarge:
+            self.width.was_too_large()
             middle = (start + stop) // 2
             yield from self._filtered(start, middle, filtering=filtering)
             yield from self._filtered(middle, stop, filtering=filtering)
@@ -227,7 +233,7 @@ class StripeScan:
             return _Survivors(start, stop, mask, [], count)
         self.first.go(start)
         arrays = self.first.read(stop - start)
-        self.width.saw(arrays, stop - start)
+        self.width.saw(self.first, arrays, stop - start)
         if needs_test:
             assert where is not None
             matches = self._matches(arrays, stop - start)
@@ -321,6 +327,7 @@ class StripeScan:
         try:
             rest = self._read_rest(found)
         except BatchTooLarge:
+            self.width.was_too_large()
             for half in found.halves():
                 yield from self._batches(half)
             return
@@ -348,7 +355,7 @@ class StripeScan:
         if found.mask is None:
             self.rest.go(found.start)
             arrays = self.rest.read(found.stop - found.start)
-            self.width.saw(arrays, found.stop - found.start)
+            self.width.saw(self.rest, arrays, found.stop - found.start)
             return arrays
         runs = RowSelection.from_mask(found.mask).runs()
         if len(runs) <= SPARSE_RUNS:
@@ -356,7 +363,7 @@ class StripeScan:
         first, last = int(runs[0, 0]), int(runs[-1, 1])
         self.rest.go(found.start + first)
         arrays = self.rest.read(last - first)
-        self.width.saw(arrays, last - first)
+        self.width.saw(self.rest, arrays, last - first)
         mask = pa.array(found.mask[first:last])
         return [array.filter(mask) for array in arrays]
 

@@ -1,14 +1,14 @@
-"""From decoded values to Arrow buffers: spreading over nulls, offsets, dictionary gather, decimals, timestamps.
+"""From decoded values to Arrow buffers: spreading over nulls, offsets, dictionary gather.
 
 Every function works on whole buffers without the GIL; sizes are checked on entry. Validity is an Arrow bitmap (least
-significant bit first); "dense" values are those of valid rows only.
+significant bit first); "dense" values are those of valid rows only. Integer streams are read a block at a time, so that
+nothing is kept in 64 bits that ends up in 32.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove, memset
 
 from orcidx.orc.int_rle cimport IntRle
-from orcidx.orc.window cimport Window
 
 from orcidx.errors import CorruptFile
 
@@ -16,22 +16,25 @@ cdef extern from *:
     """
     #include <stdint.h>
     #include <string.h>
-    typedef __int128 orcidx_int128;
-    typedef unsigned __int128 orcidx_uint128;
-    static inline int orcidx_popcount(uint64_t x) { return __builtin_popcountll(x); }
-    static inline uint64_t orcidx_word(const uint8_t* p) { uint64_t x; memcpy(&x, p, 8); return x; }
+    static inline uint64_t orcidx_word(const void* p) { uint64_t x; memcpy(&x, p, 8); return x; }
+    static inline int orcidx_ones(uint64_t x) {
+        x = x - ((x >> 1) & 0x5555555555555555ull);
+        x = (x & 0x3333333333333333ull) + ((x >> 2) & 0x3333333333333333ull);
+        return (int)((((x + (x >> 4)) & 0x0f0f0f0f0f0f0f0full) * 0x0101010101010101ull) >> 56);
+    }
     """
-    ctypedef int int128 "orcidx_int128"
-    ctypedef int uint128 "orcidx_uint128"
-    int popcount64 "orcidx_popcount"(uint64_t x) nogil
-    uint64_t load_word "orcidx_word"(const uint8_t* p) nogil
+    uint64_t load_word "orcidx_word"(const void* p) nogil
+    int popcount64 "orcidx_ones"(uint64_t x) nogil
 
 cdef enum:
-    MOST_STRING_BYTES = 2147483647
+    BLOCK = 1024            # values of a stream in flight, a multiple of 64
+    SPARE = 16              # bytes behind string data, so that short strings are copied in one move
 
-ctypedef struct wide:
-    uint64_t low
-    uint64_t high
+cdef int64_t MOST_BYTES = 2147483647
+
+ctypedef fused word_t:
+    uint32_t
+    uint64_t
 
 
 cdef inline bint bit_at(const uint8_t* bits, int64_t i) noexcept nogil:
@@ -48,205 +51,252 @@ cdef inline uint64_t word_at(const uint8_t* bits, int64_t i, int64_t n) noexcept
     return word & ((<uint64_t> 1 << left) - 1)
 
 
+cdef int64_t ones_between(const uint8_t* bits, int64_t start, int64_t stop) noexcept nogil:
+    """Set bits from ``start`` (a multiple of 64) to ``stop``."""
+    cdef int64_t i, total = 0
+    for i in range(start, stop, 64):
+        total += popcount64(word_at(bits, i, stop))
+    return total
+
+
 cdef int check_bits(const uint8_t[::1] bits, int64_t n) except -1:
     if n < 0 or (n + 7) >> 3 > bits.shape[0]:
         raise ValueError("the bitmap is too short")
     return 0
 
 
-def count_bits(const uint8_t[::1] bits not None, int64_t n):
-    """Set bits among the first ``n``."""
-    cdef int64_t i, total = 0
-    check_bits(bits, n)
-    with nogil:
-        for i in range(0, n, 64):
-            total += popcount64(word_at(&bits[0], i, n))
-    return total
+cdef const uint8_t* bits_of(const uint8_t[::1] valid, int64_t n, int64_t count) except? NULL:
+    """The bitmap of ``n`` rows, ``count`` of them valid; NULL when all are."""
+    if valid is None:
+        if n != count:
+            raise ValueError(f"{count} values for {n} rows without nulls")
+        return NULL
+    check_bits(valid, n)
+    if n == 0:
+        return NULL
+    if ones_between(&valid[0], 0, n) != count:
+        raise ValueError(f"{count} values for other numbers of valid rows")
+    return &valid[0]
+
+
+# --- nulls ------------------------------------------------------------------------------------------------------------
 
 
 def nest_bits(const uint8_t[::1] dense not None, const uint8_t[::1] parent not None, int64_t n,
               uint8_t[::1] out not None):
     """``out[i] = parent[i] and the next bit of dense``, over ``n`` rows; ``dense`` has a bit for each set parent bit.
 
-    Returns the number of set bits of ``out``.
+    ``out`` has whole words of 64 bits. Returns the number of its set bits.
     """
-    cdef int64_t i, at = 0, total = 0, j, end
-    cdef uint64_t word
+    cdef int64_t i, j, at = 0, total = 0, limit = dense.shape[0] * 8
+    cdef uint64_t word, bit, result
     check_bits(parent, n)
-    check_bits(out, n)
-    if n <= 0:
+    if n < 0 or (n + 63) // 64 * 8 > out.shape[0]:
+        raise ValueError("the bitmap is too short")
+    if n == 0:
         return 0
-    memset(&out[0], 0, <size_t> (n + 7) >> 3)
-    cdef int64_t limit = dense.shape[0] * 8
+    if ones_between(&parent[0], 0, n) > limit:
+        raise ValueError("fewer dense bits than set parent bits")
     with nogil:
         for i in range(0, n, 64):
             word = word_at(&parent[0], i, n)
-            end = min(i + 64, n)
-            if not word:
-                continue
-            if at + popcount64(word) > limit:
-                at = -1
-                break
-            for j in range(i, end):
-                if (word >> (j - i)) & 1:
-                    if bit_at(&dense[0], at):
-                        out[j >> 3] |= <uint8_t> 1 << (j & 7)
-                        total += 1
-                    at += 1
-    if at < 0:
-        raise ValueError("fewer dense bits than set parent bits")
+            result = 0
+            if word:
+                for j in range(min(n - i, <int64_t> 64)):
+                    bit = (word >> j) & 1
+                    if at < limit:                          # false behind the last dense bit only
+                        result |= (bit & bit_at(&dense[0], at)) << j
+                    at += <int64_t> bit
+            memcpy(&out[i >> 3], &result, 8)
+            total += popcount64(result)
     return total
+
+
+cdef void spread_word(word_t* values, uint64_t word, int64_t start, int64_t stop, int64_t left) noexcept nogil:
+    # The value of an unset bit is read all the same (it lies before) and masked: no branch, so nothing to mispredict.
+    cdef int64_t i
+    cdef word_t bit
+    for i in range(stop - 1, start - 1, -1):
+        bit = <word_t> ((word >> (i - start)) & 1)
+        left -= <int64_t> bit
+        values[i] = values[left] & (0 - bit)
+
+
+cdef void spread_wide(uint8_t* values, int width, uint64_t word, int64_t start, int64_t stop,
+                      int64_t left) noexcept nogil:
+    cdef int64_t i
+    for i in range(stop - 1, start - 1, -1):
+        if (word >> (i - start)) & 1:
+            left -= 1
+            memmove(values + i * width, values + left * width, width)
+        else:
+            memset(values + i * width, 0, width)
 
 
 cdef void spread_values(uint8_t* values, int width, const uint8_t* valid, int64_t n, int64_t count) noexcept nogil:
     """Moves ``count`` dense values to the places of the set bits, from the end, zeros elsewhere."""
     cdef int64_t start = ((n - 1) >> 6) << 6
-    cdef int64_t i, left = count, stop = n
-    cdef uint64_t word, full
+    cdef int64_t left = count, stop = n
+    cdef uint64_t word
     cdef int ones
-    while start >= 0:
-        if left == stop and left == 0:
-            return
+    while start >= 0 and left < stop:           # with as many values as rows left, the others are in place
         word = word_at(valid, start, n)
         ones = popcount64(word)
         if ones == stop - start:
-            if left != stop:
-                memmove(values + start * width, values + (left - ones) * width, ones * width)
-            left -= ones
+            memmove(values + start * width, values + (left - ones) * width, ones * width)
         elif ones == 0:
             memset(values + start * width, 0, (stop - start) * width)
         elif width == 8:
-            for i in range(stop - 1, start - 1, -1):
-                if (word >> (i - start)) & 1:
-                    left -= 1
-                    (<uint64_t*> values)[i] = (<uint64_t*> values)[left]
-                else:
-                    (<uint64_t*> values)[i] = 0
+            spread_word[uint64_t](<uint64_t*> values, word, start, stop, left)
         elif width == 4:
-            for i in range(stop - 1, start - 1, -1):
-                if (word >> (i - start)) & 1:
-                    left -= 1
-                    (<uint32_t*> values)[i] = (<uint32_t*> values)[left]
-                else:
-                    (<uint32_t*> values)[i] = 0
+            spread_word[uint32_t](<uint32_t*> values, word, start, stop, left)
         else:
-            for i in range(stop - 1, start - 1, -1):
-                if (word >> (i - start)) & 1:
-                    left -= 1
-                    if left != i:
-                        memcpy(values + i * width, values + left * width, width)
-                else:
-                    memset(values + i * width, 0, width)
+            spread_wide(values, width, word, start, stop, left)
+        left -= ones
         stop = start
         start -= 64
 
 
 def spread(uint8_t[::1] values not None, int width, const uint8_t[::1] valid not None, int64_t n, int64_t count):
     """Spreads ``count`` dense values of ``width`` bytes at the start of ``values`` over ``n`` rows, in place."""
-    check_bits(valid, n)
-    if not 0 <= count <= n or n * width > values.shape[0] or width < 1:
+    cdef const uint8_t* bits = bits_of(valid, n, count)
+    if width < 1 or n * width > values.shape[0]:
         raise ValueError("the values do not fit")
     if n:
         with nogil:
-            spread_values(&values[0], width, &valid[0], n, count)
+            spread_values(&values[0], width, bits, n, count)
 
 
 # --- strings, lists, maps ---------------------------------------------------------------------------------------------
 
 
-def read_lengths(IntRle lengths not None, int64_t[::1] out not None, int64_t count):
-    """``count`` lengths to ``out``; returns their sum. Raises ``CorruptFile`` for a negative one."""
-    if not 0 <= count <= out.shape[0]:
-        raise ValueError("the lengths do not fit")
-    cdef int64_t total = 0
-    if count:
-        with nogil:
-            total = lengths.read_lengths(&out[0], count)
+cdef void place_offsets(const int64_t* lengths, const uint8_t* valid, int64_t start, int64_t stop, int32_t at,
+                        int32_t* out) noexcept nogil:
+    """Offsets of rows ``start`` to ``stop`` (a multiple of 64, and behind it a block); null rows are empty."""
+    cdef int64_t i, next_length = 0
+    cdef int32_t bit
+    if valid == NULL:
+        for i in range(start, stop):
+            out[i] = at
+            at += <int32_t> lengths[i - start]
+        return
+    for i in range(start, stop):
+        out[i] = at
+        bit = bit_at(valid, i)
+        at += <int32_t> lengths[next_length] & -bit
+        next_length += bit
+
+
+def read_offsets(IntRle lengths not None, const uint8_t[::1] valid, int64_t n, int64_t count, int32_t[::1] out not None,
+                 *, int64_t first=0):
+    """``n + 1`` offsets, from ``first`` on, of the ``count`` lengths of the valid rows; null rows are empty.
+
+    Returns the last offset. Stops where it exceeds 2**31 - 1, and returns the excess. Raises ``CorruptFile`` for a
+    negative length.
+    """
+    cdef const uint8_t* bits = bits_of(valid, n, count)
+    cdef int64_t block[BLOCK + 1]
+    cdef int64_t start = 0, stop, ones, total = first
+    if n < 0 or out.shape[0] < n + 1 or not 0 <= first <= MOST_BYTES:
+        raise ValueError("the offsets do not fit")
+    with nogil:
+        while start < n:
+            stop = min(n, start + BLOCK)
+            ones = stop - start if bits == NULL else ones_between(bits, start, stop)
+            block[ones] = 0                     # looked at behind the last length, and masked
+            first = total
+            total = lengths.read_lengths(block, ones) if ones else 0
+            if total > MOST_BYTES - first:
+                total = total if total > MOST_BYTES else first + total
+                break
+            total += first
+            place_offsets(block, bits, start, stop, <int32_t> first, &out[0])
+            start = stop
+        else:
+            out[n] = <int32_t> total
     return total
 
 
-def fill_offsets(const int64_t[::1] lengths not None, const uint8_t[::1] valid, int64_t n, int32_t[::1] out not None):
-    """``n + 1`` offsets from the lengths of the valid rows, which sum to less than 2**31; null rows are empty."""
-    cdef int64_t i, at = 0
-    cdef int32_t offset = 0
-    if out.shape[0] < n + 1:
-        raise ValueError("the offsets do not fit")
-    if valid is None:
-        if lengths.shape[0] < n:
-            raise ValueError("too few lengths")
+def skip_lengths(IntRle lengths not None, int64_t count):
+    """Passes over ``count`` lengths and returns their sum. Raises ``CorruptFile`` for a negative one."""
+    cdef int64_t total = 0
+    if count > 0:
         with nogil:
-            for i in range(n):
-                out[i] = offset
-                offset += <int32_t> lengths[i]
-            out[n] = offset
-        return
-    check_bits(valid, n)
-    if count_bits(valid, n) > lengths.shape[0]:
-        raise ValueError("too few lengths")
-    with nogil:
-        for i in range(n):
-            out[i] = offset
-            if bit_at(&valid[0], i):
-                offset += <int32_t> lengths[at]
-                at += 1
-        out[n] = offset
+            total = lengths.skip_lengths(count)
+    return total
 
 
-def gather_offsets(const int64_t[::1] indexes not None, const int32_t[::1] entries not None, const uint8_t[::1] valid,
-                   int64_t n, int32_t[::1] out not None):
-    """Offsets of ``n`` strings that are picked from a dictionary by the indexes of the valid rows.
+# --- dictionaries -----------------------------------------------------------------------------------------------------
 
-    ``entries``: offsets of the dictionary's entries. Returns the sum of the lengths, and leaves ``out`` unfinished when
-    it is 2**31 or more. Raises ``CorruptFile`` for an index past the dictionary.
-    """
-    cdef int64_t i, at = 0, total = 0, count = indexes.shape[0]
-    cdef uint64_t size = entries.shape[0] - 1, index
+
+def read_indexes(IntRle indexes not None, int64_t count, int64_t size, int32_t[::1] out not None):
+    """``count`` indexes into a dictionary of ``size`` entries. Raises ``CorruptFile`` for one that is not below it."""
+    cdef int64_t block[BLOCK]
+    cdef int64_t i, step, done = 0
     cdef uint64_t worst = 0
-    if out.shape[0] < n + 1 or (valid is None and count < n):
-        raise ValueError("the offsets do not fit")
-    if valid is not None:
-        check_bits(valid, n)
-        if count_bits(valid, n) > count:
-            raise ValueError("too few indexes")
+    if not 0 <= count <= out.shape[0]:
+        raise ValueError("the indexes do not fit")
     with nogil:
-        for i in range(count):
-            index = <uint64_t> indexes[i]
-            worst = index if index > worst else worst
-    if count and worst >= size:
-        raise CorruptFile(f"dictionary index {worst} in a dictionary of {size} entries")
+        while done < count:
+            step = min(count - done, <int64_t> BLOCK)
+            indexes.read_int64(block, step)
+            for i in range(step):
+                worst = <uint64_t> block[i] if <uint64_t> block[i] > worst else worst
+                out[done + i] = <int32_t> block[i]
+            if worst >= <uint64_t> size:
+                break
+            done += step
+    if done < count:
+        raise CorruptFile(f"dictionary index {worst} in a dictionary of {size} entries", stream=indexes.window.name)
+
+
+def gather_offsets(const int32_t[::1] indexes not None, const int32_t[::1] entries not None, const uint8_t[::1] valid,
+                   int64_t n, int64_t count, int32_t[::1] out not None):
+    """Offsets of ``n`` strings that are picked from a dictionary by the ``count`` indexes of the valid rows.
+
+    ``entries``: offsets of the dictionary's entries; the indexes have passed ``read_indexes`` for as many. Returns the
+    sum of the lengths, and leaves ``out`` unfinished when that exceeds 2**31 - 1.
+    """
+    cdef const uint8_t* bits = bits_of(valid, n, count)
+    cdef int64_t i, at = 0, total = 0
+    cdef uint64_t pair
+    if n < 0 or out.shape[0] < n + 1 or count > indexes.shape[0] or (count and entries.shape[0] < 2):
+        raise ValueError("the offsets do not fit")
     with nogil:
         for i in range(n):
             out[i] = <int32_t> total
-            if valid is None or bit_at(&valid[0], i):
-                index = <uint64_t> indexes[at]
-                total += entries[index + 1] - entries[index]
+            if bits == NULL or bit_at(bits, i):
+                pair = load_word(&entries[indexes[at]])         # an entry's start and, next to it, its stop
+                total += <int64_t> (pair >> 32) - <int64_t> <uint32_t> pair
                 at += 1
-                if total > MOST_STRING_BYTES:
+                if total > MOST_BYTES:
                     break
         else:
             out[n] = <int32_t> total
     return total
 
 
-def gather_bytes(const int64_t[::1] indexes not None, const int32_t[::1] entries not None,
+def gather_bytes(const int32_t[::1] indexes not None, int64_t count, const int32_t[::1] entries not None,
                  const uint8_t[::1] blob not None, int64_t total, uint8_t[::1] out not None):
-    """The bytes of the picked entries, one after the other. The indexes have passed ``gather_offsets``.
+    """The bytes of the ``count`` picked entries, one after the other; ``total`` of them.
 
-    ``blob`` and ``out`` have 16 spare bytes behind what is used, so that short entries are copied in one move.
+    The indexes have passed ``gather_offsets``. ``blob`` and ``out`` have ``SPARE`` bytes behind what is used.
     """
-    cdef int64_t i, at = 0, start
-    cdef int64_t length
-    cdef int64_t used = entries[entries.shape[0] - 1]
-    if blob.shape[0] < used + 16 or out.shape[0] < total + 16:
+    cdef int64_t i, at = 0, start, length
+    cdef uint64_t pair
+    if not 0 <= count <= indexes.shape[0] or (count and entries.shape[0] < 2):
+        raise ValueError("too few indexes")
+    if blob.shape[0] < entries[entries.shape[0] - 1] + <int64_t> SPARE or out.shape[0] < total + <int64_t> SPARE:
         raise ValueError("no spare bytes")
     with nogil:
-        for i in range(indexes.shape[0]):
-            start = entries[indexes[i]]
-            length = entries[indexes[i] + 1] - start
+        for i in range(count):
+            pair = load_word(&entries[indexes[i]])
+            start = <int64_t> <uint32_t> pair
+            length = <int64_t> (pair >> 32) - start
             if at + length > total:
                 break
-            if length <= 16:
-                memcpy(&out[at], &blob[start], 16)
+            if length <= SPARE:
+                memcpy(&out[at], &blob[start], SPARE)
             else:
                 memcpy(&out[at], &blob[start], length)
             at += length
@@ -261,33 +311,10 @@ def is_ascii(const uint8_t[::1] data not None, int64_t n):
     if n > data.shape[0]:
         raise ValueError("too few bytes")
     with nogil:
-        while i + 8 <= n:
-            seen |= load_word(&data[i])
-            i += 8
+        while i + 32 <= n:
+            seen |= load_word(&data[i]) | load_word(&data[i + 8]) | load_word(&data[i + 16]) | load_word(&data[i + 24])
+            i += 32
         while i < n:
             seen |= data[i]
             i += 1
     return not (seen & <uint64_t> 0x8080808080808080)
-
-
-def skip_lengths(IntRle lengths not None, int64_t count):
-    """Passes over ``count`` lengths and returns their sum. Raises ``CorruptFile`` for a negative one."""
-    cdef int64_t total = 0
-    if count:
-        with nogil:
-            total = lengths.skip_lengths(count)
-    return total
-
-
-def narrow_indexes(const int64_t[::1] indexes not None, int64_t count, int64_t size, int32_t[::1] out not None):
-    """``count`` dictionary indexes as 32-bit ones. Raises ``CorruptFile`` for one that is not below ``size``."""
-    cdef int64_t i
-    cdef uint64_t worst = 0
-    if count > indexes.shape[0] or count > out.shape[0]:
-        raise ValueError("the indexes do not fit")
-    with nogil:
-        for i in range(count):
-            worst = <uint64_t> indexes[i] if <uint64_t> indexes[i] > worst else worst
-            out[i] = <int32_t> indexes[i]
-    if count and worst >= <uint64_t> size:
-        raise CorruptFile(f"dictionary index {worst} in a dictionary of {size} entries")

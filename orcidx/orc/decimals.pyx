@@ -1,11 +1,13 @@
 """Decimals: unbounded zigzag varints and their scales, into Arrow's decimal128.
 
 A value of up to 19 bytes is a zigzag varint of the unscaled number; its scale comes from another stream and may differ
-from the type's, since writers strip trailing zeros (HiveDecimal). All arithmetic is in 128 bits with overflow checks.
+from the type's, since writers strip trailing zeros (HiveDecimal). A block at a time is decoded; when all its values are
+small and have the type's scale, that is all. Otherwise each is rescaled and checked, in 128 bits with overflow checks.
 """
 
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 
+from orcidx.orc.int_rle cimport IntRle
 from orcidx.orc.window cimport Window
 
 from orcidx.errors import CorruptFile
@@ -17,6 +19,8 @@ cdef extern from *:
 
     typedef __int128 orcidx_i128;
     typedef unsigned __int128 orcidx_u128;
+
+    #define ORCIDX_STOPS 0x8080808080808080ull
 
     static const uint64_t orcidx_pow10_low[20] = {1ull, 10ull, 100ull, 1000ull, 10000ull, 100000ull, 1000000ull,
         10000000ull, 100000000ull, 1000000000ull, 10000000000ull, 100000000000ull, 1000000000000ull, 10000000000000ull,
@@ -40,6 +44,12 @@ cdef extern from *:
         return (orcidx_i128)(((orcidx_u128)high << 64) | low);
     }
 
+    static inline uint64_t orcidx_load64(const uint8_t* p) {
+        uint64_t word;
+        memcpy(&word, p, 8);
+        return word;
+    }
+
     static inline uint64_t orcidx_squeeze(uint64_t word) {  /* eight 7-bit groups side by side */
         word &= 0x7f7f7f7f7f7f7f7full;
         word = ((word & 0x7f007f007f007f00ull) >> 1) | (word & 0x007f007f007f007full);
@@ -47,91 +57,93 @@ cdef extern from *:
         return ((word & 0x0fffffff00000000ull) >> 4) | (word & 0x000000000fffffffull);
     }
 
-    /* Varints from *at on, at most count. Returns how many were decoded; *status 1: one has more than 128 bits. A varint
-       that reaches past end is left alone. */
+    /* The bytes of word up to and with the first that ends a varint; stops are its high bits turned over. */
+    static inline uint64_t orcidx_up_to(uint64_t word, uint64_t stops) { return word & (stops ^ (stops - 1)); }
+    static inline int orcidx_bytes_to(uint64_t stops) { return (__builtin_ctzll(stops) + 1) >> 3; }
+
+    /* A varint of 9 bytes and more: its size, or -1 for more than 128 bits. Loads 24 bytes. */
+    static inline int orcidx_long_varint(const uint8_t* p, orcidx_u128* value) {
+        uint64_t word = orcidx_load64(p + 8), stops = ~word & ORCIDX_STOPS;
+        orcidx_u128 low = orcidx_squeeze(orcidx_load64(p));
+        if (stops) {
+            *value = low | (orcidx_u128)orcidx_squeeze(orcidx_up_to(word, stops)) << 56;
+            return 8 + orcidx_bytes_to(stops);
+        }
+        *value = low | (orcidx_u128)orcidx_squeeze(word) << 56 | (orcidx_u128)(p[16] & 0x7f) << 112;
+        if (p[16] < 0x80) return 17;
+        *value |= (orcidx_u128)(p[17] & 0x7f) << 119;
+        if (p[17] < 0x80) return 18;
+        *value |= (orcidx_u128)(p[18] & 3) << 126;
+        return p[18] > 3 ? -1 : 19;
+    }
+
+    /* Up to count varints from *at on, those that end before end; behind it, 24 bytes may be loaded. Returns how many.
+       *status 4: one has more than 128 bits. *most: or-ed with the zigzag codes, all ones for those beyond 56 bits. */
     static int64_t orcidx_decimal_varints(const uint8_t** at, const uint8_t* end, int64_t count, uint8_t* out,
-                                          int* status) {
+                                          uint64_t* most, int* status) {
         const uint8_t* p = *at;
+        uint64_t seen = *most;
         int64_t done = 0;
         *status = 0;
-        while (done < count) {
-            orcidx_u128 value = 0;
-            int shift = 0;
-            const uint8_t* q = p;
-            if (end - p >= 8) {
-                uint64_t word, stops;
-                memcpy(&word, p, 8);
-                stops = ~word & 0x8080808080808080ull;
-                if (stops) {
-                    int bits = __builtin_ctzll(stops) + 1;  /* 8, 16, ... 64 */
-                    uint64_t low = orcidx_squeeze(bits == 64 ? word : word & ((1ull << bits) - 1));
-                    int64_t small = (int64_t)(low >> 1) ^ -(int64_t)(low & 1);
-                    orcidx_store(out + 16 * done, (orcidx_u128)(orcidx_i128)small);
-                    p += bits >> 3;
-                    done++;
-                    continue;
-                }
+        for (; done < count; done++, out += 16) {
+            uint64_t word = orcidx_load64(p), stops = ~word & ORCIDX_STOPS;
+            if (stops) {
+                uint64_t code = orcidx_squeeze(orcidx_up_to(word, stops));
+                int size = orcidx_bytes_to(stops);
+                if (size > end - p) break;
+                seen |= code;
+                orcidx_store(out, (orcidx_u128)(orcidx_i128)((int64_t)(code >> 1) ^ -(int64_t)(code & 1)));
+                p += size;
+            } else {
+                orcidx_u128 value = 0;
+                int size = orcidx_long_varint(p, &value);
+                if (size < 0 ? end - p < 19 : size > end - p) break;
+                if (size < 0) { *status = 4; break; }
+                seen = ~(uint64_t)0;
+                orcidx_store(out, (value >> 1) ^ -(value & 1));
+                p += size;
             }
-            for (;;) {
-                uint8_t byte;
-                if (q == end) goto stop;
-                byte = *q++;
-                if (shift == 126 && byte > 3) { *status = 1; goto stop; }
-                value |= (orcidx_u128)(byte & 0x7f) << shift;
-                if (byte < 0x80) break;
-                shift += 7;
-            }
-            value = (value >> 1) ^ -(value & 1);
-            orcidx_store(out + 16 * done, value);
-            p = q;
-            done++;
         }
-    stop:
         *at = p;
+        *most = seen;
         return done;
     }
 
     static int64_t orcidx_drop_varints(const uint8_t** at, const uint8_t* end, int64_t count) {
         const uint8_t* p = *at;
         int64_t done = 0;
+        while (count - done >= 8 && end - p >= 8) {
+            uint64_t stops = ~orcidx_load64(p) & ORCIDX_STOPS;
+            done += (int64_t)(((stops >> 7) * 0x0101010101010101ull) >> 56);
+            p += 8;
+        }
         while (done < count && p < end) done += *p++ < 0x80;
         *at = p;
         return done;
     }
 
     /* Brings a value from one scale to another. 1: it does not fit 128 bits; 2: digits would be lost (rounding 2). */
-    static inline int orcidx_rescale(orcidx_i128* value, int64_t from, int to, int rounding) {
-        int64_t up = from < -1000 ? 1000 : from > 1000 ? -1000 : to - from;
-        if (up == 0 || *value == 0) return 0;
-        if (up > 0) {
-            orcidx_i128 result;
-            if (up > 38 || __builtin_mul_overflow(*value, (orcidx_i128)orcidx_pow10((int)up), &result)) return 1;
-            *value = result;
-            return 0;
+    static inline int orcidx_rescale(orcidx_i128* value, int from, int to, int rounding) {
+        int up = to - from;
+        orcidx_i128 factor, quotient, rest;
+        if (up >= 0) {
+            if (*value == 0) return 0;
+            return up > 38 || __builtin_mul_overflow(*value, (orcidx_i128)orcidx_pow10(up), value);
         }
-        if (rounding == 2) {
-            if (up < -38 || *value % (orcidx_i128)orcidx_pow10((int)-up)) return 2;
-            *value /= (orcidx_i128)orcidx_pow10((int)-up);
-            return 0;
+        factor = (orcidx_i128)orcidx_pow10(-up);
+        quotient = *value / factor;
+        rest = *value % factor;
+        if (rest && rounding == 2) return 2;
+        if (rounding == 0) {
+            orcidx_i128 magnitude = rest < 0 ? -rest : rest;
+            if (magnitude >= factor - magnitude) quotient += *value < 0 ? -1 : 1;
         }
-        if (up < -38) {
-            *value = 0;  /* at most 0.17 of a unit: rounds to nothing */
-            return 0;
-        }
-        {
-            orcidx_i128 divisor = (orcidx_i128)orcidx_pow10((int)-up);
-            orcidx_i128 quotient = *value / divisor, rest = *value % divisor;
-            if (rounding == 0) {
-                orcidx_i128 magnitude = rest < 0 ? -rest : rest;
-                if (magnitude >= divisor - magnitude) quotient += *value < 0 ? -1 : 1;
-            }
-            *value = quotient;
-        }
+        *value = quotient;
         return 0;
     }
 
     /* Rescales and checks the digits of count values in place. -1: all good; else the index of a bad one, *status as
-       above or 3: more digits than the precision. */
+       above, 3: more digits than the precision, 5: an impossible scale. Without scales, all have the wanted one. */
     static int64_t orcidx_fit(uint8_t* values, const int64_t* scales, int64_t count, int to, int precision,
                               int rounding, int* status) {
         orcidx_i128 bound = (orcidx_i128)orcidx_pow10(precision) - 1;
@@ -139,7 +151,7 @@ cdef extern from *:
         for (i = 0; i < count; i++) {
             orcidx_i128 value = orcidx_fetch(values + 16 * i);
             if (scales && scales[i] != to) {
-                *status = orcidx_rescale(&value, scales[i], to, rounding);
+                *status = scales[i] < -38 || scales[i] > 38 ? 5 : orcidx_rescale(&value, (int)scales[i], to, rounding);
                 if (*status) return i;
                 orcidx_store(values + 16 * i, (orcidx_u128)value);
             }
@@ -151,43 +163,112 @@ cdef extern from *:
         return -1;
     }
 
+    /* Whether codes that or to most are all within the precision, seen from their bits alone. */
+    static inline int orcidx_surely_fits(uint64_t most, int precision) {
+        return precision > 18 ? most != ~(uint64_t)0 : (most >> 1) < orcidx_pow10_low[precision] - 1 &&
+            (~(uint64_t)0 >> __builtin_clzll(most | 1)) >> 1 < orcidx_pow10_low[precision] - 1;
+    }
+
+    static inline int orcidx_all_equal(const int64_t* values, int64_t count, int64_t wanted) {
+        uint64_t different = 0;
+        int64_t i;
+        for (i = 0; i < count; i++) different |= (uint64_t)(values[i] ^ wanted);
+        return different == 0;
+    }
+
     static void orcidx_widen(const int64_t* in, int64_t count, uint8_t* out) {
         int64_t i;
         for (i = 0; i < count; i++) orcidx_store(out + 16 * i, (orcidx_u128)(orcidx_i128)in[i]);
     }
     """
     int64_t decimal_varints "orcidx_decimal_varints"(const uint8_t** at, const uint8_t* end, int64_t count,
-                                                     uint8_t* out, int* status) nogil
+                                                     uint8_t* out, uint64_t* most, int* status) nogil
     int64_t drop_varints "orcidx_drop_varints"(const uint8_t** at, const uint8_t* end, int64_t count) nogil
     int64_t fit "orcidx_fit"(uint8_t* values, const int64_t* scales, int64_t count, int to, int precision,
                              int rounding, int* status) nogil
+    bint surely_fits "orcidx_surely_fits"(uint64_t most, int precision) nogil
+    bint all_equal "orcidx_all_equal"(const int64_t* values, int64_t count, int64_t wanted) nogil
     void widen_integers "orcidx_widen"(const int64_t* values, int64_t count, uint8_t* out) nogil
 
+cdef enum:
+    BLOCK = 512
+
 _ROUNDINGS = {"half_up": 0, "truncate": 1, "error": 2}
-_REASONS = {1: "does not fit 128 bits at the column's scale", 2: "has more fraction digits than its type",
-            3: "has more digits than its type's precision"}
+_REASONS = {
+    1: "a decimal does not fit 128 bits at the column's scale",
+    2: "a decimal has more fraction digits than its type",
+    3: "a decimal has more digits than its type's precision",
+    4: "a decimal has more than 128 bits",
+    5: "the scale of a decimal is not between -38 and 38",
+}
 
 
-def read_varints(Window window not None, uint8_t[::1] out not None, int64_t count):
-    """``count`` unscaled values to ``out``, 16 bytes each. Raises ``CorruptFile`` for more than 128 bits."""
+cdef int check(uint8_t[::1] out, int64_t count, int scale, int precision) except -1:
     if count < 0 or count * 16 > out.shape[0]:
         raise ValueError("the values do not fit")
+    if not 1 <= precision <= 38 or not 0 <= scale <= 38:
+        raise ValueError(f"decimal({precision}, {scale})")
+    return 0
+
+
+cdef int read_block(Window values, IntRle scales, uint8_t* out, int64_t count, int64_t* block,
+                    uint64_t* most) except -1 nogil:
+    # count unscaled values to out, their scales to block; a status.
+    cdef const uint8_t* at = NULL
     cdef int64_t done = 0
     cdef int status = 0
-    cdef const uint8_t* at = NULL
-    if not count:
-        return
+    most[0] = 0
+    while True:
+        at = values.p
+        if at != values.end:
+            done += decimal_varints(&at, values.end, count - done, out + 16 * done, most, &status)
+            values.p = at
+        if status or done == count:
+            break
+        if not values.refill():
+            values.fail_end()
+    if not status:
+        scales.read_int64(block, count)
+    return status
+
+
+def read_decimals(Window values not None, IntRle scales not None, uint8_t[::1] out not None, int64_t count, *,
+                  int scale, int precision, str rounding):
+    """``count`` decimals to ``out``, 16 bytes each, brought to ``scale``.
+
+    Raises ``CorruptFile`` for a value that does not fit ``precision`` digits or, with rounding "error", loses digits.
+    """
+    cdef int64_t block[BLOCK]
+    cdef int64_t done = 0, step
+    cdef int mode = _ROUNDINGS[rounding], status = 0
+    cdef uint64_t most = 0
+    check(out, count, scale, precision)
     with nogil:
-        while True:
-            at = window.p
-            done += decimal_varints(&at, window.end, count - done, &out[16 * done], &status)
-            window.p = at
-            if done == count or status:
-                break
-            if not window.refill():
-                window.fail_end()
+        while done < count and not status:
+            step = min(count - done, <int64_t> BLOCK)
+            status = read_block(values, scales, &out[16 * done], step, block, &most)
+            if not status and not (surely_fits(most, precision) and all_equal(block, step, scale)):
+                fit(&out[16 * done], block, step, scale, precision, mode, &status)
+            done += step
     if status:
-        window.fail("a decimal of more than 128 bits")
+        raise CorruptFile(_REASONS[status], stream="SECONDARY" if status == 5 else values.name)
+
+
+def read_short_decimals(IntRle values not None, uint8_t[::1] out not None, int64_t count, *, int scale, int precision):
+    """``count`` decimals of the decimal64 layout: integers that are the unscaled values at the type's scale."""
+    cdef int64_t block[BLOCK]
+    cdef int64_t done = 0, step
+    cdef int status = 0
+    check(out, count, scale, precision)
+    with nogil:
+        while done < count and not status:
+            step = min(count - done, <int64_t> BLOCK)
+            values.read_int64(block, step)
+            widen_integers(block, step, &out[16 * done])
+            fit(&out[16 * done], NULL, step, scale, precision, 0, &status)
+            done += step
+    if status:
+        raise CorruptFile(_REASONS[status], stream=values.window.name)
 
 
 def skip_varints(Window window not None, int64_t count):
@@ -197,38 +278,10 @@ def skip_varints(Window window not None, int64_t count):
     with nogil:
         while True:
             at = window.p
-            done += drop_varints(&at, window.end, count - done)
-            window.p = at
-            if done == count:
+            if at != window.end:
+                done += drop_varints(&at, window.end, count - done)
+                window.p = at
+            if done >= count:
                 break
             if not window.refill():
                 window.fail_end()
-
-
-def fit_values(uint8_t[::1] values not None, const int64_t[::1] scales, int64_t count, *, int scale, int precision,
-               str rounding):
-    """Brings ``count`` values to ``scale``, in place; ``scales`` None when they all have it.
-
-    Raises ``CorruptFile`` for a value that does not fit ``precision`` digits, or, with rounding "error", loses digits.
-    """
-    if count < 0 or count * 16 > values.shape[0] or (scales is not None and scales.shape[0] < count):
-        raise ValueError("the values do not fit")
-    if not 1 <= precision <= 38:
-        raise ValueError(f"precision {precision}")
-    cdef int status = 0, mode = _ROUNDINGS[rounding]
-    cdef int64_t bad
-    if not count:
-        return
-    with nogil:
-        bad = fit(&values[0], NULL if scales is None else &scales[0], count, scale, precision, mode, &status)
-    if bad >= 0:
-        raise CorruptFile(f"decimal number {bad} of the batch {_REASONS[status]}")
-
-
-def widen_values(const int64_t[::1] values not None, uint8_t[::1] out not None, int64_t count):
-    """64-bit unscaled values as 128-bit ones."""
-    if count < 0 or count > values.shape[0] or count * 16 > out.shape[0]:
-        raise ValueError("the values do not fit")
-    if count:
-        with nogil:
-            widen_integers(&values[0], count, &out[0])

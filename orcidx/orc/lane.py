@@ -52,6 +52,7 @@ class Lane:
         self.row = 0
         self._bounds = bounds
         self._use_threads = use_threads
+        self._batch_bytes = stripe.limits.batch_bytes
         facts = stripe.reader.facts
         self._root: RootRows | None = None
         with self._located():
@@ -112,6 +113,7 @@ class Lane:
         is always read.
         """
         with self._located(row=self.row):
+            self.stripe.limits.begin(self._batch_bytes)
             threads = self._use_threads and rows * len(self._readers) >= FEW_ROWS
             parent = None if self._root is None else self._root.read(rows)
             try:
@@ -130,10 +132,6 @@ class Lane:
         self.go(row)
 
     def _read_one(self) -> list[pa.Array]:
-        limits = self.stripe.limits
-        bound, limits.batch_bytes = limits.batch_bytes, None
+        self.stripe.limits.begin(None)
         parent = None if self._root is None else self._root.read(1)
-        try:
-            return [reader.read(1, parent) for reader in self._readers]
-        finally:
-            limits.batch_bytes = bound
+        return [reader.read(1, parent) for reader in self._readers]

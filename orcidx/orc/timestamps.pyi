@@ -2,16 +2,17 @@ from typing import Any
 
 Buffer = Any
 
-def decode(
+def decode(seconds: Buffer, nanos: Buffer, count: int, start: int) -> int: ...
+def to_wall_clock(
     seconds: Buffer,
-    nanos: Buffer,
     count: int,
     *,
-    start: int,
-    transitions: Buffer | None,
-    offsets: Buffer | None,
+    transitions: Buffer,
+    offsets: Buffer,
+    hints: Buffer,
+    hints_from: int,
+    hint_seconds: int,
     repeats_from: int,
 ) -> None: ...
-def lowest(values: Buffer, count: int) -> int: ...
 def combine(seconds: Buffer, nanos: Buffer, count: int, per_second: int, out: Buffer) -> int: ...
 def combine_exactly(seconds: Buffer, nanos: Buffer, count: int, out: Buffer) -> None: ...

@@ -4,9 +4,11 @@
     z = SECONDARY & 7; n = SECONDARY >> 3 (arithmetic); z != 0: n *= 10 ** (z + 1)
     sec < 0 and n > 999999: sec -= 1        (the Java writer truncates milliseconds: ORC-306, ORC-346, ORC-763)
     wall = sec + offset of the writer's zone at sec                            (after the -1: ORC-2151)
+
+pyarrow's writer stores negative nanoseconds before 1970; they count back from the second.
 """
 
-from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
 
 from orcidx.errors import CorruptFile
 
@@ -15,145 +17,168 @@ cdef extern from *:
     #include <stdint.h>
     #include <string.h>
     typedef __int128 orcidx_nanos;
-    static inline void orcidx_store_nanos(uint8_t* out, int64_t seconds, int64_t nanos) {
-        orcidx_nanos value = (orcidx_nanos)seconds * 1000000000 + nanos;
-        memcpy(out, &value, 16);
+
+    #define ORCIDX_SECOND 1000000000ll
+    #define ORCIDX_LATEST ((int64_t)1 << 61)  /* seconds: 70 thousand million years, far from any overflow below */
+
+    static const int64_t orcidx_zeros[8] = {1, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+
+    /* Stored numbers to seconds since 1970 (UTC) and nanoseconds 0..999999999, in place. Returns 1 when nanoseconds are
+       no fraction of a second, 2 when seconds are out of all reason; *earliest: the least second. No branches. */
+    static int orcidx_decode_times(int64_t* seconds, int64_t* nanos, int64_t count, int64_t start, int64_t* earliest) {
+        uint64_t bad_nanos = 0, bad_seconds = 0;
+        int64_t least = INT64_MAX, i;
+        for (i = 0; i < count; i++) {
+            int64_t digits = nanos[i] >> 3;
+            int64_t n = (int64_t)((uint64_t)digits * (uint64_t)orcidx_zeros[nanos[i] & 7]);
+            int64_t second = (int64_t)((uint64_t)seconds[i] + (uint64_t)start);
+            int64_t back;
+            bad_nanos |= (uint64_t)(digits + (ORCIDX_SECOND - 1)) > 2 * (uint64_t)(ORCIDX_SECOND - 1);
+            bad_nanos |= (uint64_t)n + (ORCIDX_SECOND - 1) > 2 * (uint64_t)(ORCIDX_SECOND - 1);
+            bad_seconds |= (uint64_t)seconds[i] + ORCIDX_LATEST > 2 * (uint64_t)ORCIDX_LATEST;
+            back = n < 0;
+            second = (int64_t)((uint64_t)second - (uint64_t)((second < 0) & (n > 999999)) - (uint64_t)back);
+            n += -back & ORCIDX_SECOND;
+            least = second < least ? second : least;
+            seconds[i] = second;
+            nanos[i] = n;
+        }
+        *earliest = least;
+        return bad_nanos ? 1 : bad_seconds ? 2 : 0;
     }
-    static inline int orcidx_to_unit(int64_t seconds, int64_t part, int64_t per_second, int64_t* out) {
-        orcidx_nanos value = (orcidx_nanos)seconds * per_second + part;
-        *out = (int64_t)value;
-        return value != (orcidx_nanos)*out;
+
+    static void orcidx_whole_nanos(const int64_t* seconds, const int64_t* nanos, int64_t count, int64_t* out) {
+        int64_t i;
+        for (i = 0; i < count; i++) out[i] = (int64_t)((uint64_t)seconds[i] * ORCIDX_SECOND + (uint64_t)nanos[i]);
+    }
+
+    static void orcidx_whole_micros(const int64_t* seconds, const int64_t* nanos, int64_t count, int64_t* out) {
+        int64_t i;
+        for (i = 0; i < count; i++)
+            out[i] = (int64_t)((uint64_t)seconds[i] * 1000000 + (uint64_t)((uint32_t)nanos[i] / 1000));
+    }
+
+    /* Any unit, with a check: the index of the first value that does not fit 64 bits, or -1. */
+    static int64_t orcidx_whole_units(const int64_t* seconds, const int64_t* nanos, int64_t count, int64_t per_second,
+                                      int64_t* out) {
+        int64_t i, divisor = ORCIDX_SECOND / per_second;
+        for (i = 0; i < count; i++) {
+            orcidx_nanos value = (orcidx_nanos)seconds[i] * per_second + nanos[i] / divisor;
+            out[i] = (int64_t)value;
+            if (value != (orcidx_nanos)out[i]) return i;
+        }
+        return -1;
+    }
+
+    static void orcidx_exact_nanos(const int64_t* seconds, const int64_t* nanos, int64_t count, uint8_t* out) {
+        int64_t i;
+        for (i = 0; i < count; i++) {
+            orcidx_nanos value = (orcidx_nanos)seconds[i] * ORCIDX_SECOND + nanos[i];
+            memcpy(out + 16 * i, &value, 16);
+        }
     }
     """
-    void store_nanos "orcidx_store_nanos"(uint8_t* out, int64_t seconds, int64_t nanos) nogil
-    int to_unit "orcidx_to_unit"(int64_t seconds, int64_t part, int64_t per_second, int64_t* out) nogil
-
-cdef int64_t NANOS = 1000000000
-
-cdef int64_t POWERS[8]
-POWERS[0] = 1
-POWERS[1] = 100
-POWERS[2] = 1000
-POWERS[3] = 10000
-POWERS[4] = 100000
-POWERS[5] = 1000000
-POWERS[6] = 10000000
-POWERS[7] = 100000000
-
-cdef int64_t FARTHEST = <int64_t> 1 << 60       # seconds: so far out no arithmetic with offsets overflows
+    int decode_times "orcidx_decode_times"(int64_t* seconds, int64_t* nanos, int64_t count, int64_t start,
+                                           int64_t* earliest) nogil
+    void whole_nanos "orcidx_whole_nanos"(const int64_t* seconds, const int64_t* nanos, int64_t count,
+                                          int64_t* out) nogil
+    void whole_micros "orcidx_whole_micros"(const int64_t* seconds, const int64_t* nanos, int64_t count,
+                                            int64_t* out) nogil
+    int64_t whole_units "orcidx_whole_units"(const int64_t* seconds, const int64_t* nanos, int64_t count,
+                                             int64_t per_second, int64_t* out) nogil
+    void exact_nanos "orcidx_exact_nanos"(const int64_t* seconds, const int64_t* nanos, int64_t count,
+                                          uint8_t* out) nogil
 
 cdef int64_t FOUR_CENTURIES = 12622780800       # seconds: the Gregorian calendar, and so every rule, repeats
 
 
-cdef int64_t segment_of(const int64_t* transitions, int64_t n, int64_t second) noexcept nogil:
-    """Number of transitions at or before ``second``."""
-    cdef int64_t low = 0, high = n, middle
-    while low < high:
-        middle = (low + high) >> 1
-        if transitions[middle] <= second:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+cdef int check_pairs(const int64_t[::1] seconds, const int64_t[::1] nanos, int64_t count) except -1:
+    if count < 1 or count > seconds.shape[0] or count > nanos.shape[0]:
+        raise ValueError("too few values")
+    return 0
 
 
-def decode(int64_t[::1] seconds not None, int64_t[::1] nanos not None, int64_t count, *, int64_t start,
-           const int64_t[::1] transitions, const int64_t[::1] offsets, int64_t repeats_from):
-    """Turns ``count`` pairs of stored numbers into wall-clock (or UTC) seconds since 1970 and nanoseconds 0..999999999.
+def decode(int64_t[::1] seconds not None, int64_t[::1] nanos not None, int64_t count, int64_t start):
+    """Turns ``count`` (at least 1) pairs of stored numbers into seconds since 1970 and nanoseconds 0..999999999.
 
-    In place. ``start``: what DATA counts from, in seconds since 1970. ``transitions``: instants at which the zone's
-    offset changes, ``offsets`` (one more): seconds east of UTC before, between and after them; None for no shift.
-    Instants from ``repeats_from`` on look their offset up a multiple of 400 years earlier. Raises ``CorruptFile`` for
-    nanoseconds that are no fraction of a second, and for seconds that are no date (36 thousand million years).
+    In place. ``start``: what DATA counts from, in seconds since 1970. Returns the least second. Raises ``CorruptFile``
+    for nanoseconds that are no fraction of a second, and for seconds beyond 2**61.
     """
-    if count < 0 or count > seconds.shape[0] or count > nanos.shape[0]:
-        raise ValueError("too few values")
-    cdef int64_t zones = 0 if transitions is None else transitions.shape[0]
-    if transitions is not None and offsets.shape[0] != zones + 1:
-        raise ValueError("a zone has one offset more than transitions")
-    cdef int64_t i, second, n, raw, at, low = 1, high = 0, offset = 0, bad = -1, far = -1
-    cdef bint shifted = transitions is not None
-    cdef const int64_t* changes = &transitions[0] if zones else NULL
+    cdef int64_t earliest = 0
+    cdef int status
+    check_pairs(seconds, nanos, count)
     with nogil:
-        for i in range(count):
-            raw = nanos[i]
-            n = (raw >> 3) * POWERS[raw & 7] if raw >> 3 < NANOS and raw >> 3 > -NANOS else NANOS
-            if n >= NANOS or n <= -NANOS:
-                bad = i
-                break
-            second = seconds[i]
-            if not -FARTHEST < second < FARTHEST:
-                far = i
-                break
-            second += start
-            if second < 0 and n > 999999:
-                second -= 1
-            if n < 0:
-                second -= 1
-                n += NANOS
-            if shifted:
-                at = second
-                if at >= repeats_from:
-                    at = repeats_from - FOUR_CENTURIES + (at - repeats_from) % FOUR_CENTURIES
-                if not low <= at < high:
-                    offset = segment_of(changes, zones, at)
-                    low = changes[offset - 1] if offset else INT64_MIN
-                    high = changes[offset] if offset < zones else INT64_MAX
-                    offset = offsets[offset]
-                second += offset
-            seconds[i] = second
-            nanos[i] = n
-    if bad >= 0:
+        status = decode_times(&seconds[0], &nanos[0], count, start, &earliest)
+    if status == 1:
         raise CorruptFile("nanoseconds that are not within a second", stream="SECONDARY")
-    if far >= 0:
-        raise CorruptFile(f"a timestamp {seconds[far]} seconds from 2015", stream="DATA")
+    if status == 2:
+        raise CorruptFile("a timestamp lies more than 2**61 seconds from 2015", stream="DATA")
+    return earliest
 
 
-def lowest(const int64_t[::1] values not None, int64_t count):
-    """The least of the first ``count`` values; 0 of none."""
-    cdef int64_t i, least = 0
-    if count > values.shape[0]:
+def to_wall_clock(int64_t[::1] seconds not None, int64_t count, *, const int64_t[::1] transitions not None,
+                  const int64_t[::1] offsets not None, const int32_t[::1] hints not None, int64_t hints_from,
+                  int64_t hint_seconds, int64_t repeats_from):
+    """Adds the zone's offset to each of ``count`` instants, in place.
+
+    ``transitions``: instants at which the offset changes, ascending; ``offsets`` (one more): seconds east of UTC
+    before, between and after them. ``hints[i]``: how many transitions lie at or before ``hints_from`` plus ``i`` times
+    ``hint_seconds``. Instants from ``repeats_from`` on look their offset up a
+    multiple of 400 years earlier.
+    """
+    cdef int64_t n = transitions.shape[0], hinted = hints.shape[0]
+    cdef int64_t i, at, number, low = 1, high = 0, offset = 0
+    if offsets.shape[0] != n + 1 or hint_seconds < 1 or hinted < 1:
+        raise ValueError("a zone has one offset more than transitions, and hints")
+    if not 0 <= count <= seconds.shape[0]:
         raise ValueError("too few values")
     with nogil:
         for i in range(count):
-            least = values[i] if values[i] < least else least
-    return least
+            at = seconds[i]
+            if at >= repeats_from:
+                at = repeats_from - FOUR_CENTURIES + (at - repeats_from) % FOUR_CENTURIES
+            if not low <= at < high:
+                number = 0
+                if at >= hints_from:
+                    number = hints[min((at - hints_from) // hint_seconds, hinted - 1)]
+                    while number < n and transitions[number] <= at:
+                        number += 1
+                low = transitions[number - 1] if number else INT64_MIN
+                high = transitions[number] if number < n else INT64_MAX
+                offset = offsets[number]
+            seconds[i] += offset
 
 
 def combine(const int64_t[::1] seconds not None, const int64_t[::1] nanos not None, int64_t count,
             int64_t per_second, int64_t[::1] out not None):
-    """Seconds and nanoseconds in units of ``1 / per_second`` s, finer digits floored.
+    """Seconds (as ``decode`` leaves them) and nanoseconds in units of ``1 / per_second`` s, finer digits floored.
 
     Returns the index of the first value that does not fit 64 bits, or -1.
     """
-    if count < 0 or count > seconds.shape[0] or count > nanos.shape[0] or count > out.shape[0]:
+    cdef int64_t i, bound, bad = -1
+    cdef uint64_t outside = 0
+    check_pairs(seconds, nanos, count)
+    if count > out.shape[0] or per_second not in (1, 1000, 1000000, 1000000000):
         raise ValueError("the values do not fit")
-    cdef int64_t i, bad = -1, divisor = NANOS // per_second
+    bound = INT64_MAX // per_second - 1         # within it, nothing can overflow
     with nogil:
-        if divisor == 1:
+        if per_second >= 1000000:
             for i in range(count):
-                if to_unit(seconds[i], nanos[i], NANOS, &out[i]):
-                    bad = i
-                    break
-        elif divisor == 1000:
-            for i in range(count):
-                if to_unit(seconds[i], nanos[i] // 1000, 1000000, &out[i]):
-                    bad = i
-                    break
+                outside |= <uint64_t> (seconds[i] > bound) | <uint64_t> (seconds[i] < -bound)
+        if per_second < 1000000 or outside:
+            bad = whole_units(&seconds[0], &nanos[0], count, per_second, &out[0])
+        elif per_second == 1000000:
+            whole_micros(&seconds[0], &nanos[0], count, &out[0])
         else:
-            for i in range(count):
-                if to_unit(seconds[i], nanos[i] // divisor, per_second, &out[i]):
-                    bad = i
-                    break
+            whole_nanos(&seconds[0], &nanos[0], count, &out[0])
     return bad
 
 
 def combine_exactly(const int64_t[::1] seconds not None, const int64_t[::1] nanos not None, int64_t count,
                     uint8_t[::1] out not None):
     """Nanoseconds since 1970 as 128-bit integers."""
-    if count < 0 or count > seconds.shape[0] or count > nanos.shape[0] or count * 16 > out.shape[0]:
+    check_pairs(seconds, nanos, count)
+    if count * 16 > out.shape[0]:
         raise ValueError("the values do not fit")
-    cdef int64_t i
     with nogil:
-        for i in range(count):
-            store_nanos(&out[16 * i], seconds[i], nanos[i])
+        exact_nanos(&seconds[0], &nanos[0], count, &out[0])

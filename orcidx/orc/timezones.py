@@ -12,7 +12,7 @@ import re
 import struct
 import zoneinfo
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib import resources
 from pathlib import Path
 
@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 
-__all__ = ["ORC_EPOCH", "Zone", "load_zone"]
+__all__ = ["HINTS_FROM", "HINT_SECONDS", "NEVER", "ORC_EPOCH", "Zone", "chosen_zone", "load_zone"]
 
 Int64s = npt.NDArray[np.int64]
 
@@ -30,6 +30,11 @@ ORC_EPOCH = 1420070400
 
 NEVER = (1 << 63) - 1
 DAY = 86400
+
+HINTS_FROM = -(1 << 32)
+"""1833-11-24 in seconds since 1970: no zone changed before, but for markers of the beginning of time."""
+HINT_SECONDS = 1 << 23
+"""97 days: few transitions lie between two hints."""
 
 _NAME = re.compile(r"[A-Za-z0-9_+\-]+(/[A-Za-z0-9_+\-]+){0,3}")
 _FIXED = re.compile(r"(?:GMT|UTC|UT|Z)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
@@ -82,6 +87,13 @@ class Zone:
     def offset_at(self, second: int) -> int:
         """Seconds east of UTC at an instant before ``repeats_from``."""
         return int(self.offsets[int(np.searchsorted(self.transitions, second, "right"))])
+
+    @cached_property
+    def hints(self) -> npt.NDArray[np.int32]:
+        """How many transitions lie at or before ``HINTS_FROM`` plus ``i`` times ``HINT_SECONDS``; up to the last."""
+        last = max(HINTS_FROM, int(self.transitions[-1])) if len(self.transitions) else HINTS_FROM
+        grid = np.arange(HINTS_FROM, last + HINT_SECONDS + 1, HINT_SECONDS)
+        return np.searchsorted(self.transitions, grid, "right").astype(np.int32)
 
     @property
     def epoch(self) -> int:

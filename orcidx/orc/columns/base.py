@@ -8,6 +8,7 @@ them.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -23,12 +24,22 @@ from orcidx.orc.streams import PositionIterator, rle_version, stream_layout
 from orcidx.orc.types import OrcType, arrow_type
 from orcidx.orc.window import Window
 
-__all__ = ["BatchTooLarge", "ColumnReader", "Fixed", "Limits", "Present", "StripeStreams", "allocate"]
+__all__ = [
+    "LARGEST_ARRAY",
+    "BatchTooLarge",
+    "ColumnReader",
+    "Fixed",
+    "Limits",
+    "Present",
+    "StripeStreams",
+    "allocate",
+    "bitmap_size",
+]
 
 LARGEST_ARRAY = (1 << 31) - 1
 """Bytes of strings, or elements of lists, that one Arrow array addresses with 32-bit offsets."""
-LARGEST_LIST = 512 << 20
-"""Bytes that the elements of a single row may take; a damaged length is more likely than a longer list."""
+LARGEST_ROW = 256 << 20
+"""Bytes that the lists and maps of a single row may take; a damaged length is likelier than a longer list."""
 MOST_SKIPPED = 1 << 60
 """Rows that may be passed over at once. More is damage: no stripe has so many elements."""
 
@@ -37,27 +48,50 @@ class BatchTooLarge(Exception):
     """A read would give more bytes than a batch may have. The readers are left anywhere: seek, read fewer rows."""
 
 
-@dataclass
 class Limits:
-    """What one read may give, shared by the readers of a stripe. ``batch_bytes`` None: a single row is being read,
-    which cannot be split."""
+    """What one read may allocate, shared by the readers of a stripe, which may run in several threads.
 
-    batch_bytes: int | None
+    Every buffer is claimed before it is allocated, and claims add up over the columns, so that no number in the file
+    is ever allocated on its word, and a batch is too large or not whatever the order of the threads.
 
-    def check_bytes(self, size: int) -> None:
-        """Before ``size`` bytes of strings are read. Raises ``BatchTooLarge``, for a single row ``Unsupported``."""
+    ``batch_bytes``: most bytes of one read; None: a single row is being read, which cannot be split.
+    """
+
+    def __init__(self, batch_bytes: int | None) -> None:
+        self.batch_bytes = batch_bytes
+        self._claimed = 0
+        self._lock = threading.Lock()
+
+    def begin(self, batch_bytes: int | None) -> None:
+        """A new read begins, of at most so many bytes."""
+        self.batch_bytes = batch_bytes
+        self._claimed = 0
+
+    def claim(self, size: int) -> None:
+        """Before ``size`` bytes are allocated. Raises ``BatchTooLarge``; for a single row ``Unsupported``."""
+        with self._lock:
+            self._claimed += size
+            claimed = self._claimed
         if self.batch_bytes is None:
-            if size > LARGEST_ARRAY:
-                raise Unsupported(f"a row with {size} bytes of strings; an Arrow array holds {LARGEST_ARRAY}")
-        elif size > min(self.batch_bytes, LARGEST_ARRAY):
+            if claimed > LARGEST_ROW:
+                raise Unsupported(f"the lists of one row take {claimed} bytes and more; at most {LARGEST_ROW} are read")
+        elif claimed > self.batch_bytes:
             raise BatchTooLarge
 
+    def claim_text(self, size: int) -> None:
+        """Before ``size`` bytes of strings of one array are allocated. A single row may have as many as Arrow can."""
+        if size > LARGEST_ARRAY:
+            if self.batch_bytes is None:
+                raise Unsupported(f"a row with {size} bytes of strings; an Arrow array holds {LARGEST_ARRAY}")
+            raise BatchTooLarge
+        if self.batch_bytes is not None:
+            self.claim(size)
+
     def check_elements(self, count: int) -> None:
-        """Before ``count`` elements of lists or maps are read; see ``check_bytes``."""
-        if self.batch_bytes is None:
-            if count * 8 > LARGEST_LIST:
-                raise Unsupported(f"a row whose lists have {count} elements; at most {LARGEST_LIST // 8} are read")
-        elif count * 8 > self.batch_bytes or count > LARGEST_ARRAY:
+        """Before elements of lists are read, which claim what they take: no more of them than 32-bit offsets reach."""
+        if count > LARGEST_ARRAY:
+            if self.batch_bytes is None:
+                raise Unsupported(f"a row whose lists have {count} elements; an Arrow array holds {LARGEST_ARRAY}")
             raise BatchTooLarge
 
 
@@ -93,8 +127,13 @@ class Present:
         return self.rows - self.count
 
 
+def bitmap_size(rows: int) -> int:
+    """Bytes of a bitmap in whole words of 64 bits."""
+    return (rows + 63) // 64 * 8
+
+
 def allocate(size: int) -> tuple[pa.Buffer, memoryview]:
-    """A buffer from pyarrow's pool and a writable view of its bytes."""
+    """A buffer from pyarrow's pool and a writable view of its bytes. ``ColumnReader.allocate`` claims them first."""
     buffer = pa.allocate_buffer(size)
     return buffer, memoryview(buffer).cast("B")
 
@@ -140,6 +179,11 @@ class ColumnReader:
         """1 or 2: the code of this column's integer streams."""
         return rle_version(self.encoding.kind)
 
+    def allocate(self, size: int) -> tuple[pa.Buffer, memoryview]:
+        """A buffer, and a view of it, for a part of what is read; raises like ``Limits.claim``."""
+        self.limits.claim(size)
+        return allocate(size)
+
     # ------------------------------------------------------------------ what subclasses have
 
     def _seek_values(self, mine: PositionIterator, positions: Mapping[int, PositionIterator]) -> None:
@@ -164,13 +208,13 @@ class ColumnReader:
         if self._present is None:
             return Present(n, n, None) if parent is None else parent
         covered = n if parent is None else parent.count
-        bits, view = allocate((covered + 63) // 64 * 8)
+        bits, view = self.allocate(bitmap_size(covered))
         count = self._present.read_bits(view, 0, covered)
         if count == covered:
             return Present(n, n, None) if parent is None else parent
         if parent is None or parent.bits is None:
             return Present(n, count, bits)
-        nested, out = allocate((n + 63) // 64 * 8)
+        nested, out = self.allocate(bitmap_size(n))
         buffers.nest_bits(view, parent.view, n, out)
         return Present(n, count, nested)
 
@@ -184,7 +228,7 @@ class Fixed(ColumnReader):
         raise NotImplementedError
 
     def _read_values(self, present: Present) -> pa.Array:
-        buffer, view = allocate(present.rows * self.width)
+        buffer, view = self.allocate(present.rows * self.width)
         if present.count:
             self._read_dense(view[: present.count * self.width], present.count)
         if present.bits is not None:

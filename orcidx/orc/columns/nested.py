@@ -11,7 +11,7 @@ from orcidx.errors import CorruptFile
 from orcidx.options import ReadOptions
 from orcidx.orc import buffers
 from orcidx.orc.byte_rle import BooleanRle, ByteRle
-from orcidx.orc.columns.base import ColumnReader, Present, StripeStreams, allocate
+from orcidx.orc.columns.base import ColumnReader, Present, StripeStreams, allocate, bitmap_size
 from orcidx.orc.int_rle import IntRle
 from orcidx.orc.metadata import FileFacts, StreamKind
 from orcidx.orc.streams import PositionIterator
@@ -68,7 +68,7 @@ class RootRows:
 
     def read(self, n: int) -> Present | None:
         """Which of the next ``n`` rows exist; None when all do."""
-        bits, view = allocate((n + 63) // 64 * 8)
+        bits, view = allocate(bitmap_size(n))
         count = self._present.read_bits(view, 0, n)
         return None if count == n else Present(n, count, bits)
 
@@ -94,12 +94,9 @@ class _Repeated(ColumnReader):
             child.skip(elements)
 
     def _read_offsets(self, present: Present) -> tuple[pa.Buffer, int]:
-        _, scratch = allocate(present.count * 8)
-        lengths = scratch.cast("q")
-        elements = buffers.read_lengths(self._lengths, lengths, present.count)
+        offsets, view = self.allocate((present.rows + 1) * 4)
+        elements = buffers.read_offsets(self._lengths, present.view, present.rows, present.count, view.cast("i"))
         self.limits.check_elements(elements)
-        offsets, view = allocate((present.rows + 1) * 4)
-        buffers.fill_offsets(lengths, present.view, present.rows, view.cast("i"))
         return offsets, elements
 
 
@@ -180,7 +177,7 @@ class Unions(ColumnReader):
                 variant.skip(rows)
 
     def _read_values(self, present: Present) -> pa.Array:
-        ids, view = allocate(present.rows)
+        ids, view = self.allocate(present.rows)
         tags = self._read_tags(present.count)
         np.frombuffer(view, np.uint8)[: present.count] = tags
         if present.bits is not None:

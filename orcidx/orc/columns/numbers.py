@@ -10,7 +10,7 @@ import pyarrow as pa
 from orcidx.options import ReadOptions
 from orcidx.orc import buffers, decimals
 from orcidx.orc.byte_rle import BooleanRle, ByteRle, RawBytes
-from orcidx.orc.columns.base import ColumnReader, Fixed, Present, StripeStreams, allocate
+from orcidx.orc.columns.base import ColumnReader, Fixed, Present, StripeStreams, bitmap_size
 from orcidx.orc.int_rle import IntRle
 from orcidx.orc.metadata import FileFacts, StreamKind, TypeKind
 from orcidx.orc.streams import PositionIterator, is_decimal64
@@ -96,11 +96,11 @@ class Booleans(ColumnReader):
         self._data.skip(count)
 
     def _read_values(self, present: Present) -> pa.Array:
-        buffer, view = allocate((present.count + 63) // 64 * 8)
+        buffer, view = self.allocate(bitmap_size(present.count))
         if present.count:
             self._data.read_bits(view, 0, present.count)
         if present.bits is not None:
-            buffer, out = allocate((present.rows + 63) // 64 * 8)
+            buffer, out = self.allocate(bitmap_size(present.rows))
             buffers.nest_bits(view, present.view, present.rows, out)
         return pa.Array.from_buffers(self.arrow_type, present.rows, [present.bits, buffer], present.nulls)
 
@@ -140,17 +140,16 @@ class Decimals(Fixed):
         self._scales.skip(count)
 
     def _read_dense(self, view: memoryview, count: int) -> None:
-        _, scratch = allocate(count * 8)
-        numbers = scratch.cast("q")
         if self._integers is not None:
-            self._integers.read(numbers, count)
-            decimals.widen_values(numbers, view, count)
-            scales = None
-        else:
-            assert self._scales is not None
-            decimals.read_varints(self._values.window, view, count)
-            self._scales.read(numbers, count)
-            scales = numbers
-        decimals.fit_values(
-            view, scales, count, scale=self._scale, precision=self._precision, rounding=self.options.decimal_rounding
+            decimals.read_short_decimals(self._integers, view, count, scale=self._scale, precision=self._precision)
+            return
+        assert self._scales is not None
+        decimals.read_decimals(
+            self._values.window,
+            self._scales,
+            view,
+            count,
+            scale=self._scale,
+            precision=self._precision,
+            rounding=self.options.decimal_rounding,
         )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -65,9 +64,9 @@ class Strings(ColumnReader):
         if self.options.utf8 != "unchecked" and not buffers.is_ascii(memoryview(data).cast("B"), data.size):
             array = self._checked(array)
         if self.node.kind is TypeKind.CHAR and self.options.char != "stored":
-            array = pc.ascii_rtrim(array, characters=" ")  # of bytes: text that is not UTF-8 passes
+            array = pc.ascii_rtrim(array, characters=" ")  # on bytes: right in UTF-8, and in what is none
             if self._pads:
-                array = pc.utf8_rpad(array, self.node.max_length, padding=" ")
+                array = self._padded(array)
         return array
 
     def _checked(self, array: pa.Array) -> pa.Array:
@@ -76,10 +75,24 @@ class Strings(ColumnReader):
         except pa.ArrowInvalid as error:
             if self.options.utf8 == "strict":
                 raise CorruptFile('a string that is not UTF-8; read with utf8="replace" or utf8="unchecked"') from error
-            raw = array.view(pa.binary()).to_pylist()
-            texts = [None if value is None else value.decode("utf-8", "replace") for value in raw]
-            return pa.array(texts, pa.string())
+            return self._rewritten(array, lambda text: text.decode("utf-8", "replace").encode())
         return array
+
+    def _padded(self, array: pa.Array) -> pa.Array:
+        width = self.node.max_length
+        try:
+            return pc.utf8_rpad(array, width, padding=" ")
+        except pa.ArrowInvalid:  # unchecked, and not UTF-8
+            return self._rewritten(array, lambda text: text + b" " * (width - len(text.decode("utf-8", "replace"))))
+
+    @staticmethod
+    def _rewritten(array: pa.Array, change: Callable[[bytes], bytes]) -> pa.Array:
+        """Every value changed by itself, for the few arrays that no kernel takes."""
+        texts = [None if value is None else change(value) for value in array.view(pa.binary()).to_pylist()]
+        size = sum(len(text) for text in texts if text is not None)
+        if size > LARGEST_ARRAY:
+            raise Unsupported(f"strings of {size} bytes once rewritten; an Arrow array holds {LARGEST_ARRAY}")
+        return pa.array(texts, pa.binary()).view(pa.string())
 
     def _typed(self, array: pa.Array) -> pa.Array:
         return array if array.type == self.arrow_type else array.cast(self.arrow_type)
@@ -103,12 +116,9 @@ class DirectStrings(Strings):
         self._data.skip(buffers.skip_lengths(self._lengths, count))
 
     def _read_values(self, present: Present) -> pa.Array:
-        _, scratch = allocate(present.count * 8)
-        lengths = scratch.cast("q")
-        total = buffers.read_lengths(self._lengths, lengths, present.count)
-        self.limits.check_bytes(max(total, present.count * self.node.max_length * self._pads))
-        offsets, view = allocate((present.rows + 1) * 4)
-        buffers.fill_offsets(lengths, present.view, present.rows, view.cast("i"))
+        offsets, view = self.allocate((present.rows + 1) * 4)
+        total = buffers.read_offsets(self._lengths, present.view, present.rows, present.count, view.cast("i"))
+        self.limits.claim_text(total + present.count * self.node.max_length * self._pads)
         data = read_bytes(self._data, total)
         return self._typed(self._plain(present.rows, present.bits, offsets, data, present.nulls))
 
@@ -152,47 +162,43 @@ class DictionaryStrings(Strings):
         return self._entries
 
     def _read_entry_offsets(self, size: int) -> tuple[pa.Buffer, int]:
-        """The entries' offsets and the bytes of all; in pieces, since the stream must really hold as many lengths as
-        the footer says."""
+        """The entries' offsets, in pieces: the stream must really hold as many lengths as the footer says."""
         if size > MOST_ENTRIES:
             raise Unsupported(f"a dictionary of {size} entries; at most {MOST_ENTRIES} are read")
-        lengths = np.empty(min(size, ENTRIES_AT_ONCE), np.int64)
-        offsets = pa.allocate_buffer((len(lengths) + 1) * 4, resizable=True)
-        np.frombuffer(offsets, np.int32)[0] = 0
+        buffer = pa.allocate_buffer(4, resizable=True)
+        memoryview(buffer).cast("B").cast("i")[0] = 0
         have = total = 0
         while have < size:
-            count = min(size - have, ENTRIES_AT_ONCE)
-            total += buffers.read_lengths(self._entry_lengths, lengths, count)
+            stop = min(size, max(have * 2, ENTRIES_AT_ONCE))
+            buffer.resize((stop + 1) * 4)
+            piece = memoryview(buffer).cast("B")[have * 4 :].cast("i")
+            count = stop - have
+            total = buffers.read_offsets(self._entry_lengths, None, count, count, piece, first=total)
             if total > LARGEST_ARRAY - SPARE:
-                raise Unsupported(f"a dictionary of {total} bytes; an Arrow array holds {LARGEST_ARRAY}")
-            if (have + count + 1) * 4 > offsets.size:
-                offsets.resize((min(size, 2 * have) + 1) * 4)
-            view = np.frombuffer(offsets, np.int32)
-            view[have + 1 : have + count + 1] = np.cumsum(lengths[:count]) + view[have]
-            have += count
-        return offsets, total
+                raise Unsupported(f"a dictionary of {total} bytes and more; an Arrow array holds {LARGEST_ARRAY}")
+            have = stop
+        return buffer, total
 
     def _read_values(self, present: Present) -> pa.Array:
-        _, scratch = allocate(present.count * 8)
-        indexes = scratch.cast("q")
-        if present.count:
-            self._data.read(indexes, present.count)
         array, entries, blob = self._dictionary()
         if pa.types.is_dictionary(self.arrow_type):
-            return self._indexed(present, indexes, array)
-        offsets, view = allocate((present.rows + 1) * 4)
-        total = buffers.gather_offsets(indexes, entries, present.view, present.rows, view.cast("i"))
-        self.limits.check_bytes(total)
+            return self._indexed(present, array)
+        offsets, view = self.allocate((present.rows + 1) * 4)
+        _, scratch = allocate(present.count * 4)
+        indexes = scratch.cast("i")
+        buffers.read_indexes(self._data, present.count, len(array), indexes)
+        total = buffers.gather_offsets(indexes, entries, present.view, present.rows, present.count, view.cast("i"))
+        self.limits.claim_text(total)
         data, out = allocate(total + SPARE)
-        buffers.gather_bytes(indexes, entries, blob, total, out)
+        buffers.gather_bytes(indexes, present.count, entries, blob, total, out)
         plain = pa.Array.from_buffers(
             self._plain_type, present.rows, [present.bits, offsets, data.slice(0, total)], present.nulls
         )
         return self._typed(plain)
 
-    def _indexed(self, present: Present, indexes: memoryview, entries: pa.Array) -> pa.Array:
-        buffer, view = allocate(present.rows * 4)
-        buffers.narrow_indexes(indexes, present.count, len(entries), view.cast("i"))
+    def _indexed(self, present: Present, entries: pa.Array) -> pa.Array:
+        buffer, view = self.allocate(present.rows * 4)
+        buffers.read_indexes(self._data, present.count, len(entries), view.cast("i"))
         if present.bits is not None:
             buffers.spread(view, 4, present.view, present.rows, present.count)
         picked = pa.Array.from_buffers(pa.int32(), present.rows, [present.bits, buffer], present.nulls)

@@ -16,13 +16,17 @@ from orcidx.orc.columns.numbers import Integers
 from orcidx.orc.int_rle import IntRle
 from orcidx.orc.metadata import FileFacts, StreamKind, TypeKind
 from orcidx.orc.streams import PositionIterator
-from orcidx.orc.timezones import NEVER, ORC_EPOCH, chosen_zone
+from orcidx.orc.timezones import HINT_SECONDS, HINTS_FROM, ORC_EPOCH, chosen_zone
 from orcidx.orc.types import OrcType
 
 __all__ = ["Dates", "Timestamps"]
 
 DAY = 86400
+LABELS_MAY_DIFFER = (GREGORIAN_START + 2) * DAY
+"""Instants before this may show a day before the Gregorian calendar on some clock."""
 PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
+BLOCK = 1 << 14
+"""Values between the streams and the output, in two buffers of 64 bits."""
 EXACT = pa.decimal128(38, 0)
 """Nanoseconds since 1970, for any year: how a predicate compares timestamps that 64 bits do not hold."""
 
@@ -72,37 +76,38 @@ class Timestamps(Fixed):
         self._nanos.skip(count)
 
     def _read_dense(self, view: memoryview, count: int) -> None:
-        _, first = allocate(count * 8)
-        _, second = allocate(count * 8)
-        seconds, nanos = first.cast("q"), second.cast("q")
+        _, first = allocate(min(count, BLOCK) * 8)
+        _, second = allocate(min(count, BLOCK) * 8)
+        for start in range(0, count, BLOCK):
+            stop = min(count, start + BLOCK)
+            out = view[start * self.width : stop * self.width]
+            self._read_block(first.cast("q"), second.cast("q"), out, stop - start)
+
+    def _read_block(self, seconds: memoryview, nanos: memoryview, out: memoryview, count: int) -> None:
         self._seconds.read(seconds, count)
         self._nanos.read(nanos, count)
-        zone = self._zone
-        timestamps.decode(
-            seconds,
-            nanos,
-            count,
-            start=self._start,
-            transitions=None if zone is None else zone.transitions,
-            offsets=None if zone is None else zone.offsets,
-            repeats_from=NEVER if zone is None else zone.repeats_from,
-        )
-        if self.facts.hybrid_calendar and self.options.calendar == "proleptic":
-            self._to_proleptic(seconds, count)
+        earliest = timestamps.decode(seconds, nanos, count, self._start)
+        if self._zone is not None:
+            timestamps.to_wall_clock(
+                seconds,
+                count,
+                transitions=self._zone.transitions,
+                offsets=self._zone.offsets,
+                hints=self._zone.hints,
+                hints_from=HINTS_FROM,
+                hint_seconds=HINT_SECONDS,
+                repeats_from=self._zone.repeats_from,
+            )
+        if self.facts.hybrid_calendar and self.options.calendar == "proleptic" and earliest < LABELS_MAY_DIFFER:
+            values = np.frombuffer(seconds, np.int64, count)
+            days = values // DAY
+            values += (proleptic_days(days) - days) * DAY
         if self._exact:
-            timestamps.combine_exactly(seconds, nanos, count, view)
+            timestamps.combine_exactly(seconds, nanos, count, out)
             return
-        bad = timestamps.combine(seconds, nanos, count, PER_SECOND[self.options.timestamp_unit], view.cast("q"))
+        bad = timestamps.combine(seconds, nanos, count, PER_SECOND[self.options.timestamp_unit], out.cast("q"))
         if bad >= 0:
             raise ValueOutOfRange(
                 f"a timestamp {seconds[bad]} seconds from 1970 does not fit timestamp[{self.options.timestamp_unit}]; "
                 f"read with timestamp_unit={'us' if self.options.timestamp_unit == 'ns' else 's'!r}"
             )
-
-    @staticmethod
-    def _to_proleptic(seconds: memoryview, count: int) -> None:
-        if timestamps.lowest(seconds, count) < GREGORIAN_START * DAY:
-            values = np.frombuffer(seconds, np.int64, count)
-            days = values // DAY
-            values += (proleptic_days(days) - days) * DAY
-
