@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orcidx.paimon.build import build_file_index
+    from orcidx.paimon.build_file import build_file_index
     from orcidx.paimon.deletion_vector import (
         DeletionVector,
         Range,
@@ -62,7 +62,7 @@ _HOMES = {
     "Table": "table",
     "TableFile": "table_plan",
     "TablePlan": "table_plan",
-    "build_file_index": "build",
+    "build_file_index": "build_file",
     "build_index": "registry",
     "key_hash": "hash_index",
     "open_table": "table",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
 
@@ -16,7 +16,7 @@ from orcidx.paimon.index import Index
 from orcidx.paimon.key_arrays import key_column, map_values
 from orcidx.paimon.registry import Builder, open_builder
 
-__all__ = ["FileIndexBuilder", "build_file_index", "register_file_reader", "type_of_arrow"]
+__all__ = ["FileIndexBuilder", "build_from_arrow", "columns_of", "type_of_arrow"]
 
 Spec = Mapping[str, Mapping[str, Mapping[str, Any] | None]]
 _PRECISIONS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
@@ -118,58 +118,24 @@ def split_map_key(column: str, names: Iterable[str]) -> tuple[str, str | None]:
     return name, key
 
 
-class FileReader(Protocol):
-    """Reads columns of a data file, all rows in order."""
-
-    def __call__(self, source: Any, columns: Sequence[str], /, **options: Any) -> pa.RecordBatchReader: ...
-
-
-_file_readers: list[FileReader] = []
-
-
-def register_file_reader(read: FileReader) -> None:
-    """Says how ``build_file_index`` reads a data file; the layer that can read one registers itself here."""
-    _file_readers[:] = [read]
-
-
-def build_file_index(
-    source: Any,
-    spec: Spec | FileIndexOptions,
-    *,
-    types: Mapping[str, str | DataType] | None = None,
-    **options: Any,
-) -> FileIndex:
-    """Builds the file index of a data file: row i of the file is row i of the source.
-
-    ``source``: path, URL or bytes of an ORC file (``options`` then are those of ``orcidx.open`` and ``scan``); or a
-    Table, a record batch, batches, a RecordBatchReader, anything with the Arrow stream interface. ``spec``: per kind
-    of index and column its options, such as ``{"bitmap": {"city": {}}, "bloom-filter": {"id": {"items": 1000, "fpp":
-    0.01}}}``, or a table's ``FileIndexOptions``. ``types``: the columns' Paimon types; those left out follow from the
-    Arrow types (a timestamp in ns is then TIMESTAMP(9), which few indexes take).
-
-    Raises ``InvalidQuery`` for an unknown column or option and for values that are not of their type, ``Unsupported``
-    for a type that an index does not take, ``ValueOutOfRange`` for a value that it cannot hold.
-    """
-    wanted = spec.spec if isinstance(spec, FileIndexOptions) else spec
+def build_from_arrow(
+    source: Any, spec: Spec | FileIndexOptions, *, types: Mapping[str, str | DataType] | None = None
+) -> FileIndex | None:
+    """The file index of Arrow data; None when ``source`` is something else. See ``build_file_index``."""
     arrow = _batches_of(source)
     if arrow is None:
-        columns = dict.fromkeys(column for of_kind in wanted.values() for column in of_kind)
-        arrow = _read_file(source, list(columns), options)
-    elif options:
-        raise TypeError(f"{', '.join(options)}: options are for reading a file, and the source is Arrow data")
+        return None
     schema, batches = arrow
-    builder = FileIndexBuilder(wanted, schema, types)
+    builder = FileIndexBuilder(spec.spec if isinstance(spec, FileIndexOptions) else spec, schema, types)
     for batch in batches:
         builder.add(batch)
     return builder.finish()
 
 
-def _read_file(source: Any, columns: list[str], options: dict[str, Any]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    if not _file_readers:
-        raise Unsupported("reading a data file needs orcidx itself: import orcidx, or give Arrow data")
-    names = list(dict.fromkeys(split_map_key(column, ())[0] for column in columns))
-    reader = _file_readers[0](source, names, **options)
-    return reader.schema, iter(reader)
+def columns_of(spec: Spec | FileIndexOptions) -> list[str]:
+    """The columns of a data file that a spec asks for; of a map's key its map."""
+    wanted = spec.spec if isinstance(spec, FileIndexOptions) else spec
+    return list(dict.fromkeys(split_map_key(column, ())[0] for of_kind in wanted.values() for column in of_kind))
 
 
 def _batches_of(source: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]] | None:

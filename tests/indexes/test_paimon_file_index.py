@@ -557,3 +557,23 @@ def test_options() -> None:
 def test_wrong_options(options: dict[str, str]) -> None:
     with pytest.raises(InvalidQuery):
         paimon.FileIndexOptions.parse(options)
+
+
+def test_an_orc_file_is_a_source(tmp_path: Path) -> None:
+    import pyarrow.orc
+
+    path = tmp_path / "data-0.orc"
+    moments = pa.array([NOW, None, NOW], pa.timestamp("us"))
+    rows = pa.table({"id": pa.array([5, 6, 5], pa.int32()), "city": ["Oslo", None, "Rom"], "t": moments})
+    pyarrow.orc.write_table(rows, path)
+    spec = {"bitmap": {"city": {}}, "bloom-filter": {"id": {"items": 10}}, "range-bitmap": {"t": {}}}
+    types = {"t": "TIMESTAMP(6)"}
+    expected = paimon.build_file_index(rows, spec, types=types).to_bytes()
+    for source in (path, str(path), path.read_bytes()):
+        index = paimon.build_file_index(source, spec, types=types)
+        assert index.to_bytes() == expected
+    assert paimon.build_file_index(path, spec, types=types, batch_size=1).to_bytes() == expected
+    with pytest.raises(InvalidQuery, match="did you mean"):
+        paimon.build_file_index(path, {"bitmap": {"City": {}}})
+    with pytest.raises(Unsupported, match="precision 6"):
+        paimon.build_file_index(path, spec)

@@ -91,7 +91,7 @@ def test_damaged_bodies(folder: str, rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("folder", list(KINDS))
 def test_damaged_bodies_all(folder: str, golden_paimon: Path, rng: np.random.Generator) -> None:
     for golden in goldens(golden_paimon, folder):
-        check(golden, rng, 150)
+        check(golden, rng, 60)
 
 
 def test_damaged_containers(rng: np.random.Generator) -> None:
