@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from orcidx.constant_evidence import ConstantEvidence
-from orcidx.errors import InvalidQuery, located
+from orcidx.errors import InvalidQuery, Unsupported, located
 from orcidx.io_loop import Fetch
 from orcidx.judge import FileJudge, StripeDecision
 from orcidx.metrics import ScanMetrics
@@ -190,6 +190,7 @@ class FileRun:
         """Which columns are decoded, by whom, and in which options."""
         output = [source.column for source in self.mapped.fields if source.column is not None]
         names, predicate = self._predicate_columns()
+        self._check_encrypted([*output, *predicate])
         constants = {path[0]: self._askable[path[0]] for path, node in self._places.items() if node is None}
         exact = [not self._fits_nanoseconds(column) for column in predicate]
         options = self.options
@@ -214,6 +215,21 @@ class FileRun:
             row_number=row_number,
             where=self.where,
         )
+
+    def _check_encrypted(self, columns: list[OrcType]) -> None:
+        encryption = self.reader.tail.footer.encryption
+        if encryption is None or self.options.encrypted == "masked":
+            return
+        roots = set(encryption.roots)
+        secret = frozenset[int]().union(*(node.ids for node in self.reader.root.walk() if node.id in roots))
+        for node in (node for column in columns for node in column.walk()):
+            if node.id in secret:
+                raise Unsupported(
+                    f"the column is encrypted (keys: {', '.join(encryption.key_names)}), and no key can be given; "
+                    'encrypted="masked" reads what its writer left for readers without keys',
+                    file=self.reader.name,
+                    column=node.dotted,
+                )
 
     def _predicate_columns(self) -> tuple[list[str], list[OrcType]]:
         """Names and top-level columns that the residual filter reads, with no more below them than it needs."""

@@ -42,6 +42,9 @@ class ReadOptions:
     and pyarrow. Raise the scale when values have more digits: (38, 18) was Hive's own."""
     calendar: Literal["proleptic", "stored"] = "proleptic"
     """Dates of hybrid-calendar files: shift to the same label in the proleptic calendar, or leave day numbers."""
+    encrypted: Literal["masked", "error"] = "masked"
+    """Encrypted columns: the masked values that the file keeps for readers without keys (nulls, redacted text or
+    hashes, as its writer chose), or ``Unsupported`` when a scan wants one, since no keys can be given."""
     nan: Literal["ieee", "largest"] = "ieee"
     """NaN in predicates: every comparison false, as pyarrow.compute; or equal to itself and above all, as Spark."""
     use_threads: bool = True
@@ -71,6 +74,7 @@ class ReadOptions:
             "utf8": ("strict", "replace", "unchecked"),
             "decimal_rounding": ("half_up", "truncate", "error"),
             "calendar": ("proleptic", "stored"),
+            "encrypted": ("masked", "error"),
             "nan": ("ieee", "largest"),
         }
         for name, allowed in choices.items():

@@ -18,6 +18,7 @@ from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.threads import READERS
 
 __all__ = [
+    "LentReader",
     "MergedRange",
     "RangeReader",
     "ReadMetrics",
@@ -194,6 +195,19 @@ def start_read(reader: RangeReader, ranges: Sequence[Range]) -> Future[list[memo
     """``reader.read_ranges(ranges)`` as a future: on the storage's own loop where it has one, else in a thread."""
     start: Callable[[Sequence[Range]], Future[list[memoryview]]] | None = getattr(reader, "start_ranges", None)
     return READERS.submit(lambda: reader.read_ranges(ranges)) if start is None else start(ranges)
+
+
+class LentReader:
+    """A reader that is the caller's: everything goes on to it, but for ``close``."""
+
+    def __init__(self, reader: RangeReader) -> None:
+        self._reader = reader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+    def close(self) -> None:
+        """Leaves the caller's reader open."""
 
 
 class RecordingReader:

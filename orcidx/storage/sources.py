@@ -19,7 +19,7 @@ from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.options import ReadOptions
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.local import BytesReader, FileObjectReader, LocalReader
-from orcidx.storage.ranges import RangeReader, changed
+from orcidx.storage.ranges import LentReader, RangeReader, changed
 
 if TYPE_CHECKING:
     from orcidx.storage.remote import Backend
@@ -78,7 +78,7 @@ class Source:
             return BytesReader(self.location, name=self.name, options=options)
         if self.kind == "object":
             return FileObjectReader(self.location, name=self.name, options=options)
-        return self.location  # type: ignore[no-any-return]
+        return LentReader(self.location)  # type: ignore[return-value]
 
     def _backend(self) -> Backend:
         if self.kind == "obstore":
@@ -180,6 +180,8 @@ def open_reader(
     ``FileNotFoundError``, ``PermissionError``, ``IsADirectoryError``, ``StorageError``; ``Unsupported`` naming the
     package that a URL needs.
     """
+    if isinstance(source, RangeReader):
+        return source
     return describe_source(source, storage_options=storage_options, filesystem=filesystem).open(options)
 
 
