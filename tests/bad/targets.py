@@ -28,7 +28,9 @@ def read_orc(data: bytes, facts: Mapping[str, Any]) -> None:
             if rows > MOST_ROWS:
                 break
         for predicate in _predicates(file.schema):
-            for batch in itertools.islice(file.scan(where=predicate, use_threads=False), 16):
+            scan = file.scan(where=predicate, use_threads=False)
+            str(scan.explain())
+            for batch in itertools.islice(scan, 16):
                 batch.validate()
 
 
