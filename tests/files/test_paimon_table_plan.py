@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+import obstore
+import obstore.store
 import pyarrow as pa
+import pyarrow.fs
 import pytest
 from goldens import FIXTURES, GOLDEN_PAIMON, roots
 from paimon_tables import PaimonTable, serialized
@@ -134,17 +137,35 @@ def test_time_travel() -> None:
     )
 
 
-def test_remote_tables() -> None:
-    memory = fsspec.filesystem("memory")
-    for path in sorted((FROZEN / "append_partitioned").rglob("*")):
+def test_tables_in_other_storages() -> None:
+    memory, store = fsspec.filesystem("memory"), obstore.store.MemoryStore()
+    frozen = FROZEN / "append_partitioned"
+    for path in sorted(frozen.rglob("*")):
         if path.is_file():
-            memory.pipe(f"/db/t/{path.relative_to(FROZEN / 'append_partitioned').as_posix()}", path.read_bytes())
+            name = f"db/t/{path.relative_to(frozen).as_posix()}"
+            memory.pipe(f"/{name}", path.read_bytes())
+            obstore.put(store, name, path.read_bytes())
+    expected = open_table(frozen).scan(where=col("dt") == "a b/c=d").to_table()
+    assert expected.num_rows == 20
     by_url = open_table("memory://db/t")
     assert all(file.path.startswith("memory://db/t/dt=") for file in by_url.files())
-    assert len(open_table("/db/t", filesystem=memory).files()) == 3
+    local = pyarrow.fs.LocalFileSystem()
+    for table in (
+        by_url,
+        open_table("/db/t", filesystem=memory),
+        open_table("db/t", filesystem=store),
+        open_table((store, "db/t")),
+        open_table(str(frozen), filesystem=local),
+        open_table(frozen.as_uri()),
+        pickle.loads(pickle.dumps(by_url)),
+    ):
+        assert table.scan(where=col("dt") == "a b/c=d").to_table() == expected
     memory.rm("/db/t/snapshot/LATEST")
-    assert open_table("memory://db/t").snapshot_id == 1
+    obstore.delete(store, "db/t/snapshot/LATEST")
+    assert open_table("memory://db/t").snapshot_id == open_table("db/t", filesystem=store).snapshot_id == 1
     memory.rm("/db", recursive=True)
+    with pytest.raises(InvalidQuery, match="directory"):
+        open_table(b"bytes")
 
 
 # ---------------------------------------------------------------------- own tables
