@@ -71,6 +71,11 @@ class Scan:
         with closing(self.jobs[0].source.open(self.options)) as storage:
             return self._run_of(self.jobs[0], storage, ScanMetrics()).schema
 
+    def _know_schema(self, job: FileJob, run: FileRun) -> None:
+        """Takes the schema from a run over the first file, which spares opening it once more."""
+        if job is self.jobs[0] and "_known_schema" not in self.__dict__:
+            object.__setattr__(self, "_known_schema", run.schema)
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_known_schema"}
 
@@ -130,7 +135,8 @@ class Scan:
         """All rows as one table."""
         rows = max(self.options.batch_size, TABLE_ROWS)
         scan = replace(self, request=replace(self.request, options=replace(self.options, batch_size=rows)))
-        return pa.Table.from_batches(list(scan), self.schema)
+        batches = list(scan)
+        return pa.Table.from_batches(batches, scan.schema)
 
     def head(self, n: int) -> pa.Table:
         """The first ``n`` rows."""
@@ -267,6 +273,7 @@ class Batches:
         try:
             with metrics.stage("open"):
                 run = self._scan._run_of(job, storage, metrics)
+                self._scan._know_schema(job, run)
             numbers = run.stripe_numbers()
             metrics.files += 1
             metrics.stripes += len(run.reader.stripes)

@@ -316,6 +316,8 @@ class RowSelection:
     def count_in(self, bounds: Int64Array) -> Int64Array:
         """Selected rows in each group ``[bounds[g], bounds[g + 1])``: int64 array one shorter than ``bounds``."""
         bounds = np.asarray(bounds, np.int64)
+        if self.is_all and len(bounds) and bounds[0] >= 0 and bounds[-1] <= self.length:
+            return np.diff(bounds)
         runs = self.runs()
         if not len(runs):
             return np.zeros(max(len(bounds) - 1, 0), np.int64)

@@ -127,9 +127,16 @@ class OpenStripe:
         self.writer_timezone = self.footer.writer_timezone
         self._extents = reader.extents(number)
         self._on_demand = reader.facts.compressed and reader.storage.is_local
-        self._bytes = StripeBytes(reader.storage.read_ranges, self._extents, read_ahead, framed=self._on_demand)
+        storage = reader.storage
+        self._bytes = StripeBytes(
+            storage.read_ranges,
+            self._extents,
+            read_ahead,
+            framed=self._on_demand,
+            read_into=getattr(storage, "read_into", None),
+        )
         self._codec = open_codec(reader.facts.compression)
-        self._opened: dict[tuple[int, int], list[PlannedStream]] = {}
+        self._opened: dict[int, dict[StreamKind, list[PlannedStream]]] = {}
         self.windows: list[Window] = []
 
     @property
@@ -147,14 +154,14 @@ class OpenStripe:
     def window(self, column: int, kind: StreamKind) -> Window:
         """A window on one stream; of an empty source when the stripe does not have it."""
         source = self._bytes.stream(column, kind)
-        self._opened.setdefault((column, kind), []).append(source)
-        window = Window(source, self._codec, self.reader.facts.block_size, name=StreamKind(kind).name)
+        self._opened.setdefault(column, {}).setdefault(kind, []).append(source)
+        window = Window(source, self._codec, self.reader.facts.block_size, name=kind.name)
         self.windows.append(window)
         return window
 
     def source(self, column: int, kind: StreamKind) -> PlannedStream:
         """The source of a window that was opened on a stream."""
-        return self._opened[column, kind][0]
+        return self._opened[column][kind][0]
 
     # ------------------------------------------------------------------ planning
 
@@ -171,10 +178,7 @@ class OpenStripe:
 
     def _plan_column(self, node: OrcType, groups: Bools) -> list[PlannedStream]:
         planned: list[PlannedStream] = []
-        for kind in StreamKind:
-            sources = self._opened.get((node.id, kind))
-            if not sources:
-                continue
+        for kind, sources in self._opened.get(node.id, {}).items():
             positions = self.index.stream_positions(node.id, kind) if self.index is not None else None
             length = sources[0].length
             ranges = group_ranges(

@@ -17,6 +17,7 @@ __all__ = ["PlannedStream", "StripeBytes"]
 
 Range = tuple[int, int]
 ReadRanges = Callable[[Sequence[Range]], Sequence[object]]
+ReadInto = Callable[[int, memoryview], None]
 
 DEMAND_BYTES = 8 << 10
 CHUNK_HEADER = 3
@@ -40,11 +41,19 @@ class PlannedStream:
     """
 
     def __init__(
-        self, read_ranges: ReadRanges, *, offset: int, length: int, read_ahead: int, framed: bool = False
+        self,
+        read_ranges: ReadRanges,
+        *,
+        offset: int,
+        length: int,
+        read_ahead: int,
+        framed: bool = False,
+        read_into: ReadInto | None = None,
     ) -> None:
         self.length = length
         self._framed = framed
         self._read_ranges = read_ranges
+        self._read_into = read_into
         self._offset = offset
         self._read_ahead = read_ahead
         self._plan: list[Range] = []
@@ -107,6 +116,17 @@ class PlannedStream:
         self.put(offset, data)
         return self._pieces[-1].data
 
+    def read_into(self, offset: int, out: memoryview) -> int:
+        """Fills ``out`` from ``offset`` on, keeping nothing; 0 where the storage or a piece at hand speaks against it.
+
+        The bytes must lie in the stream.
+        """
+        if self._read_into is None or any(piece.stop > offset for piece in self._pieces):
+            return 0
+        self._pieces.clear()
+        self._read_into(self._offset + offset, out)
+        return len(out)
+
     def _piece_end(self, offset: int) -> int:
         for start, stop in self._plan:
             if start <= offset < stop:
@@ -129,19 +149,26 @@ class PlannedStream:
 class StripeBytes:
     """The streams of one stripe by (column id, stream kind).
 
-    ``extents``: absolute offset and length of each stream present.
+    ``extents``: absolute offset and length of each stream present; ``read_into(offset, out)``: fills ``out`` from the
+    file, where that is cheap.
     """
 
     read_ranges: ReadRanges
     extents: Mapping[tuple[int, int], Range]
     read_ahead: int
     framed: bool = False
+    read_into: ReadInto | None = None
 
     def stream(self, column: int, kind: int) -> PlannedStream:
         """A source for one stream; an absent one is empty."""
         offset, length = self.extents.get((column, kind), (0, 0))
         return PlannedStream(
-            self.read_ranges, offset=offset, length=length, read_ahead=self.read_ahead, framed=self.framed
+            self.read_ranges,
+            offset=offset,
+            length=length,
+            read_ahead=self.read_ahead,
+            framed=self.framed,
+            read_into=self.read_into,
         )
 
 

@@ -5,6 +5,7 @@ from orcidx.orc.native_codec cimport NativeCodec
 
 cdef enum:
     SLACK = 64          # bytes behind `end` that may be read (never used), so that kernels load whole words
+    DIRECT = 65536      # from so many bytes on, `take` reads stored bytes straight to their destination
     CARRY = 8192        # longest unread tail that `refill` keeps; the longest legal run has 4,356 bytes
 
 
@@ -31,6 +32,7 @@ cdef class Window:
     cdef object codec                   # None: codec NONE, no chunk headers
     cdef NativeCodec native             # may be None
     cdef bint framed
+    cdef object read_stored             # the source's `read_into`, or None
 
     # --- counters -----------------------------------------------------------------------------------------------------
     cdef readonly int64_t chunks_decompressed
@@ -67,6 +69,10 @@ cdef class Window:
     cdef int fail(self, str message) except -1 with gil
     cdef int fail_end(self) except -1 nogil
 
+    cdef int64_t take_whole(self, uint8_t* out, int64_t n) except -1 nogil
+    cdef int64_t take_stored(self, uint8_t* out, int64_t n) except -1 with gil
+    cdef int64_t take_chunk(self, uint8_t* out) except -1 nogil
+    cdef bint holds(self, int64_t offset) noexcept nogil
     cdef int fetch_piece(self, int64_t offset) except -1 with gil
     cdef int gather(self, int64_t offset, uint8_t* out, int64_t n) except -1 nogil
     cdef int reserve(self, int64_t n) except -1 nogil
@@ -76,6 +82,7 @@ cdef class Window:
     cdef int load_piece(self) except -1 nogil
     cdef int load_plain(self, int64_t start, int64_t length) except -1 nogil
     cdef int load_compressed(self, int64_t start, int64_t length) except -1 nogil
-    cdef int64_t decompress(self, const uint8_t* chunk, int64_t length) except -1 nogil
-    cdef int64_t decompress_with_gil(self, const uint8_t* chunk, int64_t length) except -1 with gil
+    cdef int64_t decompress(self, int64_t start, int64_t length, uint8_t* out) except -1 nogil
+    cdef int64_t decompress_with_gil(self, const uint8_t* chunk, int64_t length, uint8_t* out) except -1 with gil
+    cdef const uint8_t* gather_chunk(self, int64_t start, int64_t length) except NULL nogil
     cdef void forget(self) noexcept nogil

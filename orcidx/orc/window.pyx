@@ -10,6 +10,8 @@ either, is solved here; decoders know bytes only. The memory looks like this::
 ``refill`` moves the unread tail to just before the place of the next chunk, so a straddling run is contiguous again.
 Bytes that the storage delivered plain (codec NONE, and chunks stored as *original*) are read where they lie and never
 copied, but for the tail of a straddling run and the last ``SLACK`` bytes when nothing readable follows them.
+``take`` goes further: a chunk that is wanted whole is decompressed where it belongs, and with codec NONE a source that
+can reads from its storage straight to there.
 
 Chunk rules (ORC specification, "Compression", and what the writers and readers really do): empty chunks are legal and
 skipped; an original chunk may exceed the block size (ORC C++ writes and reads that); a compressed one may not, neither
@@ -33,7 +35,8 @@ cdef extern from "Python.h":
 cdef class Window:
     """Decompressed bytes of one stream.
 
-    ``source`` is a ``StreamSource`` (``length``, ``fetch(offset)``); ``codec`` a ``Codec`` or ``None`` for NONE;
+    ``source`` is a ``StreamSource`` (``length``, ``fetch(offset)``, and ``read_into(offset, out)`` if it can fill a
+    buffer from its storage, returning how many bytes it did); ``codec`` a ``Codec`` or ``None`` for NONE;
     ``block_size`` the file's compression block size (not looked at without a codec); ``name`` such as ``"PRESENT"``
     goes into errors. One thread at a time may use a window; the GIL is released while it decompresses and copies.
     """
@@ -46,6 +49,7 @@ cdef class Window:
         self.block_size = check_block_size(block_size) if codec is not None else 0
         self.name = name
         self.length = source.length
+        self.read_stored = getattr(source, "read_into", None)
         self.chunk_start = -1
 
     def __dealloc__(self):
@@ -151,17 +155,54 @@ cdef class Window:
     cdef int take(self, uint8_t* out, int64_t n) except -1 nogil:
         cdef int64_t step
         while n:
-            step = self.end - self.p
-            if step == 0:
-                if not self.refill():
+            step = min(n, <int64_t> (self.end - self.p))
+            if step:
+                memcpy(out, self.p, step)
+                self.p += step
+            else:
+                step = self.take_whole(out, n)
+                if step == 0 and not self.refill():
                     self.fail_end()
-                continue
-            step = min(step, n)
-            memcpy(out, self.p, step)
-            self.p += step
             out += step
             n -= step
         return 0
+
+    cdef int64_t take_whole(self, uint8_t* out, int64_t n) except -1 nogil:
+        # Bytes that went straight to `out`; 0 where the usual way is due. Nothing unread is at hand.
+        if self.chunk_start >= 0 and self.extent_given < self.extent_length:
+            return 0
+        if self.framed:
+            return self.take_chunk(out) if n >= self.block_size and self.next_chunk < self.length else 0
+        if n < DIRECT or self.read_stored is None or self.holds(self.next_chunk):
+            return 0
+        return self.take_stored(out, min(n, self.length - self.next_chunk))
+
+    cdef int64_t take_stored(self, uint8_t* out, int64_t n) except -1 with gil:
+        cdef int64_t done
+        room = PyMemoryView_FromMemory(<char*> out, n, PyBUF_WRITE)
+        try:
+            done = self.read_stored(self.next_chunk, room)
+        finally:                                # must not outlive this memory
+            room.release()
+        if not 0 <= done <= n:
+            raise ValueError(f"a source filled {done} of {n} bytes")
+        if done:
+            self.forget()
+            self.next_chunk += done
+        return done
+
+    cdef int64_t take_chunk(self, uint8_t* out) except -1 nogil:
+        # The next chunk, decompressed to `out`, which has room for a block; 0 of a chunk that needs no decompressing.
+        cdef int64_t length, written, start = self.next_chunk + 3
+        cdef bint original
+        self.p = self.end = NULL
+        self.read_header(&length, &original)
+        if original or length == 0:
+            return 0
+        written = self.decompress(start, length, out)
+        self.forget()
+        self.next_chunk = start + length
+        return written
 
     cdef int drop(self, int64_t n) except -1 nogil:
         cdef int64_t step, length
@@ -259,9 +300,12 @@ cdef class Window:
         self.capacity = n
         return 0
 
+    cdef bint holds(self, int64_t offset) noexcept nogil:
+        return self.piece.held and self.piece.start <= offset < self.piece.start + self.piece.length
+
     cdef int fetch_piece(self, int64_t offset) except -1 with gil:
         # The piece that holds the byte at `offset`, kept until another one is needed.
-        if self.piece.held and self.piece.start <= offset < self.piece.start + self.piece.length:
+        if self.holds(offset):
             return 0
         data = self.source.fetch(offset)
         if self.piece.held:
@@ -284,7 +328,8 @@ cdef class Window:
         # Stored bytes, over as many pieces as it takes. The caller has checked that they lie in the stream.
         cdef int64_t step
         while n:
-            self.fetch_piece(offset)
+            if not self.holds(offset):
+                self.fetch_piece(offset)
             step = min(n, self.piece.start + self.piece.length - offset)
             memcpy(out, <const uint8_t*> self.piece.view.buf + (offset - self.piece.start), step)
             out += step
@@ -356,44 +401,51 @@ cdef class Window:
         return 0
 
     cdef int load_compressed(self, int64_t start, int64_t length) except -1 nogil:
-        cdef const uint8_t* chunk
         self.reserve(0)
-        self.fetch_piece(start)
+        self.extent_length = self.decompress(start, length, self.buffer + CARRY)
+        self.extent = self.buffer + CARRY
+        self.extent_direct = -1
+        return 0
+
+    cdef int64_t decompress(self, int64_t start, int64_t length, uint8_t* out) except -1 nogil:
+        # The stored chunk of `length` bytes at `start` to `out`, which has room for a block.
+        cdef const uint8_t* chunk
+        cdef int64_t written
+        if not self.holds(start):
+            self.fetch_piece(start)
         if start - self.piece.start + length <= self.piece.length:
             chunk = <const uint8_t*> self.piece.view.buf + (start - self.piece.start)
         else:
-            if length > self.scratch_capacity:
-                free(self.scratch)
-                self.scratch_capacity = 0
-                self.scratch = <uint8_t*> malloc(length)
-                if self.scratch == NULL:
-                    with gil:
-                        raise MemoryError
-                self.scratch_capacity = length
-            self.gather(start, self.scratch, length)
-            chunk = self.scratch
-        self.extent_length = self.decompress(chunk, length)
-        self.extent = self.buffer + CARRY
-        self.extent_direct = -1
-        self.chunks_decompressed += 1
-        self.bytes_decompressed += self.extent_length
-        return 0
-
-    cdef int64_t decompress(self, const uint8_t* chunk, int64_t length) except -1 nogil:
-        cdef int64_t written
+            chunk = self.gather_chunk(start, length)
         if self.native is None:
-            return self.decompress_with_gil(chunk, length)
-        written = self.native.decompress(chunk, length, self.buffer + CARRY, self.block_size)
+            written = self.decompress_with_gil(chunk, length, out)
+        else:
+            written = self.native.decompress(chunk, length, out, self.block_size)
         if written == -2:
             with gil:
                 raise MemoryError
         if written < 0:
             self.fail("a chunk does not decompress to at most one block")
+        self.chunks_decompressed += 1
+        self.bytes_decompressed += written
         return written
 
-    cdef int64_t decompress_with_gil(self, const uint8_t* chunk, int64_t length) except -1 with gil:
+    cdef const uint8_t* gather_chunk(self, int64_t start, int64_t length) except NULL nogil:
+        # A chunk that straddles pieces, in `scratch`.
+        if length > self.scratch_capacity:
+            free(self.scratch)
+            self.scratch_capacity = 0
+            self.scratch = <uint8_t*> malloc(length)
+            if self.scratch == NULL:
+                with gil:
+                    raise MemoryError
+            self.scratch_capacity = length
+        self.gather(start, self.scratch, length)
+        return self.scratch
+
+    cdef int64_t decompress_with_gil(self, const uint8_t* chunk, int64_t length, uint8_t* out) except -1 with gil:
         data = PyMemoryView_FromMemory(<char*> chunk, length, PyBUF_READ)
-        room = PyMemoryView_FromMemory(<char*> self.buffer + CARRY, self.block_size, PyBUF_WRITE)
+        room = PyMemoryView_FromMemory(<char*> out, self.block_size, PyBUF_WRITE)
         try:
             return self.codec.decompress_into(data, room)
         except CorruptFile as error:

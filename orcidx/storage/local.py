@@ -144,6 +144,24 @@ class LocalReader(_LocalBase):
         fd = self._open_fd()
         # pyarrow's pool hands warm memory out again; fresh memory costs more in page faults than the copy itself.
         data = memoryview(pa.allocate_buffer(length)).cast("B")
+        self._fill(fd, data, offset)
+        return data.toreadonly()
+
+    def read_into(self, offset: int, out: memoryview) -> None:
+        """Fills ``out``, a writable buffer of bytes, from ``offset`` on: one read without a copy after it."""
+        length = len(out)
+        check_inside([(offset, length)], self._size, self.name)
+        self.metrics.asked(1, length)
+        started = time.perf_counter()
+        if self._map is not None:
+            out[:] = self._fetch(offset, length)
+        else:
+            self._fill(self._open_fd(), out, offset)
+        self.metrics.fetched(offset, length, time.perf_counter() - started)
+        self._verify()
+
+    def _fill(self, fd: int, data: memoryview, offset: int) -> None:
+        length = len(data)
         try:
             have = self._pread_into(fd, data, offset)
         except OSError as error:
@@ -153,7 +171,6 @@ class LocalReader(_LocalBase):
         if have != length:
             self._verify()
             raise StorageError(f"{have} of {length} bytes at {offset}", file=self.name, offset=offset)
-        return data.toreadonly()
 
     def _pread_into(self, fd: int, data: memoryview, offset: int) -> int:
         """Fills ``data`` as far as the file goes; returns how many bytes there were."""

@@ -279,3 +279,60 @@ def test_garbage_collection_of_a_window_in_a_cycle() -> None:
         read(node.window, 10)  # type: ignore[attr-defined]
         del node
         gc.collect()
+
+
+class FillingSource(PieceSource):
+    """A source that also reads straight into a buffer, ``most`` bytes at a time; ``filled`` counts them."""
+
+    def __init__(self, data: bytes, most: int) -> None:
+        super().__init__(data, 1000)
+        self.content = data
+        self.most = most
+        self.filled = 0
+
+    def read_into(self, offset: int, out: memoryview) -> int:
+        count = min(len(out), self.most)
+        out[:count] = self.content[offset : offset + count]
+        self.filled += count
+        return count
+
+
+@pytest.mark.parametrize("most", [1 << 30, 100_000, 0])
+def test_stored_bytes_go_straight_to_their_place(most: int) -> None:
+    content = np.random.default_rng(7).bytes(1_000_000)
+    source = FillingSource(content, most)
+    opened = Window(source, None, 0, name="DATA")
+    at = 0
+    for kind, count in [("r", 10), ("r", 300_000), ("r", 5), ("s", 70_000), ("r", 200_000), ("s", 3), ("r", 65_536)]:
+        if kind == "r":
+            assert read(opened, count) == content[at : at + count]
+        else:
+            opened.skip(count)
+        at += count
+        assert opened.offset == at
+    assert bool(source.filled) == bool(most)
+    opened.seek(123)
+    assert read(opened, 200_000) == content[123:200_123]
+    with pytest.raises(CorruptFile, match="ends before"):
+        read(opened, 900_000)
+
+
+def test_chunks_wanted_whole_are_decompressed_in_place() -> None:
+    """Every place in a chunk from which whole ones follow, and a seek back into one that was never in the buffer."""
+    content = bytes(range(256)) * 40
+    parts = [content[start : start + 1000] for start in range(0, len(content), 1000)]
+    data = b"".join(
+        original(part) if number % 4 == 3 else compressed(deflate(part)) for number, part in enumerate(parts)
+    )
+    second = len(compressed(deflate(parts[0])))
+    for native in (True, False):
+        for first in (0, 1, 999, 1000, 1001):
+            opened = window(data, block_size=1000, piece=777, native=native)
+            assert read(opened, first) + read(opened, len(content) - first) == content
+            opened.seek(second, 10)
+            assert read(opened, 5000) == content[1010:6010]
+    damaged = bytearray(data)
+    damaged[second + 3 : second + 9] = bytes([255] * 6)
+    with pytest.raises(CorruptFile, match=r"one block|at most 1000") as caught:
+        read(window(bytes(damaged), block_size=1000), len(content))
+    assert caught.value.offset == second
