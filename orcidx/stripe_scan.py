@@ -296,7 +296,7 @@ class StripeScan:
         if sum(found.rows for found in self.waiting) >= self.options.batch_size:
             return True
         held = sum(array.nbytes for found in self.waiting for array in found.arrays)
-        return held >= self.options.batch_bytes // 2
+        return bool(held >= self.options.batch_bytes // 2)
 
     def _turn_dense(self) -> Step:
         """Plans the other columns for all living row groups from the first waiting row on, and reads on."""

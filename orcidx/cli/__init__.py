@@ -55,7 +55,6 @@ def main(args: list[str] | None = None) -> None:
     words = sys.argv[1:] if args is None else args
     if "--debug" in words:
         _orcidx.main(args=args, prog_name="orcidx")
-        return
     sys.exit(_run(args))
 
 

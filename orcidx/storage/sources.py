@@ -78,7 +78,7 @@ class Source:
             return BytesReader(self.location, name=self.name, options=options)
         if self.kind == "object":
             return FileObjectReader(self.location, name=self.name, options=options)
-        return LentReader(self.location)  # type: ignore[return-value]
+        return LentReader(self.location)
 
     def _backend(self) -> Backend:
         if self.kind == "obstore":
