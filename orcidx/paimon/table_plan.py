@@ -114,11 +114,35 @@ class FileTask:
 
 
 @dataclass(frozen=True)
+class _Ruled:
+    """The reasons of one file of an outcome over many, put into words when they are asked for."""
+
+    outcome: Outcome
+    place: int
+
+    def __call__(self) -> tuple[Reason, ...]:
+        return self.outcome.reasons(self.place, self.place + 1)
+
+
+@dataclass(frozen=True)
+class _Known:
+    reason: Reason
+
+    def __call__(self) -> tuple[Reason, ...]:
+        return (self.reason,)
+
+
+@dataclass(frozen=True)
 class SkippedFile:
     """A file that a plan leaves out, and why."""
 
     file: TableFile
-    reasons: tuple[Reason, ...]
+    why: _Ruled | _Known = field(repr=False, compare=False)
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """What ruled the file out."""
+        return self.why()
 
 
 @dataclass(frozen=True)
@@ -197,26 +221,26 @@ class _Planner:
         with located(file=file.path):
             return map_fields(self.schema, self.schema_of(file.schema_id))
 
-    def _keep(self, reason_to_skip: Callable[[int, TableFile], tuple[Reason, ...]]) -> None:
+    def _keep(self, reason_to_skip: Callable[[int, TableFile], _Ruled | _Known | None]) -> None:
         kept = []
         for i, file in enumerate(self.files):
-            reasons = reason_to_skip(i, file)
-            if reasons:
-                self.skipped.append(SkippedFile(file, reasons))
-            else:
+            why = reason_to_skip(i, file)
+            if why is None:
                 kept.append(file)
+            else:
+                self.skipped.append(SkippedFile(file, why))
         self.files = kept
 
     def hide_uncompacted(self) -> None:
         """Leaves out what no reader of a primary-key table sees yet."""
         level_hidden = hides_level_zero(self.schema)
 
-        def reason(_: int, file: TableFile) -> tuple[Reason, ...]:
+        def reason(_: int, file: TableFile) -> _Known | None:
             if file.bucket == POSTPONE_BUCKET:
-                return (Reason("bucket", "", "postponed rows wait for compaction"),)
+                return _Known(Reason("bucket", "", "postponed rows wait for compaction"))
             if level_hidden and file.level == 0:
-                return (Reason("level", "", "level 0 is not visible before compaction"),)
-            return ()
+                return _Known(Reason("level", "", "level 0 is not visible before compaction"))
+            return None
 
         self._keep(reason)
 
@@ -229,8 +253,8 @@ class _Planner:
     def prune_buckets(self, bound: BoundPredicate) -> None:
         buckets = bucket_filter(self.schema, bound.root)
         if buckets is not None:
-            other = (Reason("bucket", "", "the key that is asked for hashes into another bucket"),)
-            self._keep(lambda _, file: () if buckets.may_hold(file.bucket, file.entry.total_buckets) else other)
+            other = _Known(Reason("bucket", "", "the key that is asked for hashes into another bucket"))
+            self._keep(lambda _, file: None if buckets.may_hold(file.bucket, file.entry.total_buckets) else other)
 
     def prune_statistics(self, bound: BoundPredicate) -> None:
         files, fields = self.files, self.schema.by_name
@@ -250,7 +274,8 @@ class _Planner:
         span = RowSelection.all(len(self.files))
         outcome: Outcome = evaluate(bound.root, [FileBounds(name, len(self.files), bounds_of)], span)
         self.notes.extend(outcome.notes)
-        self._keep(lambda i, _: outcome.reasons(i, i + 1))
+        may = outcome.may.mask()
+        self._keep(lambda i, _: None if may[i] else _Ruled(outcome, i))
 
     def check_raw(self) -> None:
         """Raises ``Unsupported`` where a bucket's files cannot be read one by one."""
