@@ -1,0 +1,130 @@
+"""Writers' zones, calendars and the ends of 64 bits; and decimals at the edges of what is decoded fast."""
+
+from __future__ import annotations
+
+import datetime
+import random
+import zoneinfo
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from columns.column_encoder import Encoded, Stored, encode_column, node, numbered
+from columns.test_column_vectors import nanoseconds
+
+from orcidx.errors import CorruptFile, ValueOutOfRange
+from orcidx.orc.kinds import TypeKind
+from orcidx.orc.timezones import load_zone
+from orcidx.orc.types import OrcType
+
+STAMP = node(TypeKind.TIMESTAMP)
+SINCE_2015 = 1420070400
+YEAR_9999 = 253402300799 - SINCE_2015
+YEAR_1 = -62135596800 - SINCE_2015
+
+
+def times(*pairs: tuple[int, int], root: OrcType = STAMP, zone: str | None = "UTC") -> Encoded:
+    return encode_column(numbered(root), [Stored(*pair) for pair in pairs], writer_timezone=zone)
+
+
+def decimals(numbers: list[tuple[int, int]], precision: int = 10, scale: int = 2) -> Encoded:
+    root = numbered(node(TypeKind.DECIMAL, precision=precision, scale=scale))
+    return encode_column(root, [Stored(*number) for number in numbers])
+
+
+def test_decimals_of_too_many_digits() -> None:
+    for precision in (1, 5, 17, 18, 19, 37, 38):
+        most = 10**precision - 1
+        assert decimals([(most, 0), (-most, 0)], precision, 0).read().to_pylist() == [Decimal(most), Decimal(-most)]
+        for value in (most + 1, -most - 1):
+            for before in (0, 600):
+                with pytest.raises(CorruptFile, match="precision"):
+                    decimals([(1, 0)] * before + [(value, 0)], precision, 0).read()
+    with pytest.raises(CorruptFile, match="precision"):
+        decimals([(10**9, 0)]).read()  # ten digits, and two more for the scale
+    with pytest.raises(CorruptFile, match="128 bits"):
+        decimals([(10**30, -20)], 38, 0).read()
+
+
+def test_every_unit_holds_years_1_and_9999_but_one() -> None:
+    fractions = ((0, 123_456_789 << 3), (-SINCE_2015 - 9, 900_000_000 << 3))
+    encoded = times((YEAR_9999, 999_999_999 << 3), (YEAR_1, 0), *fractions)
+    moments = [(253402300799, 999_999_999), (-62135596800, 0), (SINCE_2015, 123_456_789), (-10, 900_000_000)]
+    for unit, per_second in (("s", 1), ("ms", 1000), ("us", 10**6)):
+        found = encoded.read(timestamp_unit=unit)
+        assert found.type == pa.timestamp(unit)
+        expected = [second * per_second + nanos * per_second // 10**9 for second, nanos in moments]
+        assert nanoseconds(found) == expected
+    with pytest.raises(ValueOutOfRange, match=r"timestamp\[ns\]; read with timestamp_unit='us' \(column c"):
+        encoded.read()
+    exact = encoded.open(exact_times=True)
+    assert exact.arrow_type == pa.decimal128(38, 0)
+    assert exact.read(4).to_pylist() == [Decimal(second * 10**9 + nanos) for second, nanos in moments]
+
+
+def test_the_ends_of_64_bits() -> None:
+    """2262-04-11 23:47:16.854775807 and 1677-09-21 00:12:43.145224192 are the last and the first in nanoseconds."""
+    last, first = (1 << 63) - 1, -(1 << 63)
+    for value in (last, first, last - 10**9, first + 10**9):
+        second, nanos = divmod(value, 10**9)
+        stored = second - SINCE_2015 + (second < 0 and nanos > 999999)
+        assert nanoseconds(times((stored, nanos << 3)).read()) == [value]
+    for value in (last + 1, first - 1):
+        second, nanos = divmod(value, 10**9)
+        with pytest.raises(ValueOutOfRange):
+            times((second - SINCE_2015 + (second < 0), nanos << 3)).read()
+    with pytest.raises(ValueOutOfRange, match="read with timestamp_unit='s'"):
+        times((1 << 60, 0)).read(timestamp_unit="us")
+
+
+@pytest.mark.parametrize(
+    "name", ["America/Los_Angeles", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kolkata", "GMT+08:00"]
+)
+def test_wall_clocks_of_the_writer(name: str) -> None:
+    zone = load_zone(name)
+    numbers = random.Random(5)
+    instants = [numbers.randrange(-2_000_000_000, 12_000_000_000) for _ in range(300)]
+    for transition in zone.transitions[zone.transitions > -1_000_000_000][:60].tolist():
+        instants += [transition - 1, transition, transition + 1]
+    encoded = times(*((second - zone.epoch, 0) for second in instants), zone=name)
+    if name.startswith("GMT"):
+        offsets = [8 * 3600] * len(instants)
+    else:
+        reference = zoneinfo.ZoneInfo(name)
+        utc = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+        moments = [(utc + datetime.timedelta(seconds=second)).astimezone(reference) for second in instants]
+        offsets = [int(moment.utcoffset().total_seconds()) for moment in moments]
+    expected = [second + offset for second, offset in zip(instants, offsets)]
+    assert nanoseconds(encoded.read(timestamp_unit="s")) == expected
+    ordered = times(*((second - zone.epoch, 0) for second in sorted(instants)), zone=name)
+    assert nanoseconds(ordered.read(timestamp_unit="s")) == [wall for _, wall in sorted(zip(instants, expected))]
+
+
+def test_zones_repeat_every_400_years() -> None:
+    zone = load_zone("America/Los_Angeles")
+    summer, winter = 7_789_000_000, 7_773_000_000
+    cycles = 12_622_780_800
+    for second in (summer, winter):
+        near = nanoseconds(times((second - zone.epoch, 0), zone=zone.name).read(timestamp_unit="s"))[0]
+        for cycle in (1, 2, 20, 1000):
+            far = times((second + cycle * cycles - zone.epoch, 0), zone=zone.name).read(timestamp_unit="s")
+            assert nanoseconds(far) == [near + cycle * cycles]
+
+
+def test_the_second_comes_off_before_the_zone_is_asked() -> None:
+    """ORC-2151: at a transition before 1970 the adjusted instant decides, not the stored one."""
+    zone = load_zone("America/Los_Angeles")
+    before = [at for at in zone.transitions.tolist() if -1_000_000_000 < at < 0][-1]
+    found = times((before - zone.epoch, 500_000_000 << 3), zone=zone.name).read()
+    assert nanoseconds(found) == [(before - 1 + zone.offset_at(before - 1)) * 10**9 + 500_000_000]
+
+
+def test_the_hybrid_calendar_ends_by_the_writers_clock() -> None:
+    """East of Greenwich the calendar changed while it was still the old day in UTC."""
+    zone = load_zone("Asia/Tokyo")
+    offset = int(zone.offsets[0])
+    first_gregorian = -141427 * 86400
+    for wall, expected in ((first_gregorian, first_gregorian), (first_gregorian - 1, first_gregorian - 10 * 86400 - 1)):
+        stored = wall - offset - zone.epoch
+        found = times((stored, 0), zone="Asia/Tokyo").open(hybrid=True, timestamp_unit="s").read(1)
+        assert nanoseconds(found) == [expected]
