@@ -60,6 +60,7 @@ _HOMES = {
     "col": ("orcidx.predicate", "col"),
     "dataset": ("orcidx.engines.arrow_dataset", "dataset"),
     "open": ("orcidx.file", "open_file"),
+    "scan": ("orcidx.many_files", "scan"),
     "scan_polars": ("orcidx.engines.polars", "scan_polars"),
 }
 

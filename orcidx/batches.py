@@ -6,35 +6,52 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-__all__ = ["join_batches"]
+__all__ = ["Joiner", "join_batches"]
 
 
-def join_batches(batches: Iterable[pa.RecordBatch], *, batch_size: int, batch_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Yields batches of at most ``batch_size`` rows, in order.
+class Joiner:
+    """Takes batches and gives batches of at most ``batch_size`` rows, in the same order.
 
     A batch that is at least half full goes out as it is (joining it would copy more than it saves); smaller ones are
     collected until they fill a batch by rows or by bytes.
     """
-    waiting: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        for piece in _cut(batch, batch_size):
+
+    def __init__(self, *, batch_size: int, batch_bytes: int) -> None:
+        self._batch_size = batch_size
+        self._batch_bytes = batch_bytes
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = self._size = 0
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Takes a batch and yields those that are ready; to be exhausted."""
+        for piece in _cut(batch, self._batch_size):
             if piece.num_rows == 0:
                 continue
-            if waiting and rows + piece.num_rows > batch_size:
-                yield _joined(waiting)
-                waiting, rows, size = [], 0, 0
-            if not waiting and piece.num_rows * 2 >= batch_size:
+            if self._waiting and self._rows + piece.num_rows > self._batch_size:
+                yield from self.rest()
+            if not self._waiting and piece.num_rows * 2 >= self._batch_size:
                 yield piece
                 continue
-            waiting.append(piece)
-            rows += piece.num_rows
-            size += piece.nbytes
-            if rows >= batch_size or size >= batch_bytes:
-                yield _joined(waiting)
-                waiting, rows, size = [], 0, 0
-    if waiting:
-        yield _joined(waiting)
+            self._waiting.append(piece)
+            self._rows += piece.num_rows
+            self._size += piece.nbytes
+            if self._rows >= self._batch_size or self._size >= self._batch_bytes:
+                yield from self.rest()
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """What waits, as one batch."""
+        waiting, self._waiting = self._waiting, []
+        self._rows = self._size = 0
+        if waiting:
+            yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
+
+
+def join_batches(batches: Iterable[pa.RecordBatch], *, batch_size: int, batch_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Yields batches of at most ``batch_size`` rows, in order; see ``Joiner``."""
+    joiner = Joiner(batch_size=batch_size, batch_bytes=batch_bytes)
+    for batch in batches:
+        yield from joiner.add(batch)
+    yield from joiner.rest()
 
 
 def _cut(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
@@ -43,7 +60,3 @@ def _cut(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
         return
     for start in range(0, batch.num_rows, most):
         yield batch.slice(start, most)
-
-
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

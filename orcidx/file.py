@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
-import numpy as np
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
-from orcidx.file_run import FileJob, FileRun, ScanRequest
-from orcidx.index_evidence import index_evidence
+from orcidx.file_run import FileJob, FileRun, ScanRequest, as_selection
 from orcidx.io_loop import run_value
 from orcidx.metrics import ScanMetrics
 from orcidx.options import ReadOptions
@@ -24,10 +22,9 @@ from orcidx.orc.tail_cache import read_tail_cached
 from orcidx.orc.types import OrcType
 from orcidx.predicate import parse
 from orcidx.scanner import Scan
-from orcidx.selection import RowSelection
 from orcidx.storage import RangeReader, Source, describe_source
 
-__all__ = ["OrcFile", "Writer", "as_selection", "make_scan", "open_file"]
+__all__ = ["OrcFile", "Writer", "make_scan", "open_file"]
 
 
 @dataclass(frozen=True)
@@ -180,9 +177,8 @@ class OrcFile:
             row_range=row_range,
             selection=None if selection is None else as_selection(selection, self.num_rows),
             deleted=deletion_vector,
-            evidence=()
-            if file_index is None
-            else index_evidence(file_index, self._reader.root, self.num_rows, strict=self.options.strict_index),
+            file_index=file_index,
+            fingerprint=self._reader.fingerprint,
         )
         return make_scan(
             [job],
@@ -208,7 +204,7 @@ def make_scan(
     row_numbers: bool | str,
     schema: pa.Schema | None,
     options: ReadOptions,
-    match: str = "name",
+    match: Literal["name", "position", "field_id"] = "name",
     file_path: bool | str = False,
 ) -> Scan:
     """A scan from a caller's words; raises ``InvalidQuery`` for what cannot be."""
@@ -226,20 +222,6 @@ def make_scan(
         options=options,
     )
     return Scan(tuple(jobs), request, limit)
-
-
-def as_selection(rows: Any, length: int) -> RowSelection:
-    """A selection over ``length`` rows from a selection, a bool mask, a bitmap or row numbers."""
-    if isinstance(rows, RowSelection):
-        return rows
-    if hasattr(rows, "range_cardinality"):
-        return RowSelection.from_bitmap(rows, length)
-    array = rows.to_numpy(zero_copy_only=False) if isinstance(rows, pa.Array) else np.asarray(rows)
-    if array.dtype == bool:
-        if len(array) != length:
-            raise InvalidQuery(f"the mask has {len(array)} values, the file {length} rows")
-        return RowSelection.from_mask(array)
-    return RowSelection.from_positions(array, length)
 
 
 def open_file(

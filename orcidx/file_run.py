@@ -6,16 +6,17 @@ for bytes itself: its generators yield ``Fetch`` requests.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from orcidx.constant_evidence import ConstantEvidence
-from orcidx.errors import InvalidQuery, Unsupported, located
+from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, located
+from orcidx.index_evidence import IndexEvidence, index_evidence
 from orcidx.io_loop import Fetch
 from orcidx.judge import FileJudge, StripeDecision
 from orcidx.metrics import ScanMetrics
@@ -24,16 +25,18 @@ from orcidx.orc.bounds import within_nanoseconds
 from orcidx.orc.columns.base import Limits
 from orcidx.orc.metadata import EncodingKind, TypeKind
 from orcidx.orc.reader import OpenStripe, OrcReader
-from orcidx.orc.types import STRING_KINDS, OrcType, arrow_type, find_columns, project
+from orcidx.orc.types import STRING_KINDS, OrcType, arrow_type, project
 from orcidx.paimon.deletion_vector import DeletionVector
-from orcidx.predicate import BoundPredicate, Predicate, bind
-from orcidx.schema_mapping import FieldSource, MappedColumns, map_columns, widen
+from orcidx.predicate import And, BoundPredicate, Leaf, Or, Predicate, all_of, any_of, bind, resolve_column
+from orcidx.pruning import Note
+from orcidx.schema_mapping import FieldSource, MappedColumns, choose_fields, map_columns, widen
 from orcidx.selection import RowSelection
-from orcidx.storage import Source
+from orcidx.storage import Fingerprint, Source
 from orcidx.stripe_scan import ColumnPlan, Step, scan_stripe
 
-__all__ = ["FileJob", "FileRun", "ScanRequest"]
+__all__ = ["FileJob", "FileRun", "ScanRequest", "as_selection"]
 
+Path = tuple[str, ...]
 Requests = Generator[Fetch, Any, Any]
 
 SMALLEST_PIECE = 64 << 10
@@ -48,10 +51,36 @@ class ScanRequest:
     columns: tuple[str | tuple[str, ...], ...] | None = None
     where: Predicate | None = None
     schema: pa.Schema | None = None
-    match: str = "name"
+    match: Literal["name", "position", "field_id"] = "name"
     row_numbers: str | None = None
     file_path: str | None = None
     options: ReadOptions = field(default_factory=ReadOptions)
+
+    def with_row_numbers(self, schema: pa.Schema) -> pa.Schema:
+        """The schema with the column of row numbers, if it was asked for."""
+        if self.row_numbers is not None:
+            schema = schema.append(pa.field(self.row_numbers, pa.int64(), nullable=False))
+        repeated = [name for name in (self.row_numbers, self.file_path) if name and schema.names.count(name) > 1]
+        if repeated:
+            raise InvalidQuery(f"there is a column {repeated[0]!r} already; give the added one another name")
+        return schema
+
+    @property
+    def askable_schema(self) -> pa.Schema:
+        """The wanted schema with what the predicate may name besides."""
+        assert self.schema is not None
+        return self.schema if self.file_path is None else self.schema.append(pa.field(self.file_path, pa.string()))
+
+    @property
+    def wanted_schema(self) -> pa.Schema | None:
+        """The schema of the batches, where it does not depend on a file."""
+        if self.schema is None:
+            return None
+        chosen = choose_fields(self.schema, self.columns, case_sensitive=self.options.case_sensitive)
+        fields = [one for _, one in chosen]
+        if self.file_path is not None:
+            fields.append(pa.field(self.file_path, pa.string()))
+        return self.with_row_numbers(pa.schema(fields))
 
 
 @dataclass(frozen=True)
@@ -59,17 +88,19 @@ class FileJob:
     """One file of a scan and what is known of it beforehand.
 
     ``stripes``: numbers of the only stripes to read; ``row_range``: (start, stop) in file rows; ``selection``: the only
-    rows to read; ``deleted``: rows never to return; ``evidence``: what else knows of this file's rows, such as a Paimon
-    file index; ``constants``: columns with one value in this file, such as Hive partitions.
+    rows to read (see ``as_selection``); ``deleted``: rows never to return; ``file_index``: a Paimon file index of the
+    file, its bytes or its path; ``constants``: columns with one value in this file, such as Hive partitions;
+    ``fingerprint``: the version of the file that all this is about, any other is refused.
     """
 
     source: Source
     stripes: tuple[int, ...] | None = None
     row_range: tuple[int, int] | None = None
-    selection: RowSelection | None = None
+    selection: Any = None
     deleted: Any = None
-    evidence: tuple[Any, ...] = ()
+    file_index: Any = None
     constants: Mapping[str, Any] = field(default_factory=dict)
+    fingerprint: Fingerprint | None = None
 
 
 class FileRun:
@@ -82,6 +113,7 @@ class FileRun:
         self.options = request.options
         self.metrics = metrics
         self._dictionaries: frozenset[int] = frozenset()
+        self._alive: list[int] | None = None
 
     def prepare(self) -> Requests:
         """Reads what must be known before the schema is: with ``strings="dictionary"`` every stripe's footer."""
@@ -110,44 +142,44 @@ class FileRun:
     @cached_property
     def mapped(self) -> MappedColumns:
         """The wanted columns and where each comes from."""
-        constants = dict(self.job.constants)
-        if self.request.file_path is not None:
-            constants[self.request.file_path] = pa.scalar(self.reader.name, pa.string())
-        columns = self.request.columns
-        if columns is not None and self.request.file_path is not None:
-            columns = (*columns, self.request.file_path)
-        return map_columns(
-            self.reader.root,
-            columns,
-            options=self.options,
-            wanted=self.request.schema,
-            match=self.request.match,  # type: ignore[arg-type]
-            constants=constants,
-            dictionaries=self._dictionaries,
-        )
+        with located(file=self.reader.name):
+            mapped = map_columns(
+                self.reader.root,
+                self.request.columns,
+                options=self.options,
+                wanted=self.request.schema,
+                match=self.request.match,
+                constants=self.job.constants,
+                dictionaries=self._dictionaries,
+            )
+        return MappedColumns((*mapped.fields, *self._file_path()))
+
+    def _file_path(self) -> tuple[FieldSource, ...]:
+        name = self.request.file_path
+        if name is None:
+            return ()
+        return (FieldSource(pa.field(name, pa.string()), None, pa.scalar(self.reader.name, pa.string())),)
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The schema of the batches that ``scan`` yields."""
-        schema = self.mapped.schema
-        if self.request.row_numbers is not None:
-            schema = schema.append(pa.field(self.request.row_numbers, pa.int64(), nullable=False))
-        return schema
+        return self.request.with_row_numbers(self.mapped.schema)
 
     @cached_property
     def _askable(self) -> dict[str, FieldSource]:
         """Every column that the predicate may name, by name: what the file, the wanted schema and the job know."""
         exact = replace(self.options, strings="string", timestamp_unit="ns", calendar="proleptic")
-        mapped = map_columns(
-            self.reader.root,
-            None,
-            options=exact,
-            wanted=self.request.schema,
-            match=self.request.match,  # type: ignore[arg-type]
-            constants=self.job.constants,
-        )
+        with located(file=self.reader.name):
+            mapped = map_columns(
+                self.reader.root,
+                None,
+                options=exact,
+                wanted=self.request.schema,
+                match=self.request.match,
+                constants=self.job.constants,
+            )
         found: dict[str, FieldSource] = {}
-        for source in mapped.fields:
+        for source in (*mapped.fields, *self._file_path()):
             kind = source.field.type if source.column is None else arrow_type(source.column, exact)
             found.setdefault(source.field.name, replace(source, field=source.field.with_type(kind)))
         return found
@@ -158,31 +190,45 @@ class FileRun:
         if self.request.where is None:
             return None
         askable = self._askable
+        case_sensitive = self.options.case_sensitive
         lengths = {
-            (name, *node.path[len(source.column.path) :]): node.max_length
+            (name, *path): node.max_length
             for name, source in askable.items()
             if source.column is not None
-            for node in source.column.walk()
+            for path, node in _named_below(source.column)
             if node.kind is TypeKind.CHAR
         }
-        return bind(
-            self.request.where,
-            pa.schema([source.field for source in askable.values()]),
-            nan=self.options.nan,
-            case_sensitive=self.options.case_sensitive,
-            char_lengths=lengths,
-        )
+        predicate = self.request.where
+        if self.request.schema is not None:
+            predicate = self._without_missing(predicate, self.request.askable_schema)
+        with located(file=self.reader.name):
+            return bind(
+                predicate,
+                pa.schema([source.field for source in askable.values()]),
+                nan=self.options.nan,
+                case_sensitive=case_sensitive,
+                char_lengths=lengths,
+            )
+
+    def _without_missing(self, node: Any, wanted: pa.Schema) -> Any:
+        """The predicate with an answer in place of each question about a field that the file's structs lack."""
+        if isinstance(node, And | Or):
+            join = all_of if isinstance(node, And) else any_of
+            return join(*(self._without_missing(child, wanted) for child in node.children))
+        if isinstance(node, Leaf):
+            path, _ = resolve_column(node.path, wanted, case_sensitive=self.options.case_sensitive)
+            column = self._askable[path[0]].column
+            if column is not None and _below(column, path[1:]) is None:
+                return node.of_null()
+        return node
 
     @cached_property
-    def _places(self) -> dict[tuple[str, ...], OrcType | None]:
+    def _places(self) -> dict[Path, OrcType | None]:
         """The file's column for each path that the predicate reads; None for a constant or missing one."""
-        places: dict[tuple[str, ...], OrcType | None] = {}
+        places: dict[Path, OrcType | None] = {}
         for path in self.where.columns if self.where is not None else ():
             column = self._askable[path[0]].column
-            if column is None:
-                places[path] = None
-            else:
-                places[path] = find_columns(self.reader.root, (*column.path, *path[1:]))[0]
+            places[path] = None if column is None else _below(column, path[1:])
         return places
 
     @cached_property
@@ -194,9 +240,11 @@ class FileRun:
         constants = {path[0]: self._askable[path[0]] for path, node in self._places.items() if node is None}
         exact = [not self._fits_nanoseconds(column) for column in predicate]
         options = self.options
-        shared = [self._shared_with(column, predicate, exact) for column in output]
-        titles = [source.field.name for source in self.mapped.fields if source.column is not None]
-        kinds = [arrow_type(column, options, dictionaries=self._dictionaries) for column in output]
+        sources = [source for source in self.mapped.fields if source.column is not None]
+        decoding = [source.options or options for source in sources]
+        shared = [self._shared_with(*one, predicate, exact) for one in zip(output, decoding)]
+        titles = [source.field.name for source in sources]
+        kinds = [arrow_type(*one, dictionaries=self._dictionaries) for one in zip(output, decoding)]
         fields = [pa.field(name, kind) for name, kind in zip(titles, kinds)]
         row_number = None
         if self.request.row_numbers is not None:
@@ -205,12 +253,12 @@ class FileRun:
         return ColumnPlan(
             schema=pa.schema(fields),
             output=tuple(output),
-            output_options=tuple(self.options for _ in output),
+            output_options=tuple(decoding),
             predicate=tuple(predicate),
             predicate_options=tuple(self._predicate_options(column) for column in predicate),
             predicate_names=tuple(names),
             exact_times=tuple(exact),
-            constants=tuple((name, source.field.type, source.value) for name, source in constants.items()),
+            constants=tuple((name, source.scalar) for name, source in constants.items()),
             shared=tuple(shared),
             row_number=row_number,
             where=self.where,
@@ -233,28 +281,32 @@ class FileRun:
 
     def _predicate_columns(self) -> tuple[list[str], list[OrcType]]:
         """Names and top-level columns that the residual filter reads, with no more below them than it needs."""
-        paths: dict[str, list[tuple[str, ...]]] = {}
+        asked: dict[str, list[Path]] = {}
         for path, node in self._places.items():
             if node is not None:
-                paths.setdefault(path[0], []).append(node.path)
+                asked.setdefault(path[0], []).append(path)
+        root = self.reader.root
         columns = []
-        for name, wanted in paths.items():
-            tree = project(self.reader.root, wanted).root
-            source = self._askable[name].column
-            assert source is not None
-            columns.append(next((child for child in tree.children if child.id == source.id), tree))
-        return list(paths), columns
+        for name, paths in asked.items():
+            column = self._askable[name].column
+            assert column is not None
+            if column.id != root.id:
+                column = project(replace(root, children=(column,), names=(name,)), paths).root.children[0]
+            columns.append(column)
+        return list(asked), columns
 
     def _predicate_options(self, column: OrcType) -> ReadOptions:
         """The file's own precision and the proleptic calendar, in which literals are compared."""
         return replace(self.options, timestamp_unit="ns", calendar="proleptic")
 
-    def _shared_with(self, column: OrcType, predicate: list[OrcType], exact: list[bool]) -> int | None:
+    def _shared_with(
+        self, column: OrcType, options: ReadOptions, predicate: list[OrcType], exact: list[bool]
+    ) -> int | None:
         """Index of the predicate column that decodes to exactly this output, or None."""
         for index, other in enumerate(predicate):
             if other != column or exact[index]:
                 continue
-            if self._predicate_options(other) == self.options:
+            if self._predicate_options(other) == options:
                 return index
             if not any(node.kind in _UNIT_KINDS for node in column.walk()):
                 return index
@@ -281,9 +333,10 @@ class FileRun:
         decoded = iter(batch.columns)
         for source in self.mapped.fields:
             if source.column is not None:
-                arrays.append(widen(next(decoded), source.field.type))
+                with located(column=source.field.name, file=self.reader.name):
+                    arrays.append(widen(next(decoded), source.field.type))
             else:
-                arrays.append(_repeated(source, batch.num_rows))
+                arrays.append(pa.repeat(source.scalar, batch.num_rows))
         arrays.extend(decoded)
         if not arrays:
             return batch
@@ -295,7 +348,9 @@ class FileRun:
     def judge(self) -> FileJudge:
         constants = {path: self._askable[path[0]] for path, node in self._places.items() if node is None}
         beforehand: list[Any] = [ConstantEvidence(constants, int(self.reader.stripe_bounds[-1]))]
-        beforehand += self.job.evidence
+        notes: list[Note] = []
+        if self.job.file_index is not None and self.where is not None:
+            beforehand += self._file_index(notes)
         return FileJudge(
             self.reader,
             self.where,
@@ -304,7 +359,19 @@ class FileRun:
             self._places,
             self.options,
             tuple(beforehand),
+            notes,
         )
+
+    def _file_index(self, notes: list[Note]) -> tuple[IndexEvidence, ...]:
+        """The file's Paimon indexes; none, and a note, where they are damaged."""
+        strict = self.options.strict_index
+        try:
+            return index_evidence(self.job.file_index, self.reader.root, self.reader.tail.footer.rows, strict=strict)
+        except (CorruptFile, Unsupported) as error:
+            if strict:
+                raise
+            notes.append(Note("Paimon file index", "damaged", str(error)))
+            return ()
 
     @cached_property
     def wanted_rows(self) -> RowSelection:
@@ -313,9 +380,8 @@ class FileRun:
         rows = int(bounds[-1])
         wanted = RowSelection.all(rows)
         if self.job.selection is not None:
-            if self.job.selection.length != rows:
-                raise InvalidQuery(f"the selection spans {self.job.selection.length} rows, the file has {rows}")
-            wanted = wanted & self.job.selection
+            with located(file=self.reader.name):
+                wanted = wanted & as_selection(self.job.selection, rows)
         if self.job.row_range is not None:
             start, stop = self.job.row_range
             wanted = wanted & RowSelection.from_runs([(min(max(start, 0), rows), min(max(stop, start, 0), rows))], rows)
@@ -329,7 +395,9 @@ class FileRun:
 
     def stripe_numbers(self) -> list[int]:
         """The stripes that hold wanted rows and that the file's and the stripes' own statistics leave alive."""
-        return self.judge.stripes()
+        if self._alive is None:
+            self._alive = self.judge.stripes()
+        return self._alive
 
     def decide(self, stripe: int) -> Generator[Fetch, Any, StripeDecision]:
         """Judges one stripe with all its indexes; reads no data."""
@@ -371,14 +439,44 @@ class FileRun:
         return max(SMALLEST_PIECE, min(LARGEST_PIECE, share))
 
 
+def _below(column: OrcType, names: Path) -> OrcType | None:
+    """The field that these names lead to from a column; None where there is none."""
+    for name in names:
+        found = column.names.index(name) if name in column.names else -1
+        if found < 0:
+            return None
+        column = column.children[found]
+    return column
+
+
+def _named_below(column: OrcType) -> Iterator[tuple[Path, OrcType]]:
+    """The column and all fields of its structs, with the names that lead to them."""
+    yield (), column
+    for name, child in zip(column.names, column.children):
+        for path, node in _named_below(child):
+            yield (name, *path), node
+
+
 _UNIT_KINDS = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT, TypeKind.DATE})
 
 
-def _repeated(source: FieldSource, rows: int) -> pa.Array:
-    if source.value is None:
-        return pa.nulls(rows, source.field.type)
-    scalar = source.value if isinstance(source.value, pa.Scalar) else pa.scalar(source.value)
-    return pa.repeat(scalar.cast(source.field.type), rows)
+def as_selection(rows: Any, length: int) -> RowSelection:
+    """A selection over ``length`` rows from a selection, a bool mask, a bitmap or row numbers.
+
+    Raises ``InvalidQuery`` for one that does not fit.
+    """
+    if isinstance(rows, RowSelection):
+        if rows.length != length:
+            raise InvalidQuery(f"the selection spans {rows.length} rows, the file has {length}")
+        return rows
+    if hasattr(rows, "range_cardinality"):
+        return RowSelection.from_bitmap(rows, length)
+    array = rows.to_numpy(zero_copy_only=False) if isinstance(rows, pa.Array) else np.asarray(rows)
+    if array.dtype == bool:
+        if len(array) != length:
+            raise InvalidQuery(f"the mask has {len(array)} values, the file {length} rows")
+        return RowSelection.from_mask(array)
+    return RowSelection.from_positions(array, length)
 
 
 def deleted_rows(deleted: Any, rows: int, name: str) -> RowSelection:

@@ -7,15 +7,19 @@ by itself, so the same planning and decoding code serves all three.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["Ahead", "Fetch", "RangeSource", "run", "run_async", "run_in_turn", "run_value"]
+from orcidx.storage import RangeReader, start_read
+
+__all__ = ["Fetch", "RangeSource", "Turn", "Turns", "arun_in_turn", "off_loop", "run", "run_in_turn", "run_value"]
 
 T = TypeVar("T")
 Ranges = Sequence[tuple[int, int]]
+Stage = Callable[[str], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
@@ -30,11 +34,9 @@ class Fetch:
 
 
 class RangeSource(Protocol):
-    """The part of a range reader that the loops use."""
+    """The part of a range reader that the blocking loops use."""
 
     def read_ranges(self, ranges: Ranges) -> list[Any]: ...
-
-    async def aread_ranges(self, ranges: Ranges) -> list[Any]: ...
 
 
 def run(steps: Generator[Any, Any, Any], source: RangeSource) -> Iterator[Any]:
@@ -65,120 +67,209 @@ def run_value(steps: Generator[Any, Any, T], source: RangeSource) -> T:
         answer = source.read_ranges(item.ranges)
 
 
-async def run_async(steps: Generator[Any, Any, Any], source: RangeSource) -> AsyncIterator[Any]:
-    """Like ``run``: requests are awaited, and the decoding between them runs in a thread, off the event loop."""
-    done = object()
-
-    def send(value: Any) -> Any:
-        try:
-            return steps.send(value)
-        except StopIteration:
-            return done
-
-    answer: Any = None
-    try:
-        while (item := await asyncio.to_thread(send, answer)) is not done:
-            answer = None
-            if isinstance(item, Fetch):
-                answer = await source.aread_ranges(item.ranges)
-            else:
-                yield item
-    finally:
-        steps.close()
+# ---------------------------------------------------------------------- in turn
 
 
-class Ahead:
-    """A step generator that has been started: its requests run on an I/O thread while somebody else decodes.
+@dataclass(frozen=True)
+class Turn:
+    """A step generator to run when its turn comes: ``start`` makes it, ``source`` has its bytes.
 
-    ``poll`` moves it on as far as it gets without waiting and without decoding; ``run`` takes over for good.
+    ``finish`` is called when its results have all been taken.
     """
 
-    def __init__(self, steps: Generator[Any, Any, Any], source: RangeSource, pool: ThreadPoolExecutor) -> None:
-        self._steps = steps
-        self._source = source
-        self._pool = pool
-        self._pending: Future[list[Any]] | None = None
-        self._holds_data = False
-        self._results: list[Any] = []
+    start: Callable[[], Generator[Any, Any, Any]]
+    source: RangeReader
+    finish: Callable[[], None] | None = None
+
+
+class Turns(Protocol):
+    """Where the turns come from."""
+
+    def take(self, *, wait: bool) -> Turn | None:
+        """The next turn; None when there is none (any more), or none yet that could be had without waiting."""
+
+
+class _Running:
+    """A turn under way. Its requests are answered by the storage's own threads while somebody else decodes; those of a
+    local file where they are made, when they are needed: a thread would cost more than the read.
+
+    ``poll`` moves it on as far as it gets without waiting and without decoding; ``step`` moves it on for good.
+    """
+
+    def __init__(self, turn: Turn, stage: Stage) -> None:
+        self.turn = turn
+        self.pending: Future[list[Any]] | None = None
+        self.results: list[Any] = []
+        self._stage = stage
+        self._steps: Generator[Any, Any, Any] | None = None
+        self._wanted: Fetch | None = None
+        self._fetched = "plan"
+        self._failed: Exception | None = None
         self._ended = False
-        self._send(None)
 
     def _send(self, answer: Any) -> None:
-        try:
-            item = self._steps.send(answer)
-        except StopIteration:
-            self._ended = True
-            return
+        if self._steps is None:
+            self._steps = self.turn.start()
+        with self._stage(self._fetched):
+            try:
+                item = self._steps.send(answer)
+            except StopIteration:
+                self._ended = True
+                return
         if isinstance(item, Fetch):
-            self._holds_data = item.what == "data"
-            self._pending = self._pool.submit(self._source.read_ranges, item.ranges)
+            self._fetched = "decode" if item.what == "data" else self._fetched
+            if self.turn.source.is_local:
+                self._wanted = item
+            else:
+                self.pending = start_read(self.turn.source, item.ranges)
         else:
-            self._results.append(item)
+            self._fetched = "decode"
+            self.results.append(item)
 
     def poll(self) -> None:
-        """Sends finished answers on, but for data, whose arrival would start decoding here and now."""
-        while self._pending is not None and self._pending.done() and not self._holds_data:
-            pending, self._pending = self._pending, None
-            self._send(pending.result())
+        """Starts it, and sends finished answers on, but for data, whose arrival would start decoding here and now.
 
-    def run(self) -> Iterator[Any]:
-        """The results, from the first on."""
+        A local file is left alone: its bytes are at hand when they are needed. An error waits for its turn.
+        """
+        if self.turn.source.is_local or self._failed is not None or self._ended or self.results:
+            return
         try:
-            while True:
-                yield from self._results
-                self._results.clear()
-                if self._ended:
+            if self._steps is None:
+                self._send(None)
+            while self.pending is not None and self.pending.done() and self._fetched != "decode":
+                if self.pending.exception() is not None:
                     return
-                if self._pending is not None:
-                    pending, self._pending = self._pending, None
-                    self._send(pending.result())
-                else:
-                    self._send(None)
-        finally:
-            self._steps.close()
+                self._answer()
+        except Exception as error:  # whatever decoding the indexes raised: the rows before come first
+            self._failed = error
+
+    def _answer(self) -> None:
+        assert self.pending is not None
+        pending, self.pending = self.pending, None
+        with self._stage("read"):
+            buffers = pending.result()
+        self._send(buffers)
+
+    def step(self) -> bool:
+        """Moves on by one answer or one result, waiting for it; False when there is nothing more."""
+        if self._failed is not None:
+            raise self._failed
+        if self._ended:
+            return False
+        wanted, self._wanted = self._wanted, None
+        if wanted is not None:
+            with self._stage("read"):
+                buffers = self.turn.source.read_ranges(wanted.ranges)
+            self._send(buffers)
+        elif self.pending is not None:
+            self._answer()
+        else:
+            self._send(None)
+        return True
+
+    def take_results(self) -> list[Any]:
+        taken, self.results = self.results, []
+        return taken
 
     def close(self) -> None:
-        if self._pending is not None:
-            self._pending.cancel()
-        self._steps.close()
+        """Ends it; with every result taken, that is how it finishes."""
+        if self.pending is not None:
+            self.pending.cancel()
+        if self._steps is not None:
+            self._steps.close()
+        if self._ended and self.turn.finish is not None:
+            self.turn.finish()
 
 
-StartSteps = Callable[[], Generator[Any, Any, Any]]
+class _Row:
+    """The turn that runs and the one behind it."""
 
+    def __init__(self, turns: Turns, stage: Stage) -> None:
+        self._turns = turns
+        self._stage = stage
+        self._following: _Running | None = None
+        self._failed: Exception | None = None
 
-def run_in_turn(
-    starts: Iterator[StartSteps], source: RangeSource, pool: ThreadPoolExecutor | None
-) -> Iterator[Iterator[Any]]:
-    """Runs step generators one after the other, yielding an iterator of results for each.
+    def next(self) -> _Running | None:
+        following, self._following = self._following, None
+        if following is not None:
+            return following
+        if self._failed is not None:
+            raise self._failed
+        turn = self._turns.take(wait=True)
+        return None if turn is None else _Running(turn, self._stage)
 
-    With a ``pool`` the next generator is started, and its bytes fetched, while the results of the present one are
-    taken.
-    """
-    if pool is None:
-        for start in starts:
-            yield run(start(), source)
-        return
-    following: Ahead | None = None
-    try:
-        while True:
-            current = following if following is not None else _started(starts, source, pool)
-            following = None
-            if current is None:
+    def look_ahead(self) -> None:
+        if self._following is None:
+            if self._failed is not None:
                 return
-            following = _started(starts, source, pool)
-            yield _with_polling(current, following)
+            try:
+                turn = self._turns.take(wait=False)
+            except Exception as error:  # whatever opening the next file raised: the rows before come first
+                self._failed = error
+                return
+            if turn is None:
+                return
+            self._following = _Running(turn, self._stage)
+        self._following.poll()
+
+    def close(self) -> None:
+        if self._following is not None:
+            self._following.close()
+
+
+def _no_stage(name: str) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def run_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> Generator[Any, None, None]:
+    """The results of all turns, one turn after the other; the bytes of the next are fetched meanwhile.
+
+    ``stage(name)`` is entered for what happens: "plan", "read", "decode".
+    """
+    row = _Row(turns, stage)
+    current: _Running | None = None
+    try:
+        while (current := row.next()) is not None:
+            row.look_ahead()
+            yield from current.take_results()
+            while current.step():
+                row.look_ahead()
+                yield from current.take_results()
+            current.close()
     finally:
-        if following is not None:
-            following.close()
+        if current is not None:
+            current.close()
+        row.close()
 
 
-def _started(starts: Iterator[StartSteps], source: RangeSource, pool: ThreadPoolExecutor) -> Ahead | None:
-    start = next(starts, None)
-    return None if start is None else Ahead(start(), source, pool)
+async def arun_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> AsyncGenerator[Any, None]:
+    """Like ``run_in_turn``: requests are awaited; what decodes between them runs in a thread, off the event loop."""
+    row = _Row(turns, stage)
+    current: _Running | None = None
+    try:
+        while (current := await off_loop(row.next)) is not None:
+            await off_loop(row.look_ahead)
+            more = True
+            while more:
+                for result in current.take_results():
+                    yield result
+                if current.pending is not None:
+                    await asyncio.wait([asyncio.wrap_future(current.pending)])
+                more = await off_loop(current.step)
+                await off_loop(row.look_ahead)
+            current.close()
+    finally:
+        if current is not None:
+            current.close()
+        row.close()
 
 
-def _with_polling(current: Ahead, following: Ahead | None) -> Iterator[Any]:
-    for item in current.run():
-        if following is not None:
-            following.poll()
-        yield item
+async def off_loop(call: Callable[[], T]) -> T:
+    """Runs ``call`` in a thread. A cancelled caller waits for it to end, so that nothing is closed under its feet."""
+    future = asyncio.get_running_loop().run_in_executor(None, call)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        await asyncio.wait([future])
+        raise

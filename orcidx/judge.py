@@ -8,7 +8,7 @@ An index that is damaged, distrusted or absent keeps the rows and leaves a note.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -118,7 +118,8 @@ class FileJudge:
         evidence = [*self.beforehand]
         if self.options.row_index:
             evidence = [*evidence[:1], self._file_statistics(), *evidence[1:], self._stripe_statistics()]
-        return evaluate(self.where.root, evidence, self.wanted)
+        found = evaluate(self.where.root, evidence, self.wanted)
+        return replace(found, notes=(*self.notes, *found.notes)) if self.notes else found
 
     def _file_statistics(self) -> StatisticsEvidence:
         tail = self.reader.tail

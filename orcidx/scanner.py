@@ -6,30 +6,30 @@ files in order, judges their stripes by all indexes, and reads what is left; see
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import aclosing, closing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from orcidx.batches import join_batches
+from orcidx.batches import Joiner, join_batches
 from orcidx.errors import InvalidQuery
 from orcidx.explaining import explain_file
 from orcidx.explanation import Explanation
+from orcidx.file_queue import FileQueue, OpenFile, open_job
 from orcidx.file_run import FileJob, FileRun, ScanRequest
-from orcidx.io_loop import run, run_async, run_in_turn, run_value
+from orcidx.io_loop import Turn, arun_in_turn, run, run_in_turn, run_value
 from orcidx.judge import StripeDecision
 from orcidx.metrics import ScanMetrics
 from orcidx.options import ReadOptions
-from orcidx.orc.reader import OrcReader
-from orcidx.orc.row_index import group_count
-from orcidx.orc.tail_cache import read_tail_cached
 from orcidx.storage import RangeReader
 
 __all__ = ["Batches", "Scan", "StripeScan"]
+
+T = TypeVar("T")
 
 TABLE_ROWS = 1 << 18
 """Rows that are decoded at once for a table, whose chunks nobody asked to be small."""
@@ -56,25 +56,38 @@ class Scan:
     @property
     def schema(self) -> pa.Schema:
         """The schema of the batches; reads the first file's tail, unless a schema was given."""
-        return self._schema()
+        return self._known("_known_schema", self._find_schema)
 
-    def _schema(self) -> pa.Schema:
-        if "_known_schema" not in self.__dict__:
-            object.__setattr__(self, "_known_schema", self._find_schema())
-        return self.__dict__["_known_schema"]
+    @property
+    def resolved(self) -> ScanRequest:
+        """What is asked of every file: where no schema was given, many files are read into that of the first."""
+        if self.request.schema is not None or len(self.jobs) < 2:
+            return self.request
+        return self._known("_known_request", self._resolve)
+
+    def _known(self, name: str, find: Callable[[], T]) -> T:
+        if name not in self.__dict__:
+            object.__setattr__(self, name, find())
+        found: T = self.__dict__[name]
+        return found
+
+    def _resolve(self) -> ScanRequest:
+        whole = replace(self.request, columns=None, row_numbers=None, file_path=None)
+        with open_job(self.jobs[0], whole, ScanMetrics()) as file:
+            return replace(self.request, schema=file.run.schema)
 
     def _find_schema(self) -> pa.Schema:
+        schema = self.resolved.wanted_schema
+        if schema is not None:
+            return schema
         if not self.jobs:
-            if self.request.schema is None:
-                raise InvalidQuery("a scan of no files has no schema; give schema=")
-            return self.request.schema
-        with closing(self.jobs[0].source.open(self.options)) as storage:
-            return self._run_of(self.jobs[0], storage, ScanMetrics()).schema
+            raise InvalidQuery("a scan of no files has no schema; give schema=")
+        with open_job(self.jobs[0], self.request, ScanMetrics()) as file:
+            return file.run.schema
 
-    def _know_schema(self, job: FileJob, run: FileRun) -> None:
-        """Takes the schema from a run over the first file, which spares opening it once more."""
-        if job is self.jobs[0] and "_known_schema" not in self.__dict__:
-            object.__setattr__(self, "_known_schema", run.schema)
+    def learn_schema(self, run: FileRun) -> None:
+        """Takes the schema from a run over a file, which spares opening it once more."""
+        self._known("_known_schema", lambda: run.schema)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_known_schema"}
@@ -92,40 +105,35 @@ class Scan:
         return self.to_batches()
 
     async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
-        """Batches; ranges are awaited where the backend is asynchronous, decoding runs off the event loop."""
+        """Batches; ranges are awaited, decoding runs off the event loop."""
         left = self.limit
-        waiting: list[pa.RecordBatch] = []
+        joiner = Joiner(batch_size=self.options.batch_size, batch_bytes=self.options.batch_bytes)
         metrics = ScanMetrics()
-        for job in self.jobs:
-            with closing(job.source.open(self.options)) as storage:
-                run = self._run_of(job, storage, metrics)
-                async for batch in run_async(_all_stripes(run), storage):
-                    if left is not None:
-                        batch = batch.slice(0, left)
-                        left -= batch.num_rows
-                    waiting.append(batch)
-                    if sum(piece.num_rows for piece in waiting) >= self.options.batch_size:
-                        for joined in self._joined(iter(waiting)):
+        with FileQueue(self.jobs, self.resolved, metrics) as files:
+            if left != 0:
+                async with aclosing(arun_in_turn(_StripeTurns(self, files), stage=metrics.stage)) as results:
+                    async for batch in results:
+                        if left is not None:
+                            batch = batch.slice(0, left)
+                            left -= batch.num_rows
+                        for joined in joiner.add(batch):
                             yield joined
-                        waiting = []
-                    if left == 0:
-                        break
-            if left == 0:
-                break
-        for joined in self._joined(iter(waiting)):
-            yield joined
+                        if left == 0:
+                            break
+            for joined in joiner.rest():
+                yield joined
 
     def stripes(self) -> Iterator[StripeScan]:
         """Stripe by stripe: each has its ``decision`` and iterates over its own batches, never joined with others'.
 
-        Stripes without a wanted or possibly matching row come too, with no batches, so that every decision is seen.
+        Stripes without a wanted or possibly matching row come too, with no batches, so that every decision is seen;
+        but not those of files that their partition rules out.
         """
-        for job in self.jobs:
-            with closing(job.source.open(self.options)) as storage:
-                run = self._run_of(job, storage, ScanMetrics())
-                for number in range(len(run.reader.stripes)):
-                    decision = run_value(run.decide(number), storage)
-                    yield StripeScan(run, decision, storage)
+        with FileQueue(self.jobs, self.resolved, ScanMetrics()) as files:
+            for file in files:
+                for number in range(len(file.run.reader.stripes)):
+                    decision = run_value(file.run.decide(number), file.storage)
+                    yield StripeScan(file.run, decision, file.storage)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """A ``pyarrow.RecordBatchReader`` over one pass."""
@@ -134,7 +142,7 @@ class Scan:
     def to_table(self) -> pa.Table:
         """All rows as one table."""
         rows = max(self.options.batch_size, TABLE_ROWS)
-        scan = replace(self, request=replace(self.request, options=replace(self.options, batch_size=rows)))
+        scan = replace(self, request=replace(self.resolved, options=replace(self.options, batch_size=rows)))
         batches = list(scan)
         return pa.Table.from_batches(batches, scan.schema)
 
@@ -146,23 +154,19 @@ class Scan:
     def count_rows(self) -> int:
         """The number of rows; from metadata and indexes alone where those prove it."""
         total = 0
-        request = replace(self.request, columns=(), row_numbers=None, file_path=None, schema=None)
-        counting = replace(self, request=request)
-        for job in counting.jobs:
-            with closing(job.source.open(self.options)) as storage:
-                run = counting._run_of(job, storage, ScanMetrics())
-                for number in run.stripe_numbers():
-                    total += _count_stripe(run, number, storage)
+        request = replace(self.resolved, columns=(), row_numbers=None, file_path=None)
+        with FileQueue(self.jobs, request, ScanMetrics()) as files:
+            for file in files:
+                for number in file.run.stripe_numbers():
                     if self.limit is not None and total >= self.limit:
                         return self.limit
-        return total
+                    total += _count_stripe(file.run, number, file.storage)
+        return total if self.limit is None else min(total, self.limit)
 
     def explain(self) -> Explanation:
         """What the scan will read and why it can skip the rest; reads metadata and indexes only."""
-        files = []
-        for job in self.jobs:
-            with closing(job.source.open(self.options)) as storage:
-                files.append(explain_file(self._run_of(job, storage, ScanMetrics()), storage))
+        with FileQueue(self.jobs, self.resolved, ScanMetrics(), open_all=True) as queue:
+            files = [explain_file(file.run, file.storage) for file in queue]
         where = None if self.request.where is None else repr(self.request.where)
         return Explanation(where, tuple(self.schema.names), tuple(files))
 
@@ -171,22 +175,6 @@ class Scan:
 
     def __arrow_c_schema__(self) -> object:
         return self.schema.__arrow_c_schema__()
-
-    # ------------------------------------------------------------------ inside
-
-    def _run_of(self, job: FileJob, storage: RangeReader, metrics: ScanMetrics) -> FileRun:
-        reader = OrcReader(storage, read_tail_cached(storage))
-        run = FileRun(reader, job, self.request, metrics)
-        run_value(run.prepare(), storage)
-        return run
-
-    def _joined(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return join_batches(batches, batch_size=self.options.batch_size, batch_bytes=self.options.batch_bytes)
-
-
-def _all_stripes(run: FileRun) -> Any:
-    for number in run.stripe_numbers():
-        yield from _decided_scan(run, number)
 
 
 def _decided_scan(run: FileRun, number: int) -> Any:
@@ -252,43 +240,46 @@ class Batches:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _all(self) -> Any:
-        scan = self._scan
-        batches = join_batches(
-            _limited(self._of_files(), scan.limit),
-            batch_size=scan.options.batch_size,
-            batch_bytes=scan.options.batch_bytes,
-        )
-        yield from batches
+    def _all(self) -> Generator[pa.RecordBatch, None, None]:
+        scan, metrics = self._scan, self.metrics
+        if scan.limit == 0:
+            return
+        with (
+            FileQueue(scan.jobs, scan.resolved, metrics) as files,
+            closing(run_in_turn(_StripeTurns(scan, files), stage=metrics.stage)) as results,
+        ):
+            yield from join_batches(
+                _limited(results, scan.limit),
+                batch_size=scan.options.batch_size,
+                batch_bytes=scan.options.batch_bytes,
+            )
 
-    def _of_files(self) -> Iterator[pa.RecordBatch]:
-        for job in self._scan.jobs:
-            yield from self._of_file(job)
 
-    def _of_file(self, job: FileJob) -> Iterator[pa.RecordBatch]:
-        metrics = self.metrics
-        with metrics.stage("open"):
-            storage = job.source.open(self._scan.options)
-        pool = None if storage.is_local else ThreadPoolExecutor(2, thread_name_prefix="orcidx-io")
-        try:
-            with metrics.stage("open"):
-                run = self._scan._run_of(job, storage, metrics)
-                self._scan._know_schema(job, run)
-            numbers = run.stripe_numbers()
-            metrics.files += 1
-            metrics.stripes += len(run.reader.stripes)
-            metrics.stripes_skipped += len(run.reader.stripes) - len(numbers)
-            stride = run.reader.facts.row_index_stride
-            metrics.row_groups += sum(group_count(stripe.rows, stride) for stripe in run.reader.stripes)
-            starts = iter([partial(_decided_scan, run, number) for number in numbers])
-            for stripe in run_in_turn(starts, storage, pool):
-                yield from stripe
-        finally:
-            metrics.requests += storage.metrics.requests
-            metrics.bytes_read += storage.metrics.bytes_fetched
-            storage.close()
-            if pool is not None:
-                pool.shutdown(wait=True, cancel_futures=True)
+class _StripeTurns:
+    """The living stripes of all files, as turns; each file is closed after its last."""
+
+    def __init__(self, scan: Scan, files: FileQueue) -> None:
+        self._scan = scan
+        self._files = files
+        self._waiting: deque[Turn] = deque()
+
+    def take(self, *, wait: bool) -> Turn | None:
+        while not self._waiting:
+            file = self._files.take(wait=wait)
+            if file is None:
+                return None
+            self._scan.learn_schema(file.run)
+            self._waiting.extend(_turns_of(file))
+        return self._waiting.popleft()
+
+
+def _turns_of(file: OpenFile) -> Iterator[Turn]:
+    numbers = file.run.stripe_numbers()
+    if not numbers:
+        file.close()
+    for number in numbers:
+        finish = file.close if number == numbers[-1] else None
+        yield Turn(partial(_decided_scan, file.run, number), file.storage, finish)
 
 
 def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
@@ -296,8 +287,6 @@ def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[p
         yield from batches
         return
     left = limit
-    if left <= 0:
-        return
     for batch in batches:
         yield batch.slice(0, left)
         left -= batch.num_rows

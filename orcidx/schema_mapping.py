@@ -1,22 +1,28 @@
 """One file's schema onto the wanted one: which file column, constant or null stands for each wanted column.
 
-Columns are matched by name, by position or by field id; a column that the file lacks reads as nulls; values are widened
-where no value can be lost, and anything else is an error that names the column and both types.
+Columns are matched by name, by position or by field id, fields of structs always by name; a column that the file lacks
+reads as nulls; values are widened where no value can be lost, and anything else is an error that names the column and
+both types.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pyarrow as pa
 
-from orcidx.errors import InvalidQuery, located
+from orcidx.errors import InvalidQuery, ValueOutOfRange
 from orcidx.options import ReadOptions
-from orcidx.orc.types import OrcType, arrow_schema, arrow_type, project
+from orcidx.orc.kinds import TypeKind
+from orcidx.orc.types import UNNAMED, OrcType, arrow_schema, arrow_type, project
+from orcidx.predicate import resolve_column
+from orcidx.predicate.nodes import NANOS
 
-__all__ = ["FieldSource", "MappedColumns", "map_columns", "widen"]
+__all__ = ["FieldSource", "MappedColumns", "choose_fields", "map_columns", "widen"]
+
+Columns = Sequence[str | Sequence[str]]
 
 FIELD_ID_KEYS = ("iceberg.id", "paimon.id")
 """Type attributes that carry a column's field id."""
@@ -24,11 +30,20 @@ FIELD_ID_KEYS = ("iceberg.id", "paimon.id")
 
 @dataclass(frozen=True)
 class FieldSource:
-    """Where a wanted column comes from: ``column`` of the file, or, when that is None, the constant ``value``."""
+    """Where a wanted column comes from: ``column`` of the file, or, when that is None, the constant ``value``.
+
+    ``options``: those to decode the column with, where they differ from the scan's.
+    """
 
     field: pa.Field
     column: OrcType | None = None
     value: Any = None
+    options: ReadOptions | None = None
+
+    @property
+    def scalar(self) -> pa.Scalar:
+        """The constant in the type of ``field``."""
+        return _as_scalar(self.value, self.field)
 
 
 @dataclass(frozen=True)
@@ -44,7 +59,7 @@ class MappedColumns:
 
 def map_columns(
     root: OrcType,
-    columns: Sequence[str | Sequence[str]] | None,
+    columns: Columns | None,
     *,
     options: ReadOptions,
     wanted: pa.Schema | None = None,
@@ -54,79 +69,119 @@ def map_columns(
 ) -> MappedColumns:
     """Maps a file onto the wanted schema (its own when ``wanted`` is None), restricted to ``columns``.
 
-    ``constants``: columns that have one value in the whole file, by name: scalars. Raises ``InvalidQuery`` for a column
-    that does not exist, and for a type that does not widen to the wanted one.
+    ``constants``: columns that have one value in the whole file, by name: scalars; they stand before a column of the
+    file of the same name. Raises ``InvalidQuery`` for a column that does not exist, and for a type that does not widen
+    to the wanted one.
     """
     constants = constants or {}
-    if wanted is not None:
-        return _map_wanted(root, columns, wanted, match, constants, options, dictionaries)
-    named = None if columns is None else [path for path in columns if path not in constants]
-    tree = project(root, named, case_sensitive=options.case_sensitive).root
-    schema = arrow_schema(tree, options, dictionaries=dictionaries)
-    children = tree.children if tree.path == () and tree.kind.name == "STRUCT" else (tree,)
-    sources = [FieldSource(field, child) for field, child in zip(schema, children, strict=True)]
-    fixed = {name: FieldSource(pa.field(name, _scalar_type(value)), None, value) for name, value in constants.items()}
-    if columns is None:
-        return MappedColumns((*sources, *fixed.values()))
-    order = [path if isinstance(path, str) else ".".join(path) for path in columns]
-    found = iter(sources)
-    placed = [fixed[name] if name in fixed else next(found, None) for name in order]
-    return MappedColumns(tuple([source for source in placed if source is not None] + list(found)))
-
-
-def _scalar_type(value: Any) -> pa.DataType:
-    return value.type if isinstance(value, pa.Scalar) else pa.scalar(value).type
-
-
-def _map_wanted(
-    root: OrcType,
-    columns: Sequence[str | Sequence[str]] | None,
-    wanted: pa.Schema,
-    match: str,
-    constants: Mapping[str, Any],
-    options: ReadOptions,
-    dictionaries: frozenset[int],
-) -> MappedColumns:
+    if wanted is None:
+        return MappedColumns(tuple(_own(root, columns, options, constants, dictionaries)))
     places = _children_by_key(root, match, options)
     sources = []
-    for position, field in _chosen(wanted, columns, options):
+    for position, field in choose_fields(wanted, columns, case_sensitive=options.case_sensitive):
         if field.name in constants:
-            sources.append(FieldSource(field, None, constants[field.name]))
-            continue
-        child = places.get(_key(field, position, match, options))
-        if child is not None:
-            with located(column=field.name):
-                check_widening(arrow_type(child, options, dictionaries=dictionaries), field.type, field.name)
-        sources.append(FieldSource(field, child))
+            sources.append(FieldSource(field, None, _as_scalar(constants[field.name], field)))
+        else:
+            child = places.get(_key(wanted.field(position), position, match, options))
+            sources.append(_source(field, child, options, dictionaries))
     return MappedColumns(tuple(sources))
 
 
-def _chosen(
-    wanted: pa.Schema, columns: Sequence[str | Sequence[str]] | None, options: ReadOptions
+# ---------------------------------------------------------------------- the file's own schema
+
+
+def _own(
+    root: OrcType,
+    columns: Columns | None,
+    options: ReadOptions,
+    constants: Mapping[str, Any],
+    dictionaries: frozenset[int],
+) -> list[FieldSource]:
+    named = None if columns is None else [path for path in columns if path not in constants]
+    tree = project(root, named, case_sensitive=options.case_sensitive).root
+    schema = arrow_schema(tree, options, dictionaries=dictionaries)
+    children = tree.children if _is_rows(tree) else (tree,)
+    sources = {child.id: FieldSource(field, child) for field, child in zip(schema, children, strict=True)}
+    fixed = {
+        name: FieldSource(pa.field(name, value.type), None, value)
+        for name, value in ((name, _scalar(value)) for name, value in constants.items())
+    }
+    if columns is None:
+        own = [fixed.pop(source.field.name, source) for source in sources.values()]
+        return [*own, *fixed.values()]
+    placed: list[FieldSource] = []
+    for path in columns:
+        if path in fixed:
+            placed.append(fixed.pop(str(path)))
+        elif path not in constants:
+            part = project(root, [path], case_sensitive=options.case_sensitive).root
+            asked = part.children if _is_rows(part) else (part,)
+            placed += [sources.pop(child.id) for child in asked if child.id in sources]
+    return placed
+
+
+def _is_rows(tree: OrcType) -> bool:
+    return tree.path == () and tree.kind is TypeKind.STRUCT
+
+
+def _scalar(value: Any) -> pa.Scalar:
+    return value if isinstance(value, pa.Scalar) else pa.scalar(value)
+
+
+def _as_scalar(value: Any, field: pa.Field) -> pa.Scalar:
+    try:
+        if not isinstance(value, pa.Scalar):
+            return pa.scalar(value, field.type)
+        return value if value.type == field.type else value.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise InvalidQuery(f"{value} is no {field.type}: {error}", column=field.name) from None
+
+
+# ---------------------------------------------------------------------- the wanted schema
+
+
+def choose_fields(
+    wanted: pa.Schema, columns: Columns | None, *, case_sensitive: bool = True
 ) -> list[tuple[int, pa.Field]]:
+    """(position in ``wanted``, field) of what ``columns`` asks for, structs with no more than was asked of them.
+
+    Fields come in the order in which they are first asked for, at every level. Raises ``InvalidQuery`` for an unknown
+    column, naming the nearest.
+    """
     if columns is None:
         return list(enumerate(wanted))
-    chosen = []
-    for path in columns:
-        name = path if isinstance(path, str) else ".".join(path)
-        matches = [
-            (position, field)
-            for position, field in enumerate(wanted)
-            if field.name == name or (not options.case_sensitive and field.name.casefold() == name.casefold())
-        ]
-        if not matches:
-            raise InvalidQuery(f"no column {name!r} in the wanted schema; its columns are {', '.join(wanted.names)}")
-        chosen.append(matches[0])
-    return chosen
+    asked: dict[str, Any] = {}
+    for given in columns:
+        path = (given,) if isinstance(given, str) else tuple(given)
+        names = resolve_column(path, wanted, case_sensitive=case_sensitive)[0]
+        at = asked
+        for name in names[:-1]:
+            below = at.setdefault(name, {})
+            if below is None:  # the struct is asked for whole already
+                break
+            at = below
+        else:
+            at[names[-1]] = None
+    return [(wanted.get_field_index(name), _part(wanted.field(name), below)) for name, below in asked.items()]
+
+
+def _part(field: pa.Field, asked: dict[str, Any] | None) -> pa.Field:
+    if asked is None:
+        return field
+    kind = field.type
+    return field.with_type(pa.struct([_part(kind.field(name), below) for name, below in asked.items()]))
 
 
 def _children_by_key(root: OrcType, match: str, options: ReadOptions) -> dict[Any, OrcType]:
+    children, names = (root.children, root.names) if _is_rows(root) else ((root,), (UNNAMED,))
     if match == "position":
-        return dict(enumerate(root.children))
+        return dict(enumerate(children))
     if match == "field_id":
-        return {key: child for child in root.children if (key := field_id_of(child)) is not None}
+        return {key: child for child in children if (key := field_id_of(child)) is not None}
+    if match != "name":
+        raise InvalidQuery(f"match={match!r} is none of 'name', 'position', 'field_id'")
     found: dict[Any, OrcType] = {}
-    for name, child in zip(root.names, root.children):
+    for name, child in zip(names, children):
         found.setdefault(name if options.case_sensitive else name.casefold(), child)
     return found
 
@@ -134,7 +189,8 @@ def _children_by_key(root: OrcType, match: str, options: ReadOptions) -> dict[An
 def field_id_of(column: OrcType) -> int | None:
     """The field id that a table format stored as a type attribute, or None."""
     for key in FIELD_ID_KEYS:
-        if (text := column.attribute(key)) is not None and text.lstrip("-").isdigit():
+        text = column.attribute(key)
+        if text is not None and text.isascii() and text.lstrip("-").isdigit():
             return int(text)
     return None
 
@@ -144,36 +200,88 @@ def _key(field: pa.Field, position: int, match: str, options: ReadOptions) -> An
         return position
     if match == "field_id":
         metadata = field.metadata or {}
-        raw = metadata.get(b"PARQUET:field_id") or metadata.get(b"field_id")
-        if raw is None:
-            raise InvalidQuery(f"column {field.name!r} of the wanted schema has no field id in its metadata")
+        raw = metadata.get(b"PARQUET:field_id", metadata.get(b"field_id"))
+        if raw is None or not raw.lstrip(b"-").isdigit():
+            raise InvalidQuery("the wanted schema gives no field id (metadata PARQUET:field_id)", column=field.name)
         return int(raw)
     return field.name if options.case_sensitive else field.name.casefold()
 
 
-_INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
-
-
-def check_widening(have: pa.DataType, want: pa.DataType, name: str) -> None:
-    """Raises ``InvalidQuery`` unless every value of ``have`` is a value of ``want``."""
-    if not _widens(have, want):
+def _source(
+    field: pa.Field, child: OrcType | None, options: ReadOptions, dictionaries: frozenset[int]
+) -> FieldSource:
+    if child is None:
+        if not field.nullable:
+            raise InvalidQuery("the file lacks this column, which must not be null", column=field.name)
+        return FieldSource(field)
+    child = _narrowed(child, field.type, options)
+    decoding = _decoding(field.type, options)
+    have = arrow_type(child, decoding, dictionaries=dictionaries)
+    if not _widens(have, field.type):
         raise InvalidQuery(
-            f"column {name!r} is {have} in the file, which does not widen to {want} without losing values; "
-            "read it with its own type and cast the result"
+            f"the column is {have} in the file, which does not widen to {field.type} without losing values; "
+            "read it with its own type and cast the result",
+            column=field.name,
         )
+    return FieldSource(field, child, options=None if decoding is options else decoding)
+
+
+def _narrowed(child: OrcType, want: pa.DataType, options: ReadOptions) -> OrcType:
+    """The column with no more fields below it than are wanted, in their spelling."""
+    types = pa.types
+    if child.kind is TypeKind.STRUCT and types.is_struct(want):
+        kept = []
+        for i in range(want.num_fields):
+            name = want.field(i).name
+            for other, node in zip(child.names, child.children):
+                if name == other or (not options.case_sensitive and name.casefold() == other.casefold()):
+                    kept.append((name, _narrowed(node, want.field(i).type, options)))
+                    break
+        kept = kept or list(zip(child.names, child.children))[:1]  # for the struct's own nulls
+        return replace(child, children=tuple(node for _, node in kept), names=tuple(name for name, _ in kept))
+    if child.kind is TypeKind.LIST and (types.is_list(want) or types.is_large_list(want)):
+        return replace(child, children=(_narrowed(child.children[0], want.value_type, options),))
+    if child.kind is TypeKind.MAP and types.is_map(want):
+        kinds = zip(child.children, (want.key_type, want.item_type))
+        return replace(child, children=tuple(_narrowed(node, kind, options) for node, kind in kinds))
+    return child
+
+
+def _decoding(want: pa.DataType, options: ReadOptions) -> ReadOptions:
+    """The options, with the timestamp unit that is wanted where one is."""
+    units = set(_units(want))
+    if len(units) == 1 and units != {options.timestamp_unit}:
+        return replace(options, timestamp_unit=units.pop())
+    return options
+
+
+def _units(kind: pa.DataType) -> list[Any]:
+    if pa.types.is_timestamp(kind):
+        return [kind.unit]
+    return [unit for i in range(kind.num_fields) for unit in _units(kind.field(i).type)]
+
+
+# ---------------------------------------------------------------------- widening
+
+_INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
+_EXACT_BITS = {32: 16, 64: 32}
+"""Bits of a float to bits of the largest integer type all of whose values it holds."""
 
 
 def _widens(have: pa.DataType, want: pa.DataType) -> bool:
+    """Whether every value of ``have`` is a value of ``want``."""
     types = pa.types
     if have == want or types.is_null(have):
         return True
     if types.is_dictionary(have):
         return _widens(have.value_type, want)
+    if types.is_dictionary(want):
+        return _is_text(have) and _is_text(want.value_type)
     if types.is_signed_integer(have):
         if types.is_signed_integer(want):
             return bool(want.bit_width >= have.bit_width)
         if types.is_floating(want):
-            return bool(have.bit_width <= {32: 16, 64: 32}.get(want.bit_width, 0))
+            return bool(have.bit_width <= _EXACT_BITS.get(want.bit_width, 0))
         if types.is_decimal(want):
             return bool(want.precision - want.scale >= _INTEGER_DIGITS[have.bit_width])
         return False
@@ -184,9 +292,9 @@ def _widens(have: pa.DataType, want: pa.DataType) -> bool:
     if _is_text(have):
         return _is_text(want)
     if types.is_binary(have):
-        return bool(types.is_large_binary(want))
+        return bool(types.is_large_binary(want) or types.is_binary_view(want))
     if types.is_timestamp(have) and types.is_timestamp(want):
-        return (have.tz is None) == (want.tz is None)
+        return NANOS[have.unit] >= NANOS[want.unit] and (have.tz is None) == (want.tz is None)
     return _nested_widens(have, want)
 
 
@@ -203,25 +311,53 @@ def _nested_widens(have: pa.DataType, want: pa.DataType) -> bool:
     if types.is_struct(have) and types.is_struct(want):
         names = {have.field(i).name: have.field(i).type for i in range(have.num_fields)}
         return all(
-            field.name not in names or _widens(names[field.name], field.type)
+            _widens(names[field.name], field.type) if field.name in names else field.nullable
             for field in (want.field(i) for i in range(want.num_fields))
         )
     return False
 
 
 def widen(array: pa.Array, want: pa.DataType) -> pa.Array:
-    """The array in the wanted type; the pair has passed ``check_widening``. Missing struct fields become nulls."""
+    """The array in the wanted type, to which its own widens. Missing struct fields become nulls.
+
+    Raises ``ValueOutOfRange`` for a value that the Arrow type cannot hold after all.
+    """
     if array.type == want:
         return array
     if pa.types.is_struct(want) and pa.types.is_struct(array.type):
-        names = [array.type.field(i).name for i in range(array.type.num_fields)]
-        children = []
-        for i in range(want.num_fields):
-            field = want.field(i)
-            if field.name in names:
-                children.append(widen(array.field(names.index(field.name)), field.type))
-            else:
-                children.append(pa.nulls(len(array), field.type))
-        mask = array.is_null() if array.null_count else None
-        return pa.StructArray.from_arrays(children, fields=[want.field(i) for i in range(want.num_fields)], mask=mask)
-    return array.cast(want)
+        return _widen_struct(array, want)
+    if pa.types.is_map(want) and pa.types.is_map(array.type):
+        keys, items = widen(array.keys, want.key_type), widen(array.items, want.item_type)
+        entries = pa.StructArray.from_arrays([keys, items], fields=[want.key_field, want.item_field])
+        return _with_child(array, want, entries)
+    if pa.types.is_list(want) and pa.types.is_list(array.type):
+        return _with_child(array, want, widen(array.values, want.value_type))
+    if pa.types.is_large_list(want) and pa.types.is_list(array.type):
+        same = pa.list_(want.value_field)
+        return widen(array, same).cast(want)
+    if pa.types.is_dictionary(want) and not pa.types.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    try:
+        return array.cast(want)
+    except pa.ArrowInvalid as error:
+        raise ValueOutOfRange(f"a value of type {array.type} does not fit {want}: {error}") from None
+
+
+def _with_child(array: pa.Array, want: pa.DataType, child: pa.Array) -> pa.Array:
+    """A list or map with the offsets and nulls of ``array`` over another child."""
+    return pa.Array.from_buffers(want, len(array), array.buffers()[:2], array.null_count, array.offset, [child])
+
+
+def _widen_struct(array: pa.StructArray, want: pa.StructType) -> pa.Array:
+    places = {array.type.field(i).name: i for i in range(array.type.num_fields)}
+    fields = [want.field(i) for i in range(want.num_fields)]
+    children = [
+        widen(array.field(places[field.name]), field.type)
+        if field.name in places
+        else pa.nulls(len(array), field.type)
+        for field in fields
+    ]
+    mask = array.is_null() if array.null_count else None
+    if not children:
+        return pa.array([{}] * len(array), want, mask=None if mask is None else mask.to_numpy(zero_copy_only=False))
+    return pa.StructArray.from_arrays(children, fields=fields, mask=mask)

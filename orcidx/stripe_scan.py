@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -52,7 +51,7 @@ class ColumnPlan:
 
     ``output``: top-level columns in the order of ``schema``, each with its options; ``predicate``: columns that the
     residual filter needs, with theirs, the names by which it knows them, and whether their timestamps come as exact
-    128-bit nanoseconds; ``constants``: (name, type, value) of what it asks that is no column here. ``shared[i]``: index
+    128-bit nanoseconds; ``constants``: (name, value) of what it asks that is no column here. ``shared[i]``: index
     into ``predicate`` of the same array as output ``i``, or None. ``row_number``: index in ``schema`` of the column of
     row numbers, or None.
     """
@@ -64,7 +63,7 @@ class ColumnPlan:
     predicate_options: tuple[ReadOptions, ...]
     predicate_names: tuple[str, ...]
     exact_times: tuple[bool, ...]
-    constants: tuple[tuple[str, pa.DataType, Any], ...]
+    constants: tuple[tuple[str, pa.Scalar], ...]
     shared: tuple[int | None, ...]
     row_number: int | None
     where: BoundPredicate | None
@@ -269,8 +268,8 @@ class StripeScan:
         where = self.columns.where
         assert where is not None
         plan = self.columns
-        constants = [pa.repeat(pa.scalar(value, kind), rows) for _, kind, value in plan.constants]
-        names = [*plan.predicate_names, *(name for name, _, _ in plan.constants)]
+        constants = [pa.repeat(value, rows) for _, value in plan.constants]
+        names = [*plan.predicate_names, *(name for name, _ in plan.constants)]
         return where.evaluate(pa.RecordBatch.from_arrays([*arrays, *constants], names=names))
 
     # ------------------------------------------------------------------ policy

@@ -21,9 +21,11 @@ PICTURE = """
 6  paimon
 6  paimon.table
 6  paimon.table_scan paimon.build_file
-6  scan file
+6  many_files
+6  file
 6  scanner
-6  explaining
+6  split
+6  explaining file_queue
 6  file_run
 6  judge constant_evidence index_evidence
 6  stripe_scan
@@ -45,8 +47,9 @@ PICTURE = """
 2  orc.types orc.window orc.bit_unpack pruning paimon.keys paimon.puffin paimon.small_files paimon.key_columns
 2  orc.metadata paimon.avro_file paimon.binary_row paimon.partition_path paimon.snapshot paimon.table_schema
 1  predicate
+1  io_loop
 1  storage selection orc.wire orc.compression orc.decode_pool paimon.data_types
-1  batches io_loop metrics options orc.native_codec paimon.json_object paimon.roaring paimon.row_hash
+1  batches metrics options orc.native_codec paimon.json_object paimon.roaring paimon.row_hash
 1  orc.kinds orc.spans orc.calendars orc.decimal_text paimon.top_rows paimon.roaring_writer
 0  errors
 """
@@ -59,7 +62,7 @@ SPREAD = {"orc", "paimon", ""}
 PUBLIC_USERS = {"cli", "spark", "__main__"}
 """They may import the public names from ``orcidx`` itself, as any caller does."""
 
-MEETING = {"scan", "scanner", "index_evidence", "file", "file_run", "judge"}
+MEETING = {"scanner", "index_evidence", "file", "file_run", "judge", "split"}
 MEETING |= {"paimon.table", "paimon.table_scan", "paimon.build_file"}
 """Where the two formats come together."""
 

@@ -47,6 +47,7 @@ class OrcReader:
 
     def __init__(self, storage: RangeReader, tail: FileTail) -> None:
         self.storage = storage
+        self.fingerprint = storage.fingerprint()
         self.tail = tail
         self.root: OrcType = build_tree(tail.footer.types)
         self._footers: dict[int, StripeFooter] = {}

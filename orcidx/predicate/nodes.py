@@ -146,6 +146,12 @@ class Leaf(Node):
     def __invert__(self) -> Leaf:
         return Leaf(self.path, self.op, self.literals, not self.negated)
 
+    def of_null(self) -> Constant:
+        """What the leaf answers of a column that is null in every row."""
+        if self.op is Op.IS_NULL or (self.op is Op.EQ_NULL_SAFE and self.literals[0] is None):
+            return Constant(not self.negated)
+        return Constant(self.negated if self.op is Op.EQ_NULL_SAFE else None)
+
     @cached_property
     def _key(self) -> tuple[Any, ...]:
         # 1, 1.0 and True are equal in Python but not the same literal, and NaN is the same literal as itself.

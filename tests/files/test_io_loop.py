@@ -2,25 +2,38 @@
 
 import asyncio
 import threading
-from concurrent.futures import ThreadPoolExecutor
+import time
+from contextlib import nullcontext
 
 import pytest
 
-from orcidx.io_loop import Fetch, run, run_async, run_in_turn, run_value
+from orcidx.io_loop import Fetch, Turn, arun_in_turn, off_loop, run, run_in_turn, run_value
 
 
 class Storage:
     """Answers a range with its own numbers, and remembers what was asked."""
 
-    def __init__(self):
+    def __init__(self, is_local=False):
         self.asked = []
+        self.is_local = is_local
 
     def read_ranges(self, ranges):
         self.asked.append((tuple(ranges), threading.current_thread().name))
         return [f"{offset}+{length}" for offset, length in ranges]
 
-    async def aread_ranges(self, ranges):
-        return self.read_ranges(ranges)
+
+class List:
+    """Turns that are all there; each finish is written down."""
+
+    def __init__(self, storage, *starts):
+        self.finished = []
+        self.turns = [
+            Turn(start, storage, lambda number=number: self.finished.append(number))
+            for number, start in enumerate(starts)
+        ]
+
+    def take(self, *, wait):
+        return self.turns.pop(0) if self.turns else None
 
 
 def steps(name, log=None):
@@ -46,35 +59,61 @@ def test_run_value():
     assert run_value(asks(), Storage()) == "5+6"
 
 
-def test_run_async():
-    async def collect():
-        return [item async for item in run_async(steps("a"), Storage())]
-
-    assert asyncio.run(collect()) == ["a 1+2", "a 3+4"]
+async def collect(results):
+    return [item async for item in results]
 
 
-@pytest.mark.parametrize("threads", [0, 2])
-def test_in_turn(threads):
-    pool = ThreadPoolExecutor(threads) if threads else None
-    starts = iter([lambda: steps("a"), lambda: steps("b"), lambda: steps("c")])
-    found = [item for results in run_in_turn(starts, Storage(), pool) for item in results]
-    assert found == [f"{name} {data}" for name in "abc" for data in ("1+2", "3+4")]
-    if pool:
-        pool.shutdown()
+@pytest.mark.parametrize("is_local", [True, False])
+def test_in_turn(is_local):
+    expected = [f"{name} {data}" for name in "abc" for data in ("1+2", "3+4")]
+    turns = [List(Storage(is_local), *(lambda name=name: steps(name) for name in "abc")) for _ in range(2)]
+    assert list(run_in_turn(turns[0])) == expected
+    assert asyncio.run(collect(arun_in_turn(turns[1]))) == expected
+    assert turns[0].finished == turns[1].finished == [0, 1, 2]
 
 
 def test_the_next_is_fetched_but_not_decoded_ahead():
     log, storage = [], Storage()
-    with ThreadPoolExecutor(1) as pool:
-        turns = run_in_turn(iter([lambda: steps("a", log), lambda: steps("b", log)]), storage, pool)
-        first = next(turns)
-        assert next(first) == "a 1+2"
-        while len(storage.asked) < 3:  # b's footer request is on its way
-            pass
-        assert log == ["decoding a"]
-        assert list(first) == ["a 3+4"]
-        assert list(next(turns)) == ["b 1+2", "b 3+4"]
-        assert list(turns) == []
+    turns = List(storage, lambda: steps("a", log), lambda: steps("b", log))
+    results = run_in_turn(turns)
+    assert next(results) == "a 1+2"
+    deadline = time.monotonic() + 10
+    while len(storage.asked) < 3 and time.monotonic() < deadline:  # b's footer request is on its way
+        time.sleep(0.001)
+    assert len(storage.asked) >= 3
+    assert log == ["decoding a"]
+    assert list(results) == ["a 3+4", "b 1+2", "b 3+4"]
+
+
+def test_local_reads_stay_in_the_callers_thread():
+    storage = Storage(is_local=True)
+    assert len(list(run_in_turn(List(storage, lambda: steps("a"), lambda: steps("b"))))) == 4
+    assert {thread for _, thread in storage.asked} == {threading.current_thread().name}
+
+
+def test_stages_are_entered():
+    seen = []
+    results = run_in_turn(
+        List(Storage(), lambda: steps("a")), stage=lambda name: (seen.append(name), nullcontext())[1]
+    )
+    assert len(list(results)) == 2
+    assert list(dict.fromkeys(seen)) == ["plan", "read", "decode"]
+
+
+def test_early_close_ends_the_steps():
+    closed = []
+
+    def endless():
+        try:
+            while True:
+                yield "row"
+        finally:
+            closed.append(True)
+
+    results = run_in_turn(List(Storage(), endless, lambda: steps("b")))
+    assert next(results) == "row"
+    results.close()
+    assert closed == [True]
 
 
 def test_an_error_of_the_storage_reaches_the_caller():
@@ -84,5 +123,37 @@ def test_an_error_of_the_storage_reaches_the_caller():
 
     with pytest.raises(OSError, match="gone"):
         list(run(steps("a"), Broken()))
-    with ThreadPoolExecutor(1) as pool, pytest.raises(OSError, match="gone"):
-        list(next(run_in_turn(iter([lambda: steps("a")]), Broken(), pool)))
+    for is_local in (True, False):
+        with pytest.raises(OSError, match="gone"):
+            list(run_in_turn(List(Broken(is_local), lambda: steps("a"))))
+        with pytest.raises(OSError, match="gone"):
+            asyncio.run(collect(arun_in_turn(List(Broken(is_local), lambda: steps("a")))))
+
+
+def test_an_error_ahead_waits_for_its_turn():
+    def fails():
+        raise ValueError("bad")
+        yield
+
+    results = run_in_turn(List(Storage(), lambda: steps("a"), fails))
+    assert [next(results), next(results)] == ["a 1+2", "a 3+4"]
+    with pytest.raises(ValueError, match="bad"):
+        next(results)
+
+
+def test_a_cancelled_call_off_the_loop_has_ended():
+    ended = []
+
+    def work():
+        time.sleep(0.05)
+        ended.append(True)
+
+    async def cancelled():
+        task = asyncio.create_task(off_loop(work))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert ended == [True]
+
+    asyncio.run(cancelled())

@@ -1,0 +1,171 @@
+"""A file's columns onto wanted ones: by name, position and field id, widened where nothing is lost."""
+
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.orc
+import pytest
+
+import orcidx
+from orcidx import InvalidQuery, ReadOptions, ValueOutOfRange
+from orcidx.schema_mapping import choose_fields, widen
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name="t.orc", **columns):
+        path = tmp_path / name
+        pyarrow.orc.write_table(pa.table(columns), path)
+        return str(path)
+
+    return write
+
+
+def read(path, schema, columns=None, where=None, **more):
+    table = orcidx.scan(path, columns, where, schema=schema, **more).to_table()
+    table.validate(full=True)
+    return table
+
+
+WIDENED = [
+    (pa.array([1, None, -3], pa.int8()), pa.int16()),
+    (pa.array([1, None, -3], pa.int32()), pa.int64()),
+    (pa.array([1, None, -3], pa.int16()), pa.float32()),
+    (pa.array([1, None, -(1 << 31)], pa.int32()), pa.float64()),
+    (pa.array([1, None, -(1 << 63)], pa.int64()), pa.decimal128(21, 2)),
+    (pa.array([1.5, None], pa.float32()), pa.float64()),
+    (pa.array([Decimal("1.50"), None], pa.decimal128(5, 2)), pa.decimal128(8, 4)),
+    (pa.array([Decimal("1.50"), None], pa.decimal128(5, 2)), pa.decimal256(50, 4)),
+    (pa.array(["a", None]), pa.large_string()),
+    (pa.array(["a", None]), pa.string_view()),
+    (pa.array(["a", None]), pa.dictionary(pa.int32(), pa.string())),
+    (pa.array([b"a", None]), pa.large_binary()),
+    (pa.array([[1, None], None, []], pa.list_(pa.int32())), pa.list_(pa.int64())),
+    (pa.array([[1, None], None, []], pa.list_(pa.int32())), pa.large_list(pa.int64())),
+    (pa.array([[("k", 1)], None, []], pa.map_(pa.string(), pa.int16())), pa.map_(pa.string(), pa.int64())),
+]
+
+
+@pytest.mark.parametrize(("array", "want"), WIDENED, ids=lambda value: str(getattr(value, "type", value)))
+def test_widening_keeps_every_value(write, array, want):
+    table = read(write(x=array), pa.schema([("x", want)]))
+    assert table.schema.field("x").type == want
+    assert table.column("x").to_pylist() == array.to_pylist()
+    assert widen(array.slice(1), want).to_pylist() == array.slice(1).to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("have", "want"),
+    [
+        (pa.int64(), pa.int32()),
+        (pa.int32(), pa.float32()),
+        (pa.int64(), pa.float64()),
+        (pa.int64(), pa.decimal128(18, 0)),
+        (pa.float64(), pa.float32()),
+        (pa.decimal128(5, 2), pa.decimal128(5, 1)),
+        (pa.decimal128(5, 2), pa.decimal128(6, 4)),
+        (pa.string(), pa.int64()),
+        (pa.int64(), pa.string()),
+        (pa.bool_(), pa.int8()),
+        (pa.list_(pa.int64()), pa.list_(pa.int8())),
+        (pa.struct([("a", pa.int64())]), pa.struct([("a", pa.int8())])),
+    ],
+    ids=str,
+)
+def test_what_could_lose_values_is_refused(write, have, want):
+    path = write(col=pa.nulls(2, have))
+    with pytest.raises(InvalidQuery) as caught:
+        read(path, pa.schema([("col", want)]))
+    text = str(caught.value)
+    assert all(part in text for part in (path, "col", str(want), str(have)))
+
+
+def test_times_come_in_the_wanted_unit(write):
+    path = write(t=pa.array([1_500_000_001, None, -1], pa.timestamp("ns")), u=pa.array([1, 2, 3], pa.timestamp("ns")))
+    table = read(path, pa.schema([("t", pa.timestamp("us")), ("u", pa.timestamp("ns"))]), where="u < '1971-01-01'")
+    assert table.column("t").cast(pa.int64()).to_pylist() == [1_500_000, None, -1]
+    assert table.column("u").cast(pa.int64()).to_pylist() == [1, 2, 3]
+    with pytest.raises(InvalidQuery, match="does not widen"):
+        read(path, pa.schema([("t", pa.timestamp("us", "UTC"))]))
+
+
+def test_missing_columns_and_fields_are_null(write):
+    path = write(s=[{"a": 1}, None, {"a": 2}], x=[1, 2, 3])
+    struct = pa.struct([("b", pa.string()), ("a", pa.int64())])
+    wanted = pa.schema([("y", pa.string()), ("s", struct), ("x", pa.int64())])
+    table = read(path, wanted)
+    assert table.to_pylist() == [
+        {"y": None, "s": {"b": None, "a": 1}, "x": 1},
+        {"y": None, "s": None, "x": 2},
+        {"y": None, "s": {"b": None, "a": 2}, "x": 3},
+    ]
+    only_missing = pa.schema([("s", pa.struct([("c", pa.int8())]))])
+    assert read(path, only_missing).column("s").to_pylist() == [{"c": None}, None, {"c": None}]
+    assert read(path, wanted, where="y is null and x > 1", columns=["x"]).column("x").to_pylist() == [2, 3]
+    assert read(path, wanted, where="y = 'a' or x = 1", columns=["x"]).column("x").to_pylist() == [1]
+    assert read(path, wanted, where="s.b is not null").num_rows == 0
+    assert read(path, only_missing, where="s.c is null").num_rows == 3
+    with pytest.raises(InvalidQuery, match="must not be null"):
+        read(path, pa.schema([pa.field("z", pa.int64(), nullable=False)]))
+
+
+def test_a_missing_struct_is_null_at_every_depth(write):
+    path = write(x=[1, 2])
+    wanted = pa.schema([("x", pa.int64()), ("s", pa.struct([("a", pa.struct([("b", pa.int64())]))]))])
+    assert read(path, wanted, where="s.a.b is null").column("s").to_pylist() == [None, None]
+    assert read(path, wanted, where="s.a.b = 1 or x = 2").column("x").to_pylist() == [2]
+
+
+def test_by_position(write):
+    path = write(a=[1, 2], b=["x", "y"])
+    wanted = pa.schema([("id", pa.int64()), ("name", pa.string()), ("more", pa.int8())])
+    table = read(path, wanted, match="position", where="name = 'y'")
+    assert table.to_pylist() == [{"id": 2, "name": "y", "more": None}]
+    assert read(path, wanted, ["name"], match="position").to_pydict() == {"name": ["x", "y"]}
+
+
+def test_by_field_id_needs_ids(write):
+    path = write(a=[1, 2])
+    with_id = pa.schema([pa.field("x", pa.int64(), metadata={"PARQUET:field_id": "7"})])
+    assert read(path, with_id, match="field_id").to_pydict() == {"x": [None, None]}
+    with pytest.raises(InvalidQuery, match="no field id"):
+        read(path, pa.schema([("x", pa.int64())]), match="field_id")
+    with pytest.raises(InvalidQuery, match="'name', 'position', 'field_id'"):
+        read(path, with_id, match="ids")
+
+
+def test_case(write):
+    path = write(Id=[1, 2], S=[{"A": 1, "B": 2}] * 2)
+    wanted = pa.schema([("id", pa.int64()), ("s", pa.struct([("b", pa.int64())]))])
+    assert read(path, wanted).to_pylist()[0] == {"id": None, "s": None}
+    table = read(path, wanted, case_sensitive=False, where="ID = 2")
+    assert table.to_pylist() == [{"id": 2, "s": {"b": 2}}]
+
+
+def test_nested_columns_of_the_wanted_schema():
+    wanted = pa.schema([("x", pa.int8()), ("s", pa.struct([("a", pa.int8()), ("b.c", pa.int8()), ("d", pa.int8())]))])
+
+    def chosen(*columns):
+        return pa.schema([field for _, field in choose_fields(wanted, columns)])
+
+    assert chosen("s.d", "x", "s.a") == pa.schema(
+        [("s", pa.struct([("d", pa.int8()), ("a", pa.int8())])), ("x", pa.int8())]
+    )
+    assert chosen(("s", "b.c")) == chosen("s.b.c") == pa.schema([("s", pa.struct([("b.c", pa.int8())]))])
+    assert chosen("s", "s.a") == chosen("s.a", "s") == pa.schema([wanted.field("s")])
+    assert chosen() == pa.schema([])
+    with pytest.raises(InvalidQuery, match="did you mean 's'"):
+        chosen("S")
+
+
+def test_a_value_that_does_not_fit_after_all():
+    with pytest.raises(ValueOutOfRange, match=r"timestamp\[ns\]"):
+        widen(pa.array([1 << 62], pa.timestamp("us")), pa.timestamp("ns"))
+
+
+def test_dictionaries_follow_the_first_file(write):
+    few, many = ["a", "b"] * 500, [f"value {i}" for i in range(1000)]
+    first, second = write("1.orc", s=few), write("2.orc", s=many)
+    for paths in ([first, second], [second, first]):
+        table = orcidx.scan(paths, options=ReadOptions(strings="dictionary")).to_table()
+        assert sorted(table.column("s").to_pylist()) == sorted(few + many)
