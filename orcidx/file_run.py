@@ -40,8 +40,10 @@ Path = tuple[str, ...]
 Requests = Generator[Fetch, Any, Any]
 
 SMALLEST_PIECE = 64 << 10
-LARGEST_PIECE = 1 << 19
-"""Bounds in bytes of what is fetched of one stream at a time when a stripe is too large to be fetched at once."""
+LARGEST_PIECE = 1 << 18
+LARGEST_REMOTE_PIECE = 1 << 19
+"""Bounds in bytes of what is fetched of one stream at a time when a stripe is too large to be fetched at once: memory
+stays in the processor's cache locally, and a round trip is worth more bytes elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -436,7 +438,8 @@ class FileRun:
         """Bytes to fetch of one stream at a time, so that all streams together stay within the budget."""
         columns = sum(len(column.ids) for column in (*self.plan.output, *self.plan.predicate))
         share = self.options.io_bytes // (4 * max(1, columns))
-        return max(SMALLEST_PIECE, min(LARGEST_PIECE, share))
+        largest = LARGEST_PIECE if self.reader.storage.is_local else LARGEST_REMOTE_PIECE
+        return max(SMALLEST_PIECE, min(largest, share))
 
 
 def _below(column: OrcType, names: Path) -> OrcType | None:

@@ -168,8 +168,7 @@ class StripeScan:
             yield from self._prime(self.first.plan(self.alive) + self.rest.plan(self.alive))
         else:
             streams = self.first.plan(self.alive)
-            budget = self.options.io_bytes // 2
-            yield from self._prime(streams, budget=budget)
+            yield from self._prime(streams)
         for start, stop in self._spans():
             for found in self._filtered(start, stop, filtering=filtering):
                 if self.dense:
@@ -182,11 +181,12 @@ class StripeScan:
                     yield from self._flush()
         yield from self._flush()
 
-    def _prime(self, streams: list[PlannedStream], *, budget: int | None = None) -> Step:
+    def _prime(self, streams: list[PlannedStream]) -> Step:
         # A local file is read piece by piece, into memory that stays in the cache; elsewhere round trips count.
         if self.stripe.is_local:
             return
-        wanted = priming_request(streams, budget=budget or self.options.io_bytes)
+        # Half the budget: the other half is the next stripe's, or that of the columns read later.
+        wanted = priming_request(streams, budget=self.options.io_bytes // 2)
         if not wanted:
             return
         buffers = yield Fetch(tuple(stream.absolute(piece) for stream, piece in wanted), "data")
@@ -302,7 +302,7 @@ class StripeScan:
         self.dense = True
         first = self.waiting[0].start
         groups = self.alive & (self.rows.bounds[1:] > first)
-        yield from self._prime(self.rest.plan(groups), budget=self.options.io_bytes // 2)
+        yield from self._prime(self.rest.plan(groups))
         for found in self.waiting:
             yield from self._batches(found)
         self.waiting.clear()
@@ -314,7 +314,7 @@ class StripeScan:
         if self.rest.columns:
             groups = np.zeros(len(self.rows.bounds) - 1, bool)
             groups[self.surviving()] = True
-            yield from self._prime(self.rest.plan(groups), budget=self.options.io_bytes // 2)
+            yield from self._prime(self.rest.plan(groups))
         for found in self.waiting:
             yield from self._batches(found)
         self.waiting.clear()
