@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from orcidx.many_files import scan
     from orcidx.predicate import col
     from orcidx.pruning import Verdict
-    from orcidx.scanner import Scan
+    from orcidx.scanner import Scan, Split
     from orcidx.selection import RowSelection
-    from orcidx.split import Split
 
 __version__ = "0.1.0"
 
@@ -55,7 +54,7 @@ _HOMES = {
     "OrcFile": ("orcidx.file", "OrcFile"),
     "RowSelection": ("orcidx.selection", "RowSelection"),
     "Scan": ("orcidx.scanner", "Scan"),
-    "Split": ("orcidx.split", "Split"),
+    "Split": ("orcidx.scanner", "Split"),
     "Verdict": ("orcidx.pruning", "Verdict"),
     "col": ("orcidx.predicate", "col"),
     "dataset": ("orcidx.engines.arrow_dataset", "dataset"),

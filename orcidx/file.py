@@ -21,7 +21,7 @@ from orcidx.orc.statistics import ColumnStatistics
 from orcidx.orc.tail_cache import read_tail_cached
 from orcidx.orc.types import OrcType
 from orcidx.predicate import parse
-from orcidx.scanner import Scan
+from orcidx.scanner import SPLIT_BYTES, Scan, Split
 from orcidx.storage import RangeReader, Source, describe_source
 
 __all__ = ["OrcFile", "Writer", "make_scan", "open_file"]
@@ -189,6 +189,10 @@ class OrcFile:
             schema=schema,
             options=(options or self.options).override(**option_overrides),
         )
+
+    def splits(self, target_bytes: int = SPLIT_BYTES, *args: Any, **kwargs: Any) -> list[Split]:
+        """``scan(...)`` as tasks of about ``target_bytes`` stored bytes each, for other machines."""
+        return self.scan(*args, **kwargs).splits(target_bytes)
 
     def read(self, *args: Any, **kwargs: Any) -> pa.Table:
         """``scan(...)`` as one table."""

@@ -6,8 +6,9 @@ files in order, judges their stripes by all indexes, and reads what is left; see
 
 from __future__ import annotations
 
+import json
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from contextlib import aclosing, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,11 +26,15 @@ from orcidx.io_loop import Turn, arun_in_turn, run, run_in_turn, run_value
 from orcidx.judge import StripeDecision
 from orcidx.metrics import ScanMetrics
 from orcidx.options import ReadOptions
-from orcidx.storage import RangeReader
+from orcidx.split import job_from_json, job_to_json, plan_parts, request_from_json, request_to_json
+from orcidx.storage import RangeReader, Source
 
-__all__ = ["Batches", "Scan", "StripeScan"]
+__all__ = ["Batches", "Scan", "Split", "StripeScan"]
 
 T = TypeVar("T")
+
+SPLIT_BYTES = 128 << 20
+"""What Spark aims for (spark.sql.files.maxPartitionBytes)."""
 
 TABLE_ROWS = 1 << 18
 """Rows that are decoded at once for a table, whose chunks nobody asked to be small."""
@@ -163,6 +168,18 @@ class Scan:
                     total += _count_stripe(file.run, number, file.storage)
         return total if self.limit is None else min(total, self.limit)
 
+    def splits(self, target_bytes: int = SPLIT_BYTES) -> list[Split]:
+        """The scan as tasks of about ``target_bytes`` stored bytes of the columns read; their rows in order are its.
+
+        Files and stripes that their statistics rule out are in none. Raises ``InvalidQuery`` for a scan with a limit,
+        which counts over all rows.
+        """
+        if self.limit is not None:
+            raise InvalidQuery("a scan with a limit cannot be split: the limit counts over all rows")
+        request = self.resolved
+        parts = plan_parts(self.jobs, request, target_bytes)
+        return [Split(part.job, request, part.rows, part.estimated_bytes) for part in parts]
+
     def explain(self) -> Explanation:
         """What the scan will read and why it can skip the rest; reads metadata and indexes only."""
         with FileQueue(self.jobs, self.resolved, ScanMetrics(), open_all=True) as queue:
@@ -195,6 +212,54 @@ def _count_stripe(run: FileRun, number: int, storage: RangeReader) -> int:
     if (rows.may - rows.must).is_empty:
         return rows.may.count
     return sum(batch.num_rows for batch in StripeScan(run, decision, storage))
+
+
+@dataclass(frozen=True)
+class Split:
+    """A task of a scan, for any machine that reaches the storage: some stripes of one file, or a part of a large one.
+
+    Made by ``Scan.splits``. Pickles, and goes through JSON. ``rows``: of its span, before any predicate;
+    ``estimated_bytes``: stored, of the columns that it reads.
+    """
+
+    job: FileJob
+    request: ScanRequest
+    rows: int
+    estimated_bytes: int
+
+    @property
+    def source(self) -> Source:
+        """The file."""
+        return self.job.source
+
+    def scan(self, *, storage_options: Mapping[str, Any] | None = None) -> Scan:
+        """The rows of the split. ``storage_options`` as of ``orcidx.open``: JSON does not carry them.
+
+        Iterating it raises ``StorageError`` when the file is not the version that was split.
+        """
+        job = self.job
+        if storage_options:
+            job = replace(job, source=Source.from_dict(job.source.to_dict(), storage_options=storage_options))
+        return Scan((job,), self.request)
+
+    def to_json(self) -> str:
+        """The split as JSON, without secrets. Raises ``InvalidQuery`` for what is not reached by path or URL."""
+        request = request_to_json(self.request)
+        sizes = {"rows": self.rows, "estimated_bytes": self.estimated_bytes}
+        return json.dumps({"orcidx_split": 1, **sizes, "job": job_to_json(self.job), "request": request})
+
+    @staticmethod
+    def from_json(text: str | bytes) -> Split:
+        """The way back from ``to_json``. Raises ``InvalidQuery`` for anything else."""
+        try:
+            data = json.loads(text)
+            version, rows, size = (data[name] for name in ("orcidx_split", "rows", "estimated_bytes"))
+            job, request = data["job"], data["request"]
+        except (ValueError, LookupError, TypeError) as error:
+            raise InvalidQuery(f"this is no split in JSON: {error}") from error
+        if version != 1:
+            raise InvalidQuery(f"a split of version {version!r}; this orcidx reads version 1")
+        return Split(job_from_json(job), request_from_json(request), rows, size)
 
 
 @dataclass(frozen=True, eq=False)
