@@ -62,7 +62,7 @@ def _usual_bounds(run: FileRun, number: int) -> npt.NDArray[np.int64]:
     groups = group_count(rows, stride)
     if groups > MOST_GROUPS:
         return np.array([0, rows], np.int64)
-    return np.minimum(np.arange(groups + 1, dtype=np.int64) * (stride or rows), rows)
+    return np.minimum(np.arange(groups + 1, dtype=np.int64) * min(stride or rows, rows), rows)
 
 
 def data_bytes(run: FileRun, decision: StripeDecision) -> tuple[int, int]:

@@ -48,7 +48,7 @@ class ReadOptions:
     nan: Literal["ieee", "largest"] = "ieee"
     """NaN in predicates: every comparison false, as pyarrow.compute; or equal to itself and above all, as Spark."""
     use_threads: bool = True
-    """Decode the columns of a batch in parallel (pool of ``pyarrow.cpu_count()`` threads)."""
+    """Decode the columns of a batch in parallel (pool of ``pyarrow.cpu_count()`` threads); never inside Spark tasks."""
     mmap: bool = False
     """Map local files instead of ``pread``. A mapped file that shrinks kills the process."""
     io_bytes: int = 64 << 20

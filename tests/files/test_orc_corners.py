@@ -2,7 +2,10 @@
 
 import io
 import multiprocessing
+import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import orc_messages as orc
@@ -15,6 +18,7 @@ from streams.encoders import direct, encode_bits, fixed_delta
 
 import orcidx
 from orcidx.errors import CorruptFile, Unsupported
+from orcidx.orc.columns.base import ColumnReader
 from orcidx.storage import open_reader
 from orcidx.storage.ranges import RecordingReader
 
@@ -117,6 +121,15 @@ def test_a_few_bytes_that_claim_billions_of_rows() -> None:
         assert next(batches).num_rows == 1000
         with pytest.raises(CorruptFile):
             list(batches)
+
+
+@pytest.mark.parametrize("stride", [(1 << 63) - 1, (1 << 64) - 1, 1])
+def test_absurd_row_index_strides(stride: int) -> None:
+    data = single("bigint", [(DATA, signed(1, 2))], 2, stripes=2, footer_fields=orc.uint(8, stride))
+    with orcidx.open(data) as file:
+        assert file.read(where="c = 2").num_rows == 2
+        assert file.read(row_range=(3, 4)).to_pylist() == [{"c": 2}]
+        assert str(file.scan(where="c = 2", stripes=[0]).explain())
 
 
 # --- projection of nested fields --------------------------------------------------------------------------------------
@@ -255,6 +268,28 @@ def test_errors_are_the_same_with_threads(monkeypatch: pytest.MonkeyPatch) -> No
             rows(data, use_threads=use_threads)
         messages.add(str(caught.value))
     assert len(messages) == 1
+
+
+def test_one_thread_inside_a_spark_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, table = wide_file()
+    monkeypatch.setattr(pa, "cpu_count", lambda: 4)
+    used: set[str] = set()
+    read = ColumnReader.read
+
+    def noted(self: ColumnReader, *args: object) -> pa.Array:
+        used.add(threading.current_thread().name)
+        return read(self, *args)
+
+    monkeypatch.setattr(ColumnReader, "read", noted)
+    with orcidx.open(data) as file:
+        assert file.read().equals(table)
+        assert len(used) > 1
+        for task in (None, object()):
+            used.clear()
+            context = SimpleNamespace(TaskContext=SimpleNamespace(get=lambda task=task: task))
+            monkeypatch.setitem(sys.modules, "pyspark.taskcontext", context)
+            assert file.read().equals(table)
+            assert (len(used) == 1) == (task is not None)
 
 
 def _sum_in_child(data: bytes, answers: "multiprocessing.SimpleQueue[int]") -> None:

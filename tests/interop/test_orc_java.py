@@ -157,6 +157,27 @@ def test_the_zone_of_the_writer(spark: Any, tmp_path: Path, zone: str) -> None:
     assert found == [dt.datetime.fromisoformat(text + "00000") for text in texts]
 
 
+def test_one_thread_in_a_task(spark: Any, frame: Any, tmp_path: Path) -> None:
+    """A Python worker of Spark decodes in the task's own thread, although the option asks for a pool."""
+    data, _ = frame
+    path = str(written(data, tmp_path / "t", orc__row__index__stride=STRIDE))
+
+    def read(batches: Any) -> Any:
+        import threading
+
+        import orcidx
+
+        pa.set_cpu_count(4)
+        for _ in batches:
+            with orcidx.open(path) as file:
+                rows = file.read(use_threads=True).num_rows
+            pools = sum(thread.name.startswith("orcidx-decode") for thread in threading.enumerate())
+            yield pa.RecordBatch.from_pydict({"rows": [rows], "pools": [pools]})
+
+    found = spark.range(1).coalesce(1).mapInArrow(read, "rows long, pools long").collect()
+    assert [(row.rows, row.pools) for row in found] == [(ROWS, 0)]
+
+
 # --- through ORC's Java API -------------------------------------------------------------------------------------------
 
 
