@@ -36,7 +36,7 @@ T = TypeVar("T")
 SPLIT_BYTES = 128 << 20
 """What Spark aims for (spark.sql.files.maxPartitionBytes)."""
 
-TABLE_ROWS = 1 << 18
+TABLE_ROWS = 1 << 19
 """Rows that are decoded at once for a table, whose chunks nobody asked to be small."""
 
 

@@ -317,7 +317,7 @@ class RowSelection:
         """Selected rows in each group ``[bounds[g], bounds[g + 1])``: int64 array one shorter than ``bounds``."""
         bounds = np.asarray(bounds, np.int64)
         if self.is_all and len(bounds) and bounds[0] >= 0 and bounds[-1] <= self.length:
-            return np.diff(bounds)
+            return bounds[1:] - bounds[:-1]
         runs = self.runs()
         if not len(runs):
             return np.zeros(max(len(bounds) - 1, 0), np.int64)

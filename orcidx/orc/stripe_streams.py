@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from orcidx.errors import CorruptFile
 
 __all__ = ["PlannedStream", "StripeBytes"]
@@ -112,9 +114,16 @@ class PlannedStream:
                 return piece.data[offset - piece.start :]
         self._pieces = [piece for piece in self._pieces if piece.start > offset]
         stop = self._piece_end(offset)
-        (data,) = self._read_ranges([(self._offset + offset, stop - offset)])
-        self.put(offset, data)
+        self.put(offset, self._read(offset, stop - offset))
         return self._pieces[-1].data
+
+    def _read(self, offset: int, length: int) -> object:
+        if self._read_into is None:
+            (data,) = self._read_ranges([(self._offset + offset, length)])
+            return data
+        view = memoryview(pa.allocate_buffer(length)).cast("B")
+        self._read_into(self._offset + offset, view)
+        return view
 
     def read_into(self, offset: int, out: memoryview) -> int:
         """Fills ``out`` from ``offset`` on, keeping nothing; 0 where the storage or a piece at hand speaks against it.

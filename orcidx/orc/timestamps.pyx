@@ -24,10 +24,24 @@ cdef extern from *:
     static const int64_t orcidx_zeros[8] = {1, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
 
     /* Stored numbers to seconds since 1970 (UTC) and nanoseconds 0..999999999, in place. Returns 1 when nanoseconds are
-       no fraction of a second, 2 when seconds are out of all reason; *earliest: the least second. No branches. */
+       no fraction of a second, 2 when seconds are out of all reason; *earliest: no second is less. No branches. */
     static int orcidx_decode_times(int64_t* seconds, int64_t* nanos, int64_t count, int64_t start, int64_t* earliest) {
         uint64_t bad_nanos = 0, bad_seconds = 0;
+        uint64_t any_nanos = 0, any_second = 0;
         int64_t least = INT64_MAX, i;
+        for (i = 0; i < count; i++) {
+            any_nanos |= (uint64_t)nanos[i];
+            any_second |= (uint64_t)seconds[i] + (uint64_t)start;
+        }
+        if (!(any_second >> 60) && !(any_nanos >> 33)) {  /* since 1970, as nearly all are: little to look at */
+            *earliest = 0;
+            for (i = 0; i < count; i++) seconds[i] += start;
+            for (i = 0; i < count && any_nanos; i++) {
+                nanos[i] = (nanos[i] >> 3) * orcidx_zeros[nanos[i] & 7];
+                bad_nanos |= (uint64_t)(ORCIDX_SECOND - 1 - nanos[i]);
+            }
+            return (int)(bad_nanos >> 63);
+        }
         for (i = 0; i < count; i++) {
             int64_t digits = nanos[i] >> 3;
             int64_t n = (int64_t)((uint64_t)digits * (uint64_t)orcidx_zeros[nanos[i] & 7]);
@@ -101,7 +115,7 @@ cdef int check_pairs(const int64_t[::1] seconds, const int64_t[::1] nanos, int64
 def decode(int64_t[::1] seconds not None, int64_t[::1] nanos not None, int64_t count, int64_t start):
     """Turns ``count`` (at least 1) pairs of stored numbers into seconds since 1970 and nanoseconds 0..999999999.
 
-    In place. ``start``: what DATA counts from, in seconds since 1970. Returns the least second. Raises ``CorruptFile``
+    In place. ``start``: what DATA counts from, in seconds since 1970. Returns a bound: no second is less. Raises ``CorruptFile``
     for nanoseconds that are no fraction of a second, and for seconds beyond 2**61.
     """
     cdef int64_t earliest = 0
@@ -164,7 +178,8 @@ def combine(const int64_t[::1] seconds not None, const int64_t[::1] nanos not No
     with nogil:
         if per_second >= 1000000:
             for i in range(count):
-                outside |= <uint64_t> (seconds[i] > bound) | <uint64_t> (seconds[i] < -bound)
+                outside |= <uint64_t> (bound - seconds[i]) | <uint64_t> (bound + seconds[i])
+            outside >>= 63                      # the sign: set of a second out of bounds
         if per_second < 1000000 or outside:
             bad = whole_units(&seconds[0], &nanos[0], count, per_second, &out[0])
         elif per_second == 1000000:

@@ -307,13 +307,13 @@ cdef class Window:
         # The piece that holds the byte at `offset`, kept until another one is needed.
         if self.holds(offset):
             return 0
-        data = self.source.fetch(offset)
-        if self.piece.held:
+        if self.piece.held:                     # goes first, so that its memory may serve again while it is warm
             self.piece.held = False
             if self.extent_direct >= 0:         # the present extent lies in the piece that goes
                 self.chunk_start = -1
                 self.extent_length = self.extent_given = 0
             PyBuffer_Release(&self.piece.view)
+        data = self.source.fetch(offset)
         PyObject_GetBuffer(data, &self.piece.view, PyBUF_SIMPLE)
         self.piece.held = True
         self.piece.start = offset

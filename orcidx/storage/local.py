@@ -10,7 +10,7 @@ import stat
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -90,6 +90,8 @@ class _LocalBase:
 class LocalReader(_LocalBase):
     """A regular local file. With ``options.mmap`` it is mapped, else each range is one ``pread``.
 
+    ``read_into(offset, out)`` fills a writable buffer of bytes, with no copy in between; None of a mapped file.
+
     Raises ``FileNotFoundError``, ``PermissionError`` and ``IsADirectoryError`` as they are, ``StorageError`` for
     everything else that the system refuses and for pipes and devices.
     """
@@ -147,16 +149,16 @@ class LocalReader(_LocalBase):
         self._fill(fd, data, offset)
         return data.toreadonly()
 
-    def read_into(self, offset: int, out: memoryview) -> None:
-        """Fills ``out``, a writable buffer of bytes, from ``offset`` on: one read without a copy after it."""
+    @property
+    def read_into(self) -> Callable[[int, memoryview], None] | None:
+        return self._read_into if self._map is None else None
+
+    def _read_into(self, offset: int, out: memoryview) -> None:
         length = len(out)
         check_inside([(offset, length)], self._size, self.name)
         self.metrics.asked(1, length)
         started = time.perf_counter()
-        if self._map is not None:
-            out[:] = self._fetch(offset, length)
-        else:
-            self._fill(self._open_fd(), out, offset)
+        self._fill(self._open_fd(), out, offset)
         self.metrics.fetched(offset, length, time.perf_counter() - started)
         self._verify()
 
