@@ -176,6 +176,22 @@ cdef extern from *:
         return different == 0;
     }
 
+    /* Multiplies values up to a scale of at most 18, in 64 bits: writers strip zeros, so most columns need it. 0, and
+       nothing done, unless the bits of the codes and of the scales alone prove that all scales are smaller and all fit. */
+    static int orcidx_raise(uint8_t* values, const int64_t* scales, int64_t count, int to, int precision,
+                            uint64_t most) {
+        int64_t outside = 0, i;
+        uint64_t bound = ((~(uint64_t)0 >> __builtin_clzll(most | 1)) >> 1) + 1;
+        if (to > 18 || bound >= orcidx_pow10_low[precision < 18 ? precision : 18] / orcidx_pow10_low[to]) return 0;
+        for (i = 0; i < count; i++) outside |= scales[i] | (to - scales[i]);
+        if (outside < 0) return 0;
+        for (i = 0; i < count; i++) {
+            int64_t value = (int64_t)orcidx_load64(values + 16 * i) * (int64_t)orcidx_pow10_low[to - scales[i]];
+            orcidx_store(values + 16 * i, (orcidx_u128)(orcidx_i128)value);
+        }
+        return 1;
+    }
+
     static void orcidx_widen(const int64_t* in, int64_t count, uint8_t* out) {
         int64_t i;
         for (i = 0; i < count; i++) orcidx_store(out + 16 * i, (orcidx_u128)(orcidx_i128)in[i]);
@@ -186,6 +202,8 @@ cdef extern from *:
     int64_t drop_varints "orcidx_drop_varints"(const uint8_t** at, const uint8_t* end, int64_t count) nogil
     int64_t fit "orcidx_fit"(uint8_t* values, const int64_t* scales, int64_t count, int to, int precision,
                              int rounding, int* status) nogil
+    bint raise_small "orcidx_raise"(uint8_t* values, const int64_t* scales, int64_t count, int to, int precision,
+                                    uint64_t most) nogil
     bint surely_fits "orcidx_surely_fits"(uint64_t most, int precision) nogil
     bint all_equal "orcidx_all_equal"(const int64_t* values, int64_t count, int64_t wanted) nogil
     void widen_integers "orcidx_widen"(const int64_t* values, int64_t count, uint8_t* out) nogil
@@ -248,7 +266,8 @@ def read_decimals(Window values not None, IntRle scales not None, uint8_t[::1] o
             step = min(count - done, <int64_t> BLOCK)
             status = read_block(values, scales, &out[16 * done], step, block, &most)
             if not status and not (surely_fits(most, precision) and all_equal(block, step, scale)):
-                fit(&out[16 * done], block, step, scale, precision, mode, &status)
+                if not raise_small(&out[16 * done], block, step, scale, precision, most):
+                    fit(&out[16 * done], block, step, scale, precision, mode, &status)
             done += step
     if status:
         raise CorruptFile(_REASONS[status], stream="SECONDARY" if status == 5 else values.name)
