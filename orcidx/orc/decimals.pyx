@@ -177,7 +177,7 @@ cdef extern from *:
     }
 
     /* Multiplies values up to a scale of at most 18, in 64 bits: writers strip zeros, so most columns need it. 0, and
-       nothing done, unless the bits of the codes and of the scales alone prove that all scales are smaller and all fit. */
+       nothing done, unless the bits of the codes and scales alone prove that no scale is larger and that all fit. */
     static int orcidx_raise(uint8_t* values, const int64_t* scales, int64_t count, int to, int precision,
                             uint64_t most) {
         int64_t outside = 0, i;

@@ -115,8 +115,8 @@ cdef int check_pairs(const int64_t[::1] seconds, const int64_t[::1] nanos, int64
 def decode(int64_t[::1] seconds not None, int64_t[::1] nanos not None, int64_t count, int64_t start):
     """Turns ``count`` (at least 1) pairs of stored numbers into seconds since 1970 and nanoseconds 0..999999999.
 
-    In place. ``start``: what DATA counts from, in seconds since 1970. Returns a bound: no second is less. Raises ``CorruptFile``
-    for nanoseconds that are no fraction of a second, and for seconds beyond 2**61.
+    In place. ``start``: what DATA counts from, in seconds since 1970. Returns a bound: no second is less. Raises
+    ``CorruptFile`` for nanoseconds that are no fraction of a second, and for seconds beyond 2**61.
     """
     cdef int64_t earliest = 0
     cdef int status
