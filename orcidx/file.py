@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
-from orcidx.file_run import FileJob, FileRun, ScanRequest, as_selection
+from orcidx.file_run import FileRun
 from orcidx.io_loop import run_value
 from orcidx.metrics import ScanMetrics
 from orcidx.options import ReadOptions
@@ -21,6 +21,7 @@ from orcidx.orc.statistics import ColumnStatistics
 from orcidx.orc.tail_cache import read_tail_cached
 from orcidx.orc.types import OrcType
 from orcidx.predicate import parse
+from orcidx.scan_request import FileJob, ScanRequest, as_selection
 from orcidx.scanner import SPLIT_BYTES, Scan, Split
 from orcidx.storage import RangeReader, Source, describe_source
 

@@ -1,21 +1,21 @@
 """One file during one pass of a scan: mapped onto the wanted columns, judged, and read stripe by stripe.
 
-``FileJob`` says what to read of a file (frozen, picklable); ``FileRun`` does it. Like ``stripe_scan`` it never waits
+A ``FileJob`` says what to read of a file; ``FileRun`` does it. Like ``stripe_scan`` it never waits
 for bytes itself: its generators yield ``Fetch`` requests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator, Iterator
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from orcidx.constant_evidence import ConstantEvidence
-from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, located
+from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.index_evidence import IndexEvidence, index_evidence
 from orcidx.io_loop import Fetch
 from orcidx.judge import FileJudge, StripeDecision
@@ -26,15 +26,14 @@ from orcidx.orc.columns.base import Limits
 from orcidx.orc.metadata import EncodingKind, TypeKind
 from orcidx.orc.reader import OpenStripe, OrcReader
 from orcidx.orc.types import STRING_KINDS, OrcType, arrow_type, project
-from orcidx.paimon.deletion_vector import DeletionVector
-from orcidx.predicate import And, BoundPredicate, Leaf, Or, Predicate, all_of, any_of, bind, resolve_column
+from orcidx.predicate import And, BoundPredicate, Leaf, Or, all_of, any_of, bind, resolve_column
 from orcidx.pruning import Note
-from orcidx.schema_mapping import FieldSource, MappedColumns, choose_fields, map_columns, widen
+from orcidx.scan_request import FileJob, ScanRequest, as_selection, deleted_rows
+from orcidx.schema_mapping import FieldSource, MappedColumns, map_columns, widen
 from orcidx.selection import RowSelection
-from orcidx.storage import Fingerprint, Source
 from orcidx.stripe_scan import ColumnPlan, Step, scan_stripe
 
-__all__ = ["FileJob", "FileRun", "ScanRequest", "as_selection"]
+__all__ = ["FileRun"]
 
 Path = tuple[str, ...]
 Requests = Generator[Fetch, Any, Any]
@@ -44,65 +43,6 @@ LARGEST_PIECE = 1 << 18
 LARGEST_REMOTE_PIECE = 1 << 19
 """Bounds in bytes of what is fetched of one stream at a time when a stripe is too large to be fetched at once: memory
 stays in the processor's cache locally, and a round trip is worth more bytes elsewhere."""
-
-
-@dataclass(frozen=True)
-class ScanRequest:
-    """What a scan wants of every file; see ``OrcFile.scan``."""
-
-    columns: tuple[str | tuple[str, ...], ...] | None = None
-    where: Predicate | None = None
-    schema: pa.Schema | None = None
-    match: Literal["name", "position", "field_id"] = "name"
-    row_numbers: str | None = None
-    file_path: str | None = None
-    options: ReadOptions = field(default_factory=ReadOptions)
-
-    def with_row_numbers(self, schema: pa.Schema) -> pa.Schema:
-        """The schema with the column of row numbers, if it was asked for."""
-        if self.row_numbers is not None:
-            schema = schema.append(pa.field(self.row_numbers, pa.int64(), nullable=False))
-        repeated = [name for name in (self.row_numbers, self.file_path) if name and schema.names.count(name) > 1]
-        if repeated:
-            raise InvalidQuery(f"there is a column {repeated[0]!r} already; give the added one another name")
-        return schema
-
-    @property
-    def askable_schema(self) -> pa.Schema:
-        """The wanted schema with what the predicate may name besides."""
-        assert self.schema is not None
-        return self.schema if self.file_path is None else self.schema.append(pa.field(self.file_path, pa.string()))
-
-    @property
-    def wanted_schema(self) -> pa.Schema | None:
-        """The schema of the batches, where it does not depend on a file."""
-        if self.schema is None:
-            return None
-        chosen = choose_fields(self.schema, self.columns, case_sensitive=self.options.case_sensitive)
-        fields = [one for _, one in chosen]
-        if self.file_path is not None:
-            fields.append(pa.field(self.file_path, pa.string()))
-        return self.with_row_numbers(pa.schema(fields))
-
-
-@dataclass(frozen=True)
-class FileJob:
-    """One file of a scan and what is known of it beforehand.
-
-    ``stripes``: numbers of the only stripes to read; ``row_range``: (start, stop) in file rows; ``selection``: the only
-    rows to read (see ``as_selection``); ``deleted``: rows never to return; ``file_index``: a Paimon file index of the
-    file, its bytes or its path; ``constants``: columns with one value in this file, such as Hive partitions;
-    ``fingerprint``: the version of the file that all this is about, any other is refused.
-    """
-
-    source: Source
-    stripes: tuple[int, ...] | None = None
-    row_range: tuple[int, int] | None = None
-    selection: Any = None
-    deleted: Any = None
-    file_index: Any = None
-    constants: Mapping[str, Any] = field(default_factory=dict)
-    fingerprint: Fingerprint | None = None
 
 
 class FileRun:
@@ -241,9 +181,9 @@ class FileRun:
         self._check_encrypted([*output, *predicate])
         constants = {path[0]: self._askable[path[0]] for path, node in self._places.items() if node is None}
         exact = [not self._fits_nanoseconds(column) for column in predicate]
-        options = self.options
         sources = [source for source in self.mapped.fields if source.column is not None]
-        decoding = [source.options or options for source in sources]
+        strings = self._decoding.strings
+        decoding = [replace(source.options or self.options, strings=strings) for source in sources]
         shared = [self._shared_with(*one, predicate, exact) for one in zip(output, decoding)]
         titles = [source.field.name for source in sources]
         kinds = [arrow_type(*one, dictionaries=self._dictionaries) for one in zip(output, decoding)]
@@ -299,7 +239,16 @@ class FileRun:
 
     def _predicate_options(self, column: OrcType) -> ReadOptions:
         """The file's own precision and the proleptic calendar, in which literals are compared."""
-        return replace(self.options, timestamp_unit="ns", calendar="proleptic")
+        return replace(self._decoding, timestamp_unit="ns", calendar="proleptic")
+
+    @cached_property
+    def _decoding(self) -> ReadOptions:
+        """The options to decode with. pyarrow has no filter for views, so they are made of strings after a filter."""
+        job = self.job
+        takes_all = self.where is None and job.selection is None and job.deleted is None and job.row_range is None
+        if self.options.strings != "view" or takes_all:
+            return self.options
+        return replace(self.options, strings="string")
 
     def _shared_with(
         self, column: OrcType, options: ReadOptions, predicate: list[OrcType], exact: list[bool]
@@ -461,41 +410,3 @@ def _named_below(column: OrcType) -> Iterator[tuple[Path, OrcType]]:
 
 
 _UNIT_KINDS = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT, TypeKind.DATE})
-
-
-def as_selection(rows: Any, length: int) -> RowSelection:
-    """A selection over ``length`` rows from a selection, a bool mask, a bitmap or row numbers.
-
-    Raises ``InvalidQuery`` for one that does not fit.
-    """
-    if isinstance(rows, RowSelection):
-        if rows.length != length:
-            raise InvalidQuery(f"the selection spans {rows.length} rows, the file has {length}")
-        return rows
-    if hasattr(rows, "range_cardinality"):
-        return RowSelection.from_bitmap(rows, length)
-    array = rows.to_numpy(zero_copy_only=False) if isinstance(rows, pa.Array) else np.asarray(rows)
-    if array.dtype == bool:
-        if len(array) != length:
-            raise InvalidQuery(f"the mask has {len(array)} values, the file {length} rows")
-        return RowSelection.from_mask(array)
-    return RowSelection.from_positions(array, length)
-
-
-def deleted_rows(deleted: Any, rows: int, name: str) -> RowSelection:
-    """The rows of a deletion vector, bitmap, selection or list of row numbers.
-
-    A position past the file is an error: a vector that does not fit belongs to another file.
-    """
-    if isinstance(deleted, DeletionVector):
-        with located(file=name):
-            return ~deleted.kept_rows(rows)
-    if isinstance(deleted, RowSelection):
-        found = deleted
-    elif hasattr(deleted, "range_cardinality"):
-        found = RowSelection.from_bitmap(deleted, max(rows, int(deleted.max()) + 1 if len(deleted) else 0))
-    else:
-        found = RowSelection.from_positions(deleted, rows)
-    if found.length != rows:
-        raise InvalidQuery(f"the deletion vector reaches past the {rows} rows of {name}")
-    return found

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
 from orcidx.file import make_scan
-from orcidx.file_run import FileJob
 from orcidx.options import ReadOptions
+from orcidx.scan_request import FileJob
 from orcidx.scanner import Scan
 from orcidx.storage import Source, list_sources
 

@@ -21,11 +21,12 @@ from orcidx.errors import InvalidQuery
 from orcidx.explaining import explain_file
 from orcidx.explanation import Explanation
 from orcidx.file_queue import FileQueue, OpenFile, open_job
-from orcidx.file_run import FileJob, FileRun, ScanRequest
+from orcidx.file_run import FileRun
 from orcidx.io_loop import Turn, arun_in_turn, run, run_in_turn, run_value
 from orcidx.judge import StripeDecision
 from orcidx.metrics import ScanMetrics
 from orcidx.options import ReadOptions
+from orcidx.scan_request import FileJob, ScanRequest
 from orcidx.split import job_from_json, job_to_json, plan_parts, request_from_json, request_to_json
 from orcidx.storage import RangeReader, Source
 

@@ -335,6 +335,10 @@ def widen(array: pa.Array, want: pa.DataType) -> pa.Array:
     if pa.types.is_large_list(want) and pa.types.is_list(array.type):
         same = pa.list_(want.value_field)
         return widen(array, same).cast(want)
+    if pa.types.is_union(want) and array.type.mode == want.mode == "sparse":
+        children = [widen(array.field(i), want.field(i).type) for i in range(want.num_fields)]
+        names = [want.field(i).name for i in range(want.num_fields)]
+        return pa.UnionArray.from_sparse(array.type_codes, children, names, want.type_codes)
     if pa.types.is_dictionary(want) and not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
     try:

@@ -19,12 +19,13 @@ from pyroaring import BitMap, BitMap64
 
 from orcidx.errors import InvalidQuery
 from orcidx.file_queue import FileQueue, OpenFile
-from orcidx.file_run import FileJob, FileRun, ScanRequest, as_selection
+from orcidx.file_run import FileRun
 from orcidx.io_loop import run_value
 from orcidx.metrics import ScanMetrics
 from orcidx.options import ReadOptions
 from orcidx.orc.kinds import StreamKind
 from orcidx.predicate import predicate_from_json, predicate_to_json
+from orcidx.scan_request import FileJob, ScanRequest, as_selection
 from orcidx.selection import RowSelection
 from orcidx.storage import Fingerprint, Source
 

@@ -27,7 +27,7 @@ PICTURE = """
 6  split
 6  explaining file_queue
 6  file_run
-6  judge constant_evidence index_evidence
+6  judge constant_evidence index_evidence scan_request
 6  stripe_scan
 5  orc orc.lane orc.dictionary paimon.build schema_mapping
 5  orc.reader paimon.file_index paimon.file_index_options paimon.table_plan
@@ -62,7 +62,7 @@ SPREAD = {"orc", "paimon", ""}
 PUBLIC_USERS = {"cli", "spark", "__main__"}
 """They may import the public names from ``orcidx`` itself, as any caller does."""
 
-MEETING = {"scanner", "index_evidence", "file", "file_run", "judge", "split"}
+MEETING = {"scanner", "index_evidence", "file", "file_run", "scan_request", "judge", "split"}
 MEETING |= {"paimon.table", "paimon.table_scan", "paimon.build_file"}
 """Where the two formats come together."""
 

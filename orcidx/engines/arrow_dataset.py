@@ -1,0 +1,264 @@
+"""``orcidx.dataset``: files as a ``pyarrow.dataset.Dataset``, into which DuckDB, Polars and DataFusion push columns and
+filters.
+
+The classes never call their base's ``__init__``: there is no C++ object behind them, so every method of the base is
+either answered here or refused. A filter prunes by orcidx's indexes, and ``Scanner.from_batches`` applies it once more
+with pyarrow's own meaning, so that what comes out is exact whatever could be carried over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.many_files import scan as scan_files
+from orcidx.metrics import ScanMetrics
+from orcidx.predicate import And, Constant, External, Leaf, Or, all_of, any_of, resolve_column
+from orcidx.predicate.adapters import from_expression
+from orcidx.predicate.external import Relaxation
+from orcidx.scanner import Batches, Scan
+
+__all__ = ["OrcDataset", "OrcFragment", "dataset"]
+
+
+def dataset(sources: Any, **scan_options: Any) -> OrcDataset:
+    """Files as a pyarrow dataset: for DuckDB, ``polars.scan_pyarrow_dataset`` and DataFusion's ``register_dataset``.
+
+    ``sources`` and the keywords are those of ``orcidx.scan``, with ``columns`` and ``where`` for what is never to be
+    seen; a ``limit`` does not go with it. ``dataset(...).last_metrics`` tells what the last pass read.
+    """
+    return OrcDataset(scan_files(sources, **scan_options))
+
+
+class _Scans:
+    """What a dataset and its fragments have in common: rows of a scan, with columns and filters pushed into it."""
+
+    _scan: Scan
+    last_metrics: ScanMetrics | None
+    """Work of the last pass that was begun."""
+
+    def _start(self, scan: Scan) -> None:
+        if scan.limit is not None:
+            raise Unsupported("a dataset has no limit: leave it to the engine")
+        self._scan = scan
+        self.last_metrics = None
+
+    def scanner(
+        self,
+        schema: pa.Schema | None = None,
+        columns: Sequence[str] | Mapping[str, pc.Expression] | None = None,
+        filter: pc.Expression | None = None,
+        batch_size: int | None = None,
+        **_: Any,
+    ) -> ds.Scanner:
+        """A scanner of these columns (names, or expressions by name) of the rows for which the filter is true.
+
+        ``batch_size``: most rows of a batch. Options of pyarrow's own scanner (read-ahead, threads, memory pool) are
+        taken and left to ``ReadOptions``. Raises ``InvalidQuery`` for an unknown column.
+        """
+        whole = self._schema if schema is None else schema
+        needed = self._needed(whole, columns, filter)
+        pushed = self._pushed(needed, filter, batch_size)
+        projected = columns if columns is None or isinstance(columns, Mapping) else list(columns)
+        reads = pa.schema([whole.field(name) for name in needed])
+        return ds.Scanner.from_batches(self._noted(pushed), schema=reads, columns=projected, filter=filter)
+
+    @property
+    def _schema(self) -> pa.Schema:
+        return self._scan.schema
+
+    def _needed(self, whole: pa.Schema, columns: Any, filter: pc.Expression | None) -> list[str]:
+        """Names of the columns that are asked for or filtered by, in the order in which the scan gives them."""
+        expressions = list(columns.values()) if isinstance(columns, Mapping) else []
+        if filter is not None:
+            expressions.append(filter)
+        names = set(whole.names if columns is None else () if isinstance(columns, Mapping) else columns)
+        for expression in expressions:
+            used = from_expression(expression).columns
+            names.update(whole.names if used is None else (path[0] for path in used))
+        if unknown := sorted(names - set(whole.names)):
+            raise InvalidQuery(f"no column {unknown[0]!r}; the columns are {', '.join(whole.names)}")
+        return [name for name in whole.names if name in names]
+
+    def _pushed(self, needed: Sequence[str], filter: pc.Expression | None, batch_size: int | None) -> Scan:
+        """The scan of the needed columns, and of the rows that the filter may leave."""
+        request = self._scan.resolved
+        where = request.where
+        if filter is not None:
+            asked = pruning_part(filter, self._schema, without=request.row_numbers)
+            where = asked if where is None else all_of(where, asked)
+        options = request.options
+        if batch_size is not None:
+            options = options.override(batch_size=batch_size)
+        added = {request.file_path, request.row_numbers}
+        request = replace(
+            request,
+            columns=_narrowed(request.columns, [name for name in needed if name not in added]),
+            where=where,
+            file_path=request.file_path if request.file_path in needed else None,
+            row_numbers=request.row_numbers if request.row_numbers in needed else None,
+            options=options,
+        )
+        return replace(self._scan, request=request)
+
+    def _noted(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+        batches: Batches = scan.to_batches()
+        self.last_metrics = batches.metrics
+        with batches:
+            yield from batches
+
+    def to_table(self, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:
+        """The rows as a table; see ``scanner``."""
+        return self.scanner(columns=columns, filter=filter, **options).to_table()
+
+    def to_batches(self, columns: Any = None, filter: Any = None, **options: Any) -> Iterator[pa.RecordBatch]:
+        """The rows as record batches; see ``scanner``."""
+        yield from self.scanner(columns=columns, filter=filter, **options).to_batches()
+
+    def head(self, num_rows: int, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:
+        """The first rows; see ``scanner``."""
+        return self.scanner(columns=columns, filter=filter, **options).head(num_rows)
+
+    def take(self, indices: Any, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:
+        """Rows by their number in the result; see ``scanner``."""
+        return self.to_table(columns=columns, filter=filter, **options).take(indices)
+
+    def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:
+        """The number of rows for which the filter is true; without one, from metadata where possible."""
+        if filter is None:
+            return self._scan.count_rows()
+        return int(self.scanner(columns=[], filter=filter, **options).count_rows())
+
+
+def _narrowed(columns: Any, names: Sequence[str]) -> tuple[str | tuple[str, ...], ...]:
+    """What a scan is to read for these columns of its schema, given what it was told to read."""
+    if columns is None:
+        return tuple((name,) for name in names)
+    kept = []
+    for path in columns:
+        top = next((name for name in names if path in (name, (name,)) or path[0] == name), None)
+        if top is None and isinstance(path, str):
+            top = next((name for name in names if path.startswith(f"{name}.")), None)
+        if top is not None:
+            kept.append(path)
+    return tuple(kept)
+
+
+def pruning_part(filter: pc.Expression, schema: pa.Schema, *, without: str | None = None) -> Any:
+    """The filter as a predicate that is TRUE wherever pyarrow finds it true of columns of this schema's types.
+
+    pyarrow sees times as the schema has them, floored to its unit, and the predicate as they are stored; where such a
+    column is asked, or the one called ``without``, which no index knows, the predicate only prunes.
+    """
+    node = from_expression(filter)
+    paths = node.columns
+    if paths is not None and not any(
+        path[0] == without or _is_coarse(resolve_column(path, schema)[1]) for path in paths
+    ):
+        return node
+    return External(pc.scalar(True), _relaxed(node.may, schema, without), Constant(True), False, ())
+
+
+def _is_coarse(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) and kind.unit != "ns")
+
+
+def _relaxed(node: Any, schema: pa.Schema, without: str | None) -> Any:
+    if isinstance(node, And | Or):
+        join = all_of if isinstance(node, And) else any_of
+        return join(*(_relaxed(child, schema, without) for child in node.children))
+    if isinstance(node, Leaf):
+        if node.path[0] == without:
+            return Constant(True)
+        kind = resolve_column(node.path, schema)[1]
+        if _is_coarse(kind):
+            return Relaxation().relax(node, kind, False)
+    return node
+
+
+def _refuse(name: str, instead: str) -> Any:
+    def refused(self: Any, *_: Any, **__: Any) -> NoReturn:
+        raise Unsupported(f"{name} is not supported by an orcidx dataset; {instead}")
+
+    return refused
+
+
+class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
+    """Files as a pyarrow dataset, a fragment for each. Made by ``orcidx.dataset``."""
+
+    def __init__(self, scan: Scan) -> None:
+        self._start(scan)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OrcDataset, (self._scan,)
+
+    def __repr__(self) -> str:
+        return f"<OrcDataset of {len(self._scan.jobs)} files>"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the rows."""
+        return self._schema
+
+    @property
+    def partition_expression(self) -> pc.Expression:
+        """What is true of every row: nothing in particular."""
+        return pc.scalar(True)
+
+    def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[OrcFragment]:
+        """The files; with a filter, those that may hold rows for which it is true.
+
+        They are pruned when they are read, so all of them come.
+        """
+        request = self._scan.resolved
+        for job in self._scan.jobs:
+            yield OrcFragment(replace(self._scan, jobs=(job,), request=request), self._schema)
+
+    def filter(self, expression: pc.Expression) -> OrcDataset:
+        """The dataset of the rows for which the expression is true."""
+        request = self._scan.resolved
+        where = from_expression(expression)
+        both = where if request.where is None else all_of(request.where, where)
+        return OrcDataset(replace(self._scan, request=replace(request, where=both)))
+
+    replace_schema = _refuse("replace_schema", "give schema= to orcidx.dataset")
+    sort_by = _refuse("sort_by", "sort its table")
+    join = _refuse("join", "join its table")
+    join_asof = _refuse("join_asof", "join its table")
+    _get_fragments = _refuse("_get_fragments", "use get_fragments()")
+    _scanner_options = _refuse("_scanner_options", "use scanner()")
+    _scan_options = _refuse("_scan_options", "use scanner()")
+
+
+class OrcFragment(_Scans, ds.Fragment):  # type: ignore[misc]
+    """One file of an ``OrcDataset``."""
+
+    def __init__(self, scan: Scan, schema: pa.Schema) -> None:
+        self._start(scan)
+        self._whole = schema
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OrcFragment, (self._scan, self._whole)
+
+    def __repr__(self) -> str:
+        return f"<OrcFragment {self._scan.jobs[0].source.name}>"
+
+    @property
+    def _schema(self) -> pa.Schema:
+        return self._whole
+
+    @property
+    def physical_schema(self) -> pa.Schema:
+        """The schema of the rows, which is the dataset's: files are read into it."""
+        return self._whole
+
+    @property
+    def partition_expression(self) -> pc.Expression:
+        """What is true of every row: nothing in particular."""
+        return pc.scalar(True)

@@ -1,0 +1,300 @@
+"""DuckDB, Polars, DataFusion and pyarrow over ``orcidx.dataset`` and ``scan_polars``: rows, and what is pushed down."""
+
+import math
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
+import pyarrow.orc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import orcidx
+from orcidx import InvalidQuery, Unsupported, col
+from orcidx.engines.arrow_dataset import OrcDataset, OrcFragment
+
+duckdb = pytest.importorskip("duckdb")
+pl = pytest.importorskip("polars")
+
+ROWS, GROUP = 5000, 500
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Three years, a file each: ids that grow, numbers with nulls, NaN and zeros of both signs, texts, and times."""
+    root = tmp_path_factory.mktemp("engines")
+    odd = [math.nan, None, 0.0, -0.0, 1.5, -math.inf, 7.25]
+    for year in range(3):
+        (root / f"year={2020 + year}").mkdir()
+        ids = np.arange(year * ROWS, (year + 1) * ROWS)
+        columns = {
+            "id": ids,
+            "x": pa.array([odd[i % 7] if i % 3 else i / 8 for i in range(ROWS)], pa.float64()),
+            "text": [None if i % 10 == 9 else f"v{i % 13}" for i in range(ROWS)],
+            "time": pa.array([None if i % 5 == 0 else int(i) * 1_000_500 for i in ids], pa.timestamp("ns")),
+        }
+        path = root / f"year={2020 + year}" / "a.orc"
+        pyarrow.orc.write_table(pa.table(columns), path, row_index_stride=GROUP, batch_size=GROUP)
+    return root
+
+
+@pytest.fixture(scope="module")
+def table(folder):
+    return orcidx.scan(folder).to_table()
+
+
+@pytest.fixture
+def rows(folder):
+    return orcidx.dataset(folder)
+
+
+class Noted(OrcDataset):
+    """A dataset that writes down what engines push into it."""
+
+    def __init__(self, scan):
+        super().__init__(scan)
+        self.asked = []
+
+    def scanner(self, *args, **kwargs):
+        self.asked.append(kwargs)
+        return super().scanner(*args, **kwargs)
+
+
+@pytest.fixture
+def noted(folder):
+    return Noted(orcidx.scan(folder))
+
+
+def same(one, other):
+    """Equal rows, where NaN equals NaN."""
+    def plain(table):
+        kinds = [pa.int64() if pa.types.is_timestamp(field.type) else field.type for field in table.schema]
+        return repr(table.cast(pa.schema(list(zip(table.schema.names, kinds)))).to_pydict())
+
+    return one.schema == other.schema and one.num_rows == other.num_rows and plain(one) == plain(other)
+
+
+# ---------------------------------------------------------------------- pyarrow
+
+
+def test_a_dataset_answers_as_pyarrows_own(folder, rows, table):
+    assert isinstance(rows, pa.dataset.Dataset)
+    assert rows.schema == table.schema
+    assert rows.count_rows() == table.num_rows
+    assert same(rows.to_table(), table)
+    assert same(rows.head(7, columns=["text", "id"]), table.select(["text", "id"]).slice(0, 7))
+    chosen = pc.field("id") > 9990
+    assert rows.count_rows(chosen) == 5009
+    assert same(rows.take([3, 1], columns=["id"], filter=chosen), table.select(["id"]).filter(chosen).take([3, 1]))
+    assert sum(batch.num_rows for batch in rows.to_batches(filter=chosen, batch_size=100)) == 5009
+    twice = rows.to_table(columns={"twice": pc.field("id") * 2}, filter=pc.field("id") == 4)
+    assert twice.to_pydict() == {"twice": [8]}
+    assert rows.to_table(columns=[]).num_rows == table.num_rows
+    assert same(rows.filter(chosen).to_table(), table.filter(chosen))
+    assert rows.scanner(columns=["id"]).to_reader().read_all().num_rows == table.num_rows
+    assert same(pickle.loads(pickle.dumps(rows)).to_table(["id"]), table.select(["id"]))
+    fragments = list(rows.get_fragments())
+    assert [fragment.count_rows() for fragment in fragments] == [ROWS] * 3
+    assert same(pa.concat_tables(fragment.to_table() for fragment in fragments), table)
+    assert same(pickle.loads(pickle.dumps(fragments[1])).head(3), table.slice(ROWS, 3))
+    assert fragments[0].physical_schema == rows.schema
+    assert rows.partition_expression.equals(fragments[0].partition_expression)
+
+
+def test_no_method_of_the_bases_is_left(rows):
+    """Each would read a C++ object that does not exist."""
+    for mine, base in ((OrcDataset, pa.dataset.Dataset), (OrcFragment, pa.dataset.Fragment)):
+        left = [n for n in vars(base) if not n.startswith("__") and getattr(mine, n) is getattr(base, n)]
+        assert not left
+    for name in ("sort_by", "join", "join_asof", "replace_schema"):
+        with pytest.raises(Unsupported, match=name):
+            getattr(rows, name)(None)
+
+
+def test_what_a_dataset_refuses(folder, rows):
+    with pytest.raises(InvalidQuery, match="no column 'nothing'"):
+        rows.to_table(columns=["nothing"])
+    with pytest.raises(InvalidQuery, match="no column 'nothing'"):
+        rows.to_table(filter=pc.field("nothing") == 1)
+    with pytest.raises(Unsupported, match="limit"):
+        orcidx.dataset(folder, limit=3)
+
+
+FIELDS = st.sampled_from(
+    [
+        pc.field("id") < 1200,
+        pc.field("id") == 7777,
+        pc.field("year") == 2021,
+        pc.field("year").isin([2020, 1999]),
+        pc.field("text") == "v3",
+        ~pc.field("text").isin(["v3", "v4"]),
+        pc.field("text").is_null(),
+        pc.field("x") > 1,
+        pc.field("x") == 0.0,
+        ~(pc.field("x") <= 7),
+        pc.field("x").is_nan(),
+        pc.field("time") >= pa.scalar(3_000_000, pa.timestamp("ns")),
+        pc.starts_with(pc.field("text"), "v1"),
+        (pc.field("id") + 1) == 100,
+    ]
+)
+EXPRESSIONS = st.recursive(
+    FIELDS,
+    lambda inner: st.builds(lambda a, b, both: (a & b) if both else (a | b), inner, inner, st.booleans()),
+    max_leaves=4,
+)
+
+
+@given(expression=EXPRESSIONS, columns=st.sampled_from([None, ["id"], ["x", "year"], []]))
+@settings(max_examples=40)
+def test_filters_are_exact(folder, table, expression, columns):
+    expected = table.filter(expression)
+    found = orcidx.dataset(folder).to_table(columns=columns, filter=expression)
+    assert found.num_rows == expected.num_rows
+    assert columns == [] or same(found, expected if columns is None else expected.select(columns))
+
+
+@pytest.mark.parametrize("shift", [-1, 0, 1])
+@pytest.mark.parametrize("unit", ["us", "ms"])
+def test_times_are_compared_as_the_dataset_shows_them(folder, unit, shift):
+    """Stored with half microseconds: pyarrow compares the floored values."""
+    rows = orcidx.dataset(folder, timestamp_unit=unit)
+    whole = rows.to_table()
+    some = whole.column("time")[1234].value + shift
+    for bound in (pa.scalar(some, pa.timestamp(unit)), pa.scalar(some * 1000 + 1, pa.timestamp("ns"))):
+        field = pc.field("time")
+        for expression in (field == bound, field <= bound, field > bound, field != bound, ~(field < bound)):
+            assert rows.count_rows(expression) == whole.filter(expression).num_rows
+
+
+def test_a_narrowed_dataset(folder, table):
+    rows = orcidx.dataset(folder, columns=["text", "id"], where=col("year") == 2021, row_numbers=True, file_path=True)
+    assert rows.schema.names == ["text", "id", "file_path", "row_number"]
+    found = rows.to_table(columns=["row_number"], filter=pc.field("id") >= 2 * ROWS - 3)
+    assert found.to_pydict() == {"row_number": [ROWS - 3, ROWS - 2, ROWS - 1]}
+
+
+# ---------------------------------------------------------------------- engines
+
+
+def test_duckdb(noted, table):
+    result = duckdb.sql("select id, text from noted where id between 6100 and 6109 and year = 2021 order by id")
+    assert [row[0] for row in result.fetchall()] == list(range(6100, 6110))
+    pushed = noted.asked[-1]
+    assert set(pushed["columns"]) == {"id", "text", "year"} or set(pushed["columns"]) == {"id", "text"}
+    assert pushed["filter"] is not None
+    assert noted.last_metrics.row_groups_kept == 1
+    assert noted.last_metrics.files_skipped == 2
+    assert duckdb.sql("select count(*) from noted").fetchall() == [(3 * ROWS,)]
+    listed = duckdb.sql("select count(*) from noted where text in ('v3', 'v4')")
+    assert listed.fetchall() == [(table.filter(pc.field("text").isin(["v3", "v4"])).num_rows,)]
+    like = duckdb.sql("select id from noted where text like 'v1%' and id < 20")
+    assert like.fetchall() == [(1,), (10,), (11,), (12,), (14,)]
+    assert len(duckdb.sql("select * from noted limit 5").fetchall()) == 5
+
+
+def test_polars_over_the_dataset(noted, table):
+    frame = pl.scan_pyarrow_dataset(noted).filter(pl.col("id") == 7003).select("text", "year").collect()
+    assert frame.rows() == [("v1", 2021)]
+    assert set(noted.asked[-1]["columns"]) == {"id", "text", "year"} or noted.asked[-1]["columns"] == ["text", "year"]
+    assert noted.last_metrics.row_groups_kept == 1
+    assert pl.scan_pyarrow_dataset(noted).select(pl.len()).collect().item() == table.num_rows
+
+
+def test_datafusion(noted, table, monkeypatch):
+    datafusion = pytest.importorskip("datafusion")
+    asked = []
+    original = OrcFragment.scanner
+    monkeypatch.setattr(
+        OrcFragment, "scanner", lambda self, *a, **k: (asked.append(k), original(self, *a, **k))[1]
+    )
+    context = datafusion.SessionContext()
+    context.register_dataset("rows", noted)
+    (batch,) = [one for one in context.sql("select text, year from rows where id = 12345").collect() if one.num_rows]
+    assert batch.to_pylist() == [{"text": "v5", "year": 2022}]
+    assert len(asked) == 3
+    assert all(one["filter"] is not None and "x" not in one["columns"] for one in asked)
+    counted = context.sql("select count(*) as n from rows").collect()
+    assert counted[0].column(0).to_pylist() == [table.num_rows]
+
+
+# ---------------------------------------------------------------------- Polars
+
+
+POLARS = [
+    pl.col("id") == 7003,
+    pl.col("id").is_between(100, 200) | (pl.col("year") == 2022),
+    pl.col("x") > 7,
+    pl.col("x").is_nan(),
+    ~(pl.col("x") <= 1.5),
+    pl.col("x") == 0.0,
+    pl.col("text").is_in(["v3", "v12"]),
+    ~pl.col("text").is_in(["v3", "v12"]),
+    pl.col("text").str.starts_with("v1"),
+    pl.col("text").is_null() & (pl.col("id") % 4 == 1),
+    pl.col("year") == 1999,
+    pl.col("time") > pl.lit(5_000_000).cast(pl.Datetime("ns")),
+    pl.col("text").map_elements(lambda text: len(set(text)) == 2 and hash(text) is not None, return_dtype=pl.Boolean),
+]
+
+
+@pytest.mark.parametrize("predicate", POLARS, ids=str)
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_scan_polars_is_exact(folder, table, predicate, engine):
+    frame = pl.from_arrow(table)
+    expected = frame.filter(predicate).select("id", "x", "year")
+    found = orcidx.scan_polars(folder).filter(predicate).select("id", "x", "year").collect(engine=engine)
+    assert found.sort("id").equals(expected.sort("id"))
+
+
+def test_scan_polars_pushes_down(folder, monkeypatch):
+    passes = []
+    original = orcidx.Scan.to_batches
+
+    def noted(self):
+        batches = original(self)
+        passes.append((self, batches.metrics))
+        return batches
+
+    monkeypatch.setattr(orcidx.Scan, "to_batches", noted)
+    lazy = orcidx.scan_polars(folder)
+    assert lazy.filter(pl.col("id") == 7003).select("text").collect().rows() == [("v1",)]
+    scan, metrics = passes[-1]
+    assert set(scan.request.columns) == {("id",), ("text",)}
+    assert metrics.row_groups_kept == 1
+    assert lazy.head(10).collect().height == 10
+    assert passes[-1][0].limit == 10
+    assert lazy.filter(pl.col("x") > 2).head(5).collect().height == 5
+    assert lazy.select(pl.len()).collect().item() == 3 * ROWS
+    with pytest.raises(Unsupported, match="limit"):
+        orcidx.scan_polars(folder, limit=3)
+
+
+def test_scan_polars_with_added_columns(folder):
+    lazy = orcidx.scan_polars(folder, columns=["id"], where="year = 2022", row_numbers=True, strings="string")
+    frame = lazy.filter(pl.col("row_number") >= ROWS - 2).collect()
+    assert frame.to_dict(as_series=False) == {"id": [3 * ROWS - 2, 3 * ROWS - 1], "row_number": [ROWS - 2, ROWS - 1]}
+
+
+# ---------------------------------------------------------------------- capsules
+
+
+def test_a_scan_is_a_stream_for_everyone(folder):
+    scan = orcidx.scan(folder, ["id", "text"], where="id < 3000")
+    for _ in range(3):
+        assert pa.table(scan).num_rows == 3000
+        assert pa.RecordBatchReader.from_stream(scan).read_all().num_rows == 3000
+        assert pl.DataFrame(scan).height == 3000
+        assert duckdb.sql("select max(id), count(*) from scan").fetchall() == [(2999, 3000)]
+    assert pa.schema(scan) == scan.schema
+
+
+def test_engines_that_stop_early_leave_no_file_open(folder):
+    rows = orcidx.dataset(folder)
+    batches = rows.to_batches(batch_size=10)
+    assert next(batches).num_rows <= 10
+    del batches
+    assert rows.head(3).num_rows == 3
