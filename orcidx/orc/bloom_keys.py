@@ -84,7 +84,7 @@ def literal_hashes(node: OrcType, literal: Any, facts: FileFacts, options: ReadO
     if node.kind in _FLOATS:
         return _float_hashes(literal)
     if node.kind in _TIMESTAMPS:
-        return _timestamp_hashes(node, literal, options)
+        return _timestamp_hashes(node, literal, facts, options)
     if node.kind is TypeKind.DECIMAL:
         return _decimal_hashes(node, literal, facts, options)
     if node.kind in STRING_KINDS:
@@ -119,14 +119,20 @@ def _float_hashes(literal: float) -> list[int] | None:
     return _of_integers(bits)
 
 
-def _timestamp_hashes(node: OrcType, literal: int, options: ReadOptions) -> list[int] | None:
-    """Values less than a second before the epoch read as one second later, so that near it both are looked for."""
+def _timestamp_hashes(node: OrcType, literal: int, facts: FileFacts, options: ReadOptions) -> list[int] | None:
+    """Values less than a second before the epoch read as one second later, so that near it both are looked for.
+
+    ORC C++ cuts towards zero where Java rounds down: values before 1970 that Arrow gives it have negative nanoseconds.
+    """
     if node.kind is TypeKind.TIMESTAMP and options.timezone is not None:
         return None
     millis = literal // NANOS_PER_MILLI
     if millis < OLD_CLOCKS:
         return None
-    return _of_integers([millis, millis - 1000] if abs(millis) < FARTHEST_ZONE else [millis])
+    keys = [millis, millis - 1000] if abs(millis) < FARTHEST_ZONE else [millis]
+    if facts.writer == WriterKind.CPP and literal < 0 and literal % NANOS_PER_MILLI:
+        keys.append(millis + 1)
+    return _of_integers(keys)
 
 
 def _decimal_hashes(node: OrcType, literal: Decimal, facts: FileFacts, options: ReadOptions) -> list[int] | None:

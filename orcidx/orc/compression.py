@@ -305,6 +305,19 @@ def _cramjam(kind: int, name: str, submodule: str, function: str) -> Codec:
     return Codec(kind=kind, name=name, package="cramjam", into=into)
 
 
+def _lz4(native: bool) -> Codec:
+    cramjam = _library("cramjam", "cramjam", "LZ4")
+
+    def into(chunk: memoryview, out: memoryview) -> int:
+        try:
+            # Untold of a length, the library takes a chunk's first four bytes for one whenever it fits into ``out``.
+            return int(cramjam.lz4.decompress_block_into(chunk, out, output_len=len(out)))
+        except cramjam.DecompressionError as error:
+            raise ValueError(str(error)) from error
+
+    return Codec(kind=4, name="LZ4", package="cramjam", into=into)
+
+
 def _lzo(native: bool) -> Codec:
     lzallright = _library("lzallright", "lzallright", "LZO")
 
@@ -324,7 +337,7 @@ _OPENERS: dict[int, Callable[[bool], Codec]] = {
     1: _zlib,
     2: lambda native: _cramjam(2, "SNAPPY", "snappy", "decompress_raw_into"),
     3: _lzo,
-    4: lambda native: _cramjam(4, "LZ4", "lz4", "decompress_block_into"),
+    4: _lz4,
     5: _zstd,
     6: lambda native: _cramjam(6, "BROTLI", "brotli", "decompress_into"),
 }

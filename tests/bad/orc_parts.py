@@ -122,7 +122,8 @@ def _decompress(body: bytes, codec: int, block: int) -> bytes:
         if codec == SNAPPY:
             return bytes(cramjam.snappy.decompress_raw(body))
         if codec == LZ4:
-            return bytes(cramjam.lz4.decompress_block(body, output_len=block))
+            out = bytearray(block)
+            return bytes(out[: cramjam.lz4.decompress_block_into(body, out, output_len=block)])
         if codec == LZO:
             return lzallright.LZOCompressor.decompress(body, output_size_hint=block)
         if codec == ZSTD:

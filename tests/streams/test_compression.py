@@ -118,6 +118,15 @@ def test_bombs(kind: str, native: bool) -> None:
         codec_of(kind, native).decompress(chunk, 1 << 18)
 
 
+def test_an_lz4_chunk_that_begins_like_a_length_is_decompressed_whole() -> None:
+    data = b"\x7f" * 12 + bytes(range(0, 160, 2))
+    chunk = bytes(cramjam.lz4.compress_block(data, store_size=False))
+    assert int.from_bytes(chunk[:4], "little") < 1 << 18  # what the library would take for a length
+    out = bytearray(1 << 18)
+    assert open_codec(4).decompress_into(chunk, out) == len(data)
+    assert out[: len(data)] == data
+
+
 def test_lzo_sizes(rng: np.random.Generator) -> None:
     """The walk over the tokens agrees with the library on what it accepts, and never says less than it writes."""
     contents = [b"a", b"ab" * 9, TEXT, bytes(300_000), rng.bytes(3000), bytes(rng.integers(0, 3, 5000, np.uint8))]

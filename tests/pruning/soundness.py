@@ -1,0 +1,429 @@
+"""Random files and random predicates: a scan loses and invents no row against the table that was written.
+
+Run by hand for the long check, for example ``PYTHONPATH=.:tests python tests/pruning/soundness.py --files 1500
+--predicates 130 --seed 1``; ``test_soundness.py`` runs a short one. What a predicate means, ``predicate_oracle`` says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import io
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.orc
+import pyarrow.parquet
+import pyorc
+from predicate_oracle import truth
+from predicate_strategies import COMPARISONS, KINDS, MOMENTS, PATTERNS, STAMPS, column
+
+import orcidx
+from orcidx.predicate import And, Leaf, Op, Or
+
+LONG = ["x" * 1500 + "a", "x" * 1500 + "b", "é" * 700, "\U0001f600" * 400, "\uffff" * 500]
+"""Java stores only bounds of 1,024 bytes for these."""
+LONG_LITERALS = [*LONG, "x" * 1024, "x" * 1023 + "y", "é" * 512, "\U0001f600" * 256, "\U0001f600" * 255 + "\U0001f601"]
+OLD_DAYS = [datetime.date(1, 1, 3), datetime.date(1500, 2, 28), datetime.date(1582, 10, 4), datetime.date(1582, 10, 15)]
+HALF_SECONDS = [-1_500_000_000, -500_000_000, 500_000_000, -86_400 * 10**9 - 250_000_000, -3 * 10**17 - 999_000]
+AWARE = [m.replace(tzinfo=datetime.UTC) for m in MOMENTS if isinstance(m, datetime.datetime)]
+STAMP_LITERALS = [np.datetime64(value, "ns") for value in (*STAMPS, *HALF_SECONDS)]
+ORC_TYPES = {
+    "int8": "tinyint", "int64": "bigint", "float64": "double", "float32": "float", "decimal": "decimal(10,2)",
+    "wide": "decimal(38,2)", "string": "string", "char": "char(5)", "binary": "binary", "bool": "boolean",
+    "date": "date", "timestamp": "timestamp", "instant": "timestamp with local time zone",
+}  # fmt: skip
+NAMES = tuple(ORC_TYPES)
+INSTANT = pa.timestamp("ns", "UTC")
+COUNTED = 3
+"""Of so many predicates one is also asked as ``count_rows``."""
+
+
+def arrow_type(name: str) -> pa.DataType:
+    return INSTANT if name == "instant" else KINDS[name][0]
+
+
+def meaning_type(name: str) -> Any:
+    """The type as the oracle wants it."""
+    return ("char", 5) if name == "char" else arrow_type(name)
+
+
+def values_of(name: str) -> list[Any]:
+    if name in ("timestamp", "instant"):
+        return [*STAMPS, *HALF_SECONDS]
+    extra = {"string": LONG, "date": OLD_DAYS}.get(name, [])
+    return [*KINDS[name][1], *extra]
+
+
+def literals_of(name: str) -> list[Any]:
+    if name == "instant":
+        return AWARE
+    extra = {"string": LONG_LITERALS, "date": OLD_DAYS, "timestamp": STAMP_LITERALS}.get(name, [])
+    return [*KINDS[name][2], *extra]
+
+
+def operators_of(name: str) -> list[Op]:
+    extra = [] if name == "instant" else KINDS[name][3]
+    return [*COMPARISONS, Op.EQ, Op.IN, Op.BETWEEN, Op.IS_NULL, *extra]
+
+
+def array_of(name: str, values: list[Any]) -> pa.Array:
+    if name == "instant":
+        return pa.array(values, pa.int64()).cast(INSTANT)
+    return column(name, values)
+
+
+# ---------------------------------------------------------------------- tables
+
+
+@dataclass(frozen=True)
+class Column:
+    """``codes[row]``: index into ``pool``, whose last value is None."""
+
+    name: str
+    pool: list[Any]
+    codes: np.ndarray
+
+    def array(self) -> pa.Array:
+        indices = pa.array(self.codes, mask=self.codes == len(self.pool) - 1)
+        return array_of(self.name, self.pool[:-1]).take(indices)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns by path: (name,), or ("s", name) below the struct ``s``, which is null where ``no_struct`` is True."""
+
+    columns: dict[tuple[str, ...], Column]
+    no_struct: np.ndarray
+    rows: int
+
+    def arrow(self) -> pa.Table:
+        arrays = {path[0]: item.array() for path, item in self.columns.items() if len(path) == 1}
+        if inner := {path[1]: item.array() for path, item in self.columns.items() if len(path) == 2}:
+            fields = [pa.field(name, array.type) for name, array in inner.items()]
+            arrays["s"] = pa.StructArray.from_arrays(list(inner.values()), fields=fields, mask=pa.array(self.no_struct))
+        lists = pa.array([[row] * (row % 3) if row % 5 else None for row in range(self.rows)], pa.list_(pa.int64()))
+        return pa.table({"before": lists, **arrays})
+
+    def matching(self, predicate: Any, nan: str) -> np.ndarray:
+        """Which rows the predicate is TRUE of: the oracle's word on each distinct value, combined row by row."""
+        return self._truth(predicate, nan) == 1
+
+    def _truth(self, predicate: Any, nan: str) -> np.ndarray:
+        if isinstance(predicate, (And, Or)):
+            parts = np.stack([self._truth(child, nan) for child in predicate.children])
+            # FALSE 0, NULL 0.5, TRUE 1: AND is the least of them, OR the greatest.
+            return parts.min(axis=0) if isinstance(predicate, And) else parts.max(axis=0)
+        assert isinstance(predicate, Leaf)
+        item = self.columns[predicate.path]
+        schema = {predicate.path: meaning_type(item.name)}
+        answers = [truth(predicate, lambda _, value=value: value, schema, nan) for value in item.pool]
+        return np.array([0.5 if answer is None else float(answer) for answer in answers])[item.codes]
+
+
+def make_column(rng: np.random.Generator, name: str, rows: int, *, micros: bool) -> Column:
+    """Values in blocks: some of one value, of neighbours, of everything, of nulls, so that indexes can tell."""
+    pool = values_of(name)
+    if micros and name in ("timestamp", "instant"):
+        # Writers lose the sign of what lies in the last second before 1970.
+        pool = sorted({value // 1000 * 1000 for value in pool if not -(10**9) < value < 0})
+    pool = pool if name in ("float64", "float32") else sorted(pool)
+    codes = np.empty(rows, np.int64)
+    at = 0
+    while at < rows:
+        size = int(rng.integers(1, max(2, rows // 3)))
+        part = codes[at : at + size]
+        first = int(rng.integers(len(pool)))
+        width = int(rng.choice([1, 1, 2, 4, len(pool)]))
+        part[:] = np.minimum(first + rng.integers(0, width, len(part)), len(pool) - 1)
+        part[rng.random(len(part)) < rng.choice([0, 0, 0, 0.1, 0.6, 1])] = len(pool)
+        at += size
+    return Column(name, [*pool, None], codes)
+
+
+def make_table(rng: np.random.Generator, rows: int, names: tuple[str, ...], *, micros: bool) -> Table:
+    chosen = [str(name) for name in rng.permutation(names)[: int(rng.integers(3, 8))]]
+    columns = {(name,): make_column(rng, name, rows, micros=micros) for name in chosen}
+    inner = [str(name) for name in rng.permutation([name for name in names if name != "char"])[:2]]
+    none = np.repeat(rng.random(-(-rows // 40)) < 0.3, 40)[:rows] | (rng.random(rows) < 0.02)
+    for name in inner:
+        made = make_column(rng, name, rows, micros=micros)
+        columns["s", name] = replace(made, codes=np.where(none, len(made.pool) - 1, made.codes))
+    return Table(columns, none, rows)
+
+
+# ---------------------------------------------------------------------- predicates
+
+
+def make_leaf(rng: np.random.Generator, path: tuple[str, ...]) -> Leaf:
+    name = path[-1]
+    op, negated = operators_of(name)[int(rng.integers(len(operators_of(name))))], bool(rng.random() < 0.3)
+    literals = literals_of(name)
+
+    def one() -> Any:
+        return None if rng.random() < 0.04 else literals[int(rng.integers(len(literals)))]
+
+    if op is Op.LIKE:
+        return Leaf(path, op, (PATTERNS[int(rng.integers(len(PATTERNS)))], "\\"), negated)
+    if op in (Op.IS_NULL, Op.IS_NAN):
+        return Leaf(path, op, (), negated)
+    count = {Op.IN: int(rng.choice([1, 2, 3, 20])), Op.BETWEEN: 2}.get(op, 1)
+    return Leaf(path, op, tuple(one() for _ in range(count)), negated)
+
+
+def make_predicate(rng: np.random.Generator, paths: list[tuple[str, ...]], leaves: int | None = None) -> Any:
+    leaves = int(rng.choice([1, 1, 1, 2, 2, 3, 4])) if leaves is None else leaves
+    if leaves == 1:
+        return make_leaf(rng, paths[int(rng.integers(len(paths)))])
+    left = int(rng.integers(1, leaves))
+    one, other = make_predicate(rng, paths, left), make_predicate(rng, paths, leaves - left)
+    joined = one & other if rng.random() < 0.5 else one | other
+    return ~joined if rng.random() < 0.2 else joined
+
+
+# ---------------------------------------------------------------------- files
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file, the table in it, and how it was written, for messages."""
+
+    source: bytes | Path
+    table: Table
+    how: str
+
+
+def by_pyarrow(rng: np.random.Generator) -> Written:
+    rows = int(rng.integers(1, 900))
+    table = make_table(rng, rows, tuple(name for name in NAMES if name != "char"), micros=False)
+    arrow = table.arrow()
+    # A column's number among all ORC columns, nested ones too, is what the writer wants; unknown numbers do no harm.
+    options = {
+        "compression": str(rng.choice(["uncompressed", "zlib", "snappy", "zstd", "lz4"])),
+        "compression_block_size": 1 << int(rng.integers(16, 19)),
+        "row_index_stride": int(rng.choice([10, 50, 100, 333])),
+        "batch_size": int(rng.choice([64, 256, 1024])),
+        "stripe_size": int(rng.choice([1024, 1 << 16, 1 << 22])),
+        "dictionary_key_size_threshold": float(rng.choice([0.0, 0.8])),
+        "bloom_filter_columns": set(range(arrow.num_columns)) if rng.random() < 0.7 else None,
+        "bloom_filter_fpp": float(rng.choice([0.01, 0.2])),
+    }
+    out = io.BytesIO()
+    pyarrow.orc.write_table(arrow, out, **options)
+    return Written(out.getvalue(), table, f"pyarrow {options}")
+
+
+def by_pyorc(rng: np.random.Generator) -> Written:
+    rows = int(rng.integers(1, 900))
+    table = make_table(rng, rows, NAMES, micros=True)
+    inner = [f"{path[1]}:{ORC_TYPES[path[1]]}" for path in table.columns if len(path) == 2]
+    parts = [f"{path[0]}:{ORC_TYPES[path[0]]}" for path in table.columns if len(path) == 1]
+    schema = f"struct<before:array<bigint>,{','.join(parts)},s:struct<{','.join(inner)}>>"
+    kinds = pyorc.CompressionKind
+    options = {
+        "compression": [kinds.NONE, kinds.ZLIB, kinds.SNAPPY, kinds.ZSTD, kinds.LZ4][int(rng.integers(5))],
+        "compression_block_size": 1 << int(rng.integers(10, 17)),
+        "row_index_stride": int(rng.choice([10, 50, 100, 333])),
+        "batch_size": int(rng.choice([64, 256])),
+        "stripe_size": int(rng.choice([1024, 1 << 16, 1 << 22])),
+        "memory_block_size": 1 << 10,
+        "dict_key_size_threshold": float(rng.choice([0.0, 1.0])),
+        "bloom_filter_columns": [path[0] for path in table.columns if len(path) == 1] if rng.random() < 0.7 else None,
+        "bloom_filter_fpp": float(rng.choice([0.01, 0.2])),
+    }
+    out = io.BytesIO()
+    with pyorc.Writer(out, schema, **options) as writer:
+        for row in pyorc_rows(table.arrow()):
+            writer.write(row)
+    return Written(out.getvalue(), table, f"pyorc {options}")
+
+
+def pyorc_rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    micros = [
+        (name, table[name].cast(pa.timestamp("us", table[name].type.tz)))
+        for name in table.column_names
+        if pa.types.is_timestamp(table[name].type)
+    ]
+    for name, values in micros:
+        table = table.set_column(table.column_names.index(name), name, values)
+    inner = table["s"].type
+    fields = [
+        pa.field(f.name, pa.timestamp("us", f.type.tz) if pa.types.is_timestamp(f.type) else f.type) for f in inner
+    ]
+    structs = table["s"].cast(pa.struct(fields)).to_pylist()
+    columns = [table[name].to_pylist() for name in table.column_names if name != "s"]
+    for *values, struct in zip(*columns, structs, strict=True):
+        yield (*values, None if struct is None else tuple(struct.values()))
+
+
+def by_java(rng: np.random.Generator, spark: Any, folder: Path, count: int) -> list[Written]:
+    """Files of ORC Java: one table cut into ``count`` files by Spark, each row with its number in its file."""
+    # Spark writes zoned times as ORC's plain timestamps, in the zone of its machine, and zone-less ones as longs.
+    names = tuple(name for name in NAMES if name not in ("char", "instant"))
+    zone = "UTC" if rng.random() < 0.6 else None
+    tables = []
+    start = make_table(rng, 1, names, micros=True)
+    for _ in range(count):
+        rows = int(rng.integers(1000, 4500))
+        columns = {path: make_column(rng, path[-1], rows, micros=True) for path in start.columns}
+        none = np.repeat(rng.random(-(-rows // 500)) < 0.3, 500)[:rows] | (rng.random(rows) < 0.02)
+        for path, item in columns.items():
+            if len(path) == 2:
+                columns[path] = replace(item, codes=np.where(none, len(item.pool) - 1, item.codes))
+        tables.append(Table(columns, none, rows))
+    folder.mkdir()
+    for number, table in enumerate(tables):
+        pa.parquet.write_table(_in_micros(table.arrow(), zone), folder / f"{number}.parquet")
+    chosen = {
+        "compression": str(rng.choice(["none", "zlib", "snappy", "zstd", "lz4"])),
+        "orc.row.index.stride": str(rng.choice([1000, 1500])),
+        "orc.stripe.row.count": str(rng.choice([2000, 100_000])),
+        "orc.dictionary.key.threshold": str(rng.choice([0.0, 0.8])),
+        "orc.bloom.filter.fpp": str(rng.choice([0.01, 0.2])),
+    }
+    if rng.random() < 0.7:
+        chosen["orc.bloom.filter.columns"] = ",".join(".".join(path) for path in start.columns)
+    made = []
+    for number, table in enumerate(tables):
+        target = folder / f"{number}.java"
+        frame = spark.read.parquet(str(folder / f"{number}.parquet")).coalesce(1)
+        frame.write.options(**chosen).orc(str(target))
+        (path,) = target.glob("*.orc")
+        made.append(Written(path, table, f"java {chosen}"))
+    return made
+
+
+def _in_micros(table: pa.Table, zone: str | None) -> pa.Table:
+    def coarse(kind: pa.DataType) -> pa.DataType:
+        if pa.types.is_struct(kind):
+            return pa.struct([pa.field(f.name, coarse(f.type)) for f in kind])
+        return pa.timestamp("us", zone) if pa.types.is_timestamp(kind) else kind
+
+    return table.cast(pa.schema([pa.field(f.name, coarse(f.type)) for f in table.schema]))
+
+
+# ---------------------------------------------------------------------- the check
+
+
+@dataclass
+class Tally:
+    """What was done, so that a record says no more than that."""
+
+    files: Counter[str]
+    predicates: int = 0
+    counts: int = 0
+    groups: int = 0
+    groups_skipped: int = 0
+    groups_proved: int = 0
+    rows_returned: int = 0
+
+
+def check_predicate(written: Written, file: orcidx.OrcFile, predicate: Any, nan: str, tally: Tally) -> None:
+    """Raises ``AssertionError`` where a scan, an index or a count contradicts the oracle."""
+    expected = written.table.matching(predicate, nan)
+    scan = file.scan([], predicate, row_numbers=True, nan=nan)
+    found = []
+    for stripe in scan.stripes():
+        rows = stripe.decision.rows
+        part = expected[rows.first_row : rows.first_row + rows.may.length]
+        assert not (part & ~rows.may.mask()).any(), "an index skips rows that match"
+        assert not (rows.must.mask() & ~part).any(), "an index proves rows that do not match"
+        tally.groups += len(rows.bounds) - 1
+        tally.groups_skipped += int((~rows.may.any_in(rows.bounds)).sum())
+        tally.groups_proved += int((rows.must.count_in(rows.bounds) == np.diff(rows.bounds)).sum())
+        found += [batch.column(0).to_numpy() for batch in stripe]
+    numbers = np.concatenate(found) if found else np.empty(0, np.int64)
+    wanted = np.flatnonzero(expected)
+    lost, invented = np.setdiff1d(wanted, numbers), np.setdiff1d(numbers, wanted)
+    assert np.array_equal(numbers, wanted), f"rows lost {lost[:5]}, invented {invented[:5]}"
+    if tally.predicates % COUNTED == 0:
+        assert file.scan(where=predicate, nan=nan).count_rows() == len(wanted), "count_rows disagrees"
+        tally.counts += 1
+    tally.predicates += 1
+    tally.rows_returned += len(wanted)
+
+
+def check_file(written: Written, rng: np.random.Generator, predicates: int, tally: Tally) -> list[str]:
+    """Random predicates on one file; returns what went wrong."""
+    wrong = []
+    paths = list(written.table.columns)
+    with orcidx.open(written.source) as file:
+        assert file.num_rows == written.table.rows
+        for _ in range(predicates):
+            predicate = make_predicate(rng, paths)
+            nan = "ieee" if rng.random() < 0.6 else "largest"
+            try:
+                check_predicate(written, file, predicate, nan, tally)
+            except (AssertionError, orcidx.OrcidxError) as error:
+                text = f"{repr(predicate)[:1000]}\n  {type(error).__name__}: {str(error)[:500]}"
+                wrong.append(f"{written.how}\n  nan={nan} {text}")
+                print(wrong[-1], file=sys.stderr, flush=True)
+    tally.files[written.how.split()[0]] += 1
+    return wrong
+
+
+def run(files: range, predicates: int, seed: int, tally: Tally, *, seconds: float = float("inf")) -> list[str]:
+    """Files of pyarrow and pyorc by turns, until done or out of time; returns what went wrong."""
+    wrong: list[str] = []
+    end = time.monotonic() + seconds
+    for number in files:
+        if time.monotonic() > end:
+            break
+        if number % 50 == 49:
+            print(f"{number}: {tally}, {len(wrong)} wrong", file=sys.stderr, flush=True)
+        rng = np.random.default_rng([seed, number])
+        written = (by_pyarrow if number % 2 else by_pyorc)(rng)
+        wrong += [f"file {number}: {text}" for text in check_file(written, rng, predicates, tally)]
+    return wrong
+
+
+def run_java(spark: Any, folder: Path, files: int, predicates: int, seed: int, tally: Tally) -> list[str]:
+    """Files of ORC Java, ten of a schema and of the same options."""
+    wrong: list[str] = []
+    for number in range(0, files, 10):
+        rng = np.random.default_rng([seed, 1 << 40, number])
+        for written in by_java(rng, spark, folder / str(number), min(10, files - number)):
+            wrong += [f"batch {number}: {text}" for text in check_file(written, rng, predicates, tally)]
+    return wrong
+
+
+def main() -> int:
+    words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("--files", type=int, default=1500)
+    words.add_argument("--first", type=int, default=0, help="number of the first file, to share a run out")
+    words.add_argument("--predicates", type=int, default=130)
+    words.add_argument("--seed", type=int, default=1)
+    words.add_argument("--seconds", type=float, default=float("inf"))
+    words.add_argument("--java", type=int, default=0, help="files of ORC Java, through Spark, besides")
+    asked = words.parse_args()
+    tally = Tally(Counter())
+    start = time.monotonic()
+    wrong: list[str] = []
+    if asked.java:
+        import tempfile
+
+        from pyspark.sql import SparkSession
+
+        with tempfile.TemporaryDirectory() as folder:
+            builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+            zone = builder.config("spark.driver.extraJavaOptions", "-Duser.timezone=UTC")
+            spark = zone.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+            wrong += run_java(spark, Path(folder), asked.java, asked.predicates, asked.seed, tally)
+            spark.stop()
+        print(f"Java done: {tally}, {len(wrong)} wrong", flush=True)
+    wrong += run(range(asked.first, asked.files), asked.predicates, asked.seed, tally, seconds=asked.seconds)
+    for text in wrong[:40]:
+        print(text, flush=True)
+    print(f"seed {asked.seed}: {tally}, {len(wrong)} wrong, {time.monotonic() - start:.0f} s")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

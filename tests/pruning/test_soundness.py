@@ -1,0 +1,26 @@
+"""A short run of ``soundness``: random files, random predicates, and no row lost or invented."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import SEED
+from pruning.soundness import Tally, run, run_java
+
+
+def test_files_of_the_c_plus_plus_writers() -> None:
+    tally = Tally(Counter())
+    assert run(range(20), 12, SEED, tally) == []
+    assert tally.groups_skipped > tally.groups // 10
+    assert tally.groups_proved > tally.groups // 50
+    assert tally.counts == 80
+
+
+@pytest.mark.java
+def test_files_of_the_java_writer(spark: Any, tmp_path: Path) -> None:
+    tally = Tally(Counter())
+    assert run_java(spark, tmp_path, 6, 15, SEED, tally) == []
+    assert tally.groups_skipped > tally.groups // 10
