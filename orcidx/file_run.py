@@ -39,10 +39,13 @@ Path = tuple[str, ...]
 Requests = Generator[Fetch, Any, Any]
 
 SMALLEST_PIECE = 64 << 10
-LARGEST_PIECE = 1 << 18
-LARGEST_REMOTE_PIECE = 1 << 19
-"""Bounds in bytes of what is fetched of one stream at a time when a stripe is too large to be fetched at once: memory
-stays in the processor's cache locally, and a round trip is worth more bytes elsewhere."""
+LARGEST_PIECE = 1 << 19
+"""Bounds in bytes of what is fetched of one stream at a time when a stripe is too large to be fetched at once."""
+
+LOCAL_PIECE = 1 << 18
+LOCAL_BYTES = 1 << 20
+"""Locally, pieces are larger than the one only as long as all columns' together stay within the other: memory that
+stays in the processor's cache is worth more than fewer reads."""
 
 
 class FileRun:
@@ -385,10 +388,11 @@ class FileRun:
 
     def _read_ahead(self) -> int:
         """Bytes to fetch of one stream at a time, so that all streams together stay within the budget."""
-        columns = sum(len(column.ids) for column in (*self.plan.output, *self.plan.predicate))
-        share = self.options.io_bytes // (4 * max(1, columns))
-        largest = LARGEST_PIECE if self.reader.storage.is_local else LARGEST_REMOTE_PIECE
-        return max(SMALLEST_PIECE, min(largest, share))
+        columns = max(1, sum(len(column.ids) for column in (*self.plan.output, *self.plan.predicate)))
+        largest = LARGEST_PIECE
+        if self.reader.storage.is_local:
+            largest = max(LOCAL_PIECE, min(LARGEST_PIECE, LOCAL_BYTES // columns))
+        return max(SMALLEST_PIECE, min(largest, self.options.io_bytes // (4 * columns)))
 
 
 def _below(column: OrcType, names: Path) -> OrcType | None:

@@ -109,10 +109,11 @@ class PlannedStream:
             if offset > self.length:
                 raise CorruptFile(f"offset {offset} lies past the end of the stream ({self.length} bytes)")
             return memoryview(b"")
-        for piece in self._pieces:
-            if piece.start <= offset < piece.stop:
-                return piece.data[offset - piece.start :]
-        self._pieces = [piece for piece in self._pieces if piece.start > offset]
+        if self._pieces:
+            for piece in self._pieces:
+                if piece.start <= offset < piece.stop:
+                    return piece.data[offset - piece.start :]
+            self._pieces = [piece for piece in self._pieces if piece.start > offset]
         stop = self._piece_end(offset)
         self.put(offset, self._read(offset, stop - offset))
         return self._pieces[-1].data

@@ -33,6 +33,7 @@ __all__ = ["BytesReader", "FileObjectReader", "LocalReader"]
 # Linux reads at most 0x7ffff000 bytes in one call; asking for less keeps one call one read on every system.
 _LARGEST_READ = 1 << 30
 _SECOND = 1_000_000_000
+_HAS_PREADV = hasattr(os, "preadv")
 # O_NONBLOCK: opening a named pipe must not wait for a writer. It means nothing to a regular file.
 _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 
@@ -155,11 +156,11 @@ class LocalReader(_LocalBase):
 
     def _read_into(self, offset: int, out: memoryview) -> None:
         length = len(out)
-        check_inside([(offset, length)], self._size, self.name)
-        self.metrics.asked(1, length)
+        if offset < 0 or offset + length > self._size:
+            check_inside([(offset, length)], self._size, self.name)
         started = time.perf_counter()
         self._fill(self._open_fd(), out, offset)
-        self.metrics.fetched(offset, length, time.perf_counter() - started)
+        self.metrics.read(offset, length, time.perf_counter() - started)
         self._verify()
 
     def _fill(self, fd: int, data: memoryview, offset: int) -> None:
@@ -185,7 +186,7 @@ class LocalReader(_LocalBase):
         return have
 
     def _pread_once(self, fd: int, data: memoryview, offset: int) -> int:
-        if hasattr(os, "preadv"):
+        if _HAS_PREADV:
             return os.preadv(fd, [data], offset)
         with self._seek_lock:  # macOS before 11, Windows
             os.lseek(fd, offset, os.SEEK_SET)

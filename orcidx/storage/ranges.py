@@ -72,6 +72,17 @@ class ReadMetrics:
             if self.log is not None:
                 self.log.append(Request(offset, length, seconds))
 
+    def read(self, offset: int, length: int, seconds: float) -> None:
+        """One range that was asked for and fetched by itself."""
+        with self._lock:
+            self.ranges += 1
+            self.bytes_asked += length
+            self.requests += 1
+            self.bytes_fetched += length
+            self.seconds += seconds
+            if self.log is not None:
+                self.log.append(Request(offset, length, seconds))
+
     def retried(self) -> None:
         with self._lock:
             self.retries += 1
