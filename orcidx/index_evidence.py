@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, Unsupported
@@ -78,7 +78,7 @@ def index_evidence(
     table's schema; open the index with ``paimon.read_file_index`` and its types to use it.
     """
     if not isinstance(index, FileIndex):
-        index = read_file_index(index, types=paimon_types(root), strict=strict, rows=rows)
+        index = read_file_index(index, types=paimon_types(root.names, root.children), strict=strict, rows=rows)
     return tuple(IndexEvidence(index, kind, rows, names) for kind in KINDS)
 
 
@@ -96,10 +96,10 @@ _SQL = {
 }
 
 
-def paimon_types(root: OrcType) -> dict[str, str]:
+def paimon_types(names: Iterable[str], columns: Iterable[OrcType]) -> dict[str, str]:
     """Paimon's SQL types of the top-level columns of an ORC file, as far as they are certain."""
     found = {}
-    for name, child in zip(root.names, root.children):
+    for name, child in zip(names, columns):
         if child.kind in _SQL:
             found[name] = _SQL[child.kind]
         elif child.kind is TypeKind.DECIMAL and child.precision:

@@ -24,6 +24,9 @@ _COMMANDS = {
     "count": ("orcidx.cli.rows", "count"),
     "scan": ("orcidx.cli.rows", "scan"),
     "explain": ("orcidx.cli.explain", "explain"),
+    "index": ("orcidx.cli.index", "index"),
+    "dv": ("orcidx.cli.deletion_vectors", "dv"),
+    "table": ("orcidx.cli.table", "table"),
     "demo": ("orcidx.cli.demo_command", "demo"),
 }
 
@@ -47,7 +50,7 @@ class _LazyGroup(click.Group):
 @click.version_option(package_name="orcidx")
 @click.option("--debug", is_flag=True, help="Show Python tracebacks instead of one line.")
 def _orcidx(debug: bool) -> None:
-    """Read, inspect and explain ORC files."""
+    """Read, inspect and explain ORC files; Apache Paimon indexes, deletion vectors and tables."""
 
 
 def main(args: list[str] | None = None) -> None:

@@ -1,0 +1,125 @@
+"""``orcidx dv show`` and ``apply``: Paimon deletion vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from orcidx.cli.arguments import (
+    as_json,
+    columns_option,
+    open_from,
+    parse_columns,
+    parse_storage_options,
+    storage_option,
+    where_option,
+)
+from orcidx.cli.output import print_json, print_table
+from orcidx.cli.rows import print_rows
+from orcidx.errors import InvalidQuery
+
+__all__ = ["dv"]
+
+_SHOWN = 10
+"""Positions that are listed; the number of all is given."""
+
+offset_option = click.option("--offset", type=click.IntRange(min=0), help="Where the vector starts, by its manifest.")
+length_option = click.option("--length", type=click.IntRange(min=0), help="Its length, by its manifest.")
+
+
+@click.group()
+def dv() -> None:
+    """Show and apply Paimon deletion vectors."""
+
+
+def read_vectors(
+    path: str, offset: int | None, length: int | None, storage_options: tuple[str, ...]
+) -> list[tuple[int, Any]]:
+    """The vectors of a file with their offsets; the one at ``offset``, if it is given."""
+    from orcidx import paimon
+
+    options = parse_storage_options(storage_options) or None
+    if offset is not None and length is not None:
+        return [(offset, paimon.read_deletion_vector(path, offset, length, storage_options=options))]
+    if length is not None:
+        raise InvalidQuery("--length needs --offset")
+    vectors = paimon.read_deletion_vectors(path, storage_options=options)
+    if offset is None:
+        return vectors
+    chosen = [(at, vector) for at, vector in vectors if at == offset]
+    if not chosen:
+        raise InvalidQuery(f"no vector starts at {offset}; they start at {', '.join(str(at) for at, _ in vectors)}")
+    return chosen
+
+
+@dv.command()
+@click.argument("path")
+@offset_option
+@length_option
+@as_json
+@storage_option
+def show(
+    path: str, offset: int | None, length: int | None, as_json: bool, storage_options: tuple[str, ...]
+) -> None:
+    """The deletion vectors in PATH, an index file or a Puffin file: how many rows are deleted, and which first."""
+    rows = []
+    for at, vector in read_vectors(path, offset, length, storage_options):
+        positions = vector.positions
+        rows.append(
+            {
+                "offset": at,
+                "bits": 64 if vector.bitmap64 else 32,
+                "deleted": len(vector),
+                "first": int(positions[0]) if len(positions) else None,
+                "last": int(positions[-1]) if len(positions) else None,
+                "positions": [int(position) for position in positions[:_SHOWN]],
+            }
+        )
+    if as_json:
+        print_json({"file": path, "vectors": rows})
+        return
+    print_table(
+        ["offset", "bits", "deleted", "first", "last", "positions"],
+        [[*list(row.values())[:-1], _listed(row)] for row in rows],
+    )
+
+
+def _listed(row: dict[str, Any]) -> str:
+    shown = " ".join(str(position) for position in row["positions"])
+    return f"{shown} ..." if row["deleted"] > len(row["positions"]) else shown
+
+
+@dv.command()
+@click.argument("path")
+@click.argument("datafile")
+@offset_option
+@length_option
+@as_json
+@columns_option
+@where_option
+@storage_option
+@click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many rows.")
+def apply(
+    path: str,
+    datafile: str,
+    offset: int | None,
+    length: int | None,
+    as_json: bool,
+    storage_options: tuple[str, ...],
+    **query: Any,
+) -> None:
+    """The rows of the ORC file DATAFILE that the deletion vector in PATH leaves."""
+    vectors = read_vectors(path, offset, length, storage_options)
+    if len(vectors) != 1:
+        starts = ", ".join(str(at) for at, _ in vectors[:20])
+        raise InvalidQuery(f"{path} holds {len(vectors)} vectors; choose one by --offset: {starts}")
+    with open_from(datafile, storage_options) as f:
+        scan = f.scan(
+            parse_columns(query["columns"]),
+            query["where"],
+            limit=query["limit"],
+            deletion_vector=vectors[0][1],
+            timestamp_unit="us",
+        )
+        print_rows(scan.schema.names, iter(scan), as_json=as_json, table=False)

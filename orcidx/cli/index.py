@@ -1,0 +1,245 @@
+"""``orcidx index show``, ``build`` and ``check``: Paimon file indexes of a data file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from orcidx.cli.arguments import as_json, file_argument, open_from, parse_storage_options, storage_option
+from orcidx.cli.output import print_json, print_table
+from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
+
+__all__ = ["index"]
+
+_SAMPLE = 10
+"""Values of a column that ``check`` asks an index for."""
+
+types_option = click.option(
+    "--types", multiple=True, metavar="COLUMN=SQL", help="The Paimon type of a column, as in: id=BIGINT. Repeatable."
+)
+
+
+@click.group()
+def index() -> None:
+    """Show, build and check Paimon file indexes."""
+
+
+def parse_types(pairs: tuple[str, ...]) -> dict[str, str]:
+    """``COLUMN=SQL`` pairs as a dictionary."""
+    found = {}
+    for pair in pairs:
+        column, equals, sql = pair.partition("=")
+        if not equals:
+            raise InvalidQuery(f"--types wants COLUMN=SQL, not {pair!r}")
+        found[column] = sql
+    return found
+
+
+def open_index(file: str, types: Mapping[str, str], storage_options: tuple[str, ...], rows: int | None = None) -> Any:
+    """The file index that a command names."""
+    from orcidx import paimon
+
+    options = parse_storage_options(storage_options) or None
+    return paimon.read_file_index(file, types=types, rows=rows, storage_options=options)
+
+
+@index.command()
+@file_argument
+@as_json
+@types_option
+@storage_option
+def show(file: str, as_json: bool, types: tuple[str, ...], storage_options: tuple[str, ...]) -> None:
+    """Columns, kinds and sizes of the indexes in FILE; with --types also what each holds."""
+    given = parse_types(types)
+    with open_index(file, given, storage_options) as found:
+        rows = [_described(found, entry, given) for entry in found.entries]
+    if as_json:
+        print_json({"file": file, "indexes": rows})
+    else:
+        print_table(list(_COLUMNS), [[row[name] for name in _COLUMNS] for row in rows])
+
+
+_COLUMNS = ("column", "kind", "state", "start", "bytes", "rows", "type")
+
+
+def _described(found: Any, entry: Any, types: Mapping[str, str]) -> dict[str, Any]:
+    state, rows = _state(found, entry)
+    return {
+        "column": entry.column,
+        "kind": entry.kind,
+        "state": "not opened" if state == _NO_TYPE else state,
+        "start": None if entry.payload is None else entry.start,
+        "bytes": entry.length,
+        "rows": rows,
+        "type": types.get(entry.column),
+    }
+
+
+_NO_TYPE = "not checked: no type"
+
+
+def _state(found: Any, entry: Any) -> tuple[str, int | None]:
+    """What is to be said of one index without reading all of it, and its number of rows if it tells."""
+    from orcidx.paimon.registry import FORMATS
+
+    if entry.payload is None:
+        return "EMPTY", None
+    if entry.kind not in FORMATS:
+        return "unknown kind", None
+    try:
+        return "ok", found.index(entry.column, entry.kind).rows
+    except InvalidQuery:
+        return _NO_TYPE, None
+    except Unsupported as error:
+        return f"not checked: {error}", None
+    except CorruptFile as error:
+        return f"damaged: {error}", None
+
+
+# ---------------------------------------------------------------------- build
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _kind_option(kind: str) -> Callable[[F], F]:
+    return click.option(
+        f"--{kind}",
+        multiple=True,
+        metavar="COLUMN[:OPTION=VALUE,...]",
+        help=f"A {kind} index of a column. Repeatable.",
+    )
+
+
+@index.command()
+@file_argument
+@_kind_option("bitmap")
+@_kind_option("bloom-filter")
+@_kind_option("bsi")
+@_kind_option("range-bitmap")
+@types_option
+@storage_option
+@as_json
+@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="File to write.")
+def build(
+    file: str, output: Path, as_json: bool, types: tuple[str, ...], storage_options: tuple[str, ...], **kinds: Any
+) -> None:
+    """Build the file index of the ORC file FILE, as in: --bitmap city --bloom-filter id:items=1000,fpp=0.01"""
+    from orcidx import paimon
+
+    spec = {
+        name.replace("_", "-"): dict(map(_parse_wanted, columns)) for name, columns in sorted(kinds.items()) if columns
+    }
+    if not spec:
+        raise InvalidQuery("no index is asked for: give --bitmap, --bloom-filter, --bsi or --range-bitmap")
+    options = parse_storage_options(storage_options) or None
+    built = paimon.build_file_index(file, spec, types=parse_types(types) or None, storage_options=options)
+    output.write_bytes(built.to_bytes())
+    rows = [{"column": entry.column, "kind": entry.kind, "bytes": entry.length} for entry in built.entries]
+    if as_json:
+        print_json({"file": str(output), "indexes": rows})
+    else:
+        print_table(["column", "kind", "bytes"], [list(row.values()) for row in rows])
+
+
+def _parse_wanted(wanted: str) -> tuple[str, dict[str, str]]:
+    """Column and options of ``id:items=1000,fpp=0.01``; a colon without options behind it is the column's own."""
+    column, colon, tail = wanted.rpartition(":")
+    if not colon or "=" not in tail:
+        return wanted, {}
+    options = {}
+    for item in tail.split(","):
+        name, equals, value = item.partition("=")
+        if not equals or not name.strip():
+            raise InvalidQuery(f"{wanted!r}: {item!r} is no OPTION=VALUE")
+        options[name.strip()] = value.strip()
+    return column, options
+
+
+# ---------------------------------------------------------------------- check
+
+
+@index.command()
+@file_argument
+@click.argument("datafile", required=False)
+@as_json
+@types_option
+@storage_option
+def check(
+    file: str, datafile: str | None, as_json: bool, types: tuple[str, ...], storage_options: tuple[str, ...]
+) -> int:
+    """Read every index in FILE whole; with DATAFILE also compare rows, nulls and some values. Exit code 1: a problem.
+
+    Types that --types leaves out follow from DATAFILE; an index of a column without a type is not checked.
+    """
+    given = parse_types(types)
+    if datafile is None:
+        with open_index(file, given, storage_options) as found:
+            rows = [_checked(found, entry, None) for entry in found.entries]
+    else:
+        from orcidx.index_evidence import paimon_types
+
+        with open_from(datafile, storage_options) as data:
+            given = {**paimon_types(data.schema.names, data.columns), **given}
+            with open_index(file, given, storage_options, data.num_rows) as found:
+                rows = [_checked(found, entry, data) for entry in found.entries]
+    problems = sum(row["state"].startswith(("damaged", "wrong")) for row in rows)
+    if as_json:
+        print_json({"file": file, "problems": problems, "indexes": rows})
+    else:
+        print_table(["column", "kind", "state"], [list(row.values()) for row in rows])
+    return 1 if problems else 0
+
+
+def _checked(found: Any, entry: Any, data: Any) -> dict[str, str]:
+    state, _ = _state(found, entry)
+    if state == "ok":
+        try:
+            found.index(entry.column, entry.kind).check()
+            state = _compared(found, entry, data) if data is not None else state
+        except CorruptFile as error:
+            state = f"damaged: {error}"
+    return {"column": entry.column, "kind": entry.kind, "state": state}
+
+
+def _compared(found: Any, entry: Any, data: Any) -> str:
+    """``ok``, or what the index says otherwise than the data file."""
+    from orcidx import col
+
+    name = entry.column
+    if name not in data.schema.names:
+        return "ok, not compared: no such column in the data file"
+    batch = next(iter(data.scan([name], batch_size=4096)), None)
+    values = [] if batch is None else batch.column(0).drop_null().unique().to_pylist()
+    sample = [value for value in values[:: max(1, len(values) // _SAMPLE)] if value == value]
+    questions = [(col(name).is_null(), "IS NULL"), *((col(name) == value, f"= {value!r}") for value in sample)]
+    for where, shown in questions:
+        verdict = _answer(found, entry, where)
+        if verdict is None or verdict.rows is None:
+            continue
+        matching = data.scan([name], where, row_numbers=True).to_table()["row_number"].to_pylist()
+        lost = set(matching) - set(verdict.rows)
+        if lost:
+            return f"wrong: {name} {shown} loses {len(lost)} rows, the first is {min(lost)}"
+        if verdict.exact and len(verdict.rows) != len(matching):
+            return f"wrong: {name} {shown} gives {len(verdict.rows)} rows instead of {len(matching)}"
+    return "ok"
+
+
+def _answer(found: Any, entry: Any, where: Any) -> Any:
+    """The verdict of this one index; None where it cannot take the value."""
+    import pyarrow as pa
+
+    from orcidx.predicate import BoundLeaf, bind, parse
+
+    index = found.index(entry.column, entry.kind)
+    kind = index.data_type
+    lengths: dict[tuple[str, ...], int] = {(entry.column,): kind.length} if kind.root == "CHAR" else {}
+    try:
+        root = bind(parse(where), pa.schema([pa.field(entry.column, kind.arrow_type)]), char_lengths=lengths).root
+        return index.test(root) if isinstance(root, BoundLeaf) else None
+    except (InvalidQuery, Unsupported):
+        return None

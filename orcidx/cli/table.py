@@ -1,0 +1,151 @@
+"""``orcidx table info``, ``scan`` and ``explain``: whole Paimon tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from orcidx.cli.arguments import (
+    as_json,
+    columns_option,
+    parse_columns,
+    parse_storage_options,
+    storage_option,
+    where_option,
+)
+from orcidx.cli.output import print_json, print_table
+from orcidx.cli.rows import print_rows
+
+__all__ = ["table"]
+
+snapshot_option = click.option("--snapshot", type=click.IntRange(min=1), help="This snapshot, not the latest.")
+limit_option = click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many rows.")
+top_option = click.option(
+    "--top", metavar="COLUMN[:asc|desc[:first|last]],...", help="The first --limit rows in this order; nulls last."
+)
+
+
+@click.group()
+def table() -> None:
+    """Inspect and read Apache Paimon tables."""
+
+
+def open_table(path: str, snapshot: int | None, storage_options: tuple[str, ...]) -> Any:
+    """The table that a command names."""
+    from orcidx import paimon
+
+    return paimon.open_table(
+        path, snapshot_id=snapshot, storage_options=parse_storage_options(storage_options) or None
+    )
+
+
+def parse_top(top: str | None) -> list[tuple[str, ...]] | None:
+    """``score:desc:last,id`` as ``Table.scan`` takes it."""
+    if top is None:
+        return None
+    return [tuple(part.strip() for part in key.split(":")) for key in top.split(",")]
+
+
+@table.command()
+@click.argument("path")
+@snapshot_option
+@as_json
+@storage_option
+def info(path: str, snapshot: int | None, as_json: bool, storage_options: tuple[str, ...]) -> None:
+    """Snapshot, schema, data files, deletion vectors and indexes of the table at PATH."""
+    opened = open_table(path, snapshot, storage_options)
+    version, schema = opened.snapshot, opened.table_schema
+    facts = {
+        "table": opened.path,
+        "snapshot": opened.snapshot_id,
+        "commit": None if version is None else version.commit_kind,
+        "time_millis": None if version is None else version.time_millis,
+        "records": None if version is None else version.total_record_count,
+        "schema_id": schema.id,
+        "partition_keys": list(schema.partition_keys),
+        "primary_keys": list(schema.primary_keys),
+        "options": dict(schema.options),
+    }
+    fields = [{"id": field.id, "column": field.name, "type": str(field.type)} for field in schema.fields]
+    files = [_file_facts(file) for file in opened.files()]
+    indexes = [
+        {"name": entry.name, "kind": entry.index_type, "bucket": entry.bucket, "bytes": entry.size, "rows": entry.rows}
+        for entry in opened.index_files()
+    ]
+    if as_json:
+        print_json({**facts, "fields": fields, "files": files, "index_files": indexes})
+        return
+    print_table(["fact", "value"], facts.items())
+    for rows in (fields, files, indexes):
+        if rows:
+            print_table(list(rows[0]), [list(row.values()) for row in rows])
+
+
+def _file_facts(file: Any) -> dict[str, Any]:
+    kind = "embedded" if file.embedded_index is not None else "sidecar" if file.index is not None else None
+    return {
+        "name": file.entry.name,
+        "partition": dict(file.partition),
+        "bucket": file.bucket,
+        "level": file.level,
+        "format": file.format,
+        "rows": file.rows,
+        "bytes": file.size,
+        "deleted": None if file.deletion is None else file.deletion.cardinality,
+        "file_index": kind,
+    }
+
+
+@table.command()
+@click.argument("path")
+@snapshot_option
+@as_json
+@columns_option
+@where_option
+@limit_option
+@top_option
+@storage_option
+def scan(
+    path: str, snapshot: int | None, as_json: bool, columns: str | None, storage_options: tuple[str, ...], **query: Any
+) -> None:
+    """Rows of the table at PATH."""
+    found = _scan(open_table(path, snapshot, storage_options), columns, query)
+    with found.to_batches() as batches:
+        print_rows(found.schema.names, batches, as_json=as_json, table=False)
+
+
+@table.command()
+@click.argument("path")
+@snapshot_option
+@as_json
+@columns_option
+@where_option
+@limit_option
+@top_option
+@storage_option
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page that needs no other file.")
+def explain(
+    path: str,
+    snapshot: int | None,
+    as_json: bool,
+    columns: str | None,
+    storage_options: tuple[str, ...],
+    html: Path | None,
+    **query: Any,
+) -> None:
+    """Which files and row groups of the table at PATH a query reads, by which evidence; reads no data."""
+    explanation = _scan(open_table(path, snapshot, storage_options), columns, query).explain()
+    if html is not None:
+        html.write_text(explanation.to_html(), encoding="utf-8")
+    if as_json:
+        print_json(explanation.to_dict())
+    else:
+        click.echo(str(explanation))
+
+
+def _scan(opened: Any, columns: str | None, query: dict[str, Any]) -> Any:
+    return opened.scan(
+        parse_columns(columns), query["where"], limit=query["limit"], top=parse_top(query["top"])
+    )

@@ -1,0 +1,186 @@
+"""The command line on frozen Paimon files: file indexes, deletion vectors, tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import orcidx.cli
+from orcidx.cli import main
+
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "paimon"
+DEMO = str(Path(orcidx.cli.__file__).with_name("demo") / "lineitem.orc")
+SIDECARS = sorted((FIXTURES / "tables/db.db/append_index_files/bucket-0").glob("*.index"))
+WITH_VECTORS = str(FIXTURES / "tables/db.db/append_dv32")
+
+
+@pytest.fixture
+def orcidx_command(capsys: pytest.CaptureFixture[str]):
+    def call(*words: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as exit:
+            main(list(words))
+        out, err = capsys.readouterr()
+        return int(exit.value.code or 0), out, err
+
+    return call
+
+
+def expected(table: str) -> dict:
+    return json.loads((FIXTURES / f"tables/expected/{table}.json").read_text())
+
+
+# ---------------------------------------------------------------------- index
+
+
+def test_index_show(orcidx_command):
+    source = str(FIXTURES / "container/everything.bin")
+    code, out, _ = orcidx_command("index", "show", source, "--types", "f0=INT", "--json")
+    assert code == 0
+    shown = {(row["column"], row["kind"]): row for row in json.loads(out)["indexes"]}
+    assert (shown["f0", "bitmap"]["state"], shown["f0", "bitmap"]["rows"]) == ("ok", 500)
+    assert shown["f1", "bitmap"]["state"] == "not opened"
+    assert orcidx_command("index", "show", source)[1].splitlines()[0].split("\t")[:3] == ["column", "kind", "state"]
+
+
+def test_index_show_empty(orcidx_command):
+    _, out, _ = orcidx_command("index", "show", str(FIXTURES / "container/modified_utf8_and_empty.bin"), "--json")
+    empty = [row for row in json.loads(out)["indexes"] if row["state"] == "EMPTY"]
+    assert empty
+    assert all(row["bytes"] == 0 and row["start"] is None for row in empty)
+
+
+@pytest.mark.parametrize("sidecar", SIDECARS, ids=range(len(SIDECARS)))
+def test_index_check_of_java_files(orcidx_command, sidecar):
+    code, out, _ = orcidx_command("index", "check", str(sidecar), str(sidecar.with_suffix("")), "--json")
+    report = json.loads(out)
+    assert (code, report["problems"]) == (0, 0)
+    assert "ok" in {row["state"] for row in report["indexes"]}
+
+
+def test_index_build_and_check(orcidx_command, tmp_path):
+    made = str(tmp_path / "made.index")
+    wanted = ("--bitmap", "l_shipmode", "--bloom-filter", "l_orderkey:items=1000,fpp=0.01", "--bsi", "l_shipdate")
+    code, out, _ = orcidx_command("index", "build", DEMO, *wanted, "-o", made, "--json")
+    assert code == 0
+    assert {(row["column"], row["kind"]) for row in json.loads(out)["indexes"]} == {
+        ("l_shipmode", "bitmap"),
+        ("l_orderkey", "bloom-filter"),
+        ("l_shipdate", "bsi"),
+    }
+    code, out, _ = orcidx_command("index", "check", made, DEMO)
+    assert code == 0
+    assert [line.split("\t")[2] for line in out.splitlines()[1:]] == ["ok"] * 3
+
+
+def test_index_check_finds_an_index_of_other_rows(orcidx_command, tmp_path):
+    import pyarrow as pa
+
+    from orcidx import paimon
+
+    rows = orcidx.open(DEMO).num_rows
+    wrong = pa.table({"l_shipmode": ["AIR"] * rows})
+    short = pa.table({"l_shipmode": ["AIR"]})
+    for name, table, word in [("wrong", wrong, "wrong"), ("short", short, "damaged")]:
+        path = tmp_path / name
+        path.write_bytes(paimon.build_file_index(table, {"bitmap": {"l_shipmode": {}}}).to_bytes())
+        code, out, _ = orcidx_command("index", "check", str(path), DEMO, "--json")
+        assert code == 1
+        assert json.loads(out)["indexes"][0]["state"].startswith(word)
+
+
+def test_index_check_finds_damage(orcidx_command, tmp_path):
+    data = (FIXTURES / "container/everything.bin").read_bytes()
+    cut = tmp_path / "cut.index"
+    cut.write_bytes(data[: len(data) // 3])
+    types = ("--types", "f0=INT", "--types", "f1=STRING", "--types", "f2=BIGINT")
+    assert orcidx_command("index", "check", str(cut), *types)[0] in (1, 3)
+    cut.write_bytes(data[:10])
+    code, _, err = orcidx_command("index", "check", str(cut))
+    assert code == 3
+    assert err.startswith("orcidx: ")
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("--bitmap", "nowhere"), ("--bloom-filter", "l_orderkey:items=x"), ("--types", "l_orderkey")]
+)
+def test_index_build_refuses(orcidx_command, tmp_path, words):
+    made = tmp_path / "made.index"
+    assert orcidx_command("index", "build", DEMO, *words, "-o", str(made))[0] == 2
+    assert not made.exists()
+
+
+# ---------------------------------------------------------------------- deletion vectors
+
+
+@pytest.mark.parametrize("name", ["dv32/few", "dv32/emptyvector", "dv64/few", "dv64/emptyvector"])
+def test_dv_show(orcidx_command, name):
+    sidecar = FIXTURES / f"{name}.json"
+    file = json.loads(sidecar.read_text())["files"][0]
+    code, out, _ = orcidx_command("dv", "show", str(sidecar.with_name(file["file"])), "--json")
+    assert code == 0
+    (vector,) = json.loads(out)["vectors"]
+    positions = file["vectors"][0]["positions"]
+    assert vector["offset"] == file["vectors"][0]["offset"]
+    assert vector["deleted"] == len(positions)
+    assert vector["positions"] == positions[:10]
+
+
+def test_dv_show_one(orcidx_command):
+    path = str(FIXTURES / "dv32/few.bin")
+    assert orcidx_command("dv", "show", path, "--offset", "1", "--length", "42")[0] == 0
+    assert orcidx_command("dv", "show", path, "--offset", "1")[0] == 0
+    assert orcidx_command("dv", "show", path, "--offset", "1", "--length", "41")[0] == 3
+    assert orcidx_command("dv", "show", path, "--offset", "2")[0] == 2
+    assert orcidx_command("dv", "show", path, "--length", "42")[0] == 2
+
+
+def test_dv_apply(orcidx_command, tmp_path):
+    from orcidx import paimon
+
+    path = str(tmp_path / "index-0")
+    paimon.write_deletion_vectors(path, {"a": paimon.DeletionVector([0, 2])})
+    _, out, _ = orcidx_command("dv", "apply", path, DEMO, "-c", "l_orderkey", "--json", "-n", "2")
+    kept = [json.loads(line)["l_orderkey"] for line in out.splitlines()]
+    everything = orcidx.open(DEMO).read(columns=["l_orderkey"])["l_orderkey"].to_pylist()
+    assert kept == [everything[1], everything[3]]
+    paimon.write_deletion_vectors(path, {"a": paimon.DeletionVector([10**6])})
+    assert orcidx_command("dv", "apply", path, DEMO)[0] == 3
+    paimon.write_deletion_vectors(path, {"a": paimon.DeletionVector([1]), "b": paimon.DeletionVector([2])})
+    assert orcidx_command("dv", "apply", path, DEMO)[0] == 2
+
+
+# ---------------------------------------------------------------------- tables
+
+
+def test_table_info(orcidx_command):
+    code, out, _ = orcidx_command("table", "info", WITH_VECTORS, "--json")
+    facts = json.loads(out)
+    java = expected("append_dv32")
+    assert (code, facts["snapshot"]) == (0, java["latest_snapshot"])
+    rows = {file["file_name"]: file["row_count"] for file in java["data_files"]}
+    assert {file["name"]: file["rows"] for file in facts["files"]} == rows
+    assert sorted(f["deleted"] for f in facts["files"]) == [10, 55]
+    assert [field["column"] for field in facts["fields"]] == ["id", "s", "v", "t"]
+    assert json.loads(orcidx_command("table", "info", WITH_VECTORS, "--snapshot", "1", "--json")[1])["snapshot"] == 1
+    assert orcidx_command("table", "info", WITH_VECTORS, "--snapshot", "99")[0] == 2
+    assert orcidx_command("table", "info", str(FIXTURES / "nowhere"))[0] == 4
+
+
+def test_table_scan(orcidx_command):
+    code, out, _ = orcidx_command("table", "scan", WITH_VECTORS, "-c", "id", "--json")
+    assert (code, len(out.splitlines())) == (0, 335)
+    _, out, _ = orcidx_command("table", "scan", WITH_VECTORS, "-c", "id,v", "--top", "v:desc,id", "-n", "2")
+    assert out.splitlines() == ["id\tv", "149\t49", "199\t49"]
+    assert orcidx_command("table", "scan", WITH_VECTORS, "--top", "v:upwards", "-n", "2")[0] == 2
+    assert orcidx_command("table", "scan", WITH_VECTORS, "--where", "nowhere = 1")[0] == 2
+
+
+def test_table_explain(orcidx_command, tmp_path):
+    page = tmp_path / "page.html"
+    code, out, _ = orcidx_command("table", "explain", WITH_VECTORS, "-w", "id = 5", "--html", str(page))
+    assert code == 0
+    assert "min 300, max 399" in out
+    assert page.read_text().lstrip().lower().startswith("<!doctype html")
+    assert isinstance(json.loads(orcidx_command("table", "explain", WITH_VECTORS, "--json")[1]), dict)
