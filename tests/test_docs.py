@@ -1,0 +1,43 @@
+"""Python examples of the documentation marked ``<!-- runnable -->`` run, those of a page one after another."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLE = re.compile(r"<!-- runnable -->\n+```python\n(.*?)```", re.DOTALL)
+FILES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = {page: EXAMPLE.findall(page.read_text()) for page in FILES}
+RUNNABLE = [page for page, examples in PAGES.items() if examples]
+
+
+@pytest.fixture
+def example_files(tmp_path, monkeypatch):
+    """The files that the examples name."""
+    from orcidx import paimon
+
+    events = pa.table({"id": range(100), "city": ["Oslo", "Rom"] * 50, "price": [float(i * 3) for i in range(100)]})
+    for name in ("events.orc", "data-1.orc"):
+        orc.write_table(events, tmp_path / name)
+    (tmp_path / "data-1.orc.index").write_bytes(paimon.build_file_index(events, {"bitmap": {"city": {}}}).to_bytes())
+    paimon.write_deletion_vectors(tmp_path / "index-0", {"data-1.orc": paimon.DeletionVector([1, 5])})
+    table = ROOT / "tests/fixtures/paimon/tables/db.db/append_dv32"
+    shutil.copytree(table, tmp_path / "warehouse/db.db/orders")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.stem)
+def test_examples_run(page, example_files):
+    names: dict[str, object] = {}
+    for example in PAGES[page]:
+        exec(compile(example, str(page), "exec"), names)
+
+
+def test_pages_with_examples_are_found():
+    assert {"quickstart", "paimon-file-index", "paimon-deletion-vectors"} <= {page.stem for page in RUNNABLE}
