@@ -16,9 +16,9 @@ from orcidx.metrics import ScanMetrics
 from orcidx.options import ReadOptions
 from orcidx.orc.file_statistics import column_statistics, statistics_table
 from orcidx.orc.metadata import FileTail, StripeInformation, TypeKind, WriterKind
+from orcidx.orc.metadata_cache import read_tail_cached
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.statistics import ColumnStatistics
-from orcidx.orc.tail_cache import read_tail_cached
 from orcidx.orc.types import OrcType
 from orcidx.predicate import parse
 from orcidx.scan_request import FileJob, ScanRequest, as_selection

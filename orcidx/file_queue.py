@@ -15,9 +15,9 @@ from orcidx.constant_evidence import rules_out
 from orcidx.file_run import FileRun
 from orcidx.io_loop import run_value
 from orcidx.metrics import ScanMetrics
+from orcidx.orc.metadata_cache import read_tail_cached
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.row_index import group_count
-from orcidx.orc.tail_cache import read_tail_cached
 from orcidx.predicate import BoundPredicate, bind
 from orcidx.scan_request import FileJob, ScanRequest
 from orcidx.storage import RangeReader

@@ -6,6 +6,7 @@ for bytes itself: its generators yield ``Fetch`` requests.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from orcidx.constant_evidence import ConstantEvidence
 from orcidx.errors import CorruptFile, Unsupported, located
+from orcidx.held_range import HeldRange, served
 from orcidx.index_evidence import IndexEvidence, index_evidence
 from orcidx.io_loop import Fetch
 from orcidx.judge import FileJudge, StripeDecision
@@ -34,6 +36,11 @@ from orcidx.selection import RowSelection
 from orcidx.stripe_scan import ColumnPlan, Step, scan_stripe
 
 __all__ = ["FileRun"]
+
+FOOTERS_AHEAD = 8
+"""Stripes of a remote file whose footers are read at once."""
+LARGEST_INDEX = 1 << 20
+"""Bytes of an index section that is read whole with the footer, rather than stream by stripe's stream after it."""
 
 Path = tuple[str, ...]
 Requests = Generator[Fetch, Any, Any]
@@ -59,6 +66,7 @@ class FileRun:
         self.metrics = metrics
         self._dictionaries: frozenset[int] = frozenset()
         self._alive: list[int] | None = None
+        self._indexes: dict[int, HeldRange] = {}
 
     def prepare(self) -> Requests:
         """Reads what must be known before the schema is: with ``strings="dictionary"`` every stripe's footer."""
@@ -355,9 +363,39 @@ class FileRun:
 
     def decide(self, stripe: int) -> Generator[Fetch, Any, StripeDecision]:
         """Judges one stripe with all its indexes; reads no data."""
+        if not self.reader.storage.is_local and not self.reader.has_footer(stripe):
+            yield from self._fetch_ahead(stripe)
         yield from self.fetch_footers([stripe])
-        decision = yield from self.judge.decide(stripe)
+        decision = yield from served(self.judge.decide(stripe), self._indexes.pop(stripe, None))
         return decision
+
+    def _fetch_ahead(self, stripe: int) -> Requests:
+        """Reads the footers of the next living stripes in one go, with their indexes where those are small."""
+        alive = self.stripe_numbers()
+        place = bisect_left(alive, stripe)
+        wanted = alive[place : place + FOOTERS_AHEAD] if stripe in alive else [stripe]
+        stripes = [one for one in wanted if not self.reader.has_footer(one)]
+        places = [(one, self.reader.footer_range(one)) for one in stripes]
+        if self.where is not None or not self.wanted_rows.is_all:
+            for one in stripes:
+                information = self.reader.stripes[one]
+                if 0 < information.index_length <= LARGEST_INDEX:
+                    places.append((one, (information.offset, information.index_length)))
+        buffers = yield Fetch(tuple(extent for _, extent in places), "footer")
+        for (one, (offset, _)), buffer in zip(places, buffers, strict=True):
+            if offset == self.reader.stripes[one].offset:
+                self._indexes[one] = HeldRange(offset, buffer)
+            elif one == stripe:
+                self.reader.put_footer(one, buffer)
+            else:
+                self._put_if_sound(one, buffer)
+
+    def _put_if_sound(self, stripe: int, buffer: memoryview) -> None:
+        """Takes the footer of a later stripe; damage is met again, and told, when its turn comes."""
+        try:
+            self.reader.put_footer(stripe, buffer)
+        except (CorruptFile, Unsupported):
+            self._indexes.pop(stripe, None)
 
     def scan(self, decision: StripeDecision) -> Step:
         """The batches of a stripe, in the wanted schema."""

@@ -25,6 +25,7 @@ from orcidx.orc.dictionary import fetch_dictionary
 from orcidx.orc.evidence import BloomEvidence, DictionaryEvidence, StatisticsEvidence, bloom_answers
 from orcidx.orc.kinds import StreamKind, TypeKind
 from orcidx.orc.metadata import unframe
+from orcidx.orc.metadata_cache import INDEXES, PARSED
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.row_index import RowIndex, build_row_index
 from orcidx.orc.statistics import RawStatistics, file_statistics, stripe_statistics
@@ -220,10 +221,15 @@ class FileJudge:
         }
         if not places:
             return None
-        answer = yield Fetch(tuple(places.values()), "index")
-        buffers = dict(zip(places, answer, strict=True))
-        nodes = [self.nodes[column] for column in places]
-        return build_row_index(self.reader.tail, stripe, self.reader.footer(stripe), nodes, buffers)
+        key = self.reader.cache_key(stripe, tuple(places))
+        index = INDEXES.get(key)
+        if index is None:
+            answer = yield Fetch(tuple(places.values()), "index")
+            buffers = dict(zip(places, answer, strict=True))
+            nodes = [self.nodes[column] for column in places]
+            index = build_row_index(self.reader.tail, stripe, self.reader.footer(stripe), nodes, buffers)
+            INDEXES.put(key, index, 1024 + PARSED * sum(map(len, answer)))
+        return index
 
     def _group_statistics(self, stripe: int, index: RowIndex) -> StatisticsEvidence:
         columns = {}

@@ -54,7 +54,8 @@ class ReadOptions:
     io_bytes: int = 64 << 20
     """Budget of bytes fetched ahead and not yet decoded, over all streams of a scan."""
     merge_gap: int | None = None
-    """Ranges closer than this many bytes are fetched as one; None: 8 KiB locally, 1 MiB remotely."""
+    """Ranges closer than this many bytes are fetched as one; None: 8 KiB locally, 1 MiB remotely, where the smallest
+    wider gaps are closed too while more than two requests are left and at most 4 MiB are fetched in vain."""
     merge_size: int | None = None
     """Largest merged range in bytes; None: 8 MiB locally, 16 MiB remotely."""
     case_sensitive: bool = True

@@ -38,6 +38,9 @@ DENSE = 0.5
 SPARSE_RUNS = 8
 """Up to so many runs of survivors in a span the other columns skip and read; beyond, they read all and filter."""
 
+TOGETHER = 1 << 20
+"""Bytes that are fetched at once from a remote file sooner than with a request of their own."""
+
 FIRST_ROWS = 4096
 """Rows of the first read of a stripe whose row width is not known yet."""
 
@@ -167,8 +170,7 @@ class StripeScan:
             self.dense = True
             yield from self._prime(self.first.plan(self.alive) + self.rest.plan(self.alive))
         else:
-            streams = self.first.plan(self.alive)
-            yield from self._prime(streams)
+            yield from self._prime(self.first.plan(self.alive) + self._small_rest())
         for start, stop in self._spans():
             for found in self._filtered(start, stop, filtering=filtering):
                 if self.dense:
@@ -180,6 +182,13 @@ class StripeScan:
                 elif self._waited_enough():
                     yield from self._flush()
         yield from self._flush()
+
+    def _small_rest(self) -> list[PlannedStream]:
+        """The other columns' streams, where fetching them with the predicate's is cheaper than a round trip later."""
+        if self.stripe.is_local or not self.rest.columns:
+            return []
+        streams = self.rest.plan(self.alive)
+        return streams if self.stripe.planned_bytes(streams) <= TOGETHER else []
 
     def _prime(self, streams: list[PlannedStream]) -> Step:
         # A local file is read piece by piece, into memory that stays in the cache; elsewhere round trips count.

@@ -27,7 +27,7 @@ PICTURE = """
 6  split
 6  explaining file_queue
 6  file_run
-6  judge constant_evidence index_evidence scan_request
+6  judge constant_evidence index_evidence scan_request held_range
 6  stripe_scan
 5  orc orc.lane orc.dictionary paimon.build schema_mapping
 5  orc.reader paimon.file_index paimon.file_index_options paimon.table_plan
@@ -37,7 +37,7 @@ PICTURE = """
 4  orc.row_index orc.stripe_streams
 3  orc.bloom_keys orc.bounds paimon.file_pruning paimon.bucket_pruning paimon.raw_files paimon.table_files
 3  paimon.evolution paimon.parquet_rows
-3  orc.statistics orc.bloom orc.tail_cache paimon.bloom_filter paimon.bitmap paimon.bsi paimon.range_bitmap
+3  orc.statistics orc.bloom orc.metadata_cache paimon.bloom_filter paimon.bitmap paimon.bsi paimon.range_bitmap
 3  paimon.bloom paimon.range_dictionary
 3  orc.buffers orc.decimals orc.timestamps orc.timezones
 3  orc.int_rle orc.byte_rle

@@ -6,7 +6,7 @@ their streams from. All reads of the data path go through ``StripeBytes`` by pla
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from orcidx.orc.metadata import (
     StripeInformation,
     parse_stripe_footer,
 )
+from orcidx.orc.metadata_cache import FOOTERS, PARSED
 from orcidx.orc.streams import locate_streams
 from orcidx.orc.stripe_plan import group_ranges
 from orcidx.orc.stripe_streams import PlannedStream, StripeBytes
@@ -78,7 +79,16 @@ class OrcReader:
         return information.footer_offset, information.footer_length
 
     def has_footer(self, stripe: int) -> bool:
+        if stripe not in self._footers:
+            known = FOOTERS.get(self.cache_key(stripe))
+            if known is not None:
+                self._footers[stripe], self._extents[stripe] = known
         return stripe in self._footers
+
+    def cache_key(self, *parts: Hashable) -> tuple[Hashable, ...] | None:
+        """The key of something parsed of this version of the file; None when the storage does not tell versions."""
+        identity = self.storage.identity
+        return None if identity is None else (identity, *parts)
 
     def put_footer(self, stripe: int, data: bytes | memoryview) -> None:
         """Takes the bytes at ``footer_range``; raises ``CorruptFile`` when they are no stripe footer."""
@@ -87,10 +97,11 @@ class OrcReader:
             extents = locate_streams(self.stripes[stripe], footer)
         self._extents[stripe] = extents
         self._footers[stripe] = footer
+        FOOTERS.put(self.cache_key(stripe), (footer, extents), 1024 + PARSED * len(data))
 
     def footer(self, stripe: int) -> StripeFooter:
         """The stripe's footer, read now if it was not yet."""
-        if stripe not in self._footers:
+        if not self.has_footer(stripe):
             (data,) = self.storage.read_ranges([self.footer_range(stripe)])
             self.put_footer(stripe, memoryview(data))
         return self._footers[stripe]

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
 from orcidx.errors import StorageError
@@ -169,6 +170,36 @@ def merge_ranges(ranges: Sequence[Range], *, gap: int, size: int) -> list[Merged
     if parts:
         merged.append(MergedRange(start, stop - start, tuple(parts)))
     return merged
+
+
+def join_fetches(merged: Sequence[MergedRange], *, most: int, waste: int, size: int) -> list[MergedRange]:
+    """The same parts in fewer fetches: the smallest gaps are closed until ``most`` fetches are left.
+
+    Gaps of no more than ``waste`` bytes together are closed, and no fetch grows beyond ``size`` bytes.
+    """
+    gaps = [after.offset - before.offset - before.length for before, after in pairwise(merged)]
+    closed: set[int] = set()
+    for index in sorted(range(len(gaps)), key=gaps.__getitem__):
+        if len(merged) - len(closed) <= most or gaps[index] > waste:
+            break
+        first, last = index, index + 1
+        while first - 1 in closed:
+            first -= 1
+        while last in closed:
+            last += 1
+        if merged[last].offset + merged[last].length - merged[first].offset <= size:
+            closed.add(index)
+            waste -= gaps[index]
+    joined: list[MergedRange] = []
+    for index, fetch in enumerate(merged):
+        if index - 1 in closed:
+            before = joined.pop()
+            shift = fetch.offset - before.offset
+            parts = tuple((number, start + shift, length) for number, start, length in fetch.parts)
+            joined.append(MergedRange(before.offset, shift + fetch.length, before.parts + parts))
+        else:
+            joined.append(fetch)
+    return joined
 
 
 def scatter(count: int, merged: Sequence[MergedRange], buffers: Sequence[memoryview]) -> list[memoryview]:

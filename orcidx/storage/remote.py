@@ -26,6 +26,7 @@ from orcidx.storage.ranges import (
     ReadMetrics,
     changed,
     check_inside,
+    join_fetches,
     merge_limits,
     merge_ranges,
     scatter,
@@ -37,6 +38,9 @@ __all__ = ["Answer", "Backend", "RemoteReader", "in_thread"]
 T = TypeVar("T")
 
 _MOST_IN_FLIGHT = 16
+# What is asked for at once takes so many requests, if no more bytes than these are fetched in vain for it.
+_FEW_REQUESTS = 2
+_MOST_WASTE = 4 << 20
 # A request may take this long, and a second more for every so many bytes, before it counts as lost.
 _PATIENCE_SECONDS = 60.0
 _SLOWEST_BYTES_PER_SECOND = 256 << 10
@@ -94,6 +98,7 @@ class RemoteReader:
         self._backend: Backend | None = backend
         self._retries = backend.retries
         self._gap, self._merge_size = merge_limits(options, is_local=False)
+        self._joins = options is None or options.merge_gap is None
         self._budget = (options or ReadOptions()).io_bytes
         self._fingerprint = expected
         self._tail: tuple[int, memoryview] = (0, memoryview(b""))
@@ -184,6 +189,8 @@ class RemoteReader:
         inside = [tail_start <= offset and offset + length <= tail_stop for offset, length in ranges]
         wanted = [(offset, 0 if held else length) for (offset, length), held in zip(ranges, inside, strict=True)]
         merged = merge_ranges(wanted, gap=self._gap, size=self._merge_size)
+        if self._joins:
+            merged = join_fetches(merged, most=_FEW_REQUESTS, waste=_MOST_WASTE, size=self._merge_size)
         out = scatter(len(ranges), merged, await self._fetch(backend, merged))
         for index, held in enumerate(inside):
             if held:
