@@ -134,6 +134,22 @@ def test_by_field_id_needs_ids(write):
         read(path, with_id, match="ids")
 
 
+def test_by_field_id(golden_paimon):
+    for path in sorted(golden_paimon.rglob("*.orc")):
+        f = orcidx.open(path)
+        ids = {column.attribute("paimon.id"): name for name, column in zip(f.schema.names, f.columns)}
+        if "0" in ids and "1" in ids:
+            break
+    fields = [f.schema.field(ids[key]).with_name(f"new{key}") for key in ("1", "0")]
+    wanted = [field.with_metadata({"PARQUET:field_id": key}) for field, key in zip(fields, ("1", "0"))]
+    wanted.append(pa.field("more", pa.int8(), metadata={"PARQUET:field_id": "999"}))
+    table = read(str(path), pa.schema(wanted), match="field_id", where="new0 is not null or new0 is null")
+    plain = f.read([ids["1"], ids["0"]])
+    assert table.column("new1").to_pylist() == plain.column(0).to_pylist()
+    assert table.column("new0").to_pylist() == plain.column(1).to_pylist()
+    assert table.column("more").null_count == table.num_rows > 0
+
+
 def test_case(write):
     path = write(Id=[1, 2], S=[{"A": 1, "B": 2}] * 2)
     wanted = pa.schema([("id", pa.int64()), ("s", pa.struct([("b", pa.int64())]))])
