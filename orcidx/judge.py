@@ -170,13 +170,14 @@ class FileJudge:
             outcome = yield from self._refine(stripe, outcome, index, bounds)
             may = outcome.may
         must = may if outcome is None else outcome.must
-        seekable = index is not None and index.unseekable(self.nodes) is None
+        notes = () if outcome is None else outcome.notes
+        unseekable = None if index is None else index.unseekable(self.nodes)
+        if index is not None and unseekable is not None:
+            missing = self.nodes.keys() - index.columns.keys() - index.untrusted.keys()
+            kind: Any = "absent" if missing else "damaged"
+            notes += (Note("row index", kind, f"rows cannot be skipped: {unseekable}", stripe=stripe),)
         return StripeDecision(
-            stripe,
-            StripeRows(first, bounds, may, must),
-            index if seekable else None,
-            outcome,
-            () if outcome is None else outcome.notes,
+            stripe, StripeRows(first, bounds, may, must), None if unseekable else index, outcome, notes
         )
 
     def _refine(
