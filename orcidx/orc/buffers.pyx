@@ -28,7 +28,7 @@ cdef extern from *:
 
 cdef enum:
     BLOCK = 1024            # values of a stream in flight, a multiple of 64
-    SPARE = 16              # bytes behind string data, so that short strings are copied in one move
+    SPARE = 32              # bytes behind string data, so that short strings are copied in one move
 
 cdef int64_t MOST_BYTES = 2147483647
 

@@ -16,11 +16,15 @@ cdef extern from *:
     """
     #include <stdint.h>
     #include <string.h>
+    #ifdef __SSE2__
+    #include <emmintrin.h>
+    #endif
 
     typedef __int128 orcidx_i128;
     typedef unsigned __int128 orcidx_u128;
 
     #define ORCIDX_STOPS 0x8080808080808080ull
+    #define ORCIDX_LONG ((uint64_t)1 << 62)
 
     static const uint64_t orcidx_pow10_low[20] = {1ull, 10ull, 100ull, 1000ull, 10000ull, 100000ull, 1000000ull,
         10000000ull, 100000000ull, 1000000000ull, 10000000000ull, 100000000000ull, 1000000000000ull, 10000000000000ull,
@@ -57,52 +61,76 @@ cdef extern from *:
         return ((word & 0x0fffffff00000000ull) >> 4) | (word & 0x000000000fffffffull);
     }
 
-    /* The bytes of word up to and with the first that ends a varint; stops are its high bits turned over. */
-    static inline uint64_t orcidx_up_to(uint64_t word, uint64_t stops) { return word & (stops ^ (stops - 1)); }
-    static inline int orcidx_bytes_to(uint64_t stops) { return (__builtin_ctzll(stops) + 1) >> 3; }
-
-    /* A varint of 9 bytes and more: its size, or -1 for more than 128 bits. Loads 24 bytes. */
-    static inline int orcidx_long_varint(const uint8_t* p, orcidx_u128* value) {
-        uint64_t word = orcidx_load64(p + 8), stops = ~word & ORCIDX_STOPS;
-        orcidx_u128 low = orcidx_squeeze(orcidx_load64(p));
-        if (stops) {
-            *value = low | (orcidx_u128)orcidx_squeeze(orcidx_up_to(word, stops)) << 56;
-            return 8 + orcidx_bytes_to(stops);
+    /* Bit i: byte i of the 64 from p on is the last of a varint. */
+    static inline uint64_t orcidx_stop_bits(const uint8_t* p) {
+        uint64_t bits = 0;
+        int i;
+    #ifdef __SSE2__
+        for (i = 0; i < 4; i++)
+            bits |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_loadu_si128((const __m128i*)(p + 16 * i))) << (16 * i);
+        return ~bits;
+    #else
+        for (i = 0; i < 8; i++) {
+            uint64_t stops = (~orcidx_load64(p + 8 * i) & ORCIDX_STOPS) >> 7;
+            bits |= (stops * 0x0102040810204080ull >> 56) << (8 * i);
         }
-        *value = low | (orcidx_u128)orcidx_squeeze(word) << 56 | (orcidx_u128)(p[16] & 0x7f) << 112;
-        if (p[16] < 0x80) return 17;
-        *value |= (orcidx_u128)(p[17] & 0x7f) << 119;
-        if (p[17] < 0x80) return 18;
-        *value |= (orcidx_u128)(p[18] & 3) << 126;
-        return p[18] > 3 ? -1 : 19;
+        return bits;
+    #endif
     }
 
-    /* Up to count varints from *at on, those that end before end; behind it, 24 bytes may be loaded. Returns how many.
-       *status 4: one has more than 128 bits. *most: or-ed with the zigzag codes, all ones for those beyond 56 bits. */
+    static inline uint64_t orcidx_low_bytes(uint64_t word, int count) {  /* 1 <= count <= 8 */
+        return word & ~(uint64_t)0 >> (64 - 8 * count);
+    }
+
+    /* A varint of 9 bytes and more, whose size is known. 1: it has more than 128 bits. */
+    static inline int orcidx_long_varint(const uint8_t* p, int size, orcidx_u128* value) {
+        orcidx_u128 low = orcidx_squeeze(orcidx_load64(p));
+        if (size <= 16) {
+            *value = low | (orcidx_u128)orcidx_squeeze(orcidx_low_bytes(orcidx_load64(p + 8), size - 8)) << 56;
+            return 0;
+        }
+        if (size > 19 || (size == 19 && p[18] > 3)) return 1;
+        *value = low | (orcidx_u128)orcidx_squeeze(orcidx_load64(p + 8)) << 56
+            | (orcidx_u128)orcidx_squeeze(orcidx_low_bytes(orcidx_load64(p + 16), size - 16)) << 112;
+        return 0;
+    }
+
+    /* Up to count varints from *at on, those that end before end, behind which 64 bytes may be loaded. Returns how
+       many. *status 4: one has more than 128 bits. *most: or-ed with the zigzag codes, ORCIDX_LONG for those of 57 to
+       112 bits, all ones beyond. The ends of many varints are found first: were each sought from the end of the one
+       before, every value would wait for it. */
     static int64_t orcidx_decimal_varints(const uint8_t** at, const uint8_t* end, int64_t count, uint8_t* out,
                                           uint64_t* most, int* status) {
         const uint8_t* p = *at;
         uint64_t seen = *most;
         int64_t done = 0;
         *status = 0;
-        for (; done < count; done++, out += 16) {
-            uint64_t word = orcidx_load64(p), stops = ~word & ORCIDX_STOPS;
-            if (stops) {
-                uint64_t code = orcidx_squeeze(orcidx_up_to(word, stops));
-                int size = orcidx_bytes_to(stops);
-                if (size > end - p) break;
-                seen |= code;
-                orcidx_store(out, (orcidx_u128)(orcidx_i128)((int64_t)(code >> 1) ^ -(int64_t)(code & 1)));
-                p += size;
-            } else {
-                orcidx_u128 value = 0;
-                int size = orcidx_long_varint(p, &value);
-                if (size < 0 ? end - p < 19 : size > end - p) break;
-                if (size < 0) { *status = 4; break; }
-                seen = ~(uint64_t)0;
-                orcidx_store(out, (value >> 1) ^ -(value & 1));
-                p += size;
+        while (done < count && p < end) {
+            uint64_t stops = orcidx_stop_bits(p);
+            int start = 0;
+            if (end - p < 64) stops &= ((uint64_t)1 << (end - p)) - 1;
+            if (!stops) {
+                if (end - p >= 19) *status = 4;
+                break;
             }
+            for (; stops && done < count; stops &= stops - 1, done++) {
+                int stop = __builtin_ctzll(stops), size = stop + 1 - start;
+                if (size <= 8) {
+                    uint64_t code = orcidx_squeeze(orcidx_low_bytes(orcidx_load64(p + start), size));
+                    int64_t value = (int64_t)(code >> 1) ^ -(int64_t)(code & 1);
+                    seen |= code;
+                    orcidx_store(out + 16 * done, (orcidx_u128)(orcidx_i128)value);
+                } else {
+                    orcidx_u128 value = 0;
+                    *status = orcidx_long_varint(p + start, size, &value) ? 4 : 0;
+                    if (*status) break;
+                    seen |= size <= 16 ? ORCIDX_LONG : ~(uint64_t)0;
+                    orcidx_store(out + 16 * done, (value >> 1) ^ -(value & 1));
+                }
+                start = stop + 1;
+            }
+            p += start;
+            if (*status) break;
         }
         *at = p;
         *most = seen;
@@ -165,8 +193,9 @@ cdef extern from *:
 
     /* Whether codes that or to most are all within the precision, seen from their bits alone. */
     static inline int orcidx_surely_fits(uint64_t most, int precision) {
-        return precision > 18 ? most != ~(uint64_t)0 : (most >> 1) < orcidx_pow10_low[precision] - 1 &&
-            (~(uint64_t)0 >> __builtin_clzll(most | 1)) >> 1 < orcidx_pow10_low[precision] - 1;
+        if (most & ORCIDX_LONG) return most != ~(uint64_t)0 && precision >= 34;  /* 2**111 has 34 digits */
+        if (precision > 18) return 1;
+        return (~(uint64_t)0 >> __builtin_clzll(most | 1)) >> 1 < orcidx_pow10_low[precision] - 1;
     }
 
     static inline int orcidx_all_equal(const int64_t* values, int64_t count, int64_t wanted) {

@@ -19,7 +19,7 @@ from orcidx.orc.types import STRING_KINDS, OrcType
 
 __all__ = ["DictionaryStrings", "DirectStrings"]
 
-SPARE = 16
+SPARE = 32
 """Bytes behind string buffers, so that short strings are copied in one move."""
 FIRST_PIECE = 32 << 20
 """Bytes that are allocated on a LENGTH stream's word; more only once so many have really come."""
