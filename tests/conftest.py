@@ -128,6 +128,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     if problem := java_problem():
         pytest.skip(problem)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Workers start in the checkout, whose sources must not stand in for the installed package.
+    os.environ["PYTHONSAFEPATH"] = "1"
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [*_source_tree(), os.environ.get("PYTHONPATH")]))
     from pyspark.sql import SparkSession
 
