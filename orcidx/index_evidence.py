@@ -9,7 +9,7 @@ from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, Unsupported
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.types import OrcType
 from orcidx.paimon.file_index import FileIndex, read_file_index
-from orcidx.predicate import BoundLeaf
+from orcidx.predicate import BoundLeaf, Domain
 from orcidx.pruning import Finding, Note
 from orcidx.selection import RowSelection
 
@@ -42,6 +42,8 @@ class IndexEvidence:
             assert index is not None
             if index.rows not in (None, self._rows):
                 raise CorruptFile(f"the index has {index.rows} rows and the file {self._rows}")
+            if leaf.domain is Domain.TIMESTAMP and (leaf.type.tz is None) is (index.data_type.root == "TIMESTAMP_LTZ"):
+                raise Unsupported(f"the index is of {index.data_type}, and the column is asked as {leaf.type}")
             verdict = index.test(leaf)
             if verdict.rows is None:
                 return None

@@ -30,6 +30,9 @@ class ReadOptions:
     """Read a bigint that Spark marked as timestamp_ntz (type attribute) as a timestamp instead of microseconds."""
     timezone: str | None = None
     """Force the writer's time zone, for files that name none or a wrong one (IANA name or "GMT+hh:mm")."""
+    wall_clock_zone: str | None = None
+    """Read TIMESTAMP columns as instants (Arrow timestamps in UTC): their wall clocks are taken for those of this zone
+    (IANA name or "GMT+hh:mm"), as Spark does with the zone of its JVM. None leaves them wall clocks, without a zone."""
     char: Literal["stored", "padded", "trimmed"] = "stored"
     """CHAR(n) values as the writer stored them, padded with spaces to n characters, or right-trimmed."""
     utf8: Literal["strict", "replace", "unchecked"] = "strict"

@@ -22,6 +22,7 @@ from orcidx.orc.decimal_text import plain_text, scaled_floor
 from orcidx.orc.kinds import StreamKind, TypeKind, WriterKind
 from orcidx.orc.metadata import ColumnEncoding, FileFacts
 from orcidx.orc.streams import is_decimal64
+from orcidx.orc.timezones import clock_zone
 from orcidx.orc.types import STRING_KINDS, OrcType, decimal_digits, reads_as_timestamp
 
 __all__ = ["distrust_bloom", "literal_hashes"]
@@ -129,9 +130,13 @@ def _timestamp_hashes(node: OrcType, literal: int, facts: FileFacts, options: Re
     millis = literal // NANOS_PER_MILLI
     if millis < OLD_CLOCKS:
         return None
-    keys = [millis, millis - 1000] if abs(millis) < FARTHEST_ZONE else [millis]
-    if facts.writer == WriterKind.CPP and literal < 0 and literal % NANOS_PER_MILLI:
-        keys.append(millis + 1)
+    zone = clock_zone(options) if node.kind is TypeKind.TIMESTAMP else None
+    walls = [millis] if zone is None else [millis + 1000 * offset for offset in zone.offsets_near(millis // 1000)]
+    keys = []
+    for wall in walls:
+        keys += [wall, wall - 1000] if abs(wall) < FARTHEST_ZONE else [wall]
+        if facts.writer == WriterKind.CPP and wall < 0 and literal % NANOS_PER_MILLI:
+            keys.append(wall + 1)
     return _of_integers(keys)
 
 

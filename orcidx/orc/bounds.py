@@ -31,6 +31,7 @@ from orcidx.orc.statistics import (
     file_statistics,
     timestamp_bounds,
 )
+from orcidx.orc.timezones import Zone, clock_zone
 from orcidx.orc.types import STRING_KINDS, OrcType, decimal_digits, reads_as_timestamp
 from orcidx.orc.wire import Part
 
@@ -374,8 +375,19 @@ def _timestamps(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> P
             old = millis < OLD_CLOCKS
             inexact |= old
             millis = millis + np.where(old, MILLIS_PER_DAY if is_upper else -MILLIS_PER_DAY, 0)
+            zone = clock_zone(options)
+            if zone is not None and not zone.is_utc:
+                inexact |= True
+                millis = _instant_bounds(millis, zone, is_upper=is_upper)
         sides.append(NumberBounds(_multiplied(millis, NANOS_PER_MILLI, nanos), utc.copy(), utc & ~inexact & ~coarse))
     return sides[0], sides[1]
+
+
+def _instant_bounds(millis: Int64s, zone: Zone, *, is_upper: bool) -> Int64s:
+    """Bounds of wall clocks as bounds of the instants at which the zone's clocks showed them."""
+    farthest = min if is_upper else max
+    offsets = [farthest(zone.offsets_near(second)) for second in (millis // 1000).tolist()]
+    return millis - 1000 * np.array(offsets, np.int64)
 
 
 def _multiplied(values: Int64s, factor: int, addend: Int64s | int = 0) -> npt.NDArray[Any]:

@@ -70,9 +70,8 @@ def compares_alike(leaf: BoundLeaf, node: OrcType, options: ReadOptions) -> bool
     if leaf.domain is Domain.TIMESTAMP:
         if reads_as_timestamp(node, options):
             return bool(leaf.type.tz is None)
-        return node.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT) and (
-            (leaf.type.tz is not None) is (node.kind is TypeKind.TIMESTAMP_INSTANT)
-        )
+        instants = node.kind is TypeKind.TIMESTAMP_INSTANT or options.wall_clock_zone is not None
+        return node.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT) and (leaf.type.tz is not None) is instants
     if leaf.domain is Domain.FLOAT and node.kind in (TypeKind.INT, TypeKind.DOUBLE):
         return bool(leaf.type == pa.float64())  # float32 would round
     return leaf.domain in _DOMAINS.get(node.kind, ()) and not reads_as_timestamp(node, options)

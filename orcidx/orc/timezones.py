@@ -20,16 +20,18 @@ import numpy as np
 import numpy.typing as npt
 
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
+from orcidx.options import ReadOptions
 
-__all__ = ["HINTS_FROM", "HINT_SECONDS", "NEVER", "ORC_EPOCH", "Zone", "chosen_zone", "load_zone"]
+__all__ = ["HINTS_FROM", "HINT_SECONDS", "NEVER", "ORC_EPOCH", "Zone", "chosen_zone", "clock_zone", "load_zone"]
 
 Int64s = npt.NDArray[np.int64]
 
 ORC_EPOCH = 1420070400
 """2015-01-01 00:00:00 UTC in seconds since 1970: what the DATA of timestamps counts from, on the writer's clock."""
 
-NEVER = (1 << 63) - 1
+NEVER = (1 << 62) - 1
 DAY = 86400
+FOUR_CENTURIES = 146097 * DAY
 
 HINTS_FROM = -(1 << 32)
 """1833-11-24 in seconds since 1970: no zone changed before, but for markers of the beginning of time."""
@@ -73,12 +75,14 @@ _UTC = frozenset({"UTC", "GMT", "UT", "Z", "Zulu", "Etc/UTC", "Etc/GMT", "GMT0",
 @dataclass(frozen=True, eq=False)
 class Zone:
     """``transitions``: instants in seconds since 1970, ascending; ``offsets`` (one more): seconds east of UTC before,
-    between and after them. From ``repeats_from`` on everything repeats every 400 years."""
+    between and after them. From ``repeats_from`` on everything repeats every 400 years. ``mean_time``: the offset of
+    the local mean time before the first transition, which ``offsets`` does not have."""
 
     name: str
     transitions: Int64s
     offsets: Int64s
     repeats_from: int
+    mean_time: int
 
     @property
     def is_utc(self) -> bool:
@@ -95,6 +99,34 @@ class Zone:
         grid = np.arange(HINTS_FROM, last + HINT_SECONDS + 1, HINT_SECONDS)
         return np.searchsorted(self.transitions, grid, "right").astype(np.int32)
 
+    def same_rules(self, other: Zone) -> bool:
+        """Whether the clocks of both always show the same."""
+        return self.name == other.name or (
+            np.array_equal(self.transitions, other.transitions) and np.array_equal(self.offsets, other.offsets)
+        )
+
+    def offsets_at(self, seconds: Int64s) -> Int64s:
+        """Seconds east of UTC at instants, local mean time included."""
+        late = np.maximum(seconds - self.repeats_from, -1) // FOUR_CENTURIES + 1
+        places = np.searchsorted(self.transitions, seconds - late * FOUR_CENTURIES, "right")
+        return np.where((places == 0) & bool(len(self.transitions)), self.mean_time, self.offsets[places])
+
+    def instants_of(self, walls: Int64s, near: Int64s) -> Int64s:
+        """The instants at which the clocks showed ``walls``, guessing from ``near``, instants of about that time.
+
+        Of an hour that is shown twice, and of one that never is, it takes what ORC Java takes when it moves timestamps
+        between zones (SerializationUtils.convertBetweenTimezones).
+        """
+        return walls - self.offsets_at(walls - self.offsets_at(near))
+
+    def offsets_near(self, second: int) -> set[int]:
+        """Every offset of the days around an instant or a wall clock."""
+        late = max(0, second + 2 * DAY - self.repeats_from) // FOUR_CENTURIES + (second + 2 * DAY >= self.repeats_from)
+        second -= late * FOUR_CENTURIES
+        first, last = np.searchsorted(self.transitions, [second - 2 * DAY, second + 2 * DAY], "right")
+        found = set(self.offsets[first : last + 1].tolist())
+        return found | {self.mean_time} if first == 0 else found
+
     @property
     def epoch(self) -> int:
         """The instant at which the clocks of the zone showed 2015-01-01 00:00:00."""
@@ -104,7 +136,7 @@ class Zone:
 
 def fixed_zone(name: str, offset: int) -> Zone:
     """A zone that never changes."""
-    return Zone(name, np.empty(0, np.int64), np.array([offset], np.int64), NEVER)
+    return Zone(name, np.empty(0, np.int64), np.array([offset], np.int64), NEVER, offset)
 
 
 @lru_cache(maxsize=64)
@@ -121,6 +153,16 @@ def load_zone(name: str) -> Zone:
         if known is not None and _NAME.fullmatch(known) and (data := _tzif(known)) is not None:
             return _parse(name, data)
     raise Unsupported(f"the writer's time zone {name!r} is unknown here; name one with the option timezone=")
+
+
+def clock_zone(options: ReadOptions) -> Zone | None:
+    """The zone of the option ``wall_clock_zone``; raises ``InvalidQuery`` for an unknown one."""
+    if options.wall_clock_zone is None:
+        return None
+    try:
+        return load_zone(options.wall_clock_zone)
+    except Unsupported:
+        raise InvalidQuery(f"wall_clock_zone={options.wall_clock_zone!r} is no time zone known here") from None
 
 
 def chosen_zone(option: str | None, writer: str | None) -> Zone | None:
@@ -176,14 +218,14 @@ def _parse_block(name: str, data: bytes, start: int, counts: tuple[int, ...]) ->
     offsets = np.concatenate(([offset_of[ancient]], offset_of[kinds]))
     rule = _parse_rule(footer) if footer else None
     if rule is None:
-        return Zone(name, transitions, offsets, NEVER)
+        return Zone(name, transitions, offsets, NEVER, raw[0][0])
     first_year = 1970 if not times else max(1970, 1970 + int(transitions[-1]) // 31556952)
     last = int(transitions[-1]) if times else -NEVER
     laid_out = [(at, offset) for at, offset in rule.lay_out(first_year, first_year + 402) if at > last]
     more = np.array(laid_out, np.int64).reshape(-1, 2)
     offsets = np.concatenate((offsets, more[:, 1]))
     repeats_from = _seconds(first_year + 401, 1, 1)
-    return Zone(name, np.concatenate((transitions, more[:, 0])), offsets, repeats_from)
+    return Zone(name, np.concatenate((transitions, more[:, 0])), offsets, repeats_from, raw[0][0])
 
 
 # ---------------------------------------------------------------------- POSIX rules

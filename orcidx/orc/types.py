@@ -205,7 +205,7 @@ def arrow_type(node: OrcType, options: ReadOptions, *, dictionaries: Collection[
     if node.kind in STRING_KINDS:
         return _string_type(node, options, dictionaries)
     if node.kind is TypeKind.TIMESTAMP:
-        return pa.timestamp(options.timestamp_unit)
+        return pa.timestamp(options.timestamp_unit, tz=None if options.wall_clock_zone is None else "UTC")
     if node.kind is TypeKind.TIMESTAMP_INSTANT:
         return pa.timestamp(options.timestamp_unit, tz="UTC")
     if node.kind is TypeKind.DECIMAL:

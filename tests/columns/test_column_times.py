@@ -12,7 +12,7 @@ import pytest
 from columns.column_encoder import Encoded, Stored, encode_column, node, numbered
 from columns.test_column_vectors import nanoseconds
 
-from orcidx.errors import CorruptFile, ValueOutOfRange
+from orcidx.errors import CorruptFile, InvalidQuery, ValueOutOfRange
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.timezones import load_zone
 from orcidx.orc.types import OrcType
@@ -128,3 +128,52 @@ def test_the_hybrid_calendar_ends_by_the_writers_clock() -> None:
         stored = wall - offset - zone.epoch
         found = times((stored, 0), zone="Asia/Tokyo").open(hybrid=True, timestamp_unit="s").read(1)
         assert nanoseconds(found) == [expected]
+
+
+def test_wall_clocks_as_instants_of_their_own_zone_are_the_stored_instants() -> None:
+    for name in ("Europe/Berlin", "America/Los_Angeles", "UTC"):
+        zone = load_zone(name)
+        changes = zone.transitions[zone.transitions > -2_000_000_000][:60].tolist() or [0]
+        instants = [change + shift for change in changes for shift in (-3601, -1, 0, 1800, 3600)]
+        encoded = times(*((second - zone.epoch, 0) for second in instants), zone=name)
+        found = encoded.read(timestamp_unit="s", wall_clock_zone=name)
+        assert (found.type, nanoseconds(found)) == (pa.timestamp("s", "UTC"), instants)
+
+
+@pytest.mark.parametrize("writer", ["UTC", "Asia/Tokyo"])
+def test_wall_clocks_as_instants_of_another_zone(writer: str) -> None:
+    """From year 1 to 9999, with New York's local mean time before 1883; Tokyo's clocks changed only in 1948 to 1951."""
+    reader = zoneinfo.ZoneInfo("America/New_York")
+    numbers = random.Random(7)
+    hours = [numbers.randrange(0, 87_000_000, 7) for _ in range(400)]
+    walls = [datetime.datetime(1, 1, 2) + datetime.timedelta(hours=hour) for hour in hours]
+    walls += [
+        datetime.datetime(2021, 3, 14, 1, 59, 59),
+        datetime.datetime(2021, 3, 14, 3),
+        datetime.datetime(1850, 1, 1),
+    ]
+    walls = [wall for wall in walls if not 1880 < wall.year < 1955 and not _is_odd(wall, reader)]
+    zone = load_zone(writer)
+    to_utc = zone.offset_at(0)
+    epoch = datetime.datetime(1970, 1, 1)
+    stored = [(int((wall - epoch).total_seconds()) - to_utc - zone.epoch, 0) for wall in walls]
+    found = times(*stored, zone=writer).read(timestamp_unit="s", wall_clock_zone=reader.key)
+    assert nanoseconds(found) == [int(wall.replace(tzinfo=reader).timestamp()) for wall in walls]
+
+
+def _is_odd(wall: datetime.datetime, zone: zoneinfo.ZoneInfo) -> bool:
+    """Whether a wall clock is shown twice or never."""
+    return wall.replace(tzinfo=zone).utcoffset() != wall.replace(tzinfo=zone, fold=1).utcoffset()
+
+
+def test_an_hour_shown_twice_or_never_is_what_orc_java_makes_of_it() -> None:
+    """Berlin: 2021-10-31 02:30 is shown twice, 2021-03-28 02:30 never."""
+    twice, never = 1635647400, 1616898600
+    for wall, instant in ((twice, twice - 3600), (never, never - 3600)):
+        found = times((wall - SINCE_2015, 0), zone="UTC").read(timestamp_unit="s", wall_clock_zone="Europe/Berlin")
+        assert nanoseconds(found) == [instant]
+
+
+def test_an_unknown_clock_zone_is_refused() -> None:
+    with pytest.raises(InvalidQuery, match="wall_clock_zone='Mars'"):
+        times((0, 0), zone="UTC").read(wall_clock_zone="Mars")

@@ -16,7 +16,7 @@ from orcidx.orc.columns.numbers import Integers
 from orcidx.orc.int_rle import IntRle
 from orcidx.orc.metadata import FileFacts, StreamKind, TypeKind
 from orcidx.orc.streams import PositionIterator
-from orcidx.orc.timezones import HINT_SECONDS, HINTS_FROM, ORC_EPOCH, chosen_zone
+from orcidx.orc.timezones import HINT_SECONDS, HINTS_FROM, ORC_EPOCH, chosen_zone, clock_zone
 from orcidx.orc.types import OrcType
 
 __all__ = ["Dates", "Timestamps"]
@@ -25,6 +25,9 @@ DAY = 86400
 LABELS_MAY_DIFFER = (GREGORIAN_START + 2) * DAY
 """Instants before this may show a day before the Gregorian calendar on some clock."""
 PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
+MEAN_TIMES = -2208988800
+"""1900-01-01 in seconds since 1970. Before it java.util, in which ORC Java counts, knows no local mean times; java.time
+has them, in which Spark counts; and Spark keeps the label when it goes from one to the other."""
 BLOCK = 1 << 14
 """Values between the streams and the output, in two buffers of 64 bits."""
 EXACT = pa.decimal128(38, 0)
@@ -43,7 +46,8 @@ class Dates(Integers):
 
 
 class Timestamps(Fixed):
-    """TIMESTAMP as the wall clock of the writer's zone, TIMESTAMP_INSTANT in UTC.
+    """TIMESTAMP as the wall clock of the writer's zone, or (``wall_clock_zone``) as the instant at which another clock
+    showed that; TIMESTAMP_INSTANT in UTC.
 
     ``exact``: as decimal128(38, 0) of nanoseconds instead of the unit of the options.
     """
@@ -61,11 +65,14 @@ class Timestamps(Fixed):
         version = self.run_length_version
         self._seconds = IntRle(streams.window(node.id, StreamKind.DATA), version=version, signed=True)
         self._nanos = IntRle(streams.window(node.id, StreamKind.SECONDARY), version=version, signed=False)
-        zone = None
+        zone = clock = None
         if node.kind is TypeKind.TIMESTAMP:
             zone = chosen_zone(options.timezone, streams.writer_timezone)
+            clock = clock_zone(options)
         self._start = ORC_EPOCH if zone is None else zone.epoch
         self._zone = None if zone is None or zone.is_utc else zone
+        self._clock = None if clock is None or clock.is_utc else clock
+        self._stays = clock is not None and zone is not None and zone.same_rules(clock)
 
     def _seek_values(self, mine: PositionIterator, positions: Mapping[int, PositionIterator]) -> None:
         self._seconds.seek(mine)
@@ -87,6 +94,26 @@ class Timestamps(Fixed):
         self._seconds.read(seconds, count)
         self._nanos.read(nanos, count)
         earliest = timestamps.decode(seconds, nanos, count, self._start)
+        if self._clock is None:
+            self._show(seconds, count, earliest)
+        elif not self._stays or earliest < MEAN_TIMES:
+            values = np.frombuffer(seconds, np.int64, count)
+            decoded = values.copy()
+            self._show(seconds, count, earliest)
+            moved = self._clock.instants_of(values, decoded)
+            values[:] = np.where(decoded < MEAN_TIMES, moved, decoded) if self._stays else moved
+        if self._exact:
+            timestamps.combine_exactly(seconds, nanos, count, out)
+            return
+        bad = timestamps.combine(seconds, nanos, count, PER_SECOND[self.options.timestamp_unit], out.cast("q"))
+        if bad >= 0:
+            raise ValueOutOfRange(
+                f"a timestamp {seconds[bad]} seconds from 1970 does not fit timestamp[{self.options.timestamp_unit}]; "
+                f"read with timestamp_unit={'us' if self.options.timestamp_unit == 'ns' else 's'!r}"
+            )
+
+    def _show(self, seconds: memoryview, count: int, earliest: int) -> None:
+        """Instants to what the writer's clock showed, in the proleptic calendar."""
         if self._zone is not None:
             timestamps.to_wall_clock(
                 seconds,
@@ -102,12 +129,3 @@ class Timestamps(Fixed):
             values = np.frombuffer(seconds, np.int64, count)
             days = values // DAY
             values += (proleptic_days(days) - days) * DAY
-        if self._exact:
-            timestamps.combine_exactly(seconds, nanos, count, out)
-            return
-        bad = timestamps.combine(seconds, nanos, count, PER_SECOND[self.options.timestamp_unit], out.cast("q"))
-        if bad >= 0:
-            raise ValueOutOfRange(
-                f"a timestamp {seconds[bad]} seconds from 1970 does not fit timestamp[{self.options.timestamp_unit}]; "
-                f"read with timestamp_unit={'us' if self.options.timestamp_unit == 'ns' else 's'!r}"
-            )
