@@ -18,14 +18,17 @@ import org.apache.paimon.format.FormatWriter;
 import org.apache.paimon.fs.Path;
 import org.apache.paimon.fs.PositionOutputStream;
 import org.apache.paimon.fs.local.LocalFileIO;
+import org.apache.paimon.index.HashBucketAssigner;
 import org.apache.paimon.options.Options;
 import org.apache.paimon.predicate.Predicate;
 import org.apache.paimon.predicate.PredicateBuilder;
 import org.apache.paimon.reader.RecordReader;
+import org.apache.paimon.table.BucketMode;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.sink.BatchTableCommit;
 import org.apache.paimon.table.sink.BatchTableWrite;
 import org.apache.paimon.table.sink.BatchWriteBuilder;
+import org.apache.paimon.table.sink.RowKeyExtractor;
 import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.types.RowKind;
 import org.apache.paimon.types.RowType;
@@ -50,12 +53,19 @@ public final class PaimonBridge {
         BatchWriteBuilder builder = table.newBatchWriteBuilder();
         BatchTableWrite write = builder.newWrite();
         write.withIOManager(IOManager.create(scratch));
+        HashBucketAssigner assigner = table.bucketMode() == BucketMode.HASH_DYNAMIC ? assigner(table) : null;
         Map touched = new HashMap();
         int count = 0;
         while (rows.hasNext()) {
             InternalRow row = (InternalRow) rows.next();
             row.setRowKind(RowKind.valueOf(kind));
-            write.write(row);
+            if (assigner == null) {
+                write.write(row);
+            } else {
+                RowKeyExtractor keys = table.createRowKeyExtractor();
+                keys.setRecord(row);
+                write.write(row, assigner.assign(keys.partition(), keys.trimmedPrimaryKey().hashCode()));
+            }
             if (compact) {
                 touched.put(write.getPartition(row).copy(), Integer.valueOf(write.getBucket(row)));
             }
@@ -72,6 +82,12 @@ public final class PaimonBridge {
         write.close();
         commit.close();
         return count;
+    }
+
+    private static HashBucketAssigner assigner(FileStoreTable table) {
+        long target = Long.parseLong((String) table.options().get("dynamic-bucket.target-row-num"));
+        return new HashBucketAssigner(
+                table.snapshotManager(), "orcidx", table.store().newIndexFileHandler(), 1, 1, 0, target, -1);
     }
 
     /** Writes what Paimon reads to an ORC file; `exact` filters each row again, else index and statistics alone do. */

@@ -1,7 +1,7 @@
 """Released Apache Paimon, driven over py4j inside Spark's JVM: an independent writer and reader of tables.
 
 Paimon's bundle jar holds its whole table layer (catalog, writers, compaction, readers, file indexes). Rows travel as
-ORC files, so that no value crosses py4j; the row loops are in ``PaimonBridge.java``, compiled by Spark's own Janino.
+ORC files, so that no value crosses py4j; the loops are in Java classes beside this file, compiled by Spark's Janino.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.orc
 
-BRIDGE = Path(__file__).with_name("PaimonBridge.java")
+BRIDGES = ("PaimonBridge", "PaimonIndexBridge")
+"""Java classes beside this file; each may use those before it."""
+
+SEPARATOR = "\x1f"
 
 
 class PaimonJava:
@@ -26,18 +29,26 @@ class PaimonJava:
         self.jvm = spark._jvm
         self.paimon = self.jvm.org.apache.paimon
         self._numbers = itertools.count()
-        compiler = self.jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(self.jvm.java.lang.Thread.currentThread().getContextClassLoader())
-        compiler.setSourceVersion(8)
-        compiler.setTargetVersion(8)
-        compiler.cook(BRIDGE.read_text())
-        bridge = compiler.getClassLoader().loadClass("orcidx.interop.PaimonBridge")
-        self._methods = {method.getName(): method for method in bridge.getMethods()}
+        self._methods = self._compiled()
         options = self.paimon.options.Options()
         options.set("warehouse", (folder / "warehouse").as_uri())
         context = self.paimon.catalog.CatalogContext.create(options)
         self.catalog = self.paimon.catalog.CatalogFactory.createCatalog(context)
         self.catalog.createDatabase("db", True)
+
+    def _compiled(self) -> dict[str, Any]:
+        methods = {}
+        loader = self.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        for name in BRIDGES:
+            compiler = self.jvm.org.codehaus.janino.SimpleCompiler()
+            compiler.setParentClassLoader(loader)
+            compiler.setSourceVersion(8)
+            compiler.setTargetVersion(8)
+            compiler.cook(Path(__file__).with_name(f"{name}.java").read_text())
+            loader = compiler.getClassLoader()
+            bridge = loader.loadClass(f"orcidx.interop.{name}")
+            methods.update({method.getName(): method for method in bridge.getDeclaredMethods()})
+        return methods
 
     def path(self, name: str) -> Path:
         """The table's folder, as ``orcidx.paimon.open_table`` takes it."""
@@ -91,18 +102,83 @@ class PaimonJava:
     def either(self, *predicates: Any) -> Any:
         return getattr(self.paimon.predicate.PredicateBuilder, "or")(self._list(predicates))
 
-    def evaluate(self, index_file: Path, types: Mapping[str, str], where: Any) -> tuple[str, list[int]]:
+    def evaluate(self, index_file: Path, types: Mapping[str, Any], where: Any) -> tuple[str, list[int]]:
         """Paimon's own file-index reader on one index file: ("REMAIN" | "SKIP" | "ROWS", positions)."""
         kind, *positions = str(self._call("evaluate", str(index_file), self.row_type(types), where)).split()
         return kind, [int(position) for position in positions]
 
+    def answers(
+        self, container: bytes | Path, types: Mapping[str, str], questions: Sequence[Sequence[str]]
+    ) -> list[tuple[str, list[int]]]:
+        """Paimon's answers as of ``evaluate`` to many questions (column, operation, literals as text) at once.
+
+        ``container``: bytes as a manifest embeds them, or a sidecar's path.
+        """
+        given = container if isinstance(container, bytes) else str(container)
+        text = "\n".join(SEPARATOR.join(question) for question in questions)
+        found = str(self._call("answers", given, self.row_type(types), text)).splitlines()
+        assert len(found) == len(questions)
+        return [_answer(line) for line in found]
+
+    def top(
+        self,
+        container: bytes,
+        types: Mapping[str, str],
+        column: str,
+        k: int,
+        *,
+        descending: bool,
+        nulls_first: bool,
+        strict: bool,
+        selection: Sequence[int] | None,
+    ) -> tuple[str, list[int]]:
+        """Paimon's answer to TopN on one column, asked within a selection."""
+        rows = None if selection is None else " ".join(map(str, selection))
+        order = (column, descending, nulls_first, k, strict, rows)
+        return _answer(str(self._call("top", container, self.row_type(types), *order)))
+
+    def deleted(
+        self, path: str, offset: int, length: int, cardinality: int, candidates: Sequence[int]
+    ) -> tuple[str, int, list[int]]:
+        """What Paimon reads at a range: kind ("32" or "64"), number of positions, those of the candidates it has."""
+        asked = " ".join(map(str, candidates))
+        kind, count, *positions = str(self._call("deleted", path, offset, length, cardinality, asked)).split()
+        return kind, int(count), [int(position) for position in positions]
+
+    def hashes(self, name: str, file: str) -> list[int]:
+        """The hashes that Paimon reads from a file in the table's ``index`` folder."""
+        return [int(word) for word in str(self._call("hashes", self.table(name), file)).split()]
+
+    def key_hashes(self, types: Mapping[str, str], rows: pa.Table) -> list[int]:
+        """Paimon's hash of every row as a key."""
+        source = self._scratch("keys.orc")
+        pyarrow.orc.write_table(rows, source)
+        return [int(word) for word in str(self._call("keyHashes", self.row_type(types), str(source))).split()]
+
+    def commit_file_indexes(self, name: str, indexes: Mapping[str, bytes | str]) -> None:
+        """Gives each data file its index: bytes to embed, or the name of a sidecar beside it."""
+        given = self.jvm.java.util.HashMap()
+        for file, index in indexes.items():
+            given.put(file, index)
+        self._call("commitFileIndexes", self.table(name), given)
+
+    def commit_deletions(self, name: str, ranges: Mapping[str, Any]) -> None:
+        """Commits what ``write_deletion_vectors`` wrote to the table's ``index`` folder, in place of what is there."""
+        folder = self.path(name) / "index"
+        lines = [
+            SEPARATOR.join([Path(where.path).name, file, *map(str, (where.offset, where.length, where.cardinality))])
+            for file, where in ranges.items()
+        ]
+        self._call("commitDeletions", self.table(name), str(folder), "\n".join(lines))
+
     def data_type(self, text: str) -> Any:
         return self.paimon.types.DataTypeJsonParser.parseAtomicTypeSQLString(text)
 
-    def row_type(self, types: Mapping[str, str]) -> Any:
+    def row_type(self, types: Mapping[str, Any]) -> Any:
+        """``types``: SQL text, or a Java ``DataType`` where it is nested."""
         builder = self.paimon.types.RowType.builder()
-        for column, text in types.items():
-            builder = builder.field(column, self.data_type(text))
+        for column, kind in types.items():
+            builder = builder.field(column, self.data_type(kind) if isinstance(kind, str) else kind)
         return builder.build()
 
     def _list(self, items: Sequence[Any]) -> Any:
@@ -121,3 +197,8 @@ class PaimonJava:
         for i, argument in enumerate(arguments):
             array[i] = argument
         return self._methods[method].invoke(None, array)
+
+
+def _answer(line: str) -> tuple[str, list[int]]:
+    kind, *positions = line.split()
+    return kind, [int(position) for position in positions]
