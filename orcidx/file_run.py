@@ -18,7 +18,7 @@ import pyarrow as pa
 from orcidx.constant_evidence import ConstantEvidence
 from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.held_range import HeldRange, served
-from orcidx.index_evidence import IndexEvidence, index_evidence
+from orcidx.index_evidence import IndexEvidence, StoredIndex, index_evidence
 from orcidx.io_loop import Fetch
 from orcidx.judge import FileJudge, StripeDecision
 from orcidx.metrics import ScanMetrics
@@ -325,14 +325,19 @@ class FileRun:
         )
 
     def _file_index(self, notes: list[Note]) -> tuple[IndexEvidence, ...]:
-        """The file's Paimon indexes; none, and a note, where they are damaged."""
-        strict = self.options.strict_index
+        """The file's Paimon indexes; none, and a note, where they are damaged, or stored for another version of it."""
+        strict, index = self.options.strict_index, self.job.file_index
+        stored = isinstance(index, StoredIndex)
+        if stored and index.tail is not None and index.tail != self.reader.tail.checksum:
+            notes.append(Note("Paimon file index", "stale", "the file's tail is not the one that was indexed"))
+            return ()
         try:
-            return index_evidence(self.job.file_index, self.reader.root, self.reader.tail.footer.rows, strict=strict)
-        except (CorruptFile, Unsupported) as error:
-            if strict:
+            return index_evidence(index, self.reader.root, self.reader.tail.footer.rows, strict=strict)
+        except (CorruptFile, Unsupported, FileNotFoundError) as error:
+            missing = isinstance(error, FileNotFoundError)
+            if strict or (missing and not stored):
                 raise
-            notes.append(Note("Paimon file index", "damaged", str(error)))
+            notes.append(Note("Paimon file index", "absent" if missing else "damaged", str(error)))
             return ()
 
     @cached_property

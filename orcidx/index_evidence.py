@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, Unsupported
@@ -12,11 +13,22 @@ from orcidx.paimon.file_index import FileIndex, read_file_index
 from orcidx.predicate import BoundLeaf, Domain
 from orcidx.pruning import Finding, Note
 from orcidx.selection import RowSelection
+from orcidx.storage import Source
 
-__all__ = ["IndexEvidence", "index_evidence", "paimon_types"]
+__all__ = ["IndexEvidence", "StoredIndex", "index_evidence", "paimon_types"]
 
 KINDS = ("bitmap", "range-bitmap", "bsi", "bloom-filter")
 """The exact ones first, so that the bloom filter, which is read whole, is often not needed."""
+
+
+@dataclass(frozen=True)
+class StoredIndex:
+    """A file index as the roll-up of a directory knows it: its bytes or where they are, the checksum of the tail of
+    the data file that it is of, and the Paimon types of its columns."""
+
+    data: bytes | Source
+    tail: int | None
+    types: Mapping[str, str]
 
 
 class IndexEvidence:
@@ -74,12 +86,15 @@ class _Kept:
 def index_evidence(
     index: Any, root: OrcType, rows: int, *, strict: bool = False, names: Mapping[str, str] | None = None
 ) -> tuple[IndexEvidence, ...]:
-    """Evidence from a file index: a ``FileIndex``, or its bytes or path (then typed by the file's own columns).
+    """Evidence from a file index: a ``FileIndex``, a ``StoredIndex`` of just this file, or its bytes or path (then
+    typed by the file's own columns).
 
     A timestamp column of a path or bytes is left out: its precision, which the keys depend on, stands only in the
     table's schema; open the index with ``paimon.read_file_index`` and its types to use it.
     """
-    if not isinstance(index, FileIndex):
+    if isinstance(index, StoredIndex):
+        index = read_file_index(index.data, types=index.types, strict=strict, rows=rows)
+    elif not isinstance(index, FileIndex):
         index = read_file_index(index, types=paimon_types(root.names, root.children), strict=strict, rows=rows)
     return tuple(IndexEvidence(index, kind, rows, names) for kind in KINDS)
 

@@ -21,13 +21,16 @@ PICTURE = """
 6  paimon
 6  paimon.table
 6  paimon.table_scan paimon.build_file
+6  indexing
+6  index_store
+6  file_pruning
 6  many_files
 6  file
 6  scanner
 6  split
 6  explaining file_queue
 6  file_run
-6  judge constant_evidence index_evidence scan_request held_range
+6  judge constant_evidence index_evidence scan_request held_range rollup
 6  stripe_scan
 5  orc orc.lane orc.dictionary paimon.build schema_mapping
 5  orc.reader paimon.file_index paimon.file_index_options paimon.table_plan
@@ -63,7 +66,7 @@ PUBLIC_USERS = {"cli", "spark", "__main__"}
 """They may import the public names from ``orcidx`` itself, as any caller does."""
 
 MEETING = {"scanner", "index_evidence", "file", "file_run", "scan_request", "judge", "split"}
-MEETING |= {"paimon.table", "paimon.table_scan", "paimon.build_file"}
+MEETING |= {"index_store", "indexing", "paimon.table", "paimon.table_scan", "paimon.build_file"}
 """Where the two formats come together."""
 
 ONE_DOOR = {"pyspark": "orcidx.spark", "polars": "orcidx.engines.polars", "fastavro": "orcidx.paimon"}

@@ -12,6 +12,8 @@ tasks without rows, and Hive reads them so.
 
 from __future__ import annotations
 
+import zlib
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -225,6 +227,17 @@ class FileTail:
             hybrid_calendar=_is_hybrid(footer),
             decimal64=postscript.version == (1, 9999),
         )
+
+    @cached_property
+    def checksum(self) -> int:
+        """CRC-32 of the size, the stripes, the rows and all statistics. Other data hardly ever has the same."""
+        numbers = array("q", (self.size, self.footer.rows))
+        for one in self.footer.stripes:
+            numbers.extend((one.offset, one.index_length, one.data_length, one.footer_length, one.rows))
+        checksum = zlib.crc32(numbers.tobytes(), zlib.crc32(self.framed_metadata))
+        for raw in self.footer.raw_statistics:
+            checksum = zlib.crc32(raw, checksum)
+        return checksum
 
     @cached_property
     def raw_metadata(self) -> bytes:

@@ -16,7 +16,7 @@ from orcidx.paimon.index import Index
 from orcidx.paimon.key_arrays import key_column, map_values
 from orcidx.paimon.registry import Builder, open_builder
 
-__all__ = ["FileIndexBuilder", "build_from_arrow", "columns_of", "type_of_arrow"]
+__all__ = ["FileIndexBuilder", "Spec", "build_from_arrow", "columns_of", "split_map_key", "type_of_arrow"]
 
 Spec = Mapping[str, Mapping[str, Mapping[str, Any] | None]]
 _PRECISIONS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
@@ -87,6 +87,10 @@ class FileIndexBuilder:
         if data_type.root != "MAP" or data_type.children[0].root not in ("CHAR", "VARCHAR"):
             raise InvalidQuery(f"{column!r} asks for a key of {data_type}, which is no map of text keys", column=name)
         return data_type.children[1]
+
+    def type_of(self, column: str) -> DataType:
+        """The type of a column that is indexed; of ``m[key]`` that of the map's values."""
+        return self.types[column] if column in self.types else self.types[column.partition("[")[0]].children[1]
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Adds the next rows; the batch may have more columns than are indexed."""

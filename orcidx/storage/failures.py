@@ -113,7 +113,9 @@ def classify(error: BaseException) -> Failure:
     return "permanent"
 
 
-def translate(error: Exception, failure: Failure, *, name: str, what: str, offset: int | None = None) -> Exception:
+def translate(
+    error: Exception, failure: Failure, *, name: str, what: str, offset: int | None = None, doing: str = "reading"
+) -> Exception:
     """The error to raise for ``error``: itself where its type says it all, else a ``StorageError`` naming the range."""
     if isinstance(error, (FileNotFoundError, IsADirectoryError, PermissionError, OrcidxError)):
         return error
@@ -124,4 +126,4 @@ def translate(error: Exception, failure: Failure, *, name: str, what: str, offse
     if failure == "changed":
         return StorageError("the object has changed since it was opened; open it again", file=name, offset=offset)
     reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return StorageError(f"reading {what}: {reason}", file=name, offset=offset)
+    return StorageError(f"{doing} {what}: {reason}", file=name, offset=offset)

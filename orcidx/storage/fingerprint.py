@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import email.utils
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-__all__ = ["Fingerprint", "mtime_of", "plain_etag"]
+__all__ = ["Fingerprint", "fingerprint_of_info", "mtime_of", "plain_etag"]
 
 _SECOND = 1_000_000_000
+_ETAGS = ("ETag", "etag", "e_tag", "md5Hash", "crc32c")
+_TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
 
 
 @dataclass(frozen=True)
@@ -68,3 +71,13 @@ def plain_etag(value: Any) -> str | None:
     if not isinstance(value, str):
         return None
     return value.removeprefix("W/").strip('"') or None
+
+
+def fingerprint_of_info(info: Mapping[str, Any]) -> Fingerprint | None:
+    """The version of a file as an fsspec file system describes it; None where it does not tell the size."""
+    size = info.get("size")
+    if not isinstance(size, int):
+        return None
+    etag = next((info[key] for key in _ETAGS if info.get(key)), None)
+    mtime = next((info[key] for key in _TIMES if info.get(key)), None)
+    return Fingerprint(size, plain_etag(etag), mtime_of(mtime))

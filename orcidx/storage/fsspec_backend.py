@@ -16,7 +16,7 @@ from fsspec.spec import AbstractFileSystem
 
 from orcidx.errors import StorageError
 from orcidx.storage.failures import AFTER_THEIRS, OURS, ShortBody, classify
-from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
+from orcidx.storage.fingerprint import Fingerprint, fingerprint_of_info, mtime_of, plain_etag
 from orcidx.storage.remote import Answer, Backend, in_thread, shared_loop
 
 __all__ = ["fsspec_backend"]
@@ -41,13 +41,10 @@ def fsspec_backend(filesystem: Any, path: str) -> Backend:
 def _fingerprint_of(info: dict[str, Any], path: str) -> Fingerprint:
     if info.get("type") == "directory":
         raise IsADirectoryError(errno.EISDIR, "a directory, not a file", path)
-    size = info.get("size")
-    if not isinstance(size, int):
+    found = fingerprint_of_info(info)
+    if found is None:
         raise StorageError("the storage does not say the object's size")
-    etag = next((info[key] for key in ("ETag", "etag", "e_tag", "md5Hash", "crc32c") if info.get(key)), None)
-    times = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
-    mtime = next((info[key] for key in times if info.get(key)), None)
-    return Fingerprint(size, plain_etag(etag), mtime_of(mtime))
+    return found
 
 
 def _total_of(content_range: str | None) -> int | None:

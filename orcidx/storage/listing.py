@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from orcidx.storage.failures import classify, translate
+from orcidx.storage.fingerprint import Fingerprint, fingerprint_of_info, mtime_of, plain_etag
 from orcidx.storage.sources import Source, describe_source, filesystem_of, is_obstore, is_url
 
 __all__ = ["list_sources"]
@@ -26,10 +27,14 @@ _LISTERS = 16
 
 @dataclass(frozen=True)
 class _Found:
-    """A file: its path in its storage, and its size in bytes if the listing says so."""
+    """A file: its path in its storage, and its size and version as far as the listing tells."""
 
     path: str
-    size: int | None
+    version: Fingerprint | None
+
+    @property
+    def size(self) -> int | None:
+        return None if self.version is None else self.version.size
 
 
 class _Lister(Protocol):
@@ -141,23 +146,38 @@ def _expand_local(source: Source) -> list[Source]:
         return _local(kept, base)
     if os.path.isdir(path):
         return _local(_walk(path), path)
-    return [replace(source, size=os.stat(path).st_size)]  # FileNotFoundError here, not in the middle of the scan
+    status = os.stat(path)
+    return [_version(source, _stat_version(status))]  # FileNotFoundError here, not in the middle of the scan
 
 
 def _local(found: Iterable[_Found], root: str) -> list[Source]:
     root = os.path.abspath(root)
     ordered = sorted(found, key=lambda one: one.path)
-    return [Source(one.path, "path", os.path.abspath(one.path), root=root, size=one.size) for one in ordered]
+    return [
+        Source(one.path, "path", os.path.abspath(one.path), root=root, size=one.size, listed=one.version)
+        for one in ordered
+    ]
 
 
 def _sorted(source: Source, found: Iterable[_Found], root: str) -> list[Source]:
     ordered = sorted(found, key=lambda one: one.path)
-    return [replace(source, name=one.path, location=one.path, root=root, size=one.size) for one in ordered]
+    return [
+        replace(source, name=one.path, location=one.path, root=root, size=one.size, listed=one.version)
+        for one in ordered
+    ]
+
+
+def _version(source: Source, version: Fingerprint | None) -> Source:
+    return replace(source, size=None if version is None else version.size, listed=version)
+
+
+def _stat_version(status: os.stat_result) -> Fingerprint:
+    return Fingerprint(status.st_size, None, status.st_mtime_ns)
 
 
 def _local_file(path: str) -> _Found:
     try:
-        return _Found(path, os.stat(path).st_size)
+        return _Found(path, _stat_version(os.stat(path)))
     except FileNotFoundError:  # a dangling link, or gone since it was listed: opening it says so
         return _Found(path, None)
 
@@ -196,7 +216,7 @@ def _expand_remote(source: Source) -> list[Source]:
     lister = _lister(source.kind, filesystem)
     one = None if web else lister.file(path)
     if one is not None:
-        return [replace(source, size=one.size)]
+        return [_version(source, one.version)]
     if source.kind == "url":
         source = replace(source, kind="fsspec", filesystem=filesystem, storage_options={})
     if _MAGIC.search(path):
@@ -231,11 +251,12 @@ class _Fsspec:
             info = self._filesystem.info(path)
         except FileNotFoundError:
             return None
-        return None if info["type"] == "directory" else _Found(path, info.get("size"))
+        return None if info["type"] == "directory" else _Found(path, fingerprint_of_info(info))
 
     def walk(self, path: str) -> list[_Found]:
+        self._filesystem.invalidate_cache(path)  # a remembered listing would hide changes
         found = self._filesystem.find(path, detail=True)
-        return [_Found(name, info.get("size")) for name, info in found.items() if not name.endswith("/")]
+        return [_Found(name, fingerprint_of_info(info)) for name, info in found.items() if not name.endswith("/")]
 
 
 class _Obstore:
@@ -246,7 +267,7 @@ class _Obstore:
         import obstore
 
         try:
-            return _Found(path, obstore.head(self._store, path)["size"])
+            return _Found(path, _object_version(obstore.head(self._store, path)))
         except FileNotFoundError:
             return None
 
@@ -254,7 +275,11 @@ class _Obstore:
         import obstore
 
         batches = obstore.list(self._store, path.strip("/") or None)
-        return [_Found(meta["path"], meta["size"]) for batch in batches for meta in batch]
+        return [_Found(meta["path"], _object_version(meta)) for batch in batches for meta in batch]
+
+
+def _object_version(meta: Any) -> Fingerprint:
+    return Fingerprint(meta["size"], plain_etag(meta.get("e_tag")), mtime_of(meta.get("last_modified")))
 
 
 class _Arrow:
@@ -263,10 +288,15 @@ class _Arrow:
 
     def file(self, path: str) -> _Found | None:
         info = self._filesystem.get_file_info(path.rstrip("/"))
-        return _Found(info.path, info.size) if info.is_file else None
+        return _Found(info.path, _info_version(info)) if info.is_file else None
 
     def walk(self, path: str) -> list[_Found]:
         from pyarrow import fs
 
         selector = fs.FileSelector(path.rstrip("/"), recursive=True, allow_not_found=True)
-        return [_Found(info.path, info.size) for info in self._filesystem.get_file_info(selector) if info.is_file]
+        found = self._filesystem.get_file_info(selector)
+        return [_Found(info.path, _info_version(info)) for info in found if info.is_file]
+
+
+def _info_version(info: Any) -> Fingerprint:
+    return Fingerprint(info.size, None, info.mtime_ns)

@@ -41,7 +41,7 @@ class Source:
 
     Pickles unless it stands for an open file object or reader (``InvalidQuery``); ``to_dict`` gives paths and URLs as
     JSON, without ``storage_options`` (they hold secrets). ``root`` is the directory whose listing found it, if any;
-    ``size`` what the listing said, in bytes.
+    ``size`` what the listing said, in bytes, and ``listed`` what it said of the version.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Source:
     filesystem: Any = field(default=None, repr=False, hash=False)
     root: str | None = None
     size: int | None = field(default=None, compare=False)
+    listed: Fingerprint | None = field(default=None, compare=False, repr=False)
 
     def open(self, options: ReadOptions | None = None, *, expected: Fingerprint | None = None) -> RangeReader:
         """A reader of the object; see ``open_reader``.

@@ -1,0 +1,403 @@
+"""The indexes of a plain directory: what the roll-up proves, when it is stale, and how it is written."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import os
+import pickle
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyorc
+import pytest
+from indexed_directory import SPEC, index_here, rollup_of
+from pyarrow import orc
+
+import orcidx
+from orcidx import InvalidQuery, StorageError, paimon
+from orcidx.errors import CorruptFile
+from orcidx.file import make_scan
+from orcidx.index_store import IndexStore, listing_table
+from orcidx.indexing import IndexSpec, index_file
+from orcidx.options import ReadOptions
+from orcidx.rollup import FILE_FIELDS, OBSERVED, RollUp, StatisticsKey
+from orcidx.scan_request import FileJob
+from orcidx.storage import Source, list_sources
+
+
+def events(start: int, rows: int = 100) -> pa.Table:
+    numbers = range(start, start + rows)
+    cities = pa.array([f"c{n % 7}-{start}" for n in numbers], pa.string())
+    return pa.table({"id": pa.array(numbers, pa.int64()), "city": cities})
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    for start in range(0, 600, 100):
+        folder = tmp_path / "data" / f"day={start // 200}"
+        folder.mkdir(parents=True, exist_ok=True)
+        orc.write_table(events(start), folder / f"{start}.orc")
+    return tmp_path / "data"
+
+
+def opened(root: Path) -> IndexStore:
+    store = IndexStore.open(root)
+    assert store is not None
+    return store
+
+
+def kept(store: IndexStore, where: Any, **options: Any) -> list[str]:
+    sources = list_sources(store.root)
+    return [Path(sources[i].name).stem for i in store.plan(sources, where, **options).kept]
+
+
+# ---------------------------------------------------------------------- planning
+
+
+def test_files_are_ruled_out_by_statistics_and_partitions(directory: Path) -> None:
+    index_here(directory)
+    store = opened(directory)
+    assert kept(store, None) == ["0", "100", "200", "300", "400", "500"]
+    assert kept(store, "id BETWEEN 150 AND 220") == ["100", "200"]
+    assert kept(store, "id < 0") == []
+    assert kept(store, "day = 1 AND id <> 250") == ["200", "300"]
+    assert kept(store, "(day = 0 AND id = 20) OR (day = 2 AND id = 20)") == ["0"]
+    assert kept(store, "city IS NULL OR id = 500") == ["500"]
+    assert kept(store, "ID = 500", options=ReadOptions(case_sensitive=False)) == ["500"]
+
+
+def test_the_reason_is_told(directory: Path) -> None:
+    plan = index_here(directory).plan(list_sources(directory), "id > 550 AND day > 0")
+    assert [str(reason) for reason in plan.reasons(0)] == ["col('day') > 0: is 0 in the whole file (partition)"]
+    assert "max 499, no null (file statistics)" in str(plan.reasons(4)[0])
+    assert plan.rows.tolist() == [100] * 6
+
+
+@pytest.mark.parametrize("where", ["nowhere = 1 AND id = 5", "id = 'text' AND id < 100", "city LIKE '%5%' AND id < 50"])
+def test_what_cannot_be_asked_rules_nothing_out(directory: Path, where: str) -> None:
+    assert kept(index_here(directory), where) == ["0"]
+
+
+def test_an_index_is_handed_out_where_the_predicate_asks_its_column(directory: Path) -> None:
+    store = index_here(directory)
+    sources = list_sources(directory)
+    assert store.plan(sources, "day = 1").index_of(2) is None
+    assert store.plan(sources).index_of(2) is None
+    plan = store.plan(sources, "city = 'c1-200' AND id > 0")
+    where = orcidx.predicate.parse("city = 'c1-200' AND id > 0")
+    for i in plan.kept.tolist():
+        job = FileJob(sources[i], file_index=plan.index_of(i), fingerprint=sources[i].listed)
+        scan = make_scan(
+            pickle.loads(pickle.dumps([job])), None, where, limit=None, row_numbers=False, schema=None,
+            options=ReadOptions(),
+        )  # fmt: skip
+        explained = str(scan.explain())
+        assert scan.count_rows() == (14 if i == 2 else 0)
+        assert "the index keeps" in explained
+
+
+def test_small_indexes_are_in_the_rollup(directory: Path) -> None:
+    store = index_here(directory, {"bloom-filter": {"id": {"items": 10}}})
+    plan = store.plan(list_sources(directory), "id = 3")
+    found = plan.index_of(0)
+    assert found is not None
+    built = paimon.build_file_index(str(directory / "day=0" / "0.orc"), {"bloom-filter": {"id": {"items": 10}}})
+    assert found.data == built.to_bytes()
+    assert not (directory / "_orcidx" / "index").exists()
+
+
+def test_indexes_equal_a_build_by_hand(directory: Path) -> None:
+    index_here(directory)
+    for path in directory.glob("*/*.orc"):
+        (made,) = (directory / "_orcidx" / "index" / path.parent.name).glob(f"{path.name}.*.index")
+        assert made.read_bytes() == paimon.build_file_index(str(path), SPEC).to_bytes()
+
+
+def test_a_plan_takes_two_reads(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index_here(directory)
+    listed: list[str] = []
+    readers: list[Any] = []
+    walk, open_source = os.walk, Source.open
+    monkeypatch.setattr(os, "walk", lambda path: (listed.append(path), walk(path))[1])
+    monkeypatch.setattr(
+        Source, "open", lambda self, *args, **kw: (readers.append(open_source(self, *args, **kw)), readers[-1])[1]
+    )
+    sources = list_sources(directory)
+    plan = opened(directory).plan(sources, "id = 5 AND city = 'c5-0'")
+    assert plan.kept.tolist() == [0]
+    assert listed == [str(directory / "_orcidx" / "rollup")]
+    assert sum(reader.metrics.requests for reader in readers) == 1
+
+
+# ---------------------------------------------------------------------- soundness
+
+
+def _typed_files(root: Path, rng: np.random.Generator) -> None:
+    """Files whose columns come in several types, with nulls, NaN, texts longer than the roll-up keeps, and CHAR."""
+    kinds = ["int", "bigint", "double", "decimal(20,3)", "timestamp", "date", "string", "char(6)", "boolean", "binary"]
+    for number in range(40):
+        kind = kinds[number % len(kinds)]
+        base = int(rng.integers(-50, 50))
+        values = [_value(kind, base + int(rng.integers(0, 6)), rng) for _ in range(30)]
+        values = [None if rng.random() < 0.1 else value for value in values] if number % 3 else values
+        with (
+            open(root / f"{number:02}.orc", "wb") as file,
+            pyorc.Writer(file, f"struct<x:{kind},n:int>", row_index_stride=1000) as writer,
+        ):
+            for i, value in enumerate(values):
+                writer.write((value, i if number % 4 else None))
+
+
+def _value(kind: str, n: int, rng: np.random.Generator) -> Any:
+    if kind in ("int", "bigint"):
+        return n
+    if kind == "double":
+        return float("nan") if rng.random() < 0.1 else n / 2
+    if kind.startswith("decimal"):
+        return decimal.Decimal(n * 1250).scaleb(-3)
+    if kind == "timestamp":
+        return datetime.datetime(2020, 1, 1) + datetime.timedelta(days=n, microseconds=n % 3)
+    if kind == "date":
+        return datetime.date(2020, 1, 1) + datetime.timedelta(days=n)
+    if kind == "boolean":
+        return n % 2 == 0
+    text = f"{n + 60:03}" + ("\U0001f600" * 40 if n % 5 == 0 and kind == "string" else "")
+    return text.encode() if kind == "binary" else text
+
+
+QUESTIONS = [
+    *("x = 3", "x <> 3", "x < 2.5", "x >= 10", "x IN (1, 7, 20)", "x NOT IN (1, 2, 3)", "x BETWEEN 0 AND 5", "x = 7.5"),
+    *("NOT x > 4", "x <= 1.0000000000000000000001", "x IS NULL", "x IS NOT NULL", "x = '2020-01-20'", "x = true"),
+    *("x > '2020-02-01 00:00:00.000001'", "x = '062'", "x >= '090'", "x LIKE '06%'", "x = 3 OR n IS NULL"),
+    *("x IS NULL AND n > 28", "x <=> 3", "NOT (x <=> 3)"),
+]
+
+
+@pytest.mark.parametrize("nan", ["ieee", "largest"])
+def test_no_file_with_a_matching_row_is_ruled_out(tmp_path: Path, rng: np.random.Generator, nan: Any) -> None:
+    _typed_files(tmp_path, rng)
+    store = index_here(tmp_path, {"bloom-filter": {"n": {"items": 10}}})
+    sources = list_sources(tmp_path)
+    pruned = asked = 0
+    for where in [*QUESTIONS, orcidx.col("x") == b"062", orcidx.col("x").starts_with("065\U0001f600")]:
+        chosen = set(store.plan(sources, where, options=ReadOptions(nan=nan)).kept.tolist())
+        for i, source in enumerate(sources):
+            try:
+                count = orcidx.scan(source, where=where, nan=nan, row_index=False).count_rows()
+            except InvalidQuery:
+                continue
+            asked += 1
+            pruned += i not in chosen
+            assert count == 0 or i in chosen, (where, source.name)
+    assert pruned > asked / 4
+
+
+def test_statistics_do_not_hold_for_other_readings(tmp_path: Path) -> None:
+    rows = pa.table({"t": pa.array([datetime.datetime(2020, 1, 1)], pa.timestamp("ns"))})
+    orc.write_table(rows, tmp_path / "a.orc")
+    store = index_here(tmp_path, {"bloom-filter": {"t": {"items": 1}}})
+    assert kept(store, "t > '2021-01-01'") == []
+    sources = list_sources(tmp_path)
+    plan = store.plan(sources, "t > '2021-01-01'", options=ReadOptions(timezone="Asia/Tokyo"))
+    assert plan.kept.tolist() == [0]
+    assert plan.notes[0].kind == "off"
+
+
+# ---------------------------------------------------------------------- staleness
+
+
+def _rewrite(path: Path, table: pa.Table) -> None:
+    """Writes other rows into a file, whose size must stay."""
+    size = path.stat().st_size
+    orc.write_table(table, path)
+    assert path.stat().st_size == size
+
+
+def test_a_file_that_changed_is_read_and_told(directory: Path) -> None:
+    store = index_here(directory)
+    path = directory / "day=0" / "100.orc"
+    _rewrite(path, events(300).set_column(1, "city", events(100)["city"]))
+    sources = list_sources(directory)
+    plan = store.plan(sources, "id = 333")
+    assert [sources[i].name for i in plan.kept] == [str(path), str(directory / "day=1" / "300.orc")]
+    assert plan.index_of(1) is None
+    assert plan.index_of(3) is not None
+    assert plan.rows.tolist() == [100, -1, 100, 100, 100, 100]
+    (note,) = plan.notes
+    assert (note.kind, note.source) == ("stale", "roll-up")
+    assert "1 of 6 files changed since it was made, such as day=0/100.orc: refresh it" in note.text
+
+
+def test_the_time_alone_makes_stale(directory: Path) -> None:
+    store = index_here(directory)
+    path = directory / "day=0" / "0.orc"
+    os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
+    assert store.plan(list_sources(directory), "id = 599").kept.tolist() == [0, 5]
+
+
+def test_the_tail_tells_what_size_and_time_hide(directory: Path) -> None:
+    store = index_here(directory)
+    path = directory / "day=0" / "0.orc"
+    before = path.stat()
+    _rewrite(path, events(0).set_column(1, "city", pa.array([f"d{n % 7}-0" for n in range(100)])))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    source = list_sources(directory)[0]
+    index = store.plan([source], "city = 'c1-0'").index_of(0)
+    explained = orcidx.scan(source, where="city = 'c1-0'", file_index={source.name: index}).explain()
+    assert ("Paimon file index", "stale") in [(note.source, note.kind) for note in explained.notes]
+
+
+def test_a_version_that_nothing_tells_is_no_match(directory: Path) -> None:
+    store = index_here(directory)
+    listing = listing_table(store.root, list_sources(directory))
+    blind = listing.set_column(2, "mtime", pa.nulls(6, pa.int64()))
+    assert store.match(listing).fresh.all()
+    assert not store.match(blind).fresh.any()
+
+
+def test_an_index_that_is_gone_loses_nothing(directory: Path) -> None:
+    store = index_here(directory)
+    sources = list_sources(directory)
+    index = store.plan(sources, "city = 'c1-0'").index_of(0)
+    for path in (directory / "_orcidx" / "index").rglob("*.index"):
+        path.unlink()
+    scan = orcidx.scan(sources[0], where="city = 'c1-0'", file_index={sources[0].name: index})
+    assert scan.count_rows() == 15
+    assert ("Paimon file index", "absent") in [(note.source, note.kind) for note in scan.explain().notes]
+
+
+# ---------------------------------------------------------------------- indexing one file
+
+
+def test_a_file_that_is_listed_otherwise_is_refused(directory: Path) -> None:
+    store = IndexStore.open(directory, create=True)
+    assert store is not None
+    source = list_sources(directory)[0]
+    orc.write_table(events(7, 50), source.name)
+    row = index_file(store.folder, source, "day=0/0.orc", IndexSpec.of(SPEC), ReadOptions())
+    assert "has changed" in row["error"]
+    assert source.name in row["error"]
+    assert not row["is_final"]
+    assert not (directory / "_orcidx").exists()
+
+
+def test_bad_files_have_a_row_with_their_error(tmp_path: Path) -> None:
+    (tmp_path / "bad.orc").write_bytes(b"nonsense")
+    (tmp_path / "empty.orc").write_bytes(b"")
+    orc.write_table(events(0, 0), tmp_path / "none.orc")
+    orc.write_table(events(0).drop(["city"]), tmp_path / "old.orc")
+    store = index_here(tmp_path)
+    rows = {row["path"]: row for row in store.rollup().files.to_pylist()}
+    assert re.match(r"CorruptFile: .*bad\.orc", rows["bad.orc"]["error"])
+    assert (rows["empty.orc"]["rows"], rows["none.orc"]["rows"]) == (0, 0)
+    assert [one["column"] for one in rows["old.orc"]["indexes"]] == ["id"]
+    assert kept(store, "city = 'x'") == ["bad", "old"]
+
+
+def test_a_second_run_takes_what_is_there(directory: Path) -> None:
+    index_here(directory)
+    made = {path: path.stat().st_mtime_ns for path in directory.rglob("*.index")}
+    index_here(directory)
+    assert {path: path.stat().st_mtime_ns for path in directory.rglob("*.index")} == made
+    assert len(made) == 6
+    damaged = next(iter(made))
+    whole = damaged.read_bytes()
+    damaged.write_bytes(b"")
+    index_here(directory)
+    assert damaged.read_bytes() == whole
+
+
+def test_a_spec_without_an_index_is_refused() -> None:
+    with pytest.raises(InvalidQuery, match="names no index"):
+        IndexSpec.of({"bitmap": {}})
+
+
+# ---------------------------------------------------------------------- writing the roll-up
+
+
+def _row(path: str, rows: int) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(FILE_FIELDS.names)
+    return {**row, "path": path, "rows": rows, "size": 1, "mtime": 1, "statistics": [], "is_final": True}
+
+
+def test_news_are_parts_until_they_are_many(tmp_path: Path) -> None:
+    spec = IndexSpec.of(SPEC)
+    store = IndexStore.open(tmp_path, create=True)
+    assert store is not None
+    store = store.commit(rollup_of([_row(f"{i:04}", i) for i in range(100)], spec))
+    for i in range(8):
+        store = store.commit(rollup_of([_row(f"{i:04}", 1000 + i), _row(f"new{i}", i)], spec))
+        assert store.rollup_names[0] == "rollup/00000001-full.parquet"
+    listed = pa.array([*(f"{i:04}" for i in range(50)), "last"])
+    store = store.commit(rollup_of([_row("last", 7)], spec), listed=listed)
+    assert store.rollup_names == ("rollup/00000010-full.parquet",)
+    files = opened(tmp_path).rollup().files
+    assert dict(zip(files["path"].to_pylist(), files["rows"].to_pylist())) == {
+        **{f"{i:04}": i for i in range(8, 50)},
+        **{f"{i:04}": 1000 + i for i in range(8)},
+        "last": 7,
+    }
+
+
+def test_of_two_jobs_both_rows_stay(tmp_path: Path) -> None:
+    spec = IndexSpec.of(SPEC)
+    store = IndexStore.open(tmp_path, create=True)
+    assert store is not None
+    jobs = [
+        threading.Thread(target=store.commit, args=(rollup_of([_row(f"f{i}", i)], spec),)) for i in range(6)
+    ]  # fmt: skip
+    for job in jobs:
+        job.start()
+    for job in jobs:
+        job.join()
+    assert sorted(opened(tmp_path).rollup().files["path"].to_pylist()) == [f"f{i}" for i in range(6)]
+    other = IndexSpec.of({"bsi": {"id": {}}})
+    with pytest.raises(StorageError, match="another spec"):
+        store.commit(rollup_of([_row("f", 1)], other))
+
+
+def test_a_damaged_rollup_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "_orcidx" / "rollup").mkdir(parents=True)
+    (tmp_path / "_orcidx" / "rollup" / "00000001-full.parquet").write_bytes(b"PAR1")
+    with pytest.raises(CorruptFile, match=r"not a roll-up.*00000001-full\.parquet"):
+        opened(tmp_path).plan([])
+
+
+def test_without_a_rollup_there_is_no_store(tmp_path: Path) -> None:
+    assert IndexStore.open(tmp_path) is None
+    assert IndexStore.open(b"bytes") is None
+    assert IndexStore.open(tmp_path / "nowhere") is None
+
+
+def test_a_large_rollup_is_read_in_ranges(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index_here(directory)
+    monkeypatch.setattr("orcidx.index_store.READ_AT_ONCE", 1000)
+    assert kept(opened(directory), "id = 420") == ["400"]
+
+
+def test_statistics_survive_the_bytes() -> None:
+    statistics = [
+        [{"column": "a", "type": "bigint", "count": 3, "flags": 1, "low_integer": -1, "high_integer": 5}],
+        [],
+        [
+            {"column": "a", "type": "string", "count": 3, "flags": 0, "low_bytes": b"x"},
+            {"column": "a", "type": "bigint", "count": 0, "flags": 3},
+        ],
+    ]
+    files = pa.Table.from_pylist([_row(f"{i}", i) for i in range(3)], schema=FILE_FIELDS)
+    made = RollUp.observed(files, pa.array(statistics, OBSERVED), {"spec": {}}, "key")
+    read = RollUp.read(pa.py_buffer(made.to_bytes()))
+    assert read.files.equals(made.files)
+    assert read.spec_key == "key"
+    assert read.statistics[StatisticsKey("a", "bigint")].to_pylist() == [
+        {"count": 3, "flags": 1, "low": -1, "high": 5},
+        None,
+        {"count": 0, "flags": 3, "low": None, "high": None},
+    ]
+    assert read.statistics[StatisticsKey("a", "string")][2].as_py()["low"] == b"x"
+    assert RollUp.read(pa.py_buffer(made.to_bytes()), files=["path"], columns=["b"]).statistics == {}

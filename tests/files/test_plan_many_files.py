@@ -1,0 +1,87 @@
+"""Planning over 100,000 listed files: a roll-up with statistics as jobs write it, and a listing that is simulated."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from orcidx.index_store import LISTING, IndexStore
+from orcidx.indexing import INDEXED, IndexSpec
+from orcidx.rollup import OBSERVED, RollUp
+from orcidx.storage import Source
+
+FILES = 100_000
+SPEC = IndexSpec.of({"bloom-filter": {"user": {"items": 1000}}})
+
+
+def simulated(folder: Path, count: int) -> pa.Table:
+    """A roll-up of ``count`` files in ``folder``; gives their listing; 4 columns, embedded indexes of 100 bytes."""
+    numbers = np.arange(count)
+    paths = [f"day={n // 1000:03}/part-{n:05}-8c1f0d2e-5b1c-4f0e-9d3a-c000.zstd.orc" for n in numbers]
+    listing = pa.table(
+        [paths, numbers + 1_000_000, numbers * 1000 + 10**18, pa.nulls(count, pa.string())], schema=LISTING
+    )
+    rows = pa.repeat(10_000, count).cast(pa.int64())
+    columns: dict[str, Any] = {name: pa.nulls(count, INDEXED.field(name).type) for name in INDEXED.names}
+    columns |= {name: listing[name] for name in LISTING.names} | {"rows": rows, "tail": rows}
+    columns["embedded"] = pa.array([b"%0100d" % n for n in range(count)], pa.binary())
+    columns["spec"] = pa.repeat(SPEC.key, count)
+    rollup = RollUp.observed(pa.table(columns), _observed(count), SPEC.to_dict(), SPEC.key)
+    store = IndexStore.open(folder, create=True)
+    assert store is not None
+    store.commit(rollup)
+    return listing
+
+
+def _observed(count: int) -> pa.Array:
+    """``id`` grows from file to file, ``user`` and ``price`` do not, ``city`` has few values in each."""
+    numbers = np.repeat(np.arange(count), 4)
+    number_of = np.tile(np.arange(4), count)
+    names = pa.array(["id", "user", "price", "city"]).take(pa.array(number_of))
+    kinds = pa.array(["bigint", "bigint", "double", "string"]).take(pa.array(number_of))
+    texts = pa.array([f"city-{n % 500:03}" for n in range(count)], pa.binary()).take(pa.array(numbers))
+    integers = np.where(number_of == 0, numbers * 10_000, numbers % 7)
+    fields = {
+        "column": names,
+        "type": kinds,
+        "count": pa.repeat(10_000, 4 * count).cast(pa.int64()),
+        "flags": pa.repeat(0, 4 * count).cast(pa.uint8()),
+        "low_integer": pa.array(integers, mask=number_of > 1),
+        "high_integer": pa.array(np.where(number_of == 0, integers + 9_999, 10**9), mask=number_of > 1),
+        "low_double": pa.array(numbers / 100, mask=number_of != 2),
+        "high_double": pa.array(numbers / 100 + 10, mask=number_of != 2),
+        "low_bytes": pa.compute.if_else(pa.array(number_of == 3), texts, None),
+        "high_bytes": pa.compute.if_else(pa.array(number_of == 3), texts, None),
+    }
+    items = pa.StructArray.from_arrays(
+        [fields[one.name] for one in OBSERVED.value_type], fields=list(OBSERVED.value_type)
+    )
+    return pa.ListArray.from_arrays(pa.array(np.arange(count + 1) * 4, pa.int32()), items).cast(OBSERVED)
+
+
+def test_a_hundred_thousand_files_are_planned_in_a_few_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listing = simulated(tmp_path, FILES)
+    readers: list[Any] = []
+    open_source = Source.open
+
+    def opened(self: Source, *args: Any, **options: Any) -> Any:
+        readers.append(open_source(self, *args, **options))
+        return readers[-1]
+
+    monkeypatch.setattr(Source, "open", opened)
+    started = time.process_time()
+    store = IndexStore.open(tmp_path)
+    assert store is not None
+    plan = store.plan(listing, "id BETWEEN 123456789 AND 123556789 AND user = 77 AND city <> 'city-350' AND day = 12")
+    seconds = time.process_time() - started
+    assert plan.kept.tolist() == [n for n in range(12345, 12356) if n % 500 != 350]
+    index = plan.index_of(12346)
+    assert index is not None
+    assert index.data == b"%0100d" % 12346
+    assert sum(reader.metrics.requests for reader in readers) <= 3
+    assert seconds < 10, "the bound is wide: a quiet core takes about one second"

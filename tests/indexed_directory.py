@@ -1,0 +1,33 @@
+"""A directory of ORC files with indexes, made on this machine alone, as the tests of the store and of Spark need it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from orcidx.index_store import IndexStore, listing_table
+from orcidx.indexing import INDEXED, IndexSpec, index_file
+from orcidx.options import ReadOptions
+from orcidx.rollup import RollUp
+from orcidx.storage import list_sources
+
+SPEC: Mapping[str, Any] = {"bitmap": {"city": {}}, "bloom-filter": {"id": {"items": 1000, "fpp": 0.01}}}
+
+
+def index_here(root: Path | str, spec: Mapping[str, Any] = SPEC, **storage: Any) -> IndexStore:
+    """Indexes every file of a directory, one after the other, and commits."""
+    store = IndexStore.open(root, create=True, **storage)
+    assert store is not None
+    wanted = IndexSpec.of(spec)
+    sources = list_sources(root, **storage)
+    paths = listing_table(store.root, sources)["path"].to_pylist()
+    rows = [index_file(store.folder, *one, wanted, ReadOptions()) for one in zip(sources, paths)]
+    return store.commit(rollup_of(rows, wanted))
+
+
+def rollup_of(rows: list[dict[str, Any]], spec: IndexSpec) -> RollUp:
+    table = pa.Table.from_pylist(rows, schema=INDEXED)
+    return RollUp.observed(table, table["statistics"].combine_chunks(), spec.to_dict(), spec.key)
