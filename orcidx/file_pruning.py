@@ -35,8 +35,16 @@ Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Path = tuple[str, ...]
 
-_OTHERWISE = ("timezone", "utf8", "timestamp_ntz", "calendar", "decimal_zero_precision")
-"""Options by which values are read otherwise than the statistics were."""
+_TEXTS = (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR)
+_TIMES = (TypeKind.DATE, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
+_OTHERWISE = {
+    "timezone": _TIMES,
+    "utf8": _TEXTS,
+    "timestamp_ntz": (TypeKind.LONG,),
+    "calendar": _TIMES,
+    "decimal_zero_precision": (TypeKind.DECIMAL,),
+}
+"""Options by which values of these kinds are read otherwise than the statistics were."""
 
 
 @dataclass(frozen=True)
@@ -176,12 +184,12 @@ def judge_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, s
 
     A question means what it means in the type that the file has: ``x = 7.5`` is never true where ``x`` is an integer.
     """
-    changed = [name for name in _OTHERWISE if getattr(options, name) != getattr(STATISTICS_OPTIONS, name)]
-    off = Note("file statistics", "off", f"the roll-up's do not hold with {changed[0]}") if changed else None
+    off = _off(known.rollup, options)
+    reading = replace(STATISTICS_OPTIONS, wall_clock_zone=options.wall_clock_zone)
     columns = {
-        key: statistics_column(key, array, known.rows)
+        key: statistics_column(key, array, known.rows, reading)
         for key, array in known.rollup.statistics.items()
-        if key.column not in known.partitions.values and options.row_index and not changed
+        if key.column not in known.partitions.values and options.row_index and key not in off
     }
     bounds = np.arange(known.count + 1, dtype=np.int64)
     partitions = [PartitionEvidence(known.partitions)] if known.partitions.values else []
@@ -190,11 +198,22 @@ def judge_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, s
         own: dict[Path, StatisticsColumn] = {(key.column,): columns[key] for key in keys}
         evidence: list[Evidence] = [*partitions]
         if own:
-            evidence.append(StatisticsEvidence("file statistics", own, bounds, STATISTICS_OPTIONS))
+            evidence.append(StatisticsEvidence("file statistics", own, bounds, reading))
         root = _bound(predicate, known.partitions, keys, options)
         outcome = evaluate(root, evidence, RowSelection.from_mask(files & span))
-        outcomes.append(outcome if off is None else replace(outcome, notes=(*outcome.notes, off)))
+        outcomes.append(replace(outcome, notes=(*outcome.notes, *off.values())))
     return outcomes
+
+
+def _off(rollup: RollUp, options: ReadOptions) -> dict[StatisticsKey, Note]:
+    """The statistics that do not hold with these options."""
+    changed = [name for name in _OTHERWISE if getattr(options, name) != getattr(STATISTICS_OPTIONS, name)]
+    return {
+        key: Note("file statistics", "off", f"the roll-up's do not hold with the option {name}", key.column)
+        for key in rollup.statistics
+        for name in changed
+        if key.node.kind in _OTHERWISE[name]
+    }
 
 
 def _alike(known: KnownFiles, keys: Sequence[StatisticsKey]) -> Iterator[tuple[list[StatisticsKey], Bools]]:
@@ -213,7 +232,8 @@ def _alike(known: KnownFiles, keys: Sequence[StatisticsKey]) -> Iterator[tuple[l
 def _bound(predicate: Predicate, partitions: Partitions, keys: Sequence[StatisticsKey], options: ReadOptions) -> Any:
     """The root of the predicate, with True for what names something else or does not fit: the scan will tell."""
     fields = [pa.field(name, values.type) for name, values in partitions.values.items()]
-    fields += [pa.field(key.column, arrow_type(key.node, STATISTICS_OPTIONS)) for key in keys]
+    reading = replace(STATISTICS_OPTIONS, wall_clock_zone=options.wall_clock_zone)
+    fields += [pa.field(key.column, arrow_type(key.node, reading)) for key in keys]
     schema = pa.schema(fields)
     nodes = {key.column: key.node for key in keys}
     chars: dict[Path, int] = {(name,): node.max_length for name, node in nodes.items() if node.kind is TypeKind.CHAR}

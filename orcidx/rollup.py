@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from orcidx.orc.bounds import Bounds, BytesBounds, NumberBounds, StatisticsColum
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata import FileTail
 from orcidx.orc.statistics import file_statistics
+from orcidx.orc.timezones import Zone, clock_zone
 from orcidx.orc.types import SPARK_TYPE, OrcType, decimal_digits, reads_as_timestamp
 
 __all__ = [
@@ -53,6 +54,9 @@ STATISTICS_OPTIONS = ReadOptions()
 MOST_COLUMNS = 32
 LONGEST_BOUND = 64
 _METADATA = b"orcidx.rollup"
+_SECOND = 1_000_000_000
+_FARTHEST_CLOCK = (1 << 63) - 2 * 86400 * _SECOND
+"""Wall clocks beyond it might leave 64 bits when they are moved to an instant."""
 _MAY_NULL, _ALL_NULL, _MAY_NAN, _LOW_EXACT, _HIGH_EXACT = 1, 2, 4, 8, 16
 
 _INDEX = pa.struct([("column", pa.string()), ("kind", pa.string()), ("bytes", pa.int64()), ("type", pa.string())])
@@ -328,11 +332,19 @@ def _pivoted(observed: pa.Array) -> dict[StatisticsKey, pa.Array]:
 # ---------------------------------------------------------------------- as evidence
 
 
-def statistics_column(key: StatisticsKey, kept: pa.Array, rows: npt.NDArray[np.int64]) -> StatisticsColumn:
-    """What the roll-up proves of a column in each file; a null in ``kept``: nothing. ``rows`` in each file."""
+def statistics_column(
+    key: StatisticsKey, kept: pa.Array, rows: npt.NDArray[np.int64], options: ReadOptions = STATISTICS_OPTIONS
+) -> StatisticsColumn:
+    """What the roll-up proves of a column in each file; a null in ``kept``: nothing. ``rows`` in each file.
+
+    Of the options ``wall_clock_zone`` may be another than the default.
+    """
     count, flags, low, high = kept.flatten()
     known = _valid(count)
     bits = flags.fill_null(0).to_numpy(zero_copy_only=False)
+    lower, upper = _bounds(key.node, low, (bits & _LOW_EXACT) != 0), _bounds(key.node, high, (bits & _HIGH_EXACT) != 0)
+    if key.node.kind is TypeKind.TIMESTAMP and (zone := clock_zone(options)) is not None:
+        lower, upper = _instants(lower, zone, max), _instants(upper, zone, min)
     return StatisticsColumn(
         node=key.node,
         level="file",
@@ -341,8 +353,8 @@ def statistics_column(key: StatisticsKey, kept: pa.Array, rows: npt.NDArray[np.i
         may_null=~known | ((bits & _MAY_NULL) != 0),
         all_null=known & ((bits & _ALL_NULL) != 0),
         may_nan=~known | ((bits & _MAY_NAN) != 0),
-        lower=_bounds(key.node, low, (bits & _LOW_EXACT) != 0),
-        upper=_bounds(key.node, high, (bits & _HIGH_EXACT) != 0),
+        lower=lower,
+        upper=upper,
         distrusted=None,
         reasons=(),
     )
@@ -363,3 +375,13 @@ def _bounds(node: OrcType, values: pa.Array, exact: npt.NDArray[np.bool_]) -> Bo
     ends = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
     buffer = b"" if data is None else data.to_pybytes()
     return BytesBounds(buffer, np.stack([ends[:-1], ends[1:]], axis=1), valid, exact & valid)
+
+
+def _instants(bounds: Bounds, zone: Zone, farthest: Callable[[set[int]], int]) -> Bounds:
+    """Bounds of wall clocks (ns) as bounds of the instants at which the zone's clocks showed them."""
+    assert isinstance(bounds, NumberBounds)
+    hours, places = np.unique(bounds.values // (3600 * _SECOND), return_inverse=True)
+    offsets = np.array([farthest(zone.offsets_near(hour * 3600)) for hour in hours.tolist()], np.int64)
+    moved = bounds.values - offsets[places.reshape(-1)] * _SECOND
+    sound = np.abs(bounds.values) < _FARTHEST_CLOCK
+    return replace(bounds, values=moved, valid=bounds.valid & sound, exact=np.zeros_like(bounds.exact))
