@@ -1,4 +1,4 @@
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 cdef extern from *:
     """
@@ -45,7 +45,14 @@ cdef extern from *:
 
 
 # n values of `width` bits, most significant bit first, to `out`; `width` is 1..24, 26, 28, 30, 32, 40, 48, 56 or 64.
-# Reads up to 8 bytes behind the last value.
+# Up to 56 bytes behind the last value may be loaded, and up to 7 values behind n be stored.
 cdef void unpack_plain(const uint8_t* p, uint64_t* out, int n, int width) noexcept nogil
 # The same, each value zigzag coded.
 cdef void unpack_zigzag(const uint8_t* p, uint64_t* out, int n, int width) noexcept nogil
+
+# Whole runs of version 2 from `at` on (moved behind them), while they end before `end`, behind which 64 bytes may be
+# loaded, and fit `n` values: the number of values decoded. Values behind those may have been stored, up to n. Stops,
+# for the caller to decode one run by itself, where room or bytes get short, at PATCHED_BASE, and at anything unusual.
+cdef int64_t runs_int64(const uint8_t** at, const uint8_t* end, int64_t* out, int64_t n, bint zigzag) noexcept nogil
+# The same. Stops also before a run of values that 32 bits, signed or (without zigzag) unsigned, may not hold.
+cdef int64_t runs_int32(const uint8_t** at, const uint8_t* end, int32_t* out, int64_t n, bint zigzag) noexcept nogil

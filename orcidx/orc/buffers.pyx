@@ -27,7 +27,8 @@ cdef extern from *:
     int popcount64 "orcidx_ones"(uint64_t x) nogil
 
 cdef enum:
-    BLOCK = 1024            # values of a stream in flight, a multiple of 64
+    BLOCK = 4096            # values of a stream in flight, a multiple of 64
+    CHECKED = 16384         # values that are checked while they are near
     SPARE = 32              # bytes behind string data, so that short strings are copied in one move
 
 cdef int64_t MOST_BYTES = 2147483647
@@ -170,21 +171,28 @@ def spread(uint8_t[::1] values not None, int width, const uint8_t[::1] valid not
 # --- strings, lists, maps ---------------------------------------------------------------------------------------------
 
 
-cdef void place_offsets(const int64_t* lengths, const uint8_t* valid, int64_t start, int64_t stop, int32_t at,
-                        int32_t* out) noexcept nogil:
-    """Offsets of rows ``start`` to ``stop`` (a multiple of 64, and behind it a block); null rows are empty."""
+cdef int64_t place_offsets(const int64_t* lengths, const uint8_t* valid, int64_t start, int64_t stop, int64_t total,
+                           int32_t* out, uint64_t* seen) noexcept nogil:
+    """Offsets of rows ``start`` to ``stop`` (a multiple of 64, and behind it a block); null rows are empty.
+
+    Returns where the last one ends; what came of lengths of 2**31 and more, which show in ``seen``, is for nothing.
+    """
     cdef int64_t i, next_length = 0
-    cdef int32_t bit
+    cdef uint64_t at = total, bits = 0, bit
     if valid == NULL:
+        for i in range(stop - start):
+            out[start + i] = <int32_t> at
+            at += <uint64_t> lengths[i]
+            bits |= <uint64_t> lengths[i]
+    else:
         for i in range(start, stop):
-            out[i] = at
-            at += <int32_t> lengths[i - start]
-        return
-    for i in range(start, stop):
-        out[i] = at
-        bit = bit_at(valid, i)
-        at += <int32_t> lengths[next_length] & -bit
-        next_length += bit
+            out[i] = <int32_t> at
+            bit = bit_at(valid, i)
+            at += <uint64_t> lengths[next_length] & (0 - bit)
+            bits |= <uint64_t> lengths[next_length]
+            next_length += <int64_t> bit
+    seen[0] = bits
+    return <int64_t> at
 
 
 def read_offsets(IntRle lengths not None, const uint8_t[::1] valid, int64_t n, int64_t count, int32_t[::1] out not None,
@@ -197,6 +205,7 @@ def read_offsets(IntRle lengths not None, const uint8_t[::1] valid, int64_t n, i
     cdef const uint8_t* bits = bits_of(valid, n, count)
     cdef int64_t block[BLOCK + 1]
     cdef int64_t start = 0, stop, ones, total = first
+    cdef uint64_t seen = 0
     if n < 0 or out.shape[0] < n + 1 or not 0 <= first <= MOST_BYTES:
         raise ValueError("the offsets do not fit")
     with nogil:
@@ -204,13 +213,13 @@ def read_offsets(IntRle lengths not None, const uint8_t[::1] valid, int64_t n, i
             stop = min(n, start + BLOCK)
             ones = stop - start if bits == NULL else ones_between(bits, start, stop)
             block[ones] = 0                     # looked at behind the last length, and masked
+            lengths.read_int64(block, ones)
             first = total
-            total = lengths.read_lengths(block, ones) if ones else 0
-            if total > MOST_BYTES - first:
-                total = total if total > MOST_BYTES else first + total
+            total = place_offsets(block, bits, start, stop, first, &out[0], &seen)
+            if seen >> 31:
+                total = lengths.add_lengths(block, ones, first)
+            if total > MOST_BYTES:
                 break
-            total += first
-            place_offsets(block, bits, start, stop, <int32_t> first, &out[0])
             start = stop
         else:
             out[n] = <int32_t> total
@@ -229,21 +238,30 @@ def skip_lengths(IntRle lengths not None, int64_t count):
 # --- dictionaries -----------------------------------------------------------------------------------------------------
 
 
+cdef uint32_t outside(const int32_t* values, int64_t n, uint32_t size) noexcept nogil:
+    """Whether (0 or not) a value, taken without sign, is ``size`` (at most 2**31) or more."""
+    cdef int64_t i
+    cdef uint32_t seen = 0
+    for i in range(n):
+        seen |= <uint32_t> values[i] | (size - 1 - <uint32_t> values[i])
+    return seen >> 31
+
+
 def read_indexes(IntRle indexes not None, int64_t count, int64_t size, int32_t[::1] out not None):
     """``count`` indexes into a dictionary of ``size`` entries. Raises ``CorruptFile`` for one that is not below it."""
-    cdef int64_t block[BLOCK]
     cdef int64_t i, step, done = 0
     cdef uint64_t worst = 0
-    if not 0 <= count <= out.shape[0]:
+    if not 0 <= count <= out.shape[0] or not 0 <= size <= MOST_BYTES:
         raise ValueError("the indexes do not fit")
     with nogil:
+        indexes.largest = 0                 # from now on, so that it has the indexes that do not fit 32 bits
         while done < count:
-            step = min(count - done, <int64_t> BLOCK)
-            indexes.read_int64(block, step)
-            for i in range(step):
-                worst = <uint64_t> block[i] if <uint64_t> block[i] > worst else worst
-                out[done + i] = <int32_t> block[i]
-            if worst >= <uint64_t> size:
+            step = min(count - done, <int64_t> CHECKED)
+            indexes.read_int32(&out[done], step)
+            if indexes.largest >= <uint64_t> size or outside(&out[done], step, <uint32_t> size):
+                worst = indexes.largest
+                for i in range(done, done + step):
+                    worst = max(worst, <uint64_t> <uint32_t> out[i])
                 break
             done += step
     if done < count:
@@ -302,19 +320,3 @@ def gather_bytes(const int32_t[::1] indexes not None, int64_t count, const int32
             at += length
     if at != total:
         raise ValueError("the indexes do not give the total")
-
-
-def is_ascii(const uint8_t[::1] data not None, int64_t n):
-    """Whether the first ``n`` bytes are all below 0x80."""
-    cdef int64_t i = 0
-    cdef uint64_t seen = 0
-    if n > data.shape[0]:
-        raise ValueError("too few bytes")
-    with nogil:
-        while i + 32 <= n:
-            seen |= load_word(&data[i]) | load_word(&data[i + 8]) | load_word(&data[i + 16]) | load_word(&data[i + 24])
-            i += 32
-        while i < n:
-            seen |= data[i]
-            i += 1
-    return not (seen & <uint64_t> 0x8080808080808080)

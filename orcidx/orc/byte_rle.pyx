@@ -13,6 +13,7 @@ from orcidx.orc.window cimport Window
 
 cdef enum:
     BLOCK = 512         # bytes of bits in flight
+    TEXT = 1 << 18      # bytes of text that are looked at while they are near
 
 
 cdef inline uint64_t reverse_bits_of_bytes(uint64_t x) noexcept nogil:
@@ -37,6 +38,18 @@ cdef int64_t count_set_bits(const uint8_t* p, int64_t n) noexcept nogil:
     word = 0
     memcpy(&word, p + n // 8 * 8, n % 8)
     return total + popcount(word)
+
+
+cdef uint64_t or_of_bytes(const uint8_t* p, int64_t n) noexcept nogil:
+    # Words, and so bytes, or-ed into one.
+    cdef int64_t i
+    cdef uint64_t word = 0, seen = 0
+    for i in range(n // 8):
+        memcpy(&word, p + 8 * i, 8)
+        seen |= word
+    word = 0
+    memcpy(&word, p + n // 8 * 8, n % 8)
+    return seen | word
 
 
 cdef void put_bits(uint8_t* out, int64_t offset, uint64_t bits, int n) noexcept nogil:
@@ -111,6 +124,20 @@ cdef class RawBytes:
     def read_into(self, uint8_t[::1] out not None, n=None):
         """Exactly ``n`` bytes (all of ``out`` unless told); ``CorruptFile`` if there are fewer."""
         self.window.read_into(out, n)
+
+    def read_text(self, uint8_t[::1] out not None, n=None):
+        """``read_into``, and whether the bytes are all below 0x80."""
+        cdef int64_t left = out.shape[0] if n is None else n, done = 0, step
+        cdef uint64_t seen = 0
+        if not 0 <= left <= out.shape[0]:
+            raise ValueError(f"{left} bytes do not fit into {out.shape[0]}")
+        with nogil:
+            while left:
+                step = self.window.take_some(&out[done], left if self.window.framed else min(left, <int64_t> TEXT))
+                seen |= or_of_bytes(&out[done], step)
+                done += step
+                left -= step
+        return seen & <uint64_t> 0x8080808080808080 == 0
 
 
 cdef class ByteRle:

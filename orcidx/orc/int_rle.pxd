@@ -1,9 +1,10 @@
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 
 from orcidx.orc.window cimport Window
 
 cdef enum:
     RUN_VALUES = 512        # most values of one run, v1 (130) and v2 (512)
+    SPARE_VALUES = 8        # kernels may store whole vectors
 
 
 cdef class IntRle:
@@ -12,7 +13,8 @@ cdef class IntRle:
     cdef readonly bint signed           # zigzag coded
     cdef int next_value                 # values[next_value:end_value] are decoded and not yet consumed
     cdef int end_value
-    cdef int64_t values[RUN_VALUES]
+    cdef int64_t values[RUN_VALUES + SPARE_VALUES]
+    cdef uint64_t largest               # of the values that passed through `values`; narrowed ones are among them
 
     # n values; a narrower type keeps the low bits, as every other reader does. CorruptFile when the stream ends first.
     cdef int read_int64(self, int64_t* out, int64_t n) except -1 nogil
@@ -20,14 +22,14 @@ cdef class IntRle:
     cdef int read_int16(self, int16_t* out, int64_t n) except -1 nogil
     # Passes over n values, over whole runs by their headers.
     cdef int skip_values(self, int64_t n) except -1 nogil
-    # n lengths (a LENGTH stream): their sum, and CorruptFile for a negative one or a sum beyond int64.
-    cdef int64_t read_lengths(self, int64_t* out, int64_t n) except -1 nogil
-    # The same without output.
+    # The sum of a total and n lengths that were read; CorruptFile for a negative one or a sum beyond int64.
+    cdef int64_t add_lengths(self, const int64_t* values, int64_t n, int64_t total) except -1 nogil
+    # Passes over n lengths: their sum, with the same errors.
     cdef int64_t skip_lengths(self, int64_t n) except -1 nogil
 
     # The present run's size in bytes and its count of values; refills until the header is there.
     cdef int64_t peek_run(self, int* count) except -1 nogil
-    # Decodes the run at the window's place to `out`, which has room for its `count` values.
+    # Decodes the run at the window's place to `out`, which has room for its `count` values and SPARE_VALUES.
     cdef int decode_run(self, int64_t size, int count, int64_t* out) except -1 nogil
     # Decodes the next run to `values`.
     cdef int load_run(self) except -1 nogil

@@ -25,7 +25,9 @@ DELTA of one value with a width.
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t
 
 from orcidx.errors import CorruptFile
-from orcidx.orc.bit_unpack cimport load_big, load_little, low_bit, unpack_plain, unpack_zigzag
+from orcidx.orc.bit_unpack cimport (
+    load_big, load_little, low_bit, runs_int32, runs_int64, unpack_plain, unpack_zigzag,
+)
 from orcidx.orc.window cimport Window
 
 cdef enum:
@@ -268,7 +270,7 @@ cdef int v2_patched(const uint8_t* p, int count, int width, int64_t* out) noexce
     cdef uint64_t base = load_big(p + 4) >> (64 - 8 * base_bytes)
     cdef uint64_t sign = <uint64_t> 1 << (8 * base_bytes - 1)
     cdef uint64_t mask = ~(<uint64_t> 0) >> (64 - patch_width)
-    cdef uint64_t entries[32]
+    cdef uint64_t entries[32 + SPARE_VALUES]
     cdef uint64_t gap, patch
     cdef int64_t at = 0, last = -1
     cdef int i
@@ -298,10 +300,21 @@ cdef int v2_patched(const uint8_t* p, int count, int width, int64_t* out) noexce
 # --- the class --------------------------------------------------------------------------------------------------------
 
 
-cdef inline void narrow(const int64_t* values, out_t* out, int64_t n) noexcept nogil:
+cdef inline uint64_t narrow(const int64_t* values, out_t* out, int64_t n, uint64_t largest) noexcept nogil:
     cdef int64_t i
     for i in range(n):
         out[i] = <out_t> values[i]
+        largest = max(largest, <uint64_t> values[i])
+    return largest
+
+
+cdef inline int64_t many_runs(IntRle self, out_t* out, int64_t n) noexcept nogil:
+    if self.version == 2:
+        if out_t is int64_t:
+            return runs_int64(&self.window.p, self.window.end, out, n, self.signed)
+        elif out_t is int32_t:
+            return runs_int32(&self.window.p, self.window.end, out, n, self.signed)
+    return 0
 
 
 cdef int fill(IntRle self, out_t* out, int64_t n) except -1 nogil:
@@ -310,16 +323,21 @@ cdef int fill(IntRle self, out_t* out, int64_t n) except -1 nogil:
     while n:
         step = min(n, <int64_t> (self.end_value - self.next_value))
         if step == 0:
+            step = many_runs(self, out, n)
+            out += step
+            n -= step
+            if n == 0:
+                return 0
             if out_t is int64_t:
                 size = self.peek_run(&count)
-                if count <= n:                  # a whole run goes where it belongs
+                if count + SPARE_VALUES <= n:   # a whole run goes where it belongs
                     self.decode_run(size, count, out)
                     out += count
                     n -= count
                     continue
             self.load_run()
             continue
-        narrow(self.values + self.next_value, out, step)
+        self.largest = narrow(self.values + self.next_value, out, step, self.largest)
         self.next_value += <int> step
         out += step
         n -= step
@@ -417,9 +435,8 @@ cdef class IntRle:
             n -= count
         return 0
 
-    cdef int64_t read_lengths(self, int64_t* out, int64_t n) except -1 nogil:
-        fill(self, out, n)
-        return add_lengths(self, out, n, 0)
+    cdef int64_t add_lengths(self, const int64_t* values, int64_t n, int64_t total) except -1 nogil:
+        return add_lengths(self, values, n, total)
 
     cdef int64_t skip_lengths(self, int64_t n) except -1 nogil:
         cdef int64_t total = 0, step

@@ -1,7 +1,10 @@
 from typing import Any
 
+from orcidx.orc.int_rle import IntRle
+
 Buffer = Any
 
+def read_days(days: IntRle, out: Buffer, count: int, first: int) -> bool: ...
 def decode(seconds: Buffer, nanos: Buffer, count: int, start: int) -> int: ...
 def to_wall_clock(
     seconds: Buffer,

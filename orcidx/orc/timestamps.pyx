@@ -11,6 +11,7 @@ pyarrow's writer stores negative nanoseconds before 1970; they count back from t
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
 
 from orcidx.errors import CorruptFile
+from orcidx.orc.int_rle cimport IntRle
 
 cdef extern from *:
     """
@@ -103,6 +104,9 @@ cdef extern from *:
     void exact_nanos "orcidx_exact_nanos"(const int64_t* seconds, const int64_t* nanos, int64_t count,
                                           uint8_t* out) nogil
 
+cdef enum:
+    BLOCK = 16384           # values that are looked at while they are near
+
 cdef int64_t FOUR_CENTURIES = 12622780800       # seconds: the Gregorian calendar, and so every rule, repeats
 
 
@@ -110,6 +114,22 @@ cdef int check_pairs(const int64_t[::1] seconds, const int64_t[::1] nanos, int64
     if count < 1 or count > seconds.shape[0] or count > nanos.shape[0]:
         raise ValueError("too few values")
     return 0
+
+
+def read_days(IntRle days not None, int32_t[::1] out not None, int64_t count, int32_t first):
+    """``count`` dates to ``out``; whether one of them lies before ``first``."""
+    cdef int64_t i, step, done = 0
+    cdef int32_t least = first
+    if not 0 <= count <= out.shape[0]:
+        raise ValueError("the values do not fit")
+    with nogil:
+        while done < count:
+            step = min(count - done, <int64_t> BLOCK)
+            days.read_int32(&out[done], step)
+            for i in range(done, done + step):
+                least = min(least, out[i])
+            done += step
+    return least < first
 
 
 def decode(int64_t[::1] seconds not None, int64_t[::1] nanos not None, int64_t count, int64_t start):

@@ -59,6 +59,8 @@ cdef class Window:
     cdef int refill(self) except -1 nogil
     # Exactly n bytes to `out`, or CorruptFile.
     cdef int take(self, uint8_t* out, int64_t n) except -1 nogil
+    # Up to n (at least 1) bytes to `out`, and how many: those at hand, or of one chunk. 0: call again.
+    cdef int64_t take_some(self, uint8_t* out, int64_t n) except -1 nogil
     # Passes over exactly n bytes, or CorruptFile; stored chunks are not touched.
     cdef int drop(self, int64_t n) except -1 nogil
     # Repositions; raises CorruptFile for a place that cannot be. Inside the present chunk nothing is decompressed.

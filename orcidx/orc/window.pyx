@@ -155,17 +155,21 @@ cdef class Window:
     cdef int take(self, uint8_t* out, int64_t n) except -1 nogil:
         cdef int64_t step
         while n:
-            step = min(n, <int64_t> (self.end - self.p))
-            if step:
-                memcpy(out, self.p, step)
-                self.p += step
-            else:
-                step = self.take_whole(out, n)
-                if step == 0 and not self.refill():
-                    self.fail_end()
+            step = self.take_some(out, n)
             out += step
             n -= step
         return 0
+
+    cdef int64_t take_some(self, uint8_t* out, int64_t n) except -1 nogil:
+        cdef int64_t step = min(n, <int64_t> (self.end - self.p))
+        if step:
+            memcpy(out, self.p, step)
+            self.p += step
+        else:
+            step = self.take_whole(out, n)
+            if step == 0 and not self.refill():
+                self.fail_end()
+        return step
 
     cdef int64_t take_whole(self, uint8_t* out, int64_t n) except -1 nogil:
         # Bytes that went straight to `out`; 0 where the usual way is due. Nothing unread is at hand.

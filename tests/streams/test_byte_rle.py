@@ -190,3 +190,18 @@ def test_raw_bytes_any_order(content: bytes, framing: str, data: st.DataObject) 
             verb(1)
     with pytest.raises(CorruptFile, match="ends before"):
         reader.skip(2**80)
+
+
+@pytest.mark.parametrize("framing", ["NONE", "ZLIB", "MIXED"])
+@pytest.mark.parametrize("size", [1, 9, 1000])
+@pytest.mark.parametrize("strange", [None, 0, 7, 8, 500, 998, 999])
+def test_text_that_is_not_ascii_shows_wherever_it_is(strange: int | None, size: int, framing: str) -> None:
+    content = bytearray(b"x" * 1001)
+    if strange is not None:
+        content[strange] = 0x80
+    content[1000] = 0xFF  # behind what is read
+    out = np.full(1001, 7, np.uint8)
+    reader = RawBytes(chop(bytes(content), size, framing).window())
+    assert reader.read_text(out, 1000) == (strange is None)
+    assert out[:1000].tobytes() == content[:1000]
+    assert out[1000] == 7

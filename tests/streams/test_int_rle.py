@@ -133,6 +133,51 @@ def test_truncation_anywhere_is_refused(version: int, data: st.DataObject) -> No
             reader.skip(count)
 
 
+def many_runs(rng: np.random.Generator, signed: bool, bits: int) -> Stream:
+    """Short and long runs of every kind in any order, of values of up to so many bits, as over a random column."""
+
+    def some(count: int, most: int = bits) -> list[int]:
+        drawn = [int(rng.integers(0, 2**63)) >> (63 - int(rng.integers(0, most + 1))) for _ in range(count)]
+        return [-value if signed and rng.random() < 0.5 else value for value in drawn]
+
+    runs = []
+    for _ in range(150):
+        count = int(rng.choice([1, 2, 3, 5, 8, 16, 17, 33, 100, 512]))
+        kind = rng.integers(0, 8)
+        if kind < 2:
+            runs.append(encoders.short_repeat(some(1)[0], int(rng.integers(3, 11)), signed=signed))
+        elif kind < 4:
+            runs.append(encoders.direct(some(count, int(rng.integers(0, bits + 1))), signed=signed))
+        elif kind < 6:
+            runs.append(encoders.fixed_delta(some(1)[0], int(rng.choice([0, 0, 1, -3])), count, signed=signed))
+        elif kind == 6:
+            step = int(rng.choice([5, -5])) if signed else 5
+            magnitudes = [abs(value) for value in some(count, min(bits, 25))][:510]
+            runs.append(encoders.delta(some(1)[0], step, magnitudes, signed=signed))
+        else:
+            low = [abs(value) for value in some(count, 8)]
+            runs.append(encoders.patched(0, low, [Patch(count - 1, 1)], width=8, patch_width=8))
+    return Stream(tuple(runs))
+
+
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("bits", [1, 4, 7, 14, 20, 29, 31, 40, 62])
+def test_runs_in_a_row_at_every_width(rng: np.random.Generator, bits: int, signed: bool) -> None:
+    """The kernels that take run after run agree with the runs by themselves, wherever they stop."""
+    stream = many_runs(rng, signed, bits)
+    count = len(stream.values)
+    for size, framing in ((len(stream.data), "NONE"), (len(stream.data), "ZLIB"), (1000, "MIXED")):
+        for dtype in (np.int64, np.int32, np.int16):
+            wanted = np.array(stream.values, np.int64).astype(dtype)
+            for step in (count, 1000, 61):
+                reader = IntRle(chop(stream.data, size, framing).window(), version=2, signed=signed)
+                out = np.full(count + 1, 77, dtype)
+                for start in range(0, count, step):
+                    reader.read(out[start : start + step][: count - start])
+                assert np.array_equal(out[:-1], wanted)
+                assert out[-1] == 77
+
+
 NOISE = st.one_of(
     st.binary(max_size=300),
     # headers of every sub-encoding, so that noise gets beyond the first byte
@@ -243,6 +288,7 @@ def test_portable_unpacking() -> None:
     """The code for processors without AVX2, chosen when the module is loaded, reads all vectors and widths too."""
     root = Path(__file__).parent.parent
     tests = [f"{root}/vectors/test_run_vectors.py::test_integers", f"{__file__}::test_every_width_at_every_count"]
+    tests.append(f"{__file__}::test_runs_in_a_row_at_every_width")
     environment = {**os.environ, "ORCIDX_SIMD": "none"}
     # -P: the checkout must not stand in for an installed package.
     command = [sys.executable, "-P", "-m", "pytest", "-q", *tests]

@@ -29,20 +29,24 @@ LONGEST_CHAR = 1 << 16
 """Characters up to which CHAR values are padded; Hive allows 255."""
 
 
-def read_bytes(data: RawBytes, total: int, spare: int = 0) -> pa.Buffer:
-    """``total`` bytes of a stream, with ``spare`` bytes of room behind. Memory grows with what really comes."""
+def read_bytes(data: RawBytes, total: int, spare: int = 0, *, text: bool) -> tuple[pa.Buffer, bool]:
+    """``total`` bytes of a stream, with ``spare`` bytes of room behind, and whether they are text all in ASCII.
+
+    Memory grows with what really comes.
+    """
+    read = data.read_text if text else data.read_into
     if total <= FIRST_PIECE:
         buffer, view = allocate(total + spare)
-        data.read_into(view, total)
-        return buffer
+        return buffer, bool(read(view, total))
     have = 0
+    ascii_only = text
     buffer = pa.allocate_buffer(FIRST_PIECE, resizable=True)
     while have < total:
         size = min(total, max(FIRST_PIECE, have * 2))
         buffer.resize(size + spare)
-        data.read_into(memoryview(buffer).cast("B")[have:size])
+        ascii_only = bool(read(memoryview(buffer).cast("B")[have:size])) and ascii_only
         have = size
-    return buffer
+    return buffer, ascii_only
 
 
 class Strings(ColumnReader):
@@ -51,17 +55,20 @@ class Strings(ColumnReader):
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         super().__init__(node, streams, options, facts)
         self._is_text = node.kind in STRING_KINDS
+        self._looks = self._is_text and options.utf8 != "unchecked"
         self._plain_type = pa.string() if self._is_text else pa.binary()
         self._pads = node.kind is TypeKind.CHAR and options.char == "padded"
         if self._pads and node.max_length > LONGEST_CHAR:
             raise Unsupported(f"char({node.max_length}) is too long to be padded", column=node.dotted)
 
-    def _plain(self, rows: int, bits: pa.Buffer | None, offsets: pa.Buffer, data: pa.Buffer, nulls: int) -> pa.Array:
+    def _plain(
+        self, rows: int, bits: pa.Buffer | None, offsets: pa.Buffer, data: pa.Buffer, nulls: int, *, ascii_only: bool
+    ) -> pa.Array:
         """A string or binary array; text is checked to be UTF-8 as the options say."""
         array = pa.Array.from_buffers(self._plain_type, rows, [bits, offsets, data], nulls)
         if not self._is_text:
             return array
-        if self.options.utf8 != "unchecked" and not buffers.is_ascii(memoryview(data).cast("B"), data.size):
+        if self.options.utf8 != "unchecked" and not ascii_only:
             array = self._checked(array)
         if self.node.kind is TypeKind.CHAR and self.options.char != "stored":
             array = pc.ascii_rtrim(array, characters=" ")  # on bytes: right in UTF-8, and in what is none
@@ -119,8 +126,9 @@ class DirectStrings(Strings):
         offsets, view = self.allocate((present.rows + 1) * 4)
         total = buffers.read_offsets(self._lengths, present.view, present.rows, present.count, view.cast("i"))
         self.limits.claim_text(total + present.count * self.node.max_length * self._pads)
-        data = read_bytes(self._data, total)
-        return self._typed(self._plain(present.rows, present.bits, offsets, data, present.nulls))
+        data, ascii_only = read_bytes(self._data, total, text=self._looks)
+        plain = self._plain(present.rows, present.bits, offsets, data, present.nulls, ascii_only=ascii_only)
+        return self._typed(plain)
 
 
 class DictionaryStrings(Strings):
@@ -151,8 +159,8 @@ class DictionaryStrings(Strings):
             if self._pads and size * self.node.max_length > LARGEST_ARRAY:
                 raise Unsupported(f"a dictionary of {size} entries padded to {self.node.max_length} characters")
             offsets, total = self._read_entry_offsets(size)
-            blob = read_bytes(self._blob, total, SPARE)
-            array = self._plain(size, None, offsets, blob.slice(0, total), 0)
+            blob, ascii_only = read_bytes(self._blob, total, SPARE, text=self._looks)
+            array = self._plain(size, None, offsets, blob.slice(0, total), 0, ascii_only=ascii_only)
             # What the options made of the entries may lie elsewhere.
             _, offsets, data = array.buffers()
             if data is None or data.address != blob.address:

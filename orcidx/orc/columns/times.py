@@ -38,11 +38,10 @@ class Dates(Integers):
     """DATE: days since 1970, shifted to the proleptic calendar in files that count in the hybrid one."""
 
     def _read_dense(self, view: memoryview, count: int) -> None:
-        super()._read_dense(view, count)
-        if self.facts.hybrid_calendar and self.options.calendar == "proleptic":
+        early = timestamps.read_days(self._data, view.cast("i"), count, GREGORIAN_START)
+        if early and self.facts.hybrid_calendar and self.options.calendar == "proleptic":
             days = np.frombuffer(view, np.int32, count)
-            if count and days.min() < GREGORIAN_START:
-                days[:] = proleptic_days(days)  # fits: the oldest days move forward, none back by more than ten
+            days[:] = proleptic_days(days)  # fits: the oldest days move forward, none back by more than ten
 
 
 class Timestamps(Fixed):
