@@ -9,7 +9,9 @@ from __future__ import annotations
 import argparse
 import datetime
 import io
+import shutil
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -42,6 +44,8 @@ ORC_TYPES = {
 }  # fmt: skip
 NAMES = tuple(ORC_TYPES)
 INSTANT = pa.timestamp("ns", "UTC")
+BATCH = 10
+"""Files of ORC Java that share a schema and writer options."""
 COUNTED = 3
 """Of so many predicates one is also asked as ``count_rows``."""
 
@@ -271,7 +275,7 @@ def by_java(rng: np.random.Generator, spark: Any, folder: Path, count: int) -> l
     tables = []
     start = make_table(rng, 1, names, micros=True)
     for _ in range(count):
-        rows = int(rng.integers(1000, 4500))
+        rows = int(rng.integers(1000, 9000))
         columns = {path: make_column(rng, path[-1], rows, micros=True) for path in start.columns}
         none = np.repeat(rng.random(-(-rows // 500)) < 0.3, 500)[:rows] | (rng.random(rows) < 0.02)
         for path, item in columns.items():
@@ -285,11 +289,13 @@ def by_java(rng: np.random.Generator, spark: Any, folder: Path, count: int) -> l
         "compression": str(rng.choice(["none", "zlib", "snappy", "zstd", "lz4"])),
         "orc.row.index.stride": str(rng.choice([1000, 1500])),
         "orc.stripe.row.count": str(rng.choice([2000, 100_000])),
+        "orc.write.format": str(rng.choice(["0.12", "0.12", "0.11"])),
         "orc.dictionary.key.threshold": str(rng.choice([0.0, 0.8])),
         "orc.bloom.filter.fpp": str(rng.choice([0.01, 0.2])),
     }
     if rng.random() < 0.7:
         chosen["orc.bloom.filter.columns"] = ",".join(".".join(path) for path in start.columns)
+        chosen["orc.bloom.filter.write.version"] = str(rng.choice(["utf8", "original"]))
     made = []
     for number, table in enumerate(tables):
         target = folder / f"{number}.java"
@@ -384,13 +390,21 @@ def run(files: range, predicates: int, seed: int, tally: Tally, *, seconds: floa
     return wrong
 
 
-def run_java(spark: Any, folder: Path, files: int, predicates: int, seed: int, tally: Tally) -> list[str]:
-    """Files of ORC Java, ten of a schema and of the same options."""
+def run_java(
+    spark: Any, folder: Path, files: range, predicates: int, seed: int, tally: Tally, *, seconds: float = float("inf")
+) -> list[str]:
+    """Files of ORC Java, ten of a schema and of the same options, until done or out of time."""
     wrong: list[str] = []
-    for number in range(0, files, 10):
+    end = time.monotonic() + seconds
+    for number in files[::BATCH]:
+        if time.monotonic() > end:
+            break
         rng = np.random.default_rng([seed, 1 << 40, number])
-        for written in by_java(rng, spark, folder / str(number), min(10, files - number)):
+        place = folder / str(number)
+        for written in by_java(rng, spark, place, min(BATCH, files.stop - number)):
             wrong += [f"batch {number}: {text}" for text in check_file(written, rng, predicates, tally)]
+        shutil.rmtree(place)
+        print(f"Java {number}: {tally}, {len(wrong)} wrong", file=sys.stderr, flush=True)
     return wrong
 
 
@@ -402,20 +416,24 @@ def main() -> int:
     words.add_argument("--seed", type=int, default=1)
     words.add_argument("--seconds", type=float, default=float("inf"))
     words.add_argument("--java", type=int, default=0, help="files of ORC Java, through Spark, besides")
+    words.add_argument("--java-first", type=int, default=0, help="number of the first of them, a multiple of ten")
     asked = words.parse_args()
+    if asked.java_first % BATCH:
+        words.error(f"--java-first must be a multiple of {BATCH}: so many files share a schema")
     tally = Tally(Counter())
     start = time.monotonic()
     wrong: list[str] = []
-    if asked.java:
-        import tempfile
-
+    if asked.java > asked.java_first:
         from pyspark.sql import SparkSession
 
         with tempfile.TemporaryDirectory() as folder:
             builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-            zone = builder.config("spark.driver.extraJavaOptions", "-Duser.timezone=UTC")
+            quiet = builder.config("spark.ui.showConsoleProgress", "false")
+            zone = quiet.config("spark.driver.extraJavaOptions", "-Duser.timezone=UTC")
             spark = zone.config("spark.sql.session.timeZone", "UTC").getOrCreate()
-            wrong += run_java(spark, Path(folder), asked.java, asked.predicates, asked.seed, tally)
+            spark.sparkContext.setLogLevel("ERROR")
+            numbers = range(asked.java_first, asked.java)
+            wrong += run_java(spark, Path(folder), numbers, asked.predicates, asked.seed, tally, seconds=asked.seconds)
             spark.stop()
         print(f"Java done: {tally}, {len(wrong)} wrong", flush=True)
     wrong += run(range(asked.first, asked.files), asked.predicates, asked.seed, tally, seconds=asked.seconds)
