@@ -30,25 +30,32 @@ def parquet(scale: float) -> Path:
     return target
 
 
-def orc(scale: float, codec: str, *, spark: bool) -> Path:
-    """One ORC file of the table; ``spark=False`` writes it with pyarrow."""
+CLUSTERED = ("l_orderkey", "l_linenumber")
+BLOOMS = ("l_partkey", "l_comment")
+"""Columns with bloom filters: spread over the whole table, the one with some thirty rows of a value, the other few."""
+
+
+def orc(scale: float, codec: str, *, spark: bool, blooms: bool = False) -> Path:
+    """One ORC file of the table; ``spark=False`` writes it with pyarrow, ``blooms`` with filters for ``BLOOMS``."""
     writer = "spark" if spark else "pyarrow"
-    target = DATA / f"lineitem-sf{scale:g}.{writer}.{codec}.orc"
+    target = DATA / f"lineitem-sf{scale:g}.{writer}.{codec}{'.blooms' if blooms else ''}.orc"
     if not target.is_file():
         if spark:
-            _write_with_spark(scale, codec, target)
+            _write_with_spark(scale, codec, target, {"orc.bloom.filter.columns": ",".join(BLOOMS)} if blooms else {})
         else:
             fresh = target.with_suffix(".fresh")
             kind = "uncompressed" if codec == "none" else codec
             table = pyarrow.parquet.read_table(parquet(scale))
             plain = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in table.schema]
             table = table.cast(pa.schema(plain))  # pyarrow's ORC writer knows no string views
-            pyarrow.orc.write_table(table, fresh, compression=kind, dictionary_key_size_threshold=0.8)
+            numbers = [table.column_names.index(name) + 1 for name in BLOOMS] if blooms else None
+            options = {"dictionary_key_size_threshold": 0.8, "bloom_filter_columns": numbers}
+            pyarrow.orc.write_table(table, fresh, compression=kind, **options)
             fresh.replace(target)
     return target
 
 
-def _write_with_spark(scale: float, codec: str, target: Path) -> None:
+def _write_with_spark(scale: float, codec: str, target: Path, options: dict[str, str]) -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
@@ -61,8 +68,9 @@ def _write_with_spark(scale: float, codec: str, target: Path) -> None:
     )
     folder = target.with_suffix(".spark")
     try:
-        frame = session.read.parquet(str(parquet(scale))).coalesce(1)
-        frame.write.mode("overwrite").option("compression", codec).orc(str(folder))
+        # Spark reads pieces of the table in any order; the file is clustered by its key.
+        frame = session.read.parquet(str(parquet(scale))).coalesce(1).sortWithinPartitions(*CLUSTERED)
+        frame.write.mode("overwrite").options(compression=codec, **options).orc(str(folder))
         (part,) = folder.glob("part-*.orc")
         part.replace(target)
     finally:

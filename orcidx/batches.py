@@ -12,8 +12,8 @@ __all__ = ["Joiner", "join_batches"]
 class Joiner:
     """Takes batches and gives batches of at most ``batch_size`` rows, in the same order.
 
-    A batch that is at least half full goes out as it is (joining it would copy more than it saves); smaller ones are
-    collected until they fill a batch by rows or by bytes.
+    A batch that is at least half full, by rows or by bytes, goes out as it is (joining it would copy more than it
+    saves); smaller ones are collected until they fill a batch.
     """
 
     def __init__(self, *, batch_size: int, batch_bytes: int) -> None:
@@ -29,12 +29,15 @@ class Joiner:
                 continue
             if self._waiting and self._rows + piece.num_rows > self._batch_size:
                 yield from self.rest()
-            if not self._waiting and piece.num_rows * 2 >= self._batch_size:
+            size = piece.nbytes
+            if self._waiting and self._size + size > self._batch_bytes:
+                yield from self.rest()
+            if not self._waiting and (piece.num_rows * 2 >= self._batch_size or size * 2 >= self._batch_bytes):
                 yield piece
                 continue
             self._waiting.append(piece)
             self._rows += piece.num_rows
-            self._size += piece.nbytes
+            self._size += size
             if self._rows >= self._batch_size or self._size >= self._batch_bytes:
                 yield from self.rest()
 

@@ -6,7 +6,7 @@ and it yields record batches. Loops around it do the I/O: in the caller's thread
 Late materialisation. The predicate's columns are decoded for the row groups that the indexes left alive, and filtered.
 What survives waits until there is a batch's worth; then the other columns are planned for the row groups that hold
 survivors, and read. When most row groups survive, holding back only costs: the scan turns to reading all columns
-side by side.
+side by side, and where most rows do, to decoding them at the same time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyarrow as pa
 from orcidx.io_loop import Fetch
 from orcidx.options import ReadOptions
 from orcidx.orc.column_readers import BatchTooLarge
-from orcidx.orc.lane import Lane
+from orcidx.orc.lane import Lane, read_lanes
 from orcidx.orc.reader import OpenStripe
 from orcidx.orc.stripe_streams import PlannedStream, priming_request
 from orcidx.orc.types import OrcType
@@ -43,6 +43,10 @@ TOGETHER = 1 << 20
 
 FIRST_ROWS = 4096
 """Rows of the first read of a stripe whose row width is not known yet."""
+
+GROWTH = 8
+"""While it is not known whether the other columns are read side by side, a read is at most so many times as long as
+the one before: what is read until then is read by few threads."""
 
 
 Step = Generator[Fetch | pa.RecordBatch, Sequence[object] | None, None]
@@ -89,13 +93,15 @@ class StripeRows:
 
 @dataclass
 class _Survivors:
-    """Rows of one span that matched, with the filtered arrays of the predicate's columns."""
+    """Rows of one span that matched, with the filtered arrays of the predicate's columns, and of the ``others`` where
+    they were decoded at the same time."""
 
     start: int
     stop: int
     mask: Bools | None
     arrays: list[pa.Array]
     rows: int
+    others: list[pa.Array] | None = None
 
     def halves(self) -> Iterator[_Survivors]:
         """The two halves of the span that have rows."""
@@ -119,10 +125,12 @@ class _Width:
     """Of ``batch_bytes``: rows differ, and a read that turns out too large is done again."""
     seen: dict[Lane, tuple[int, int]] = field(default_factory=dict)
 
-    def next_rows(self) -> int:
-        if not self.seen:
+    def next_rows(self, *lanes: Lane) -> int:
+        """Rows that fit a batch, of some lanes or of all that were read."""
+        seen = [self.seen[lane] for lane in lanes or self.seen if lane in self.seen]
+        if not seen:
             return min(FIRST_ROWS, self.options.batch_size)
-        size = sum(size / rows for rows, size in self.seen.values())
+        size = sum(size / rows for rows, size in seen)
         return max(1, min(self.options.batch_size, int(self.options.batch_bytes * self.share / max(size, 1e-9))))
 
     def saw(self, lane: Lane, arrays: Sequence[pa.Array], rows: int) -> None:
@@ -145,6 +153,7 @@ class StripeScan:
     width: _Width = field(init=False)
     waiting: list[_Survivors] = field(default_factory=list)
     dense: bool = False
+    together: bool = False
 
     def __post_init__(self) -> None:
         self.width = _Width(self.options)
@@ -171,7 +180,7 @@ class StripeScan:
             yield from self._prime(self.first.plan(self.alive) + self.rest.plan(self.alive))
         else:
             yield from self._prime(self.first.plan(self.alive) + self._small_rest())
-        for start, stop in self._spans():
+        for start, stop in self._spans(filtering=filtering):
             for found in self._filtered(start, stop, filtering=filtering):
                 if self.dense:
                     yield from self._batches(found)
@@ -203,14 +212,17 @@ class StripeScan:
         for (stream, piece), buffer in zip(wanted, buffers, strict=True):
             stream.put(piece[0], buffer)
 
-    def _spans(self) -> Iterator[tuple[int, int]]:
+    def _spans(self, *, filtering: bool) -> Iterator[tuple[int, int]]:
         """Spans (start, stop) of rows to read at once: inside runs of living row groups, trimmed to wanted rows."""
         bounds = self.rows.bounds
         groups = RowSelection.from_groups(self.alive, bounds)
+        most = self.options.batch_size if not filtering else FIRST_ROWS
         for first, last in groups.runs().tolist():
             start = first
             while start < last:
-                stop = min(last, start + self.width.next_rows())
+                rows = self.width.next_rows()
+                stop = min(last, start + (rows if self.dense else min(rows, most)))
+                most *= GROWTH
                 if self.rows.may.is_all:
                     yield start, stop
                 else:
@@ -239,9 +251,7 @@ class StripeScan:
         needs_test = filtering and not self._is_proved(start, stop)
         if not self.first.columns or (not needs_test and self._first_is_hidden()):
             return _Survivors(start, stop, mask, [], count)
-        self.first.go(start)
-        arrays = self.first.read(stop - start)
-        self.width.saw(self.first, arrays, stop - start)
+        arrays, others = self._read_first(start, stop - start)
         if needs_test:
             assert where is not None
             matches = self._matches(arrays, stop - start)
@@ -251,12 +261,27 @@ class StripeScan:
             if mask.all():
                 mask = None
         count = stop - start if mask is None else int(np.count_nonzero(mask))
+        self.together = self.dense and count * 2 >= stop - start
         if count == 0:
             return None
         if mask is not None:
             arrow_mask = pa.array(mask)
             arrays = [array.filter(arrow_mask) for array in arrays]
-        return _Survivors(start, stop, mask, arrays, count)
+            others = None if others is None else [array.filter(arrow_mask) for array in others]
+        return _Survivors(start, stop, mask, arrays, count, others)
+
+    def _read_first(self, start: int, rows: int) -> tuple[list[pa.Array], list[pa.Array] | None]:
+        """The predicate's columns, and the others where the span before makes it likely that their rows survive."""
+        self.first.go(start)
+        if not (self.together and self.rest.columns):
+            arrays = self.first.read(rows)
+            self.width.saw(self.first, arrays, rows)
+            return arrays, None
+        self.rest.go(start)
+        arrays, others = read_lanes([self.first, self.rest], rows)
+        self.width.saw(self.first, arrays, rows)
+        self.width.saw(self.rest, others, rows)
+        return arrays, others
 
     def _wanted(self, start: int, stop: int) -> tuple[Bools | None, int]:
         """Which rows of a span may match (None: all) and how many."""
@@ -292,13 +317,16 @@ class StripeScan:
 
     def surviving(self) -> npt.NDArray[np.int64]:
         """Numbers of the row groups that hold waiting survivors."""
-        touched: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
+        bounds = self.rows.bounds
+        touched = np.zeros(len(bounds) - 1, np.bool_)
         for found in self.waiting:
-            rows = np.arange(found.start, found.stop)
-            if found.mask is not None:
-                rows = rows[found.mask]
-            touched.append(np.unique(np.searchsorted(self.rows.bounds, rows, "right") - 1))
-        return np.unique(np.concatenate(touched))
+            first, last = (np.searchsorted(bounds, (found.start, found.stop - 1), "right") - 1).tolist()
+            if found.mask is None:
+                touched[first : last + 1] = True
+            else:
+                starts = np.maximum(bounds[first : last + 1], found.start) - found.start
+                touched[first : last + 1] |= np.logical_or.reduceat(found.mask, starts)
+        return np.flatnonzero(touched)
 
     def _waited_enough(self) -> bool:
         if sum(found.rows for found in self.waiting) >= self.options.batch_size:
@@ -332,14 +360,19 @@ class StripeScan:
 
     def _batches(self, found: _Survivors) -> Iterator[pa.RecordBatch]:
         """A batch of the survivors; several where the other columns' bytes are too many for one."""
-        try:
-            rest = self._read_rest(found)
-        except BatchTooLarge:
-            self.width.was_too_large()
-            for half in found.halves():
-                yield from self._batches(half)
+        if found.others is not None:
+            yield self._batch(found, found.others)
             return
-        yield self._batch(found, rest)
+        if self.rest not in self.width.seen or found.rows <= self.width.next_rows(self.rest):
+            try:
+                rest = self._read_rest(found)
+            except BatchTooLarge:
+                self.width.was_too_large()
+            else:
+                yield self._batch(found, rest)
+                return
+        for half in found.halves():
+            yield from self._batches(half)
 
     def _batch(self, found: _Survivors, others: list[pa.Array]) -> pa.RecordBatch:
         rest = iter(others)

@@ -6,7 +6,7 @@ row group by the row index, when the stripe has one that can be trusted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 
@@ -25,10 +25,14 @@ from orcidx.orc.streams import PositionIterator
 from orcidx.orc.stripe_streams import PlannedStream
 from orcidx.orc.types import OrcType
 
-__all__ = ["Lane"]
+__all__ = ["Lane", "read_lanes"]
 
 FEW_ROWS = 2048
 """Below this many values in all, handing columns to other threads costs more than it gains."""
+
+LONG_SEEKS = 1 << 20
+"""From so many bytes of data in a stripe on the chunks are long enough that columns seek in parallel: a seek
+decompresses a whole chunk, 0.3 ms for 256 KiB of zstd, and a lookup is little else."""
 
 
 class Lane:
@@ -51,11 +55,12 @@ class Lane:
         self.columns = tuple(columns)
         self.row = 0
         self._bounds = bounds
-        self._use_threads = use_threads
-        self._batch_bytes = stripe.limits.batch_bytes
+        self.use_threads = use_threads
+        self.batch_bytes = stripe.limits.batch_bytes
         facts = stripe.reader.facts
+        self._seeks_are_long = facts.compressed and stripe.reader.stripes[stripe.number].data_length >= LONG_SEEKS
         self._root: RootRows | None = None
-        with self._located():
+        with self.located():
             if stripe.reader.root.kind is TypeKind.STRUCT and stripe.has(0, StreamKind.PRESENT):
                 self._root = RootRows(stripe)
             self._readers = [
@@ -63,7 +68,7 @@ class Lane:
                 for column, chosen, exact in zip(columns, options, exact_times, strict=True)
             ]
 
-    def _located(self, *, row: int | None = None) -> AbstractContextManager[None]:
+    def located(self, *, row: int | None = None) -> AbstractContextManager[None]:
         group = None if row is None else int(np.searchsorted(self._bounds, row, "right")) - 1
         return located(file=self.stripe.reader.name, stripe=self.stripe.number, row_group=group)
 
@@ -78,7 +83,7 @@ class Lane:
             return
         group = int(np.searchsorted(self._bounds, row, "right")) - 1
         start = int(self._bounds[group])
-        with self._located(row=row):
+        with self.located(row=row):
             if row < self.row or start > self.row:
                 self._seek(group, start)
             if row > self.row:
@@ -92,8 +97,8 @@ class Lane:
     def _seek(self, group: int, start: int) -> None:
         index = self.stripe.index
         if index is not None and self._root is None:
-            for reader in self._readers:
-                reader.seek(index.positions(reader.node.ids, group))
+            tasks = [partial(reader.seek, index.positions(reader.node.ids, group)) for reader in self._readers]
+            run_all(tasks, use_threads=self.use_threads and self._seeks_are_long)
             self.row = start
         elif self.row > start:
             self._restart()
@@ -107,31 +112,43 @@ class Lane:
         self.row = 0
 
     def read(self, rows: int) -> list[pa.Array]:
-        """The next ``rows`` rows of every column.
+        """The next ``rows`` rows of every column; see ``read_lanes``."""
+        return read_lanes([self], rows)[0]
 
-        Raises ``BatchTooLarge`` when they would be too many bytes for one batch, and stays where it was. A single row
-        is always read.
-        """
-        with self._located(row=self.row):
-            self.stripe.limits.begin(self._batch_bytes)
-            threads = self._use_threads and rows * len(self._readers) >= FEW_ROWS
-            parent = None if self._root is None else self._root.read(rows)
-            try:
-                arrays = run_all([partial(reader.read, rows, parent) for reader in self._readers], use_threads=threads)
-            except BatchTooLarge:
-                self._rewind()
-                if rows > 1:
-                    raise
-                arrays = self._read_one()
-        self.row += rows
-        return arrays
+    def tasks(self, rows: int) -> list[Callable[[], pa.Array]]:
+        """What reads the next rows of each column; the lane itself moves when its user says so."""
+        parent = None if self._root is None else self._root.read(rows)
+        return [partial(reader.read, rows, parent) for reader in self._readers]
 
-    def _rewind(self) -> None:
+    def rewind(self) -> None:
         """Back to ``row`` after a read that failed halfway."""
         row, self.row = self.row, len(self._bounds) and int(self._bounds[-1]) + 1
         self.go(row)
 
-    def _read_one(self) -> list[pa.Array]:
-        self.stripe.limits.begin(None)
-        parent = None if self._root is None else self._root.read(1)
-        return [reader.read(1, parent) for reader in self._readers]
+
+def read_lanes(lanes: Sequence[Lane], rows: int) -> list[list[pa.Array]]:
+    """The next ``rows`` rows of every column of lanes of one stripe that stand at the same row, decoded side by side.
+
+    Raises ``BatchTooLarge`` when they would be too many bytes for one batch, and leaves the lanes where they were. A
+    single row is always read.
+    """
+    first = lanes[0]
+    limits = first.stripe.limits
+    with first.located(row=first.row):
+        limits.begin(first.batch_bytes)
+        try:
+            tasks = [lane.tasks(rows) for lane in lanes]
+            flat = [task for part in tasks for task in part]
+            arrays = iter(run_all(flat, use_threads=first.use_threads and rows * len(flat) >= FEW_ROWS))
+        except BatchTooLarge:
+            for lane in lanes:
+                lane.rewind()
+            if rows > 1:
+                raise
+            limits.begin(None)
+            tasks = [lane.tasks(1) for lane in lanes]
+            arrays = iter([task() for part in tasks for task in part])
+        found = [[next(arrays) for _ in part] for part in tasks]
+    for lane in lanes:
+        lane.row += rows
+    return found

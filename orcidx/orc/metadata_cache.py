@@ -11,7 +11,7 @@ from orcidx.storage import IdentityCache, RangeReader
 if TYPE_CHECKING:
     from orcidx.orc.row_index import RowIndex
 
-__all__ = ["FOOTERS", "INDEXES", "PARSED", "read_tail_cached"]
+__all__ = ["FOOTERS", "INDEXES", "PARSED", "forget_metadata", "read_tail_cached"]
 
 PARSED = 8
 """Bytes of memory that a stored byte of metadata is taken to need once it is parsed."""
@@ -33,3 +33,9 @@ def read_tail_cached(storage: RangeReader) -> FileTail:
         stored = tail.postscript.footer_length + tail.postscript.metadata_length
         _TAILS.put(storage.identity, tail, 1024 + PARSED * stored)
     return tail
+
+
+def forget_metadata() -> None:
+    """Empties the caches, as in a process that has just started."""
+    for cache in (_TAILS, FOOTERS, INDEXES):
+        cache.clear()

@@ -34,6 +34,13 @@ def test_a_batch_that_is_at_least_half_full_is_not_copied():
     assert joined.column(0).buffers()[1].address == half.column(0).buffers()[1].address
 
 
+def test_a_batch_that_is_half_full_by_bytes_is_not_copied():
+    pieces = [batch(0, 1), batch(1, 40), batch(41, 40), batch(81, 1)]
+    joined = list(join_batches(pieces, batch_size=1000, batch_bytes=600))
+    assert [one.num_rows for one in joined] == [41, 40, 1]
+    assert joined[1].column(0).buffers()[1].address == pieces[2].column(0).buffers()[1].address
+
+
 @pytest.mark.parametrize("batch_bytes", [1, 24, 100])
 def test_bytes_bound_what_is_collected(batch_bytes):
     joined = list(join_batches([batch(i, 1) for i in range(20)], batch_size=1000, batch_bytes=batch_bytes))

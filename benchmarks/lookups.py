@@ -1,0 +1,235 @@
+"""Selective reads beside pyarrow.orc and pyorc, in one run, answers checked equal:  python -m benchmarks.lookups
+
+The table is TPC-H lineitem with all 16 columns, in one ORC file that Spark wrote: clustered by l_orderkey, with bloom
+filters on l_partkey and l_comment, which are spread over all of it. Each lookup opens the file afresh, in the page
+cache; "first" has forgotten all metadata before, "again" finds it in memory, as a second scan of a process does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import decimal
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
+import pyarrow.orc
+import pyorc
+
+import orcidx
+from benchmarks import lineitem
+from benchmarks.columns import DATA
+from benchmarks.suite_files import many_row_groups
+from orcidx import col
+from orcidx.orc.bounds import bound_statistics
+from orcidx.orc.evidence import StatisticsEvidence
+from orcidx.orc.file_statistics import read_row_index
+from orcidx.orc.metadata_cache import forget_metadata
+from orcidx.orc.row_index import RowIndex
+from orcidx.predicate import bind
+from orcidx.pruning import Outcome, evaluate
+from orcidx.selection import RowSelection
+
+LOOKUPS = {"l_orderkey": 50.0, "l_partkey": 10.0, "l_comment": 10.0}
+"""Column of a lookup, and how many times as fast as pyarrow's read and filter it must be."""
+JUDGED_MS = 1.0
+PROVED_SHARE = 0.10
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured thing in milliseconds (medians) with what it must hold, None where nothing was promised."""
+
+    name: str
+    times: dict[str, float]
+    result: str
+    holds: bool | None
+
+
+def median_ms(calls: Sequence[Callable[[], Any]]) -> float:
+    """The median time of the calls, each made once."""
+    times = []
+    for call in calls:
+        began = time.perf_counter()
+        found = call()
+        times.append((time.perf_counter() - began) * 1e3)
+        del found
+    return statistics.median(times)
+
+
+# ---------------------------------------------------------------------- lookups
+
+
+def by_orcidx(path: Path, name: str, key: Any, *, forget: bool) -> pa.Table:
+    if forget:
+        forget_metadata()
+    with orcidx.open(str(path)) as file:
+        return file.read(where=col(name) == key)
+
+
+def by_pyarrow(path: Path, name: str, key: Any) -> pa.Table:
+    return pa.orc.ORCFile(path).read().filter(pc.field(name) == pa.scalar(key))
+
+
+def by_dataset(path: Path, name: str, key: Any) -> pa.Table:
+    return pa.dataset.dataset(path, format="orc").to_table(filter=pc.field(name) == pa.scalar(key))
+
+
+def by_pyorc(path: Path, name: str, key: Any) -> list[tuple[Any, ...]]:
+    kind = pyorc.TypeKind.STRING if isinstance(key, str) else pyorc.TypeKind.LONG
+    with path.open("rb") as file:
+        reader = pyorc.Reader(file, predicate=pyorc.predicates.PredicateColumn(kind, name) == key)
+        place = list(reader.schema.fields).index(name)
+        return [row for row in reader if row[place] == key]
+
+
+def choose_keys(path: Path, name: str, count: int) -> list[Any]:
+    """Keys of rows spread evenly over the file."""
+    with orcidx.open(str(path)) as file:
+        values = file.read([name])[name]
+    return [values[int(place)].as_py() for place in np.linspace(0, len(values) - 1, count + 2)[1:-1]]
+
+
+def as_tuples(table: pa.Table) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in table.to_pylist()]
+
+
+def measure_lookup(path: Path, name: str, keys: Sequence[Any], peer_keys: Sequence[Any]) -> Row:
+    for key in peer_keys[:3]:
+        found = by_orcidx(path, name, key, forget=True)
+        expected = by_pyarrow(path, name, key)
+        assert found.num_rows
+        assert found.equals(expected.cast(found.schema)), (name, key)
+        assert as_tuples(found) == by_pyorc(path, name, key), (name, key)
+    times = {
+        "orcidx, first": median_ms([lambda key=key: by_orcidx(path, name, key, forget=True) for key in keys]),
+        "orcidx, again": median_ms([lambda key=key: by_orcidx(path, name, key, forget=False) for key in keys]),
+        "pyorc": median_ms([lambda key=key: by_pyorc(path, name, key) for key in peer_keys]),
+        "pyarrow.dataset": median_ms([lambda key=key: by_dataset(path, name, key) for key in peer_keys]),
+        "pyarrow.orc": median_ms([lambda key=key: by_pyarrow(path, name, key) for key in peer_keys]),
+    }
+    ratio = times["pyarrow.orc"] / times["orcidx, first"]
+    best = min(times["pyorc"], times["pyarrow.dataset"], times["pyarrow.orc"]) / times["orcidx, first"]
+    needed = LOOKUPS[name]
+    text = f"{ratio:.0f}x pyarrow.orc (needed {needed:.0f}x), {best:.1f}x the best peer"
+    return Row(f"lookup by {name}", times, text, ratio >= needed)
+
+
+# ---------------------------------------------------------------------- judging
+
+
+def judge(file: orcidx.OrcFile, index: RowIndex, where: orcidx.predicate.Predicate) -> Outcome:
+    """From decoded row-group entries to the rows that may match."""
+    (column,) = (node for node in index.columns.values() if node.statistics.node.dotted == "clustered")
+    bounds = bound_statistics(column.statistics, file.tail.facts, file.options)
+    evidence = StatisticsEvidence("row-group statistics", {("clustered",): bounds}, index.bounds, file.options)
+    root = bind(where, file.schema).root
+    return evaluate(root, [evidence], RowSelection.all(int(index.bounds[-1])))
+
+
+def measure_judging() -> Row:
+    """10,000 row-group entries of a column, decoded: bounded, asked one question, and made a selection of rows."""
+    with orcidx.open(str(many_row_groups(DATA))) as file:
+        index = read_row_index(file._reader, 0, file._reader.root.walk())
+        questions = [col("clustered") == key for key in range(0, 1_000_000, 20_000)]
+        assert index.groups == 10_000
+        assert judge(file, index, questions[1]).may.count == 100
+        took = median_ms([lambda where=where: judge(file, index, where) for where in questions])
+    text = f"10,000 entries in {took:.2f} ms (needed below {JUDGED_MS:.0f} ms)"
+    return Row("judging row-group statistics", {"orcidx": took}, text, took < JUDGED_MS)
+
+
+# ---------------------------------------------------------------------- predicates that keep everything
+
+
+def measure_keeping(path: Path, name: str, literal: Any, rounds: int, *, proved: bool) -> Row:
+    """All rows read with and without a predicate that is true of each, in turn; what the difference costs."""
+    where, condition = col(name) != literal, pc.field(name) != pa.scalar(literal)
+
+    def read(where: Any) -> pa.Table:
+        with orcidx.open(str(path)) as file:
+            return file.read(where=where)
+
+    table = read(None)
+    assert read(where).num_rows == table.num_rows
+    with orcidx.open(str(path)) as file:
+        decisions = [stripe.decision.rows for stripe in file.scan(where=where).stripes()]
+    assert {rows.must.is_all for rows in decisions} == {proved}
+    assert all(rows.may.is_all for rows in decisions)
+    times: dict[str, list[float]] = {"without": [], "with": [], "pyarrow.compute": []}
+    for _ in range(rounds):
+        times["without"].append(median_ms([lambda: read(None)]))
+        times["with"].append(median_ms([lambda: read(where)]))
+        times["pyarrow.compute"].append(median_ms([lambda: table.filter(condition)]))
+    middle = {side: statistics.median(found) for side, found in times.items()}
+    more = statistics.median(b - a for a, b in zip(times["without"], times["with"], strict=True))
+    share = more / middle["without"]
+    if proved:
+        text = f"{share:+.1%} of a read without (needed below {PROVED_SHARE:.0%})"
+        return Row(f"keeping all rows, proved ({name})", middle, text, share < PROVED_SHARE)
+    text = f"{more:+.0f} ms, {share:+.1%} (needed below pyarrow.compute's filter, {middle['pyarrow.compute']:.0f} ms)"
+    return Row(f"keeping all rows, not proved ({name})", middle, text, more < middle["pyarrow.compute"])
+
+
+def absent_price(path: Path) -> Any:
+    """A price between the least and the greatest of every row group that no row has."""
+    with orcidx.open(str(path)) as file:
+        prices = file.read(["l_extendedprice"])["l_extendedprice"]
+    type_ = prices.type
+    for cents in range(20_000_00, 60_000_00):
+        price = pa.scalar(decimal.Decimal(cents) / 100, type_)
+        if not pc.any(pc.equal(prices, price)).as_py():
+            return price.as_py()
+    raise SystemExit("every price occurs")
+
+
+# ---------------------------------------------------------------------- the run
+
+
+def measure(path: Path, given: argparse.Namespace) -> Iterator[Row]:
+    for name in LOOKUPS:
+        keys = choose_keys(path, name, given.keys)
+        step = max(1, len(keys) // given.peer_keys)
+        yield measure_lookup(path, name, keys, keys[::step])
+    yield measure_judging()
+    yield measure_keeping(path, "l_orderkey", -1, given.rounds, proved=True)
+    yield measure_keeping(path, "l_comment", "m", given.rounds, proved=False)
+    yield measure_keeping(path, "l_extendedprice", absent_price(path), given.rounds, proved=False)
+
+
+def main(words: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", type=float, default=1.0, help="of lineitem: 1 has 6 million rows")
+    parser.add_argument("--codec", default="zstd")
+    parser.add_argument("--keys", type=int, default=50, help="keys of each lookup")
+    parser.add_argument("--peer-keys", type=int, default=50, help="of them for the others, which take long")
+    parser.add_argument("--rounds", type=int, default=5, help="readings of the whole table, with and without predicate")
+    parser.add_argument("--json", type=Path, help="write the rows here too")
+    given = parser.parse_args(words)
+    path = lineitem.orc(given.scale, given.codec, spark=lineitem.java(), blooms=True)
+    print(
+        f"{path.name}, {path.stat().st_size / 1e6:.0f} MB; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
+    )
+    found = []
+    for row in measure(path, given):
+        times = ", ".join(f"{side} {took:.2f} ms" for side, took in row.times.items())
+        print(f"{'ok  ' if row.holds else 'MISS'} {row.name}: {row.result}\n       {times}", flush=True)
+        found.append(row)
+    print(f"load {os.getloadavg()[0]:.1f}")
+    if given.json:
+        given.json.write_text(json.dumps([asdict(row) for row in found], indent=1))
+    return 0 if all(row.holds for row in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
