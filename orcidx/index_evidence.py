@@ -61,14 +61,14 @@ class IndexEvidence:
                 return None
             rows = RowSelection.from_bitmap(verdict.rows, self._rows)
         except (CorruptFile, Unsupported, InvalidQuery) as error:
+            if self._index.strict and isinstance(error, CorruptFile):
+                raise
             self._doubt(column, error)
             return None
         must = rows if verdict.exact else RowSelection.none(self._rows)
         return Finding(rows, must, self.name, _Kept(rows.count, self._rows))
 
     def _doubt(self, column: str, error: OrcidxError) -> None:
-        if self._index.strict and isinstance(error, CorruptFile):
-            raise error
         kind = "damaged" if isinstance(error, CorruptFile) else "silent"
         note = Note(self.name, kind, str(error), column)  # type: ignore[arg-type]
         if note not in self.notes:

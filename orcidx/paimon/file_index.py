@@ -174,6 +174,8 @@ class FileIndex:
                     assert index is not None
                     part = index.test(leaf)
             except (CorruptFile, Unsupported, InvalidQuery) as error:
+                if self._is_fatal(kind, error):
+                    raise
                 notes.append(self._note(column, kind, error))
                 continue
             parts.append((kind, part))
@@ -182,10 +184,11 @@ class FileIndex:
                 break
         return Answer(verdict, tuple(parts), tuple(notes))
 
-    def _note(self, column: str, kind: str, error: OrcidxError) -> str:
+    def _is_fatal(self, kind: str, error: OrcidxError) -> bool:
         # An unknown kind of index is no damage: a later Paimon wrote it.
-        if self.strict and not (isinstance(error, Unsupported) and kind not in FORMATS):
-            raise error
+        return self.strict and not (isinstance(error, Unsupported) and kind not in FORMATS)
+
+    def _note(self, column: str, kind: str, error: OrcidxError) -> str:
         note = f"{kind} index of {column} not used: {error}"
         if note not in self.notes:
             self.notes.append(note)
@@ -217,6 +220,8 @@ class FileIndex:
                 order = {"descending": descending, "nulls_first": nulls_first, "strict": strict}
                 return Verdict.of(index.top_k(k, selection=given, **order), strict)
         except (CorruptFile, Unsupported) as error:
+            if self._is_fatal("range-bitmap", error):
+                raise
             self._note(column, "range-bitmap", error)
         return Verdict.remain() if given is None else Verdict.of(given)
 

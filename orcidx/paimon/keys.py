@@ -33,7 +33,7 @@ import numpy.typing as npt
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.paimon.data_types import DataType
 
-__all__ = ["INT", "Key", "KeyType", "Keys", "key_type", "ordered_bits"]
+__all__ = ["INT", "Key", "KeyType", "Keys", "integers", "key_type", "ordered_bits"]
 
 Key = int | bytes
 Keys = npt.NDArray[np.int64] | list[bytes]
@@ -50,6 +50,16 @@ _INFINITY = {4: 0x7F800000, 8: 0x7FF0000000000000}
 def ordered_bits(bits: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.int64]:
     """IEEE bits (sign-extended to int64) of ``width`` bytes to keys; applied twice it gives the bits back."""
     return bits ^ ((bits >> 63) & ((1 << (8 * width - 1)) - 1))
+
+
+def integers(data: memoryview) -> list[int]:
+    """All the i32 of a buffer, read at once.
+
+    ``struct.iter_unpack`` would hold the buffer while an error in its loop leaves: an error that is kept makes a cycle
+    with its frames, and CPython 3.11 crashes when it collects one with such a memoryview in it (gh-77894).
+    """
+    numbers: list[int] = np.frombuffer(data, ">i4").tolist()
+    return numbers
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from orcidx.paimon.body import Body, rows_of
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.index import Index, as_bitmap
 from orcidx.paimon.key_arrays import KeyColumn
-from orcidx.paimon.keys import INT, Key, Keys, key_type
+from orcidx.paimon.keys import INT, Key, Keys, integers, key_type
 from orcidx.paimon.questions import NullTest, Points, Question, Span
 from orcidx.paimon.range_dictionary import Dictionary, write_dictionary
 from orcidx.paimon.roaring import EMPTY_BITMAP, write_bitmap
@@ -207,7 +207,8 @@ class RangeBitmapIndex(Index):
         if bool(existence) != bool(self.cardinality) or len(existence) < self.cardinality:
             raise CorruptFile(f"{len(existence)} rows have {self.cardinality} values", offset=existence_at)
         first = existence_at + existence_size
-        places = [(first + offset, size) for offset, size in SLICE.iter_unpack(indexes)]
+        numbers = integers(indexes)
+        places = [(first + offset, size) for offset, size in zip(numbers[::2], numbers[1::2])]
 
         def load(lowest: int) -> list[BitMap]:
             stored = self._body.read_many(places[lowest:])

@@ -33,7 +33,7 @@ import numpy as np
 
 from orcidx.errors import CorruptFile, ValueOutOfRange
 from orcidx.paimon.body import Body
-from orcidx.paimon.keys import INT, Key, Keys, KeyType
+from orcidx.paimon.keys import INT, Key, Keys, KeyType, integers
 
 __all__ = ["Dictionary", "write_dictionary"]
 
@@ -95,7 +95,7 @@ class Dictionary:
         if self._keys_at > self._at + self._size:
             raise CorruptFile("the chunk headers do not fit the dictionary", offset=self._at)
         offsets, headers = self._body.read_many([(self._at + HEAD.size, offsets_size), (headers_at, headers_size)])
-        chunks = [self._read_chunk(headers, offset) for (offset,) in INT.iter_unpack(offsets)]
+        chunks = [self._read_chunk(headers, offset) for offset in integers(offsets)]
         codes = [chunk.code for chunk in chunks] + [self._cardinality]
         if codes[0] != 0 or any(c.code + 1 + c.count != code for c, code in zip(chunks, codes[1:])):
             raise CorruptFile(f"the chunks do not hold the {self._cardinality} values in order", offset=self._at)
@@ -136,7 +136,7 @@ class Dictionary:
             return
         area = data[chunk.offsets_size :]
         at = 0
-        for (offset,) in INT.iter_unpack(data[: chunk.offsets_size]):
+        for offset in integers(data[: chunk.offsets_size]):
             if offset != at:
                 raise CorruptFile("the offsets of the keys of a chunk are not where the keys are")
             key, at = self._kind.read(area, offset)
