@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -43,8 +44,8 @@ def holds(op: str, value: Any, literals: Sequence[Any]) -> bool:
     (literal,) = literals
     if literal is None:
         return False
-    if op == "startswith":
-        return bool(value.startswith(literal))
+    if op in ("startswith", "endswith", "contains", "like"):
+        return bool(re.fullmatch(_pattern(op, literal), value, re.DOTALL))
     return {
         "eq": same(value, literal),
         "neq": not same(value, literal),
@@ -53,6 +54,13 @@ def holds(op: str, value: Any, literals: Sequence[Any]) -> bool:
         "gt": below(literal, value),
         "gte": not below(value, literal),
     }[op]
+
+
+def _pattern(op: str, literal: str) -> str:
+    if op == "like":
+        return "".join({"%": ".*", "_": "."}.get(character, re.escape(character)) for character in literal)
+    start, end = ("" if op == "startswith" else ".*"), ("" if op == "endswith" else ".*")
+    return f"{start}{re.escape(literal)}{end}"
 
 
 def first_values(

@@ -28,6 +28,7 @@ from orcidx.paimon.deletion_vector import (
     read_deletion_vectors,
     write_deletion_vectors,
 )
+from orcidx.selection import RowSelection
 
 LARGEST64 = 9223372030412324864
 
@@ -201,6 +202,20 @@ class DeletionVectorMachine(RuleBasedStateMachine):
         else:
             self.vector = self.vector.as_kind(bitmap64)
             assert self.vector.bitmap64 == bitmap64
+
+    @rule(rows=st.integers(0, 300_000), chosen=st.sets(SMALL, max_size=40))
+    def selection(self, rows: int, chosen: set[int]) -> None:
+        """What is left of a file, alone and within the rows that an index chose."""
+        if self.model and max(self.model) >= rows:
+            with pytest.raises(CorruptFile, match="deletes row"):
+                self.vector.kept_rows(rows)
+            return
+        kept = self.vector.kept_rows(rows)
+        assert kept.count == rows - len(self.model)
+        chosen = {row for row in chosen if row < rows}
+        within = kept & RowSelection.from_positions(sorted(chosen), rows)
+        assert within.positions().tolist() == sorted(chosen - self.model)
+        assert set((~kept).positions().tolist()) == self.model
 
     @rule(data=st.data())
     def damage(self, data: st.DataObject) -> None:

@@ -60,16 +60,16 @@ class PaimonJava:
     def create(
         self,
         name: str,
-        columns: Mapping[str, str],
+        columns: Mapping[str, Any],
         *,
         primary_keys: Sequence[str] = (),
         partition_keys: Sequence[str] = (),
         options: Mapping[str, str] | None = None,
     ) -> Path:
-        """Makes a table of ORC files; ``columns`` maps names to Paimon's SQL types ("BIGINT NOT NULL")."""
+        """Makes a table of ORC files; ``columns`` maps names to types as of ``data_type`` ("BIGINT NOT NULL")."""
         schema = self.paimon.schema.Schema.newBuilder()
-        for column, text in columns.items():
-            schema = schema.column(column, self.data_type(text))
+        for column, kind in columns.items():
+            schema = schema.column(column, self.data_type(kind))
         schema = schema.primaryKey(self._list(primary_keys)).partitionKeys(self._list(partition_keys))
         for option, value in {"file.format": "orc", **(options or {})}.items():
             schema = schema.option(option, value)
@@ -171,14 +171,14 @@ class PaimonJava:
         ]
         self._call("commitDeletions", self.table(name), str(folder), "\n".join(lines))
 
-    def data_type(self, text: str) -> Any:
-        return self.paimon.types.DataTypeJsonParser.parseAtomicTypeSQLString(text)
+    def data_type(self, kind: Any) -> Any:
+        """A type of SQL text; the text of a nested type is not parsed, so give a Java ``DataType`` for it."""
+        return self.paimon.types.DataTypeJsonParser.parseAtomicTypeSQLString(kind) if isinstance(kind, str) else kind
 
     def row_type(self, types: Mapping[str, Any]) -> Any:
-        """``types``: SQL text, or a Java ``DataType`` where it is nested."""
         builder = self.paimon.types.RowType.builder()
         for column, kind in types.items():
-            builder = builder.field(column, self.data_type(kind) if isinstance(kind, str) else kind)
+            builder = builder.field(column, self.data_type(kind))
         return builder.build()
 
     def _list(self, items: Sequence[Any]) -> Any:

@@ -13,7 +13,14 @@ import pyarrow.orc
 import pytest
 
 from orcidx.errors import Unsupported
-from orcidx.paimon import key_hash, open_table, read_deletion_vectors
+from orcidx.paimon import (
+    FileIndexOptions,
+    build_file_index,
+    key_hash,
+    open_table,
+    read_deletion_vectors,
+    read_file_index,
+)
 from orcidx.paimon.hash_index import bucket_of_hash
 from orcidx.predicate import col
 
@@ -271,3 +278,49 @@ def test_manifest_codecs_and_many_snapshots(paimon_java: Any, codec: str) -> Non
     for snapshot in range(1, 7):
         assert open_table(folder, snapshot_id=snapshot).scan().count_rows() == snapshot
     assert len(open_table(folder).plan(col("a") == 3).tasks) == 1
+
+
+@pytest.mark.parametrize("threshold", ["1 b", "10 kb"])
+def test_keys_of_maps_are_indexed_beside_the_file_or_in_the_manifest(paimon_java: Any, threshold: str) -> None:
+    name = f"maps_{threshold.replace(' ', '_')}"
+    java_types = paimon_java.paimon.types.DataTypes
+    options = {
+        "bucket": "-1",
+        "file-index.bitmap.columns": "m[a],m[absent],id",
+        "file-index.range-bitmap.columns": "m[b]",
+        "file-index.bloom-filter.columns": "m[a]",
+        "file-index.bloom-filter.m[a].items": "200",
+        "file-index.in-manifest-threshold": threshold,
+    }
+    folder = paimon_java.create(
+        name, {"id": "INT", "m": java_types.MAP(java_types.STRING(), java_types.INT())}, options=options
+    )
+
+    def row(i: int) -> list[tuple[str, int | None]] | None:
+        return [None, [], [("a", i % 10)], [("b", i), ("a", None)], [("b", None), ("a", 3)]][i % 5]
+
+    maps = [row(i) for i in range(ROWS)]
+    data = pa.table({"id": pa.array(range(ROWS), pa.int32()), "m": pa.array(maps, pa.map_(pa.string(), pa.int32()))})
+    paimon_java.write(name, data)
+    table = open_table(folder)
+    (file,) = table.files()
+    size = len(file.embedded_index) if file.embedded_index else Path(file.index.name).stat().st_size
+    assert FileIndexOptions.parse(table.table_schema.options).is_embedded(size) == (file.embedded_index is not None)
+    assert (file.embedded_index is not None) == (threshold == "10 kb")
+    types = {"id": "INT", "m": "MAP<STRING, INT>"}
+    with read_file_index(file.embedded_index or file.index, types=types, strict=True, rows=ROWS) as index:
+        values = {key: [dict(entries or ()).get(key) for entries in maps] for key in ("a", "b", "absent")}
+        for key, where, holds in [
+            ("a", col("m[a]") == 3, lambda value: value == 3),
+            ("a", col("m[a]").is_null(), lambda value: value is None),
+            ("b", col("m[b]") < 100, lambda value: value is not None and value < 100),
+            ("absent", col("m[absent]").is_not_null(), lambda value: value is not None),
+        ]:
+            verdict = index.evaluate(where)
+            assert list(verdict.rows or ()) == [i for i, value in enumerate(values[key]) if holds(value)], where
+        built = build_file_index(data, FileIndexOptions.parse(options), types=types)
+        assert {(e.column, e.kind): e.length for e in built.entries} == {
+            (e.column, e.kind): e.length for e in index.entries
+        }
+    leaf = paimon_java.leaf(name, "id", "equal", "33")
+    assert check(paimon_java, name, col("id") == 33, leaf) == 1
