@@ -7,8 +7,6 @@ does not fit the Arrow type that the caller chose.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 __all__ = ["CorruptFile", "InvalidQuery", "OrcidxError", "StorageError", "Unsupported", "ValueOutOfRange", "located"]
@@ -87,11 +85,17 @@ class ValueOutOfRange(OrcidxError, ValueError):
     """A legal value that does not fit the chosen Arrow type; the message names the option to change."""
 
 
-@contextmanager
-def located(**places: Any) -> Iterator[None]:
-    """Adds places to any orcidx error that passes through."""
-    try:
-        yield
-    except OrcidxError as error:
-        error.at(**places)
-        raise
+class located:
+    """Adds places to any orcidx error that passes through: ``with located(file=name, stripe=3):``."""
+
+    __slots__ = ("_places",)
+
+    def __init__(self, **places: Any) -> None:
+        self._places = places
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OrcidxError):
+            error.at(**self._places)

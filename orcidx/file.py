@@ -16,7 +16,6 @@ from orcidx.metrics import ScanMetrics
 from orcidx.options import ReadOptions
 from orcidx.orc.file_statistics import column_statistics, statistics_table
 from orcidx.orc.metadata import FileTail, StripeInformation, TypeKind, WriterKind
-from orcidx.orc.metadata_cache import read_tail_cached
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.statistics import ColumnStatistics
 from orcidx.orc.types import OrcType
@@ -49,7 +48,7 @@ class OrcFile:
         self.options = options or ReadOptions()
         self._storage: RangeReader | None = source.open(self.options)
         try:
-            self._reader = OrcReader(self._storage, read_tail_cached(self._storage))
+            self._reader = OrcReader(self._storage)
         except BaseException:
             self._storage.close()
             raise

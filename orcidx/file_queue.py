@@ -15,7 +15,6 @@ from orcidx.constant_evidence import rules_out
 from orcidx.file_run import FileRun
 from orcidx.io_loop import run_value
 from orcidx.metrics import ScanMetrics
-from orcidx.orc.metadata_cache import read_tail_cached
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.row_index import group_count
 from orcidx.predicate import BoundPredicate, bind
@@ -56,7 +55,7 @@ def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFi
     """Opens a file and reads what must be known of it before its stripes are: the tail, and what ``prepare`` wants."""
     storage = job.source.open(request.options, expected=job.fingerprint)
     try:
-        run = FileRun(OrcReader(storage, read_tail_cached(storage)), job, request, metrics)
+        run = FileRun(OrcReader(storage), job, request, metrics)
         run_value(run.prepare(), storage)
         return OpenFile(storage, run)
     except BaseException:

@@ -194,7 +194,8 @@ class FileRun:
         exact = [not self._fits_nanoseconds(column) for column in predicate]
         sources = [source for source in self.mapped.fields if source.column is not None]
         strings = self._decoding.strings
-        decoding = [replace(source.options or self.options, strings=strings) for source in sources]
+        chosen = [source.options or self.options for source in sources]
+        decoding = [one if one.strings == strings else replace(one, strings=strings) for one in chosen]
         shared = [self._shared_with(*one, predicate, exact) for one in zip(output, decoding)]
         titles = [source.field.name for source in sources]
         kinds = [arrow_type(*one, dictionaries=self._dictionaries) for one in zip(output, decoding)]
@@ -434,7 +435,7 @@ class FileRun:
         columns = max(1, sum(len(column.ids) for column in (*self.plan.output, *self.plan.predicate)))
         largest = LARGEST_PIECE
         if self.reader.storage.is_local:
-            largest = max(LOCAL_PIECE, min(LARGEST_PIECE, LOCAL_BYTES // columns))
+            largest = max(LOCAL_PIECE, LOCAL_BYTES // columns)
         return max(SMALLEST_PIECE, min(largest, self.options.io_bytes // (4 * columns)))
 
 

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 __all__ = ["ScanMetrics"]
+
+
+class Stage:
+    """Adds the time spent inside to one entry of ``seconds``."""
+
+    __slots__ = ("_began", "_name", "_seconds")
+
+    def __init__(self, seconds: dict[str, float], name: str) -> None:
+        self._seconds = seconds
+        self._name = name
+
+    def __enter__(self) -> None:
+        self._began = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self._seconds[self._name] = self._seconds.get(self._name, 0.0) + time.perf_counter() - self._began
 
 
 @dataclass
@@ -30,14 +44,9 @@ class ScanMetrics:
     seconds: dict[str, float] = field(default_factory=dict)
     """By stage: "open", "plan", "read", "decode"."""
 
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Adds the time spent inside to a stage."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+    def stage(self, name: str) -> Stage:
+        """A context manager that adds the time spent inside to a stage."""
+        return Stage(self.seconds, name)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -71,17 +71,7 @@ class ReadOptions:
     """Raise on a damaged index instead of keeping its rows and saying so in the explanation."""
 
     def __post_init__(self) -> None:
-        choices: dict[str, tuple[str, ...]] = {
-            "strings": ("string", "dictionary", "view"),
-            "timestamp_unit": ("s", "ms", "us", "ns"),
-            "char": ("stored", "padded", "trimmed"),
-            "utf8": ("strict", "replace", "unchecked"),
-            "decimal_rounding": ("half_up", "truncate", "error"),
-            "calendar": ("proleptic", "stored"),
-            "encrypted": ("masked", "error"),
-            "nan": ("ieee", "largest"),
-        }
-        for name, allowed in choices.items():
+        for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise InvalidQuery(f"{name}={getattr(self, name)!r} is none of {', '.join(map(repr, allowed))}")
         for name in ("batch_size", "batch_bytes", "io_bytes"):
@@ -90,7 +80,21 @@ class ReadOptions:
 
     def override(self, **options: Any) -> ReadOptions:
         """A copy with some options changed; an unknown name raises ``InvalidQuery`` listing the known ones."""
-        known = {field.name for field in fields(self)}
-        if unknown := sorted(options.keys() - known):
-            raise InvalidQuery(f"unknown option {unknown[0]!r}; the options are {', '.join(sorted(known))}")
+        if not options:
+            return self
+        if unknown := sorted(options.keys() - _NAMES):
+            raise InvalidQuery(f"unknown option {unknown[0]!r}; the options are {', '.join(sorted(_NAMES))}")
         return replace(self, **options)
+
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "strings": ("string", "dictionary", "view"),
+    "timestamp_unit": ("s", "ms", "us", "ns"),
+    "char": ("stored", "padded", "trimmed"),
+    "utf8": ("strict", "replace", "unchecked"),
+    "decimal_rounding": ("half_up", "truncate", "error"),
+    "calendar": ("proleptic", "stored"),
+    "encrypted": ("masked", "error"),
+    "nan": ("ieee", "largest"),
+}
+_NAMES = frozenset(field.name for field in fields(ReadOptions))

@@ -147,8 +147,10 @@ class Scan:
 
     def to_table(self) -> pa.Table:
         """All rows as one table."""
-        rows = max(self.options.batch_size, TABLE_ROWS)
-        scan = replace(self, request=replace(self.resolved, options=replace(self.options, batch_size=rows)))
+        options = self.options
+        if options.batch_size < TABLE_ROWS:
+            options = replace(options, batch_size=TABLE_ROWS)
+        scan = Scan(self.jobs, replace(self.resolved, options=options), self.limit)
         batches = list(scan)
         return pa.Table.from_batches(batches, scan.schema)
 

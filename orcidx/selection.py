@@ -69,7 +69,9 @@ class RowSelection:
     def all(cls, length: int) -> RowSelection:
         """Every row of a span of ``length`` rows."""
         _check_length(length)
-        return cls(length, np.array([[0, length]], np.int64) if length else _NO_RUNS)
+        selection = cls(length, np.array([[0, length]], np.int64) if length else _NO_RUNS)
+        object.__setattr__(selection, "_count", length)
+        return selection
 
     @classmethod
     def none(cls, length: int) -> RowSelection:
@@ -123,6 +125,8 @@ class RowSelection:
         bounds = np.asarray(bounds, np.int64)
         if len(bounds) != len(mask) + 1:
             raise InvalidQuery(f"{len(mask)} groups need {len(mask) + 1} bounds, not {len(bounds)}")
+        if bounds[0] == 0 and mask.all():
+            return cls.all(int(bounds[-1]))
         runs = bounds[_runs_of_mask(mask)]
         if (runs[:, 0] == runs[:, 1]).any() or (runs[1:, 0] == runs[:-1, 1]).any():  # groups without rows
             runs = _joined(runs[runs[:, 0] < runs[:, 1]])
@@ -286,6 +290,8 @@ class RowSelection:
         """The part in ``[start, stop)`` as a selection of a span of ``stop - start`` rows."""
         if not 0 <= start <= stop <= self.length:
             raise InvalidQuery(f"[{start}, {stop}) lies outside the span of {self.length} rows")
+        if self.is_all:
+            return self if stop - start == self.length else RowSelection.all(stop - start)
         runs = self.runs()
         first = int(np.searchsorted(runs[:, 1], start, "right"))
         last = int(np.searchsorted(runs[:, 0], stop, "left")) if start < stop else first

@@ -118,12 +118,21 @@ class _Survivors:
 
 @dataclass
 class _Width:
-    """How many rows to read at once, from the bytes that rows took so far in each lane."""
+    """How many rows to read at once: from the bytes of a row, where the types tell, else from what rows took so far in
+    each lane."""
 
     options: ReadOptions
     share: float = 0.75
     """Of ``batch_bytes``: rows differ, and a read that turns out too large is done again."""
-    seen: dict[Lane, tuple[int, int]] = field(default_factory=dict)
+    seen: dict[Lane, tuple[int, float]] = field(default_factory=dict)
+    known: bool = False
+
+    def learn(self, lanes: Sequence[Lane]) -> None:
+        """Takes the bytes of a row from the types, where those tell for every lane."""
+        sizes = {lane: lane.row_bytes for lane in lanes}
+        if None not in sizes.values():
+            self.known = True
+            self.seen = {lane: (1, size) for lane, size in sizes.items() if size is not None}
 
     def next_rows(self, *lanes: Lane) -> int:
         """Rows that fit a batch, of some lanes or of all that were read."""
@@ -134,8 +143,9 @@ class _Width:
         return max(1, min(self.options.batch_size, int(self.options.batch_bytes * self.share / max(size, 1e-9))))
 
     def saw(self, lane: Lane, arrays: Sequence[pa.Array], rows: int) -> None:
-        before, size = self.seen.get(lane, (0, 0))
-        self.seen[lane] = before + rows, size + sum(array.nbytes for array in arrays)
+        if not self.known:
+            before, size = self.seen.get(lane, (0, 0))
+            self.seen[lane] = before + rows, size + sum(array.nbytes for array in arrays)
 
     def was_too_large(self) -> None:
         if self.seen:
@@ -156,13 +166,14 @@ class StripeScan:
     together: bool = False
 
     def __post_init__(self) -> None:
-        self.width = _Width(self.options)
         plan = self.columns
+        self.width = _Width(self.options)
         self.first = self._lane(plan.predicate, plan.predicate_options, plan.exact_times)
         rest = plan.rest
         self.rest = self._lane(
             [plan.output[index] for index in rest], [plan.output_options[index] for index in rest], [False] * len(rest)
         )
+        self.width.learn([lane for lane in (self.first, self.rest) if lane.columns])
         self.alive = self.rows.may.any_in(self.rows.bounds)
         self.proved = self.rows.must.count_in(self.rows.bounds) >= self.rows.may.count_in(self.rows.bounds)
 

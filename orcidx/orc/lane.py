@@ -23,7 +23,7 @@ from orcidx.orc.kinds import StreamKind, TypeKind
 from orcidx.orc.reader import OpenStripe
 from orcidx.orc.streams import PositionIterator
 from orcidx.orc.stripe_streams import PlannedStream
-from orcidx.orc.types import OrcType
+from orcidx.orc.types import OrcType, row_bytes
 
 __all__ = ["Lane", "read_lanes"]
 
@@ -67,6 +67,12 @@ class Lane:
                 open_column(column, stripe, chosen, file=facts, exact_times=exact)
                 for column, chosen, exact in zip(columns, options, exact_times, strict=True)
             ]
+
+    @property
+    def row_bytes(self) -> float | None:
+        """Bytes that a row of all columns takes in Arrow, where their types tell."""
+        sizes = [row_bytes(column) for column in self.columns]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
 
     def located(self, *, row: int | None = None) -> AbstractContextManager[None]:
         group = None if row is None else int(np.searchsorted(self._bounds, row, "right")) - 1

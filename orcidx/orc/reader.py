@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,11 +26,11 @@ from orcidx.orc.metadata import (
     StripeInformation,
     parse_stripe_footer,
 )
-from orcidx.orc.metadata_cache import FOOTERS, PARSED
+from orcidx.orc.metadata_cache import FOOTERS, PARSED, read_tail_cached
 from orcidx.orc.streams import locate_streams
 from orcidx.orc.stripe_plan import group_ranges
 from orcidx.orc.stripe_streams import PlannedStream, StripeBytes
-from orcidx.orc.types import OrcType, build_tree
+from orcidx.orc.types import OrcType
 from orcidx.orc.window import Window
 from orcidx.storage import RangeReader
 
@@ -44,13 +45,14 @@ Range = tuple[int, int]
 
 
 class OrcReader:
-    """What is known of one open file. ``storage`` is closed by whoever opened it."""
+    """What is known of one open file: reads its tail first. ``storage`` is closed by whoever opened it."""
 
-    def __init__(self, storage: RangeReader, tail: FileTail) -> None:
+    def __init__(self, storage: RangeReader) -> None:
         self.storage = storage
+        self.tail: FileTail
+        self.root: OrcType
+        self.tail, self.root = read_tail_cached(storage)
         self.fingerprint = storage.fingerprint()
-        self.tail = tail
-        self.root: OrcType = build_tree(tail.footer.types)
         self._footers: dict[int, StripeFooter] = {}
         self._extents: dict[int, Mapping[tuple[int, int], Range]] = {}
 
@@ -69,7 +71,7 @@ class OrcReader:
     @cached_property
     def stripe_bounds(self) -> Int64s:
         """Number of the first row of each stripe, and the number of rows of the file at the end."""
-        return np.cumsum([0, *(stripe.rows for stripe in self.stripes)], dtype=np.int64)
+        return np.array(list(accumulate((stripe.rows for stripe in self.stripes), initial=0)), np.int64)
 
     # ------------------------------------------------------------------ stripe footers and indexes
 

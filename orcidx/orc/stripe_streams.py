@@ -19,7 +19,7 @@ __all__ = ["PlannedStream", "StripeBytes"]
 
 Range = tuple[int, int]
 ReadRanges = Callable[[Sequence[Range]], Sequence[object]]
-ReadInto = Callable[[int, memoryview], None]
+ReadInto = Callable[[int, Sequence[memoryview]], None]
 
 DEMAND_BYTES = 8 << 10
 CHUNK_HEADER = 3
@@ -123,19 +123,21 @@ class PlannedStream:
             (data,) = self._read_ranges([(self._offset + offset, length)])
             return data
         view = memoryview(pa.allocate_buffer(length)).cast("B")
-        self._read_into(self._offset + offset, view)
+        self._read_into(self._offset + offset, [view])
         return view
 
-    def read_into(self, offset: int, out: memoryview) -> int:
-        """Fills ``out`` from ``offset`` on, keeping nothing; 0 where the storage or a piece at hand speaks against it.
+    def read_into(self, offset: int, parts: Sequence[memoryview]) -> int:
+        """Fills ``parts`` one after the other from ``offset`` on, keeping nothing.
 
-        The bytes must lie in the stream.
+        Returns their size, or 0 where the storage or a piece at hand speaks against it. The bytes must lie in the
+        stream.
         """
-        if self._read_into is None or any(piece.stop > offset for piece in self._pieces):
+        size = sum(map(len, parts))
+        if self._read_into is None or any(piece.stop >= offset + size for piece in self._pieces):
             return 0
         self._pieces.clear()
-        self._read_into(self._offset + offset, out)
-        return len(out)
+        self._read_into(self._offset + offset, parts)
+        return size
 
     def _piece_end(self, offset: int) -> int:
         for start, stop in self._plan:
@@ -159,8 +161,8 @@ class PlannedStream:
 class StripeBytes:
     """The streams of one stripe by (column id, stream kind).
 
-    ``extents``: absolute offset and length of each stream present; ``read_into(offset, out)``: fills ``out`` from the
-    file, where that is cheap.
+    ``extents``: absolute offset and length of each stream present; ``read_into(offset, parts)``: fills buffers, one
+    after the other, from the file, where that is cheap.
     """
 
     read_ranges: ReadRanges

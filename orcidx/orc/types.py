@@ -31,6 +31,7 @@ __all__ = [
     "build_tree",
     "find_columns",
     "project",
+    "row_bytes",
 ]
 
 UNNAMED = ""
@@ -176,6 +177,28 @@ def _child_names(record: TypeRecord) -> Path:
 
 
 # Arrow types
+
+_ROW_BYTES: dict[TypeKind, float] = {
+    TypeKind.BOOLEAN: 1 / 8,
+    TypeKind.BYTE: 1,
+    TypeKind.SHORT: 2,
+    TypeKind.INT: 4,
+    TypeKind.LONG: 8,
+    TypeKind.FLOAT: 4,
+    TypeKind.DOUBLE: 8,
+    TypeKind.DATE: 4,
+    TypeKind.TIMESTAMP: 8,
+    TypeKind.TIMESTAMP_INSTANT: 8,
+    TypeKind.DECIMAL: 16,
+}
+
+
+def row_bytes(node: OrcType) -> float | None:
+    """Bytes that a row of the column takes in Arrow, without its null bit; None where that depends on the values."""
+    if node.kind is not TypeKind.STRUCT:
+        return _ROW_BYTES.get(node.kind)
+    below = [row_bytes(child) for child in node.children]
+    return None if None in below else sum(size for size in below if size is not None)
 
 
 def arrow_schema(root: OrcType, options: ReadOptions, *, dictionaries: Collection[int] = ()) -> pa.Schema:

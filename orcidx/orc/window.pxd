@@ -7,6 +7,7 @@ cdef enum:
     SLACK = 64          # bytes behind `end` that may be read (never used), so that kernels load whole words
     DIRECT = 65536      # from so many bytes on, `take` reads stored bytes straight to their destination
     CARRY = 8192        # longest unread tail that `refill` keeps; the longest legal run has 4,356 bytes
+    STORED_RUN = 16     # most stored chunks that are read at once, straight to their destination
 
 
 # What the source handed over last. In a struct, where Cython's garbage collection support does not see the buffer: it
@@ -48,6 +49,10 @@ cdef class Window:
     cdef int64_t chunk_start            # stream offset of its chunk header (or of its first byte); -1: no extent
     cdef int64_t next_chunk             # stream offset of what follows
 
+    # --- stored chunks tend to come in rows: the last one's length, 0 after a compressed one; how many to bet on ------
+    cdef int64_t stored_length
+    cdef int stored_run
+
     # --- memory: CARRY bytes, room for a chunk, SLACK -----------------------------------------------------------------
     cdef uint8_t* buffer
     cdef int64_t capacity
@@ -72,6 +77,7 @@ cdef class Window:
     cdef int fail_end(self) except -1 nogil
 
     cdef int64_t take_whole(self, uint8_t* out, int64_t n) except -1 nogil
+    cdef int64_t take_plain(self, uint8_t* out, int64_t n) except -1 with gil
     cdef int64_t take_stored(self, uint8_t* out, int64_t n) except -1 with gil
     cdef int64_t take_chunk(self, uint8_t* out) except -1 nogil
     cdef bint holds(self, int64_t offset) noexcept nogil

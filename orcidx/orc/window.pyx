@@ -10,8 +10,8 @@ either, is solved here; decoders know bytes only. The memory looks like this::
 ``refill`` moves the unread tail to just before the place of the next chunk, so a straddling run is contiguous again.
 Bytes that the storage delivered plain (codec NONE, and chunks stored as *original*) are read where they lie and never
 copied, but for the tail of a straddling run and the last ``SLACK`` bytes when nothing readable follows them.
-``take`` goes further: a chunk that is wanted whole is decompressed where it belongs, and with codec NONE a source that
-can reads from its storage straight to there.
+``take`` goes further: a chunk that is wanted whole is decompressed where it belongs, and plain bytes are read straight
+to there by a source that can: all of them with codec NONE, and rows of stored chunks otherwise.
 
 Chunk rules (ORC specification, "Compression", and what the writers and readers really do): empty chunks are legal and
 skipped; an original chunk may exceed the block size (ORC C++ writes and reads that); a compressed one may not, neither
@@ -32,11 +32,24 @@ cdef extern from "Python.h":
     int PyBUF_WRITE
 
 
+cdef int64_t fill(read_into, int64_t offset, list parts) except -1:
+    # Bytes that a source's `read_into` filled: all of the parts, or none. The parts must not outlive their memory.
+    cdef int64_t done, size = sum(map(len, parts))
+    try:
+        done = read_into(offset, parts)
+    finally:
+        for part in parts:
+            part.release()
+    if done != 0 and done != size:
+        raise ValueError(f"a source filled {done} of {size} bytes")
+    return done
+
+
 cdef class Window:
     """Decompressed bytes of one stream.
 
-    ``source`` is a ``StreamSource`` (``length``, ``fetch(offset)``, and ``read_into(offset, out)`` if it can fill a
-    buffer from its storage, returning how many bytes it did); ``codec`` a ``Codec`` or ``None`` for NONE;
+    ``source`` is a ``StreamSource`` (``length``, ``fetch(offset)``, and ``read_into(offset, parts)`` if it can fill
+    buffers, one after the other, from its storage, returning how many bytes it did); ``codec`` a ``Codec`` or ``None``;
     ``block_size`` the file's compression block size (not looked at without a codec); ``name`` such as ``"PRESENT"``
     goes into errors. One thread at a time may use a window; the GIL is released while it decompresses and copies.
     """
@@ -51,6 +64,7 @@ cdef class Window:
         self.length = source.length
         self.read_stored = getattr(source, "read_into", None)
         self.chunk_start = -1
+        self.stored_run = 1
 
     def __dealloc__(self):
         if self.piece.held:
@@ -175,24 +189,50 @@ cdef class Window:
         # Bytes that went straight to `out`; 0 where the usual way is due. Nothing unread is at hand.
         if self.chunk_start >= 0 and self.extent_given < self.extent_length:
             return 0
-        if self.framed:
-            return self.take_chunk(out) if n >= self.block_size and self.next_chunk < self.length else 0
-        if n < DIRECT or self.read_stored is None or self.holds(self.next_chunk):
-            return 0
-        return self.take_stored(out, min(n, self.length - self.next_chunk))
+        cdef int64_t step = 0
+        if not self.framed:
+            if n < DIRECT or self.read_stored is None or self.holds(self.next_chunk):
+                return 0
+            return self.take_plain(out, min(n, self.length - self.next_chunk))
+        if 0 < self.stored_length <= n and self.read_stored is not None and not (
+                self.holds(self.next_chunk)
+                and self.next_chunk + 3 + self.stored_length <= self.piece.start + self.piece.length):
+            step = self.take_stored(out, n)
+        if step == 0 and n >= self.block_size and self.next_chunk < self.length:
+            step = self.take_chunk(out)
+        return step
 
-    cdef int64_t take_stored(self, uint8_t* out, int64_t n) except -1 with gil:
+    cdef int64_t take_plain(self, uint8_t* out, int64_t n) except -1 with gil:
+        # Up to n bytes of a stream without chunks.
         cdef int64_t done
-        room = PyMemoryView_FromMemory(<char*> out, n, PyBUF_WRITE)
-        try:
-            done = self.read_stored(self.next_chunk, room)
-        finally:                                # must not outlive this memory
-            room.release()
-        if not 0 <= done <= n:
-            raise ValueError(f"a source filled {done} of {n} bytes")
+        done = fill(self.read_stored, self.next_chunk, [PyMemoryView_FromMemory(<char*> out, n, PyBUF_WRITE)])
         if done:
             self.forget()
             self.next_chunk += done
+        return done
+
+    cdef int64_t take_stored(self, uint8_t* out, int64_t n) except -1 with gil:
+        # A row of stored chunks that are as long as the last one was, if the bet holds. Each lands behind the other,
+        # its header in `headers`; what follows the first surprise is given up.
+        cdef uint8_t headers[3 * STORED_RUN]
+        cdef int64_t size = self.stored_length, left = self.length - self.next_chunk, length, done = 0
+        cdef int i, count = <int> min(<int64_t> self.stored_run, n // size, left // (size + 3))
+        parts = []
+        for i in range(count):
+            parts.append(PyMemoryView_FromMemory(<char*> headers + 3 * i, 3, PyBUF_WRITE))
+            parts.append(PyMemoryView_FromMemory(<char*> out + i * size, size, PyBUF_WRITE))
+        if count == 0 or fill(self.read_stored, self.next_chunk, parts) == 0:
+            return 0
+        self.forget()
+        for i in range(count):
+            length = (headers[3 * i] | headers[3 * i + 1] << 8 | headers[3 * i + 2] << 16) >> 1
+            if headers[3 * i] & 1 == 0 or length > size:
+                break
+            self.next_chunk += 3 + length
+            done += length
+            if length < size:
+                break
+        self.stored_run = min(2 * self.stored_run, <int> STORED_RUN) if done == count * size else 1
         return done
 
     cdef int64_t take_chunk(self, uint8_t* out) except -1 nogil:
@@ -350,6 +390,7 @@ cdef class Window:
         self.gather(self.next_chunk, header, 3)
         original[0] = header[0] & 1
         length[0] = (header[0] | header[1] << 8 | header[2] << 16) >> 1
+        self.stored_length = length[0] if original[0] else 0
         if length[0] > left:
             self.forget()
             self.fail("a chunk runs past the end of its stream")

@@ -91,7 +91,8 @@ class _LocalBase:
 class LocalReader(_LocalBase):
     """A regular local file. With ``options.mmap`` it is mapped, else each range is one ``pread``.
 
-    ``read_into(offset, out)`` fills a writable buffer of bytes, with no copy in between; None of a mapped file.
+    ``read_into(offset, parts)`` fills writable buffers, one after the other, with no copy in between; None of a mapped
+    file.
 
     Raises ``FileNotFoundError``, ``PermissionError`` and ``IsADirectoryError`` as they are, ``StorageError`` for
     everything else that the system refuses and for pipes and devices.
@@ -147,26 +148,25 @@ class LocalReader(_LocalBase):
         fd = self._open_fd()
         # pyarrow's pool hands warm memory out again; fresh memory costs more in page faults than the copy itself.
         data = memoryview(pa.allocate_buffer(length)).cast("B")
-        self._fill(fd, data, offset)
+        self._fill(fd, [data], offset, length)
         return data.toreadonly()
 
     @property
-    def read_into(self) -> Callable[[int, memoryview], None] | None:
+    def read_into(self) -> Callable[[int, Sequence[memoryview]], None] | None:
         return self._read_into if self._map is None else None
 
-    def _read_into(self, offset: int, out: memoryview) -> None:
-        length = len(out)
+    def _read_into(self, offset: int, parts: Sequence[memoryview]) -> None:
+        length = sum(map(len, parts))
         if offset < 0 or offset + length > self._size:
             check_inside([(offset, length)], self._size, self.name)
         started = time.perf_counter()
-        self._fill(self._open_fd(), out, offset)
+        self._fill(self._open_fd(), parts, offset, length)
         self.metrics.read(offset, length, time.perf_counter() - started)
         self._verify()
 
-    def _fill(self, fd: int, data: memoryview, offset: int) -> None:
-        length = len(data)
+    def _fill(self, fd: int, parts: Sequence[memoryview], offset: int, length: int) -> None:
         try:
-            have = self._pread_into(fd, data, offset)
+            have = self._pread_into(fd, parts, offset, length)
         except OSError as error:
             raise StorageError(f"reading {length} bytes at {offset}: {error}", file=self.name, offset=offset) from error
         if self._fd is None:  # closed meanwhile: the number may already belong to another file
@@ -175,14 +175,21 @@ class LocalReader(_LocalBase):
             self._verify()
             raise StorageError(f"{have} of {length} bytes at {offset}", file=self.name, offset=offset)
 
-    def _pread_into(self, fd: int, data: memoryview, offset: int) -> int:
-        """Fills ``data`` as far as the file goes; returns how many bytes there were."""
+    def _pread_into(self, fd: int, parts: Sequence[memoryview], offset: int, length: int) -> int:
+        """Fills ``parts``, ``length`` bytes in all, as far as the file goes; returns how many bytes there were."""
         have = 0
-        while have < len(data):
-            count = self._pread_once(fd, data[have : have + _LARGEST_READ], offset + have)
-            if not count:
-                break
-            have += count
+        if _HAS_PREADV and length <= _LARGEST_READ:
+            have = os.preadv(fd, parts, offset)
+            if have == length:
+                return have
+        start = 0
+        for part in parts:  # again, buffer by buffer, what one call did not bring
+            while start <= have < start + len(part):
+                count = self._pread_once(fd, part[have - start : have - start + _LARGEST_READ], offset + have)
+                if not count:
+                    return have
+                have += count
+            start += len(part)
         return have
 
     def _pread_once(self, fd: int, data: memoryview, offset: int) -> int:

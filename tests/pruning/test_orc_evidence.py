@@ -25,7 +25,7 @@ from orcidx.orc.bounds import BytesBounds, NumberBounds, StatisticsColumn, bound
 from orcidx.orc.evidence import BloomEvidence, DictionaryEvidence, StatisticsEvidence, bloom_answers, compares_alike
 from orcidx.orc.file_statistics import read_row_index
 from orcidx.orc.kinds import CompressionKind, StreamKind, TypeKind, WriterKind
-from orcidx.orc.metadata import FileFacts, read_tail, unframe
+from orcidx.orc.metadata import FileFacts, unframe
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.statistics import file_statistics, stripe_statistics
 from orcidx.orc.types import OrcType
@@ -500,7 +500,7 @@ def test_dictionaries(predicate, may):
 def evidence_of(source: bytes, options=OPTIONS):
     """All evidence of a file of one stripe, by the reader's own functions."""
     storage = open_reader(source)
-    reader = OrcReader(storage, read_tail(storage))
+    reader = OrcReader(storage)
     assert len(reader.stripes) == 1
     nodes = [node for node in reader.root.walk() if node.path and node.id not in reader.root.repeated_ids]
     index = read_row_index(reader, 0, nodes)

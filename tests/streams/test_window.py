@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -282,7 +283,7 @@ def test_garbage_collection_of_a_window_in_a_cycle() -> None:
 
 
 class FillingSource(PieceSource):
-    """A source that also reads straight into a buffer, ``most`` bytes at a time; ``filled`` counts them."""
+    """A source that also reads straight into buffers, ``most`` bytes or nothing; ``filled`` counts them."""
 
     def __init__(self, data: bytes, most: int) -> None:
         super().__init__(data, 1000)
@@ -290,9 +291,14 @@ class FillingSource(PieceSource):
         self.most = most
         self.filled = 0
 
-    def read_into(self, offset: int, out: memoryview) -> int:
-        count = min(len(out), self.most)
-        out[:count] = self.content[offset : offset + count]
+    def read_into(self, offset: int, parts: Sequence[memoryview]) -> int:
+        count = sum(map(len, parts))
+        assert offset + count <= len(self.content)
+        if count > self.most:
+            return 0
+        for part in parts:
+            part[:] = self.content[offset : offset + len(part)]
+            offset += len(part)
         self.filled += count
         return count
 
@@ -315,6 +321,34 @@ def test_stored_bytes_go_straight_to_their_place(most: int) -> None:
     assert read(opened, 200_000) == content[123:200_123]
     with pytest.raises(CorruptFile, match="ends before"):
         read(opened, 900_000)
+
+
+@pytest.mark.parametrize("most", [1 << 30, 5000])
+@pytest.mark.parametrize("lengths", [[1000] * 60, [1000, 999, 1000, 1001, 0, 7] * 8, [2500] * 9], ids=str)
+def test_rows_of_stored_chunks_go_straight_to_their_place(lengths: list[int], most: int) -> None:
+    """Whatever is bet on the next chunks: their lengths change, compressed and empty ones come between."""
+    content = bytes(range(256)) * 250
+    for every in (0, 2, 5, 17):
+        data, plain_bytes = b"", b""
+        for number, length in enumerate(lengths):
+            part = content[len(plain_bytes) : len(plain_bytes) + length]
+            is_compressed = every and number % every == 1 and length <= 1000
+            data += compressed(deflate(part)) if is_compressed else original(part)
+            plain_bytes += part
+        source = FillingSource(data, most)
+        opened = Window(source, open_codec("ZLIB"), 1000, name="DATA")
+        at = 0
+        for count in (10, 3000, 990, 9999, 1, 1 << 30):
+            count = min(count, len(plain_bytes) - at)
+            assert read(opened, count) == plain_bytes[at : at + count]
+            at += count
+        opened.seek_start()
+        assert read(opened, len(plain_bytes)) == plain_bytes
+        if every == 0 and most > 5000:
+            assert source.filled > len(plain_bytes)  # twice read, all but the first chunks and the changes of length
+        cut = Window(FillingSource(data[:-1], most), open_codec("ZLIB"), 1000, name="DATA")
+        with pytest.raises(CorruptFile, match="past the end"):
+            read(cut, len(plain_bytes))
 
 
 def test_chunks_wanted_whole_are_decompressed_in_place() -> None:
