@@ -207,9 +207,7 @@ def _key(field: pa.Field, position: int, match: str, options: ReadOptions) -> An
     return field.name if options.case_sensitive else field.name.casefold()
 
 
-def _source(
-    field: pa.Field, child: OrcType | None, options: ReadOptions, dictionaries: frozenset[int]
-) -> FieldSource:
+def _source(field: pa.Field, child: OrcType | None, options: ReadOptions, dictionaries: frozenset[int]) -> FieldSource:
     if child is None:
         if not field.nullable:
             raise InvalidQuery("the file lacks this column, which must not be null", column=field.name)
@@ -356,9 +354,7 @@ def _widen_struct(array: pa.StructArray, want: pa.StructType) -> pa.Array:
     places = {array.type.field(i).name: i for i in range(array.type.num_fields)}
     fields = [want.field(i) for i in range(want.num_fields)]
     children = [
-        widen(array.field(places[field.name]), field.type)
-        if field.name in places
-        else pa.nulls(len(array), field.type)
+        widen(array.field(places[field.name]), field.type) if field.name in places else pa.nulls(len(array), field.type)
         for field in fields
     ]
     mask = array.is_null() if array.null_count else None

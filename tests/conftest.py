@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import gc
 import os
-import re
-import shutil
-import subprocess
 import sys
 import zlib
 from collections.abc import Iterator
@@ -22,10 +19,11 @@ import numpy as np
 import pytest
 from goldens import GOLDEN_ORC, GOLDEN_PAIMON
 
+from orcidx.spark.sessions import java_problem
+
 ROOT = Path(__file__).resolve().parent.parent
 SEED = int(os.environ.get("ORCIDX_SEED", "20261121"))
 REQUIRE_ALL = os.environ.get("ORCIDX_REQUIRE_ALL", "") not in ("", "0")
-JAVA_PACKAGE = "openjdk-17-jre-headless"
 PAIMON_JAR = "paimon-bundle-1.4.2.jar"
 
 hypothesis.settings.register_profile("dev", deadline=None)
@@ -101,19 +99,6 @@ def golden_orc() -> Path:
 def golden_paimon() -> Path:
     """Index files, deletion vectors, hash files and tables that Paimon's Java wrote, with its answers."""
     return _present(GOLDEN_PAIMON)
-
-
-def java_problem() -> str | None:
-    """Why Spark cannot run here, naming the package that mends it; ``None`` where a Java 17 or later is found."""
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which(f"{home}/bin/java") if home else shutil.which("java")
-    if java is None:
-        return f"no Java runtime: install Debian's {JAVA_PACKAGE}"
-    text = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(\d+)', text)
-    if version is None or int(version[1]) < 17:
-        return f"Spark 4 needs Java 17 or later ({text.splitlines()[:1]}): install Debian's {JAVA_PACKAGE}"
-    return None
 
 
 def jar_cache() -> Path:

@@ -59,9 +59,7 @@ def read_vectors(
 @length_option
 @as_json
 @storage_option
-def show(
-    path: str, offset: int | None, length: int | None, as_json: bool, storage_options: tuple[str, ...]
-) -> None:
+def show(path: str, offset: int | None, length: int | None, as_json: bool, storage_options: tuple[str, ...]) -> None:
     """The deletion vectors in PATH, an index file or a Puffin file: how many rows are deleted, and which first."""
     rows = []
     for at, vector in read_vectors(path, offset, length, storage_options):

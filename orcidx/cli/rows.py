@@ -45,9 +45,7 @@ def print_rows(names: list[str], batches: Iterator[Any], *, as_json: bool, table
 @columns_option
 @where_option
 @storage_option
-def cat(
-    file: str, as_json: bool, columns: str | None, where: str | None, storage_options: tuple[str, ...]
-) -> None:
+def cat(file: str, as_json: bool, columns: str | None, where: str | None, storage_options: tuple[str, ...]) -> None:
     """All rows of FILE, as tab-separated text or JSON lines."""
     with open_from(file, storage_options) as f:
         scan = f.scan(parse_columns(columns), where, timestamp_unit="us")

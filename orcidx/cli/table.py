@@ -36,9 +36,7 @@ def open_table(path: str, snapshot: int | None, storage_options: tuple[str, ...]
     """The table that a command names."""
     from orcidx import paimon
 
-    return paimon.open_table(
-        path, snapshot_id=snapshot, storage_options=parse_storage_options(storage_options) or None
-    )
+    return paimon.open_table(path, snapshot_id=snapshot, storage_options=parse_storage_options(storage_options) or None)
 
 
 def parse_top(top: str | None) -> list[tuple[str, ...]] | None:
@@ -146,6 +144,4 @@ def explain(
 
 
 def _scan(opened: Any, columns: str | None, query: dict[str, Any]) -> Any:
-    return opened.scan(
-        parse_columns(columns), query["where"], limit=query["limit"], top=parse_top(query["top"])
-    )
+    return opened.scan(parse_columns(columns), query["where"], limit=query["limit"], top=parse_top(query["top"]))

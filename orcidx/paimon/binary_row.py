@@ -1,9 +1,9 @@
 """BinaryRow as manifests store it: partitions, keys, minima and maxima. One field at a time is decoded.
 
-    field count  i32 big-endian
-    null area    ceil((fields + 8) / 64) * 8 bytes: row kind, then bit i + 8 set when field i is null
-    slots        8 bytes per field, little-endian
-    variable     what does not fit a slot, at the offset in the slot (from the null area on)
+field count  i32 big-endian
+null area    ceil((fields + 8) / 64) * 8 bytes: row kind, then bit i + 8 set when field i is null
+slots        8 bytes per field, little-endian
+variable     what does not fit a slot, at the offset in the slot (from the null area on)
 """
 
 from __future__ import annotations

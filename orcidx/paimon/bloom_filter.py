@@ -174,5 +174,3 @@ def hash_of(key: Key, kind: KeyType) -> int:
     if kind.floating:
         key = int(ordered_bits(np.array([key], np.int64), kind.width)[0])
     return hash_integer(key)
-
-

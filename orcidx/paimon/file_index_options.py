@@ -1,9 +1,9 @@
 """``FileIndexOptions``: the ``file-index.*`` options of a table, as Paimon spells them.
 
-    file-index.<kind>.columns                a comma list; ``m[key]`` is the key of a map column
-    file-index.<kind>.<column>.<option>      for one column; for ``m[key]``, or for all keys of the map ``m``
-    file-index.in-manifest-threshold         larger indexes become a sidecar file (default 500 B)
-    file-index.read.enabled                  default true
+file-index.<kind>.columns                a comma list; ``m[key]`` is the key of a map column
+file-index.<kind>.<column>.<option>      for one column; for ``m[key]``, or for all keys of the map ``m``
+file-index.in-manifest-threshold         larger indexes become a sidecar file (default 500 B)
+file-index.read.enabled                  default true
 """
 
 from __future__ import annotations

@@ -138,9 +138,7 @@ class Index(ABC):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Index):
             return NotImplemented
-        return (
-            self.kind == other.kind and self.data_type == other.data_type and self.to_bytes() == other.to_bytes()
-        )
+        return self.kind == other.kind and self.data_type == other.data_type and self.to_bytes() == other.to_bytes()
 
     def __hash__(self) -> int:
         return hash((self.kind, self.data_type))

@@ -32,9 +32,7 @@ def read_parquet(
             raise CorruptFile(f"parquet: {error}", file=source.name) from None
 
 
-def _rows(
-    file: pa.NativeFile, columns: Sequence[str], kept: RowSelection, batch_size: int
-) -> Iterator[pa.RecordBatch]:
+def _rows(file: pa.NativeFile, columns: Sequence[str], kept: RowSelection, batch_size: int) -> Iterator[pa.RecordBatch]:
     parquet = pyarrow.parquet.ParquetFile(file, pre_buffer=False)
     if parquet.metadata.num_rows != kept.length:
         raise CorruptFile(f"has {parquet.metadata.num_rows} rows, where the manifest says {kept.length}")

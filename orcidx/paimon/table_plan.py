@@ -208,9 +208,7 @@ def plan_files(
 class _Planner:
     """The files that are left after each step, and those that are not."""
 
-    def __init__(
-        self, schema: TableSchema, schema_of: Callable[[int], TableSchema], files: list[TableFile]
-    ) -> None:
+    def __init__(self, schema: TableSchema, schema_of: Callable[[int], TableSchema], files: list[TableFile]) -> None:
         self.schema = schema
         self.schema_of = schema_of
         self.files = files

@@ -1,7 +1,7 @@
 """Planning on the driver, without Spark: which tasks a read has, and which go together.
 
-A task is a pickled scan of some stripes of an ORC file, or of one data file of a Paimon table, pruned by everything
-that is known without reading data.
+``begin_orc`` and ``begin_paimon`` list the files and settle the schema; ``split_orc`` (also in tasks, for many files)
+and ``split_paimon`` cut what metadata does not rule out into parts; ``assign`` packs the parts into tasks.
 """
 
 from __future__ import annotations
@@ -15,36 +15,365 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from orcidx.errors import InvalidQuery
+from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.file import make_scan, open_file
 from orcidx.many_files import scan
 from orcidx.options import ReadOptions
+from orcidx.orc.types import OrcType
 from orcidx.paimon.table import Table, open_table
+from orcidx.paimon.table_plan import FileTask
+from orcidx.paimon.table_scan import TableScan
+from orcidx.paimon.top_rows import SortKey, parse_order
+from orcidx.predicate import Predicate, parse, resolve_column
+from orcidx.scan_request import FileJob
+from orcidx.scanner import Scan, Split
+from orcidx.schema_mapping import choose_fields
+from orcidx.spark.hive_columns import partition_constants, partition_types
+from orcidx.spark.local_times import on_session_clock
+from orcidx.spark.read_task import ReadTask, gone_files_named
+from orcidx.spark.spark_types import (
+    arrow_schema_of,
+    field_json,
+    field_of_orc,
+    json_of_paimon,
+    json_of_schema,
+    stored_schema,
+    struct_json,
+)
+from orcidx.storage import Source, describe_source, list_sources
 
-__all__ = ["Format", "ReadPlan", "Task", "pack", "plan_read"]
+__all__ = ["Format", "Part", "Plan", "Query", "assign", "begin", "pack", "split_orc", "split_paimon"]
 
 Format = Literal["orc", "paimon"]
 
+TARGET_BYTES = 128 << 20
+"""What Spark aims for (spark.sql.files.maxPartitionBytes)."""
+LEAST_BYTES = 4 << 20
+"""A task is not made smaller to have one for every slot: starting one costs about 30 ms."""
+FILE_BYTES = 256 << 10
+"""What opening a file is taken to cost, in bytes read."""
+
+SPARK_OPTIONS = ReadOptions(
+    timestamp_unit="us",
+    char="padded",
+    utf8="unchecked",
+    decimal_rounding="half_up",
+    decimal_zero_precision=(38, 10),
+    nan="largest",
+    use_threads=False,
+)
+"""Values as ``spark.read.orc`` gives them, one thread a task."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """What ``orcidx.spark.read`` is asked, and the session's zones; see there."""
+
+    path: Any
+    columns: Sequence[Any] | None = None
+    where: Any = None
+    top: Sequence[Any] | None = None
+    limit: int | None = None
+    format: Format | None = None
+    schema: Any = None
+    snapshot_id: int | None = None
+    deletion_vector: Mapping[Any, Any] | None = None
+    file_index: Mapping[Any, Any] | None = None
+    infer_partitions: bool = True
+    storage_options: Mapping[str, Any] | None = None
+    target_bytes: int = TARGET_BYTES
+    clock_zone: str = "UTC"
+    session_zone: str = "UTC"
+    case_sensitive: bool = False
+    options: ReadOptions = SPARK_OPTIONS
+
+    def __post_init__(self) -> None:
+        if self.format not in (None, "orc", "paimon"):
+            raise InvalidQuery(f"format is 'orc' or 'paimon', not {self.format!r}")
+        if self.target_bytes < 1:
+            raise InvalidQuery(f"target_bytes must be at least 1, and is {self.target_bytes}")
+        if isinstance(self.columns, str):
+            raise InvalidQuery(f"columns is a list: give [{self.columns!r}]")
+        if self.limit is not None and self.limit < 0:
+            raise InvalidQuery(f"limit must not be negative, and is {self.limit}")
+        if self.top is not None and self.limit is None:
+            raise InvalidQuery("top gives the first rows in an order; say how many by limit")
+
+    @property
+    def scan_options(self) -> ReadOptions:
+        return self.options.override(wall_clock_zone=self.clock_zone, case_sensitive=self.case_sensitive)
+
+    def predicate(self, schema: pa.Schema) -> Predicate | None:
+        """``where``, its times on the session's clock."""
+        if self.where is None:
+            return None
+        return on_session_clock(parse(self.where), schema, self.session_zone, case_sensitive=self.case_sensitive)
+
+    def order(self, schema: pa.Schema) -> tuple[SortKey, ...]:
+        """``top``, with the columns as the schema spells them."""
+        keys = () if self.top is None else parse_order(self.top)
+        return tuple(replace(key, column=self._column(key.column, schema)) for key in keys)
+
+    def folded(self, name: str) -> str:
+        """A name as it is compared."""
+        return name if self.case_sensitive else name.casefold()
+
+    def spelled(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Names of columns as the caller spelled them, which Spark keeps."""
+        asked = {self.folded(one): one for one in reversed(self.columns or ()) if isinstance(one, str)}
+        return tuple(asked.get(self.folded(name), name) for name in names)
+
+    def _column(self, name: str, schema: pa.Schema) -> str:
+        path, _ = resolve_column((name,), schema, case_sensitive=self.case_sensitive)
+        if len(path) > 1:
+            raise InvalidQuery(f"top sorts by whole columns: {path[0]!r} is a struct", column=name)
+        return path[0]
+
 
 @dataclass(frozen=True)
-class Task:
-    """A pickled ``Scan`` or ``TableScan`` of a part, and its size in stored bytes."""
+class Part:
+    """The least that a task reads: stripes of an ORC file, or a data file of a Paimon table. ``size``: stored bytes;
+    ``rows``: at least so many come where nothing is filtered, None when that is not known."""
 
-    payload: bytes
+    what: FileJob | FileTask
     size: int
+    rows: int | None = None
+
+    @property
+    def source(self) -> Source:
+        """Its file."""
+        return self.what.source if isinstance(self.what, FileJob) else self.what.file.source
 
 
 @dataclass(frozen=True)
-class ReadPlan:
-    """The tasks of a read and the schema of their batches."""
+class Plan:
+    """A read before it is cut: ``rows`` without its parts' details, ``schema`` as Spark's JSON, ``columns`` the names
+    to show, in the caller's spelling, of the first columns of the schema, ``order`` of the top rows."""
 
-    schema: pa.Schema
-    tasks: tuple[Task, ...]
+    query: Query
+    rows: Scan | TableScan
+    schema: Any
+    columns: tuple[str, ...]
+    order: tuple[SortKey, ...] = ()
+    listed_bytes: int = 0
+
+    def target(self, slots: int) -> int:
+        """Bytes of a task: as asked, but fewer where that leaves slots idle."""
+        return min(self.query.target_bytes, max(LEAST_BYTES, -(-self.listed_bytes // slots)))
+
+
+def begin(query: Query) -> Plan:
+    """Lists the files and settles the schema; no more than one ORC file is opened.
+
+    A directory with the layout of a Paimon table is one unless ``format`` says otherwise. Raises as ``orcidx.scan`` and
+    ``paimon.open_table`` do.
+    """
+    table = None if query.format == "orc" else _table(query)
+    return _begin_orc(query) if table is None else _begin_paimon(query, table)
+
+
+def _table(query: Query) -> Table | None:
+    required = query.format == "paimon"
+    if not required and not isinstance(query.path, (str, os.PathLike)):
+        return None
+    source = describe_source(query.path, storage_options=query.storage_options)
+    if not required and (source.kind == "path" and not os.path.isdir(source.location)):
+        return None
+    try:
+        latest = open_table(query.path, storage_options=query.storage_options)
+    except (FileNotFoundError, NotADirectoryError):
+        if required:
+            raise
+        return None
+    if query.snapshot_id is None:
+        return latest
+    return open_table(query.path, snapshot_id=query.snapshot_id, storage_options=query.storage_options)
+
+
+# ---------------------------------------------------------------------- ORC
+
+
+def _begin_orc(query: Query) -> Plan:
+    if query.snapshot_id is not None:
+        raise InvalidQuery("snapshot_id is for Paimon tables, and this is a path of ORC files")
+    found = list_sources(query.path, storage_options=query.storage_options)
+    files = [source for source in found if source.size != 0 or source.root is None]
+    schema, types, positional = _orc_schema(query, files)
+    arrow = arrow_schema_of(schema)
+    order = query.order(arrow)
+    options = query.scan_options
+    chosen = choose_fields(arrow, query.columns, case_sensitive=query.case_sensitive)
+    columns = query.spelled([one.name for _, one in chosen])
+    asked = None if query.columns is None else [*query.columns, *(key.column for key in order)]
+    shared: dict[str, Any] = {"limit": None, "row_numbers": False, "schema": stored_schema(arrow), "options": options}
+    match: Literal["name", "position"] = "position" if positional else "name"
+    where = query.predicate(arrow)
+    if not files:
+        rows = make_scan([], asked, where, match=match, **shared)
+    else:
+        by_path: dict[str, Any] = {"deletion_vector": query.deletion_vector, "file_index": query.file_index}
+        rows = scan(files, asked, where, match=match, hive_partitions=False, **by_path, **shared)
+        constants = partition_constants(files, types, query.session_zone)
+        rows = replace(rows, jobs=tuple(replace(job, constants=one) for job, one in zip(rows.jobs, constants)))
+    listed = sum(source.size or 0 for source in files)
+    return Plan(query, rows, _shown(schema, rows.schema), columns, order, listed)
+
+
+def _orc_schema(query: Query, files: Sequence[Source]) -> tuple[Any, dict[str, tuple[str, Any]], bool]:
+    """The whole schema; its columns that are directory keys, with key and type; whether columns go by position.
+
+    As Spark: the schema given, else that of the first file with a column; then the directory keys that it lacks. The
+    columns of files of old Hive are called ``_col0``, ``_col1``: a given schema means them by position.
+    """
+    found = _first_columns(files, query.storage_options)
+    given = None if query.schema is None else json_of_schema(query.schema)
+    if given is not None:
+        fields = {one["name"]: one for one in given["fields"]}
+    elif found:
+        fields = _orc_fields(query, found)
+    else:
+        raise InvalidQuery(
+            f"no ORC file with a column in {query.path!r}, so there is no schema; for an empty result give schema="
+        )
+    names = {query.folded(name): name for name in fields}
+    keys = {}
+    for key, kind in partition_types(files, infer=query.infer_partitions).items():
+        name = names.get(query.folded(key), key)
+        if given is None or name not in fields:
+            fields[name] = field_json(name, kind)
+        keys[name] = (key, fields[name]["type"])
+    positional = given is not None and bool(found) and all(name.startswith("_col") for name in found)
+    return {"type": "struct", "fields": list(fields.values())}, keys, positional
+
+
+def _first_columns(files: Sequence[Source], storage_options: Mapping[str, Any] | None) -> dict[str, OrcType]:
+    """The columns of the first file that has some."""
+    for source in files:
+        with open_file(source, storage_options=storage_options) as file:
+            if file.columns and not file.columns[0].path:
+                raise Unsupported(f"its rows are of type {file.orc_schema}, which Spark cannot read", file=source.name)
+            if file.columns:
+                return {node.path[0]: node for node in file.columns}
+    return {}
+
+
+def _orc_fields(query: Query, columns: Mapping[str, OrcType]) -> dict[str, Any]:
+    """Spark's type of each column. One that Spark has no type for is an error only where it is wanted."""
+    asked = None
+    if query.columns is not None:
+        paths = [(one,) if isinstance(one, str) else tuple(one) for one in query.columns]
+        asked = {query.folded(part) for path in paths for part in (path[0], path[0].partition(".")[0])}
+    fields = {}
+    for name, node in columns.items():
+        try:
+            fields[name] = field_of_orc(name, node, zero_precision=query.options.decimal_zero_precision)
+        except Unsupported:
+            if asked is None or query.folded(name) in asked:
+                raise
+    return fields
+
+
+def _shown(whole: Any, shown: pa.Schema) -> Any:
+    """The part of a schema of Spark that the columns of an Arrow schema make, nested fields left out as there."""
+    by_name = {one["name"]: one for one in whole["fields"]}
+    fields = []
+    for column in shown:
+        field = by_name[column.name]
+        narrowed = _narrowed(field["type"], column.type)
+        fields.append(field if narrowed == field["type"] else field_json(column.name, narrowed))
+    return {"type": "struct", "fields": fields}
+
+
+def _narrowed(kind: Any, arrow: pa.DataType) -> Any:
+    if isinstance(kind, str) or kind["type"] != "struct":
+        return kind
+    fields = {one["name"]: one["type"] for one in kind["fields"]}
+    return struct_json([(one.name, _narrowed(fields[one.name], one.type)) for one in arrow])
+
+
+def split_orc(rows: Scan, target_bytes: int) -> list[Part]:
+    """The parts of a scan, without files and stripes that its predicate rules out; opens every file.
+
+    Raises ``StorageError`` naming a file that has gone since it was listed.
+    """
+    with gone_files_named():
+        return [Part(one.job, one.estimated_bytes, _sure_rows(one)) for one in rows.splits(target_bytes)]
+
+
+def _sure_rows(split: Split) -> int | None:
+    job = split.job
+    selected = job.selection is not None or job.deleted is not None or job.row_range is not None
+    return None if selected or split.request.where is not None else split.rows
+
+
+# ---------------------------------------------------------------------- Paimon
+
+
+def _begin_paimon(query: Query, table: Table) -> Plan:
+    for name in ("deletion_vector", "file_index", "schema"):
+        if getattr(query, name) is not None:
+            raise InvalidQuery(f"{name}= is for plain ORC files: a Paimon table has its own")
+    order = query.order(table.schema)
+    asked = None if query.columns is None else [one if isinstance(one, str) else ".".join(one) for one in query.columns]
+    shown = table.scan(asked, options=query.scan_options).columns
+    every = list(dict.fromkeys((*shown, *(key.column for key in order))))
+    where = query.predicate(table.schema)
+    rows = table.scan(every, where, top=query.top, limit=query.limit, options=query.scan_options)
+    fields = table.table_schema.by_name
+    schema = struct_json([(name, json_of_paimon(fields[name])) for name in every])
+    listed = sum(task.file.size for task in rows.plan.tasks)
+    return Plan(query, rows, schema, query.spelled(shown), order, listed)
+
+
+def split_paimon(rows: TableScan) -> list[Part]:
+    """A part for each data file that the table's metadata does not rule out."""
+    sure = rows.where is None and not rows.top
+    return [
+        Part(one, one.file.size, one.file.rows if sure and one.file.deletion is None else None)
+        for one in rows.plan.tasks
+    ]
+
+
+# ---------------------------------------------------------------------- tasks
+
+
+def assign(plan: Plan, parts: Sequence[Part], target_bytes: int) -> list[bytes]:
+    """The pickled ``ReadTask``s: parts packed by bytes; where any rows will do for a limit, no more than it takes."""
+    limit = plan.query.limit
+    if limit is not None and not plan.order:
+        parts = _enough(parts, limit)
+    bins = pack([part.size + FILE_BYTES for part in parts], target_bytes)
+    packed: dict[int, list[Part]] = {}
+    for number, part in zip(bins, parts):
+        packed.setdefault(number, []).append(part)
+    schema = arrow_schema_of(plan.schema)
+    tasks = []
+    for number in sorted(packed):
+        what: Any = tuple(part.what for part in packed[number])
+        rows: Scan | TableScan
+        if isinstance(plan.rows, Scan):
+            rows = replace(plan.rows, jobs=what, limit=None if plan.order else limit)
+        else:
+            rows = replace(plan.rows, plan=replace(plan.rows.plan, tasks=what, skipped=(), notes=()))
+        tasks.append(pickle.dumps(ReadTask(rows, schema, number, plan.order, limit)))
+    return tasks
+
+
+def _enough(parts: Sequence[Part], limit: int) -> list[Part]:
+    """The first parts that surely have ``limit`` rows together."""
+    chosen: list[Part] = []
+    for part in parts:
+        if limit <= 0:
+            break
+        chosen.append(part)
+        limit -= part.rows or 0
+    return chosen
 
 
 def pack(sizes: Sequence[int], target: int) -> list[int]:
-    """The bin of each task, numbered from 0: the longest first, each into the emptiest bin (LPT).
+    """The bin of each part, numbered from 0: the largest first, each into the emptiest bin (LPT).
 
-    There are as many bins as targets in all bytes together, at most one for each task.
+    There are as many bins as targets in all bytes together, at most one for each part.
     """
     if target < 1:
         raise InvalidQuery(f"target_bytes must be at least 1, and is {target}")
@@ -56,46 +385,3 @@ def pack(sizes: Sequence[int], target: int) -> list[int]:
         bins[task] = number
         heapq.heapreplace(loads, (load + max(1, sizes[task]), number))
     return bins
-
-
-def plan_read(
-    path: Any,
-    columns: Sequence[str] | None,
-    where: Any,
-    *,
-    format: Format | None,
-    target_bytes: int,
-    storage_options: Mapping[str, Any] | None,
-    options: ReadOptions,
-) -> ReadPlan:
-    """Lists, opens metadata, prunes files and stripes, and cuts the rest into tasks of about ``target_bytes``.
-
-    A directory with the layout of a Paimon table is one unless ``format`` says otherwise. Raises as ``orcidx.scan``
-    and ``paimon.open_table`` do, and ``InvalidQuery`` for another format.
-    """
-    if format not in (None, "orc", "paimon"):
-        raise InvalidQuery(f"format is 'orc' or 'paimon', not {format!r}")
-    if target_bytes < 1:
-        raise InvalidQuery(f"target_bytes must be at least 1, and is {target_bytes}")
-    table = None if format == "orc" else _table(path, storage_options, required=format == "paimon")
-    if table is None:
-        rows = scan(path, columns, where, storage_options=storage_options, options=options)
-        parts = [(part.scan(), part.estimated_bytes) for part in rows.splits(target_bytes)]
-        return ReadPlan(rows.schema, tuple(Task(pickle.dumps(one), size) for one, size in parts))
-    whole = table.scan(columns, where, options=options)
-    tasks = []
-    for task in whole.plan.tasks:
-        one = replace(whole, plan=replace(whole.plan, tasks=(task,), skipped=(), notes=()))
-        tasks.append(Task(pickle.dumps(one), task.file.size))
-    return ReadPlan(whole.schema, tuple(tasks))
-
-
-def _table(path: Any, storage_options: Mapping[str, Any] | None, *, required: bool) -> Table | None:
-    if not required and not isinstance(path, (str, os.PathLike)):
-        return None
-    try:
-        return open_table(path, storage_options=storage_options)
-    except (FileNotFoundError, NotADirectoryError):
-        if required:
-            raise
-        return None

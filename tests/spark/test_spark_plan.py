@@ -1,4 +1,4 @@
-"""Planning without Spark: bins by bytes."""
+"""Planning without Spark: what a read is cut into, and which parts go together."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from paimon_tables import PaimonTable
 from pyarrow import orc
 
 from orcidx.errors import InvalidQuery
-from orcidx.options import ReadOptions
-from orcidx.spark.plan import ReadPlan, pack, plan_read
+from orcidx.scanner import Scan
+from orcidx.spark.hive_columns import partition_types
+from orcidx.spark.plan import LEAST_BYTES, Part, Plan, Query, assign, begin, pack, split_orc, split_paimon
+from orcidx.storage import Source
 
 
 def test_the_longest_go_first_into_the_emptiest_bin() -> None:
@@ -26,7 +28,7 @@ def test_the_longest_go_first_into_the_emptiest_bin() -> None:
     assert max(loads.values()) == 100
 
 
-def test_no_more_bins_than_tasks_and_none_for_none() -> None:
+def test_no_more_bins_than_parts_and_none_for_none() -> None:
     assert pack([1000], 10) == [0]
     assert pack([0, 0], 10) == [0, 0]
     assert pack([], 10) == []
@@ -35,14 +37,13 @@ def test_no_more_bins_than_tasks_and_none_for_none() -> None:
 def test_a_target_below_one_is_refused() -> None:
     with pytest.raises(InvalidQuery, match="target_bytes"):
         pack([1], 0)
+    with pytest.raises(InvalidQuery, match="target_bytes"):
+        Query(path="x", target_bytes=0)
 
 
-def _read(plan: ReadPlan) -> list[int]:
-    return [i for task in plan.tasks for rows in pickle.loads(task.payload) for i in rows.column("id").to_pylist()]
-
-
-def test_tasks_of_a_directory_and_of_a_table_give_their_rows(tmp_path: Path) -> None:
-    options = ReadOptions(timestamp_unit="us", use_threads=False)
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """The same rows as plain files and as a table."""
     table = PaimonTable(tmp_path / "t")
     table.schema({0: ("id", "BIGINT")})
     (tmp_path / "plain").mkdir()
@@ -51,10 +52,72 @@ def test_tasks_of_a_directory_and_of_a_table_give_their_rows(tmp_path: Path) -> 
         orc.write_table(rows, tmp_path / "plain" / f"{start}.orc")
         table.add(f"data-{start}.orc", rows)
     table.commit()
-    common: dict[str, Any] = {"target_bytes": 1 << 20, "storage_options": None, "options": options}
-    for name in ("plain", "t"):
-        plan = plan_read(tmp_path / name, ["id"], "id > 150", format=None, **common)
-        assert (len(plan.tasks), _read(plan)) == (1, list(range(151, 200)))
-        assert len(plan_read(str(tmp_path / name), None, None, format=None, **common).tasks) == 2
+    return tmp_path
+
+
+def _parts(plan: Plan) -> list[Part]:
+    return split_orc(plan.rows, 1 << 20) if isinstance(plan.rows, Scan) else split_paimon(plan.rows)
+
+
+def _ids(tasks: list[bytes]) -> list[int]:
+    return [i for task in tasks for batch in pickle.loads(task).batches() for i in batch.column("id").to_pylist()]
+
+
+@pytest.mark.parametrize("name", ["plain", "t"])
+def test_tasks_give_the_rows_of_a_directory_and_of_a_table(data: Path, name: str) -> None:
+    path = str(data / name)
+    plan = begin(Query(path=path, columns=["ID"], where="id > 150"))
+    assert plan.schema["fields"] == [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]
+    assert len(_parts(plan)) == 1
+    assert _ids(assign(plan, _parts(plan), 1 << 20)) == list(range(151, 200))
+    whole = begin(Query(path=path))
+    assert len(assign(whole, _parts(whole), 1)) == 2
+    assert len(assign(whole, _parts(whole), 1 << 30)) == 1
+    assert _ids(assign(whole, _parts(whole), 1 << 30)) == list(range(200))
+    few = begin(Query(path=path, limit=30))
+    assert len(_ids(assign(few, _parts(few), 1))) == 30
+    best = begin(Query(path=path, top=[("id", "desc")], limit=3))
+    assert _ids(assign(best, _parts(best), 1 << 30)) == [199, 198, 197]
+
+
+def test_a_directory_that_is_no_table(data: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        plan_read(tmp_path / "plain", None, None, format="paimon", **common)
+        begin(Query(path=str(data / "plain"), format="paimon"))
+    with pytest.raises(InvalidQuery, match="snapshot_id is for Paimon"):
+        begin(Query(path=str(data / "plain"), snapshot_id=1))
+
+
+def test_a_table_brings_its_own_indexes_and_schema(data: Path) -> None:
+    for given in ({"schema": pa.schema([("id", pa.int64())])}, {"deletion_vector": {"x": None}}, {"file_index": {}}):
+        with pytest.raises(InvalidQuery, match="for plain ORC"):
+            begin(Query(path=str(data / "t"), **given))  # type: ignore[arg-type]
+
+
+def test_tasks_are_smaller_where_slots_would_idle(data: Path) -> None:
+    plan = begin(Query(path=str(data / "plain")))
+    assert plan.target(8) == LEAST_BYTES
+    big = Plan(plan.query, plan.rows, plan.schema, plan.columns, listed_bytes=1 << 30)
+    assert big.target(16) == 1 << 26
+    assert big.target(1) == plan.query.target_bytes
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (["1", "-5", "007"], "integer"),
+        (["1", "3000000000"], "long"),
+        (["1", "2.5"], "double"),
+        (["3000000000", "2.5"], "string"),
+        (["2024-01-01", None], "date"),
+        (["2024-01-01", "2024-01-01 10:00:00"], "timestamp"),
+        (["2024-01-01", "1"], "string"),
+        (["2024-13-01"], "string"),
+        (["99999999999999999999"], "string"),
+        ([None], "string"),
+    ],
+)
+def test_directories_are_typed_as_spark_infers_them(texts: list[Any], kind: str) -> None:
+    names = ["__HIVE_DEFAULT_PARTITION__" if text is None else text for text in texts]
+    files = [Source(name, "path", f"/t/k={name}/f.orc", root="/t") for name in names]
+    assert partition_types(files) == {"k": kind}
+    assert partition_types(files, infer=False) == {"k": "string"}

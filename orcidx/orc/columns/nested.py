@@ -46,9 +46,7 @@ class Structs(ColumnReader):
     def _read_values(self, present: Present) -> pa.Array:
         below = present if present.bits is not None else None
         children = [field.read(present.rows, below) for field in self._fields]
-        return pa.Array.from_buffers(
-            self.arrow_type, present.rows, [present.bits], present.nulls, children=children
-        )
+        return pa.Array.from_buffers(self.arrow_type, present.rows, [present.bits], present.nulls, children=children)
 
 
 class RootRows:

@@ -1,0 +1,179 @@
+"""``orcidx.spark.read``: ORC files and Paimon tables as a DataFrame, planned here and read by the tasks."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery
+from orcidx.scanner import Scan
+from orcidx.spark.placement import place
+from orcidx.spark.plan import (
+    TARGET_BYTES,
+    Format,
+    Part,
+    Plan,
+    Query,
+    assign,
+    begin,
+    pack,
+    split_orc,
+    split_paimon,
+)
+from orcidx.spark.read_task import ROW, TASK, read_tasks
+from orcidx.spark.sessions import SessionFacts, facts_of
+
+__all__ = ["read"]
+
+DRIVER_FILES = 256
+"""Files whose metadata the driver reads itself, at about a millisecond each; of more, tasks do."""
+CHUNKS_PER_SLOT = 4
+_PARTS = pa.schema([("order", pa.int64()), ("part", pa.binary())])
+
+
+def read(
+    spark: Any,
+    path: Any,
+    columns: Sequence[str | Sequence[str]] | None = None,
+    where: Any = None,
+    *,
+    top: Sequence[Any] | None = None,
+    limit: int | None = None,
+    format: Format | None = None,
+    schema: Any = None,
+    snapshot_id: int | None = None,
+    deletion_vector: Mapping[Any, Any] | None = None,
+    file_index: Mapping[Any, Any] | None = None,
+    target_bytes: int = TARGET_BYTES,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Any:
+    """A DataFrame of ORC files or a Paimon table: the rows that ``spark.read.orc`` has, read with orcidx's pruning.
+
+    The files are planned now, and read whenever Spark runs the DataFrame; a file that changed or went meanwhile is an
+    error that names it.
+
+    ``path``: a file, directory, glob or URL prefix, or several in a list; a directory with a Paimon table's layout is
+    one, unless ``format`` ("orc" or "paimon") says otherwise. ``columns``: names, or paths into structs, None for all.
+    ``where``: the rows wanted, as everywhere in orcidx (see ``orcidx.col``): a predicate, SQL text, a pyarrow
+    Expression or a DNF list, with Spark's meaning of NaN; times without a zone are on the session's clock. ``limit``:
+    so many rows, any; ``top``: the first ``limit`` rows, in an order, such as ``[("score", "desc", "last"), "id"]``:
+    column, direction, place of nulls. ``schema``: a ``StructType`` or pyarrow schema to read plain ORC files into,
+    instead of the first file's. ``snapshot_id``: of a Paimon table, None for the latest. ``deletion_vector`` and
+    ``file_index`` for plain ORC files: ``{path: ...}``, as ``orcidx.scan`` takes them. ``target_bytes``: stored bytes
+    of a task. ``storage_options`` go to fsspec, on the driver and in the tasks.
+
+    Raises ``InvalidQuery``, ``FileNotFoundError``, ``CorruptFile``, ``StorageError`` and ``Unsupported``.
+    """
+    facts = facts_of(spark)
+    query = Query(
+        path=_paths(path),
+        columns=columns,
+        where=where,
+        top=top,
+        limit=limit,
+        format=format,
+        schema=schema,
+        snapshot_id=snapshot_id,
+        deletion_vector=deletion_vector,
+        file_index=file_index,
+        infer_partitions=facts.infers_partitions,
+        storage_options=storage_options,
+        target_bytes=target_bytes,
+        clock_zone=facts.clock_zone,
+        session_zone=facts.session_zone,
+        case_sensitive=facts.case_sensitive,
+    )
+    plan = begin(query)
+    target = plan.target(facts.slots)
+    return _frame(spark, plan, assign(plan, _parts(spark, plan, target, facts), target))
+
+
+def _paths(path: Any) -> Any:
+    """As text, which pickles and travels."""
+    if isinstance(path, os.PathLike):
+        return os.fspath(path)
+    if isinstance(path, (list, tuple, set, frozenset)):
+        return [os.fspath(one) if isinstance(one, os.PathLike) else one for one in path]
+    if isinstance(path, str):
+        return path
+    raise InvalidQuery(f"path={path!r:.80} is no path or URL, nor a list of them: tasks open the files themselves")
+
+
+# ---------------------------------------------------------------------- planning in tasks
+
+
+def _parts(spark: Any, plan: Plan, target: int, facts: SessionFacts) -> list[Part]:
+    rows = plan.rows
+    if not isinstance(rows, Scan):
+        return split_paimon(rows)
+    if len(rows.jobs) <= DRIVER_FILES:
+        return split_orc(rows, target)
+    sizes = [job.source.size or 0 for job in rows.jobs]
+    count = min(CHUNKS_PER_SLOT * facts.slots, len(rows.jobs) // 64)
+    bins = pack(
+        [1 + size // (1 << 20) for size in sizes], max(1, sum(1 + size // (1 << 20) for size in sizes) // count)
+    )
+    chunks: dict[int, list[int]] = {}
+    for number, job in zip(bins, range(len(bins))):
+        chunks.setdefault(number, []).append(job)
+    payloads = [
+        pickle.dumps((replace(rows, jobs=tuple(rows.jobs[job] for job in jobs)), jobs, target))
+        for jobs in chunks.values()
+    ]
+    frame = place(spark, pa.table({"chunk": pa.array(payloads, pa.binary())}), range(len(payloads)), len(payloads))
+    found = frame.mapInArrow(_plan_chunks, "order bigint, part binary").toArrow()
+    order = np.argsort(found["order"].to_numpy(), kind="stable")
+    pickled = found["part"].combine_chunks()
+    return [pickle.loads(pickled[int(at)].as_buffer()) for at in order]
+
+
+def _plan_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For ``mapInArrow``: the parts of the pickled scans, each with the number of its file."""
+    for batch in batches:
+        for payload in batch.column(0):
+            rows, numbers, target = pickle.loads(payload.as_buffer())
+            number_of = {job.source: number for job, number in zip(rows.jobs, numbers)}
+            parts = split_orc(rows, target)
+            order = pa.array([number_of[part.source] for part in parts], pa.int64())
+            pickled = pa.array([pickle.dumps(part) for part in parts], pa.binary())
+            yield pa.RecordBatch.from_arrays([order, pickled], schema=_PARTS)
+
+
+# ---------------------------------------------------------------------- the DataFrame
+
+
+def _frame(spark: Any, plan: Plan, tasks: list[bytes]) -> Any:
+    from pyspark.sql.types import IntegerType, StructField, StructType
+
+    schema = StructType.fromJson(plan.schema)
+    if plan.order:
+        schema = StructType([*schema.fields, StructField(TASK, IntegerType()), StructField(ROW, IntegerType())])
+    if tasks:
+        table = pa.table({"task": pa.array(tasks, pa.binary())})
+        frame = place(spark, table, range(len(tasks)), len(tasks)).mapInArrow(read_tasks, schema)
+    else:
+        frame = spark.createDataFrame([], schema)
+    if plan.order:
+        keys = [_sorted(frame[_quoted(key.column)], key) for key in plan.order]
+        frame = frame.orderBy(*keys, frame[_quoted(TASK)], frame[_quoted(ROW)])
+    if plan.query.limit is not None:
+        frame = frame.limit(plan.query.limit)
+    stored = schema.names[: len(plan.columns)]
+    if stored == schema.names and stored == list(plan.columns):
+        return frame
+    return frame.select(*(frame[_quoted(one)].alias(name) for one, name in zip(stored, plan.columns)))
+
+
+def _sorted(column: Any, key: Any) -> Any:
+    direction = "desc" if key.descending else "asc"
+    return getattr(column, f"{direction}_nulls_{'first' if key.nulls_first else 'last'}")()
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
