@@ -2,8 +2,11 @@
 
 A value of up to 19 bytes is a zigzag varint of the unscaled number; its scale comes from another stream and may differ
 from the type's, since writers strip trailing zeros (HiveDecimal). A block at a time is decoded; when all its values are
-small and have the type's scale, that is all. Otherwise each is rescaled and checked, in 128 bits with overflow checks.
+small and of scales up to the type's, as most are, they are multiplied and widened, and that is all. Otherwise each is
+rescaled and checked, in 128 bits with overflow checks.
 """
+
+import os
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
@@ -137,6 +140,114 @@ cdef extern from *:
         return done;
     }
 
+    /* Up to count varints of at most 8 bytes, those that end before end, behind which 64 bytes may be loaded. Returns
+       how many; fewer than asked for when the bytes end or before a longer one. *most: or-ed with the zigzag codes. */
+    #define ORCIDX_SMALL_VARINTS(NAME, TARGET, CODE, SINGLES) \\
+    TARGET static int64_t NAME(const uint8_t** at, const uint8_t* end, int64_t count, int64_t* out, uint64_t* most) { \\
+        const uint8_t* p = *at; \\
+        uint64_t seen = *most; \\
+        int64_t done = 0; \\
+        while (done < count && p < end) { \\
+            uint64_t stops = orcidx_stop_bits(p); \\
+            int start = 0; \\
+            SINGLES \\
+            if (end - p < 64) stops &= ((uint64_t)1 << (end - p)) - 1; \\
+            for (; stops && done < count; stops &= stops - 1, done++) { \\
+                int stop = __builtin_ctzll(stops), size = stop + 1 - start; \\
+                uint64_t code; \\
+                if (size > 8) break; \\
+                code = CODE(orcidx_load64(p + start), size); \\
+                seen |= code; \\
+                out[done] = (int64_t)(code >> 1) ^ -(int64_t)(code & 1); \\
+                start = stop + 1; \\
+            } \\
+            if (!start) break; \\
+            p += start; \\
+        } \\
+        *at = p; \\
+        *most = seen; \\
+        return done; \\
+    }
+    #define ORCIDX_CODE(word, size) orcidx_squeeze(orcidx_low_bytes(word, size))
+    ORCIDX_SMALL_VARINTS(orcidx_small_varints, , ORCIDX_CODE, )
+
+    /* What all scales are: 0 the wanted one, 1 between 0 and that, 2 anything. */
+    static int orcidx_scales(const int64_t* scales, int64_t count, int64_t to) {
+        uint64_t different = 0, outside = 0;
+        int64_t i;
+        for (i = 0; i < count; i++) {
+            different |= (uint64_t)(scales[i] ^ to);
+            outside |= (uint64_t)scales[i] | ((uint64_t)to - (uint64_t)scales[i]);
+        }
+        return !different ? 0 : !(outside >> 63) ? 1 : 2;
+    }
+
+    /* Small values brought up to a scale, which fit the precision, as their bits have proved. */
+    static void orcidx_place(const int64_t* values, const int64_t* scales, int64_t count, int to, uint8_t* out) {
+        int64_t i;
+        for (i = 0; i < count; i++) {
+            int64_t value = scales ? values[i] * (int64_t)orcidx_pow10_low[to - scales[i]] : values[i];
+            orcidx_store(out + 16 * i, (orcidx_u128)(orcidx_i128)value);
+        }
+    }
+
+    #if defined(__x86_64__) && defined(__GNUC__)
+    #include <immintrin.h>
+    #define ORCIDX_FAST __attribute__((target("avx2,bmi,bmi2")))
+    #define ORCIDX_FAST_CODE(word, size) _pext_u64(_bzhi_u64(word, 8 * (size)), 0x7f7f7f7f7f7f7f7full)
+    /* 64 values of a byte each */
+    #define ORCIDX_SINGLES \\
+        if (stops == ~(uint64_t)0 && end - p >= 64 && count - done >= 64) { \\
+            int i; \\
+            for (i = 0; i < 64; i += 4) { \\
+                int four; \\
+                __m256i code, value; \\
+                memcpy(&four, p + i, 4); \\
+                code = _mm256_cvtepu8_epi64(_mm_cvtsi32_si128(four)); \\
+                value = _mm256_xor_si256(_mm256_srli_epi64(code, 1), _mm256_sub_epi64(_mm256_setzero_si256(), \\
+                    _mm256_and_si256(code, _mm256_set1_epi64x(1)))); \\
+                _mm256_storeu_si256((__m256i*)(out + done + i), value); \\
+            } \\
+            seen |= 127; \\
+            done += 64; \\
+            p += 64; \\
+            continue; \\
+        }
+    ORCIDX_SMALL_VARINTS(orcidx_small_varints_fast, ORCIDX_FAST, ORCIDX_FAST_CODE, ORCIDX_SINGLES)
+
+    /* Values within 32 bits, for a scale of at most 7. */
+    ORCIDX_FAST static void orcidx_place_fast(const int64_t* values, const int64_t* scales, int64_t count, int to,
+                                              uint8_t* out) {
+        const __m256i powers = _mm256_setr_epi32(1, 10, 100, 1000, 10000, 100000, 1000000, 10000000);
+        const __m256i wanted = _mm256_set1_epi64x(to);
+        int64_t i;
+        for (i = 0; i + 4 <= count; i += 4) {
+            __m256i value = _mm256_loadu_si256((const __m256i*)(values + i)), sign, low, high;
+            if (scales) {
+                __m256i up = _mm256_sub_epi64(wanted, _mm256_loadu_si256((const __m256i*)(scales + i)));
+                value = _mm256_mul_epi32(value, _mm256_permutevar8x32_epi32(powers, up));
+            }
+            sign = _mm256_cmpgt_epi64(_mm256_setzero_si256(), value);
+            low = _mm256_unpacklo_epi64(value, sign);
+            high = _mm256_unpackhi_epi64(value, sign);
+            _mm256_storeu_si256((__m256i*)(out + 16 * i), _mm256_permute2x128_si256(low, high, 0x20));
+            _mm256_storeu_si256((__m256i*)(out + 16 * i + 32), _mm256_permute2x128_si256(low, high, 0x31));
+        }
+        orcidx_place(values + i, scales ? scales + i : scales, count - i, to, out + 16 * i);
+    }
+
+    /* Those processors whose pext is slow do without. */
+    static int orcidx_is_fast(void) {
+        __builtin_cpu_init();
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") && !__builtin_cpu_is("znver1")
+            && !__builtin_cpu_is("znver2") && !__builtin_cpu_is("bdver4");
+    }
+    #else
+    #define orcidx_small_varints_fast orcidx_small_varints
+    #define orcidx_place_fast orcidx_place
+    static int orcidx_is_fast(void) { return 0; }
+    #endif
+
     static int64_t orcidx_drop_varints(const uint8_t** at, const uint8_t* end, int64_t count) {
         const uint8_t* p = *at;
         int64_t done = 0;
@@ -198,26 +309,24 @@ cdef extern from *:
         return (~(uint64_t)0 >> __builtin_clzll(most | 1)) >> 1 < orcidx_pow10_low[precision] - 1;
     }
 
-    static inline int orcidx_all_equal(const int64_t* values, int64_t count, int64_t wanted) {
-        uint64_t different = 0;
-        int64_t i;
-        for (i = 0; i < count; i++) different |= (uint64_t)(values[i] ^ wanted);
-        return different == 0;
+    /* Whether values may be multiplied up to a scale in 64 bits, whatever theirs is between 0 and that, and all fit: as
+       the bits of their codes prove. Writers strip zeros, so most columns need it. */
+    static inline int orcidx_surely_rises(uint64_t most, int to, int precision) {
+        uint64_t bound = ((~(uint64_t)0 >> __builtin_clzll(most | 1)) >> 1) + 1;
+        return to <= 18 && bound < orcidx_pow10_low[precision < 18 ? precision : 18] / orcidx_pow10_low[to];
     }
 
-    /* Multiplies values up to a scale of at most 18, in 64 bits: writers strip zeros, so most columns need it. 0, and
-       nothing done, unless the bits of the codes and scales alone prove that no scale is larger and that all fit. */
-    static int orcidx_raise(uint8_t* values, const int64_t* scales, int64_t count, int to, int precision,
-                            uint64_t most) {
-        int64_t outside = 0, i;
-        uint64_t bound = ((~(uint64_t)0 >> __builtin_clzll(most | 1)) >> 1) + 1;
-        if (to > 18 || bound >= orcidx_pow10_low[precision < 18 ? precision : 18] / orcidx_pow10_low[to]) return 0;
-        for (i = 0; i < count; i++) outside |= scales[i] | (to - scales[i]);
-        if (outside < 0) return 0;
-        for (i = 0; i < count; i++) {
-            int64_t value = (int64_t)orcidx_load64(values + 16 * i) * (int64_t)orcidx_pow10_low[to - scales[i]];
-            orcidx_store(values + 16 * i, (orcidx_u128)(orcidx_i128)value);
-        }
+    /* Values of at most 8 bytes each to out, at the scale. 0, and nothing done, unless it is sure that all fit. */
+    static int orcidx_place_small(const int64_t* values, const int64_t* scales, int64_t count, int to, int precision,
+                                  uint64_t most, int fast, uint8_t* out) {
+        int kind = orcidx_scales(scales, count, to);
+        if (kind == 0 ? !orcidx_surely_fits(most, precision) : kind == 2 || !orcidx_surely_rises(most, to, precision))
+            return 0;
+        if (kind == 0) scales = NULL;
+        if (fast && (!scales || (to <= 7 && most >> 32 == 0)))
+            orcidx_place_fast(values, scales, count, to, out);
+        else
+            orcidx_place(values, scales, count, to, out);
         return 1;
     }
 
@@ -231,14 +340,22 @@ cdef extern from *:
     int64_t drop_varints "orcidx_drop_varints"(const uint8_t** at, const uint8_t* end, int64_t count) nogil
     int64_t fit "orcidx_fit"(uint8_t* values, const int64_t* scales, int64_t count, int to, int precision,
                              int rounding, int* status) nogil
-    bint raise_small "orcidx_raise"(uint8_t* values, const int64_t* scales, int64_t count, int to, int precision,
-                                    uint64_t most) nogil
+    int64_t small_varints "orcidx_small_varints"(const uint8_t** at, const uint8_t* end, int64_t count, int64_t* out,
+                                                 uint64_t* most) nogil
+    int64_t small_varints_fast "orcidx_small_varints_fast"(const uint8_t** at, const uint8_t* end, int64_t count,
+                                                           int64_t* out, uint64_t* most) nogil
+    bint place_small "orcidx_place_small"(const int64_t* values, const int64_t* scales, int64_t count, int to,
+                                          int precision, uint64_t most, int fast, uint8_t* out) nogil
     bint surely_fits "orcidx_surely_fits"(uint64_t most, int precision) nogil
-    bint all_equal "orcidx_all_equal"(const int64_t* values, int64_t count, int64_t wanted) nogil
+    int all_scales "orcidx_scales"(const int64_t* scales, int64_t count, int64_t to) nogil
+    int is_fast "orcidx_is_fast"() nogil
     void widen_integers "orcidx_widen"(const int64_t* values, int64_t count, uint8_t* out) nogil
 
 cdef enum:
-    BLOCK = 512
+    BLOCK = 2048
+
+# ORCIDX_SIMD=none keeps to portable code, for tests and for comparing
+cdef bint fast = is_fast() and os.environ.get("ORCIDX_SIMD") != "none"
 
 _ROUNDINGS = {"half_up": 0, "truncate": 1, "error": 2}
 _REASONS = {
@@ -258,25 +375,38 @@ cdef int check(uint8_t[::1] out, int64_t count, int scale, int precision) except
     return 0
 
 
-cdef int read_block(Window values, IntRle scales, uint8_t* out, int64_t count, int64_t* block,
-                    uint64_t* most) except -1 nogil:
-    # count unscaled values to out, their scales to block; a status.
+cdef int64_t read_small(Window values, int64_t* block, int64_t count, uint64_t* most) except -1 nogil:
+    # Up to count unscaled values, those before the first of more than 8 bytes; how many.
+    cdef const uint8_t* at = NULL
+    cdef int64_t done = 0
+    while True:
+        at = values.p
+        if at != values.end:
+            if fast:
+                done += small_varints_fast(&at, values.end, count - done, block + done, most)
+            else:
+                done += small_varints(&at, values.end, count - done, block + done, most)
+            values.p = at
+        if done == count or values.end - values.p > 8:
+            return done
+        if not values.refill():
+            values.fail_end()
+
+
+cdef int read_large(Window values, uint8_t* out, int64_t count, uint64_t* most) except -1 nogil:
+    # count unscaled values of any size to out; a status.
     cdef const uint8_t* at = NULL
     cdef int64_t done = 0
     cdef int status = 0
-    most[0] = 0
     while True:
         at = values.p
         if at != values.end:
             done += decimal_varints(&at, values.end, count - done, out + 16 * done, most, &status)
             values.p = at
         if status or done == count:
-            break
+            return status
         if not values.refill():
             values.fail_end()
-    if not status:
-        scales.read_int64(block, count)
-    return status
 
 
 def read_decimals(Window values not None, IntRle scales not None, uint8_t[::1] out not None, int64_t count, *,
@@ -286,17 +416,25 @@ def read_decimals(Window values not None, IntRle scales not None, uint8_t[::1] o
     Raises ``CorruptFile`` for a value that does not fit ``precision`` digits or, with rounding "error", loses digits.
     """
     cdef int64_t block[BLOCK]
-    cdef int64_t done = 0, step
+    cdef int64_t scale_block[BLOCK]
+    cdef int64_t done = 0, step, small
     cdef int mode = _ROUNDINGS[rounding], status = 0
-    cdef uint64_t most = 0
+    cdef uint64_t most
     check(out, count, scale, precision)
     with nogil:
         while done < count and not status:
             step = min(count - done, <int64_t> BLOCK)
-            status = read_block(values, scales, &out[16 * done], step, block, &most)
-            if not status and not (surely_fits(most, precision) and all_equal(block, step, scale)):
-                if not raise_small(&out[16 * done], block, step, scale, precision, most):
-                    fit(&out[16 * done], block, step, scale, precision, mode, &status)
+            most = 0
+            small = read_small(values, block, step, &most)
+            if small < step:
+                status = read_large(values, &out[16 * (done + small)], step - small, &most)
+                if status:
+                    break
+            scales.read_int64(scale_block, step)
+            if small < step or not place_small(block, scale_block, step, scale, precision, most, fast, &out[16 * done]):
+                widen_integers(block, small, &out[16 * done])
+                if not (surely_fits(most, precision) and all_scales(scale_block, step, scale) == 0):
+                    fit(&out[16 * done], scale_block, step, scale, precision, mode, &status)
             done += step
     if status:
         raise CorruptFile(_REASONS[status], stream="SECONDARY" if status == 5 else values.name)

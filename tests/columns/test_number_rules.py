@@ -4,6 +4,7 @@ import datetime as dt
 import decimal
 from decimal import Decimal
 
+import numpy as np
 import pytest
 from columns.raw_column import DATA, PRESENT, SECONDARY, V1, raw_column, values
 from streams.encoders import Stream, direct, fixed_delta, v1_literals, varint, zigzag
@@ -130,6 +131,57 @@ def test_decimal64_beyond_the_precision() -> None:
     column = raw_column(TypeKind.DECIMAL, {DATA: data}, 1, precision=12, scale=2, decimal64=True)
     with pytest.raises(CorruptFile, match="precision"):
         values(column)
+
+
+@pytest.mark.parametrize("sizes", [(1,), (3, 4), (1, 2, 3, 4, 5, 6, 7, 8), (1, 1, 1, 1, 1, 1, 9), (8, 9, 14, 16, 17)])
+@pytest.mark.parametrize("scales", [(2,), (0, 1, 2), (2, 3), (7,), (-1, 2)])
+@pytest.mark.parametrize("scale", [2, 7, 12])
+def test_many_decimals(rng: np.random.Generator, sizes: tuple[int, ...], scales: tuple[int, ...], scale: int) -> None:
+    """Blocks of small and large varints, in any mixture, at one scale or several."""
+    rows = 2500
+    bits = [7 * int(size) for size in rng.choice(sizes, rows)]
+    codes = [(1 << bit - 1) + int.from_bytes(rng.bytes(16)) % (1 << bit - 1) for bit in bits]
+    if sizes == (1,):
+        codes[:3] = [0, 1, 127]
+    at = [int(chosen) for chosen in rng.choice(scales, rows)]
+    number = [(code >> 1) ^ -(code & 1) for code in codes]
+    wanted = []
+    for value, digits in zip(number, at, strict=True):
+        cut = abs(value) // 10 ** max(digits - scale, 0) * 10 ** max(scale - digits, 0)
+        wanted.append(cut if value >= 0 else -cut)
+    data = b"".join(varint(code) for code in codes).hex()
+    runs = [direct(at[start : start + 512], signed=True).data for start in range(0, rows, 512)]
+    column = raw_column(
+        TypeKind.DECIMAL, {DATA: data, SECONDARY: b"".join(runs)}, rows, precision=38, scale=scale
+    )
+    if max(map(abs, wanted)) >= 10**38:
+        with pytest.raises(CorruptFile, match=r"precision|128 bits"):
+            values(column, decimal_rounding="truncate")
+        return
+    with decimal.localcontext(prec=60):
+        assert [int(value.scaleb(scale)) for value in values(column, decimal_rounding="truncate")] == wanted
+
+
+@pytest.mark.parametrize("precision", [4, 5, 6, 9])
+def test_the_precision_bounds_small_decimals(precision: int) -> None:
+    """The largest number of so many digits is read, the one after it is not, at the scale as below it."""
+    for digits in (2, 1, 0):
+        largest = 10 ** (precision - 2 + digits) - 1
+        for value, fits in ((largest, True), (-largest, True), (largest + 1, False), (-largest - 1, False)):
+            data = "02" * 99 + varint(zigzag(value)).hex()
+            column = raw_column(
+                TypeKind.DECIMAL,
+                {DATA: data, SECONDARY: fixed_delta(digits, 0, 100, signed=True).data},
+                100,
+               
+                precision=precision,
+                scale=2,
+            )
+            if fits:
+                assert values(column)[-1] == Decimal(value).scaleb(-digits)
+            else:
+                with pytest.raises(CorruptFile, match="precision"):
+                    values(column)
 
 
 # --- timestamps -------------------------------------------------------------------------------------------------------
