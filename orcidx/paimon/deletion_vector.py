@@ -47,6 +47,8 @@ LARGEST_POSITION32 = (1 << 31) - 1
 LARGEST_KEY64 = (1 << 31) - 2
 LARGEST_POSITION64 = (LARGEST_KEY64 << 32) | 0x80000000
 LARGEST_SIZE = (1 << 31) - 1
+MOST_KEYS64 = 1 << 22
+"""Bitmaps that are written for one vector, most of them empty: 50 MB. Java's reader takes some 500 MB for these."""
 _KEY = struct.Struct("<i")
 _COUNT = struct.Struct("<q")
 _SIZE = struct.Struct(">i")
@@ -88,8 +90,8 @@ class DeletionVector:
     def to_bytes(self) -> bytes:
         """The whole entry, byte for byte as Paimon's Java writes it (run-optimised; 64-bit keys without gaps).
 
-        Raises ``ValueOutOfRange`` when a 64-bit vector takes 2^31 bytes or more; each 2^32 positions below the largest
-        cost at least 12 bytes.
+        Raises ``ValueOutOfRange`` for a 64-bit position of 2^54 or more: each 2^32 positions below the largest cost at
+        least 12 bytes, and Java's readers an object each.
         """
         body = _dense_bytes(self._bitmap) if self._bitmap64 else write_bitmap(self._bitmap)
         checked = (MAGIC64 if self._bitmap64 else MAGIC32) + body
@@ -283,8 +285,12 @@ def _dense_bytes(bitmap: BitMap64) -> bytes:
     if not bitmap:
         return _COUNT.pack(0)
     highest = bitmap.max() >> 32
-    if highest >= LARGEST_SIZE // _SMALLEST_KEYED:
-        raise ValueOutOfRange(f"position {bitmap.max()} would make a deletion vector of more than 2^31 bytes")
+    if highest >= MOST_KEYS64:
+        size = (highest * _SMALLEST_KEYED) >> 20
+        raise ValueOutOfRange(
+            f"position {bitmap.max()} asks for {size} MB of empty bitmaps, one for each 2^32 positions before it; positions "
+            f"are written below {MOST_KEYS64 << 32}: leave out those that are no row of the data file"
+        )
     optimised = bitmap.copy()
     optimised.run_optimize()
     sparse = memoryview(optimised.serialize())

@@ -107,8 +107,7 @@ def read_deletion_vectors(data: bytes, facts: Mapping[str, Any]) -> None:
     path.write_bytes(data)
     for offset, vector in paimon.read_deletion_vectors(str(path)):
         assert offset >= 0
-        if len(vector) and vector.bitmap.max() < 1 << 40:  # as in Java, all keys below the highest are written
-            vector.to_bytes()
+        vector.to_bytes()
 
 
 def read_hash_index(data: bytes, facts: Mapping[str, Any]) -> None:

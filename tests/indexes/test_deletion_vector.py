@@ -7,6 +7,7 @@ import json
 import pickle
 import random
 import struct
+import tracemalloc
 import zlib
 from pathlib import Path
 from typing import Any
@@ -142,8 +143,28 @@ def test_limits_and_sources_of_positions() -> None:
     assert DeletionVector().positions.dtype == np.int64
     with pytest.raises(TypeError):
         DeletionVector([1.5])
-    with pytest.raises(ValueOutOfRange, match="2\\^31"):
-        DeletionVector([LARGEST64], bitmap64=True).to_bytes()
+
+
+def test_far_positions_are_read_but_not_written(tmp_path: Path) -> None:
+    """All bitmaps below the largest key are written, as in Java; so a single position could ask for 2 GiB."""
+    far = DeletionVector([7, (1 << 54) - 1], bitmap64=True)
+    tracemalloc.start()
+    try:
+        entry = far.to_bytes()
+        assert tracemalloc.get_traced_memory()[1] < 400 << 20
+    finally:
+        tracemalloc.stop()
+    assert len(entry) == 4 + 4 + 8 + 12 * (1 << 22) + 2 * 10 + 4
+    assert DeletionVector.from_bytes(entry) == far
+    for position in (1 << 54, 1 << 58, LARGEST64):
+        vector = DeletionVector([position], bitmap64=True)
+        with pytest.raises(ValueOutOfRange, match="MB of empty bitmaps.* leave out those that are no row"):
+            vector.to_bytes()
+        with pytest.raises(ValueOutOfRange, match="leave out"):
+            write_deletion_vectors(tmp_path / "index", {"a": DeletionVector([1]), "b": vector})
+        assert not (tmp_path / "index").exists()
+        sparse = with_crc(MAGIC64 + BitMap64([position]).serialize())
+        assert DeletionVector.from_bytes(sparse) == vector
 
 
 def test_is_a_value() -> None:

@@ -39,7 +39,7 @@ def vectors(rng: np.random.Generator, *, bitmap64: bool) -> dict[str, DeletionVe
         "sparse": sparse,
     }
     if bitmap64:
-        positions["far"] = [5, 2**32 - 1, 2**32, 2**34 + 7, 2**40]
+        positions["far"] = [5, 2**32 - 1, 2**32, 2**34 + 7, 2**50]
     return {name: DeletionVector(given, bitmap64=bitmap64) for name, given in positions.items()}
 
 
