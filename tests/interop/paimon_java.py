@@ -14,8 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.orc
 
-BRIDGES = ("PaimonBridge", "PaimonIndexBridge")
-"""Java classes beside this file; each may use those before it."""
+BRIDGES = [Path(__file__).with_name(name) for name in ("PaimonBridge.java", "PaimonIndexBridge.java")]
 
 SEPARATOR = "\x1f"
 
@@ -29,26 +28,28 @@ class PaimonJava:
         self.jvm = spark._jvm
         self.paimon = self.jvm.org.apache.paimon
         self._numbers = itertools.count()
-        self._methods = self._compiled()
+        self._loader = self.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        self._methods: dict[str, Any] = {}
+        for source in BRIDGES:
+            self.compile(source)
         options = self.paimon.options.Options()
         options.set("warehouse", (folder / "warehouse").as_uri())
         context = self.paimon.catalog.CatalogContext.create(options)
         self.catalog = self.paimon.catalog.CatalogFactory.createCatalog(context)
         self.catalog.createDatabase("db", True)
 
-    def _compiled(self) -> dict[str, Any]:
-        methods = {}
-        loader = self.jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        for name in BRIDGES:
-            compiler = self.jvm.org.codehaus.janino.SimpleCompiler()
-            compiler.setParentClassLoader(loader)
-            compiler.setSourceVersion(8)
-            compiler.setTargetVersion(8)
-            compiler.cook(Path(__file__).with_name(f"{name}.java").read_text())
-            loader = compiler.getClassLoader()
-            bridge = loader.loadClass(f"orcidx.interop.{name}")
-            methods.update({method.getName(): method for method in bridge.getDeclaredMethods()})
-        return methods
+    def compile(self, source: Path) -> None:
+        """Adds the static methods of a Java class, which may use the classes before it; ``call`` runs them."""
+        compiler = self.jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(self._loader)
+        compiler.setSourceVersion(8)
+        compiler.setTargetVersion(8)
+        text = source.read_text()
+        compiler.cook(text)
+        self._loader = compiler.getClassLoader()
+        package = text.partition("package ")[2].partition(";")[0]
+        found = self._loader.loadClass(f"{package}.{source.stem}")
+        self._methods.update({method.getName(): method for method in found.getDeclaredMethods()})
 
     def path(self, name: str) -> Path:
         """The table's folder, as ``orcidx.paimon.open_table`` takes it."""
@@ -80,12 +81,12 @@ class PaimonJava:
         """Commits ``rows`` (columns in the table's order) as INSERT or DELETE; returns how many."""
         source = self._scratch("in.orc")
         pyarrow.orc.write_table(rows, source)
-        return int(self._call("write", self.table(name), str(source), kind, compact, str(self._scratch("io"))))
+        return int(self.call("write", self.table(name), str(source), kind, compact, str(self._scratch("io"))))
 
     def read(self, name: str, where: Any = None, *, exact: bool = True) -> pa.Table:
         """The rows Paimon returns; ``where`` from ``leaf``. ``exact=False`` leaves out its row-by-row filter."""
         target = self._scratch("out.orc")
-        self._call("read", self.table(name), where, exact, str(target), str(self._scratch("io")))
+        self.call("read", self.table(name), where, exact, str(target), str(self._scratch("io")))
         return pyarrow.orc.read_table(target)
 
     def leaf(self, types: Any, column: str, operation: str, *literals: str) -> Any:
@@ -94,7 +95,7 @@ class PaimonJava:
         ``types`` is a table's name or a mapping of column names to SQL types. Join leaves with ``both`` and ``either``.
         """
         row_type = self.table(types).rowType() if isinstance(types, str) else self.row_type(types)
-        return self._call("leaf", row_type, column, operation, self._list(literals))
+        return self.call("leaf", row_type, column, operation, self._list(literals))
 
     def both(self, *predicates: Any) -> Any:
         return getattr(self.paimon.predicate.PredicateBuilder, "and")(self._list(predicates))
@@ -104,7 +105,7 @@ class PaimonJava:
 
     def evaluate(self, index_file: Path, types: Mapping[str, Any], where: Any) -> tuple[str, list[int]]:
         """Paimon's own file-index reader on one index file: ("REMAIN" | "SKIP" | "ROWS", positions)."""
-        kind, *positions = str(self._call("evaluate", str(index_file), self.row_type(types), where)).split()
+        kind, *positions = str(self.call("evaluate", str(index_file), self.row_type(types), where)).split()
         return kind, [int(position) for position in positions]
 
     def answers(
@@ -116,7 +117,7 @@ class PaimonJava:
         """
         given = container if isinstance(container, bytes) else str(container)
         text = "\n".join(SEPARATOR.join(question) for question in questions)
-        found = str(self._call("answers", given, self.row_type(types), text)).splitlines()
+        found = str(self.call("answers", given, self.row_type(types), text)).splitlines()
         assert len(found) == len(questions)
         return [_answer(line) for line in found]
 
@@ -135,32 +136,32 @@ class PaimonJava:
         """Paimon's answer to TopN on one column, asked within a selection."""
         rows = None if selection is None else " ".join(map(str, selection))
         order = (column, descending, nulls_first, k, strict, rows)
-        return _answer(str(self._call("top", container, self.row_type(types), *order)))
+        return _answer(str(self.call("top", container, self.row_type(types), *order)))
 
     def deleted(
         self, path: str, offset: int, length: int, cardinality: int, candidates: Sequence[int]
     ) -> tuple[str, int, list[int]]:
         """What Paimon reads at a range: kind ("32" or "64"), number of positions, those of the candidates it has."""
         asked = " ".join(map(str, candidates))
-        kind, count, *positions = str(self._call("deleted", path, offset, length, cardinality, asked)).split()
+        kind, count, *positions = str(self.call("deleted", path, offset, length, cardinality, asked)).split()
         return kind, int(count), [int(position) for position in positions]
 
     def hashes(self, name: str, file: str) -> list[int]:
         """The hashes that Paimon reads from a file in the table's ``index`` folder."""
-        return [int(word) for word in str(self._call("hashes", self.table(name), file)).split()]
+        return [int(word) for word in str(self.call("hashes", self.table(name), file)).split()]
 
     def key_hashes(self, types: Mapping[str, str], rows: pa.Table) -> list[int]:
         """Paimon's hash of every row as a key."""
         source = self._scratch("keys.orc")
         pyarrow.orc.write_table(rows, source)
-        return [int(word) for word in str(self._call("keyHashes", self.row_type(types), str(source))).split()]
+        return [int(word) for word in str(self.call("keyHashes", self.row_type(types), str(source))).split()]
 
     def commit_file_indexes(self, name: str, indexes: Mapping[str, bytes | str]) -> None:
         """Gives each data file its index: bytes to embed, or the name of a sidecar beside it."""
         given = self.jvm.java.util.HashMap()
         for file, index in indexes.items():
             given.put(file, index)
-        self._call("commitFileIndexes", self.table(name), given)
+        self.call("commitFileIndexes", self.table(name), given)
 
     def commit_deletions(self, name: str, ranges: Mapping[str, Any]) -> None:
         """Commits what ``write_deletion_vectors`` wrote to the table's ``index`` folder, in place of what is there."""
@@ -169,7 +170,7 @@ class PaimonJava:
             SEPARATOR.join([Path(where.path).name, file, *map(str, (where.offset, where.length, where.cardinality))])
             for file, where in ranges.items()
         ]
-        self._call("commitDeletions", self.table(name), str(folder), "\n".join(lines))
+        self.call("commitDeletions", self.table(name), str(folder), "\n".join(lines))
 
     def data_type(self, kind: Any) -> Any:
         """A type of SQL text; the text of a nested type is not parsed, so give a Java ``DataType`` for it."""
@@ -192,7 +193,8 @@ class PaimonJava:
         folder.mkdir()
         return folder / name
 
-    def _call(self, method: str, *arguments: Any) -> Any:
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Runs a static method of the compiled classes; whole numbers arrive as Integer or Long, by their size."""
         array = self.spark.sparkContext._gateway.new_array(self.jvm.java.lang.Object, len(arguments))
         for i, argument in enumerate(arguments):
             array[i] = argument
