@@ -158,7 +158,7 @@ def test_far_positions_are_read_but_not_written(tmp_path: Path) -> None:
     assert DeletionVector.from_bytes(entry) == far
     for position in (1 << 54, 1 << 58, LARGEST64):
         vector = DeletionVector([position], bitmap64=True)
-        with pytest.raises(ValueOutOfRange, match="MB of empty bitmaps.* leave out those that are no row"):
+        with pytest.raises(ValueOutOfRange, match=r"MB of empty bitmaps.* leave out those that are no row"):
             vector.to_bytes()
         with pytest.raises(ValueOutOfRange, match="leave out"):
             write_deletion_vectors(tmp_path / "index", {"a": DeletionVector([1]), "b": vector})
