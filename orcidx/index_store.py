@@ -54,6 +54,8 @@ ROLLUPS = "rollup"
 INDEXES = "index"
 MOST_PARTS = 8
 """A roll-up with more parts is written anew in one piece."""
+REWRITTEN_AT_ONCE = 1 << 20
+"""Files up to which a roll-up is written anew to drop a single one."""
 READ_AT_ONCE = 32 << 20
 UNKNOWN, FRESH, STALE = 0, 1, 2
 """States of a listed file."""
@@ -96,6 +98,11 @@ class Match:
     @property
     def fresh(self) -> npt.NDArray[np.bool_]:
         return np.asarray(self.state == FRESH, np.bool_)
+
+    @property
+    def known(self) -> npt.NDArray[np.bool_]:
+        """Files that have a row, be it of another version."""
+        return np.asarray(self.state != UNKNOWN, np.bool_)
 
 
 class IndexStore:
@@ -223,9 +230,9 @@ class IndexStore:
     def commit(self, news: RollUp, *, listed: pa.Array | None = None) -> IndexStore:
         """Adds rows to the roll-up and returns the store as it is then.
 
-        ``listed``: the paths that there are; given, rows of other files are dropped when all is written anew. When
-        another job was faster, its rows stay, and ours come after them. Raises ``StorageError`` when it used
-        another spec, since the two would replace each other's work for ever.
+        ``listed``: the paths that there are; given, rows of other files drop out (of a very large roll-up when it is
+        written anew anyway). When another job was faster, its rows stay, and ours come after them. Raises
+        ``StorageError`` when it used another spec, since the two would replace each other's work for ever.
         """
         store = self
         for _ in range(16):
@@ -243,8 +250,11 @@ class IndexStore:
         """Name and content of the next roll-up: the news alone, or everything when the parts have become many."""
         number = self.generation + 1
         parts = sum("-part" in stored.name for stored in self._rollups)
-        known = len(self._identities) if self._rollups else 0
-        if self._rollups and parts < MOST_PARTS and 4 * len(news) < known and news.spec_key == self.spec_key:
+        changes, known = len(news), len(self._identities) if self._rollups else 0
+        if listed is not None and known:
+            gone = known - pc.sum(pc.is_in(self._identities.files["path"], value_set=listed)).as_py()
+            changes = known if gone and known <= REWRITTEN_AT_ONCE else changes + gone
+        if 0 < 4 * changes < known and parts < MOST_PARTS and news.spec_key == self.spec_key:
             return f"{ROLLUPS}/{number:08}-part.parquet", news
         whole = RollUp.concat([self.rollup(), news]).latest() if self._rollups else news
         if listed is not None:

@@ -9,7 +9,7 @@ from html import escape
 from orcidx.explanation import Explanation, FileExplanation, RowGroupExplanation, StripeExplanation
 from orcidx.pruning import Note
 
-__all__ = ["explanation_html", "explanation_text", "pruning_map_svg"]
+__all__ = ["STYLE", "explanation_html", "explanation_text", "html_page", "list_html", "pruning_map_svg", "size_text"]
 
 # Evidence by a part of its name: letter of the text map, colour of the drawn one.
 _LOOKS = {
@@ -40,7 +40,8 @@ def _look(group: RowGroupExplanation) -> tuple[str, str]:
     return next((look for name, look in _LOOKS.items() if name in source), _OTHER)
 
 
-def _size(count: int) -> str:
+def size_text(count: int) -> str:
+    """A number of bytes for people."""
     value, unit = float(count), 0
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1
@@ -51,7 +52,7 @@ def _stages(explanation: Explanation) -> list[tuple[str, str, str, str]]:
     """(name, before, after, share) of the funnel."""
     lines = []
     for stage in explanation.funnel:
-        show = _size if stage.name == "bytes" else "{:,}".format
+        show = size_text if stage.name == "bytes" else "{:,}".format
         share = f"{100 * stage.after / stage.before:.3g} %" if stage.before else ""
         lines.append((stage.name, show(stage.before), show(stage.after), share))
     return lines
@@ -130,7 +131,7 @@ def _file_lines(file: FileExplanation) -> list[str]:
 
 def _stripe_lines(stripe: StripeExplanation) -> list[str]:
     letters = "".join(_look(group)[0] for group in stripe.row_groups)
-    lines = [f"  stripe {stripe.stripe}: {stripe.rows:,} rows → {stripe.kept_rows:,}, {_size(stripe.kept_bytes)}"]
+    lines = [f"  stripe {stripe.stripe}: {stripe.rows:,} rows → {stripe.kept_rows:,}, {size_text(stripe.kept_bytes)}"]
     lines += [f"    {letters[i : i + _MAP_WIDTH]}" for i in range(0, len(letters), _MAP_WIDTH)]
     stretches = _stretches(stripe.row_groups)
     for first, last in stretches[:_LINES]:
@@ -148,7 +149,7 @@ def _numbers(first: RowGroupExplanation, last: RowGroupExplanation) -> str:
 
 # ---------------------------------------------------------------------- HTML
 
-_STYLE = """
+STYLE = """
 .orcidx { font: 14px/1.45 system-ui, sans-serif; color: #1d2330; max-width: 72rem; }
 .orcidx h2 { font-size: 1rem; margin: 1.4em 0 .4em; overflow-wrap: anywhere; }
 .orcidx code { font: 13px ui-monospace, monospace; overflow-wrap: anywhere; }
@@ -169,16 +170,19 @@ _CELLS = 80
 def explanation_html(explanation: Explanation, *, page: bool = True) -> str:
     """The same as HTML that needs nothing else: a ``page``, or a fragment for a notebook."""
     where = f"<code>{escape(explanation.where)}</code>" if explanation.where else "no predicate"
-    parts = [f"<style>{_STYLE}</style><div class='orcidx'><p>where {where}</p>", _funnel_html(explanation)]
+    parts = [f"<style>{STYLE}</style><div class='orcidx'><p>where {where}</p>", _funnel_html(explanation)]
     parts += [_file_html(file) for file in explanation.files]
     parts.append(_legend_html(explanation))
     if notes := _merged_notes(explanation.notes):
         parts.append("<h2>Notes</h2><ul>" + "".join(f"<li>{escape(line)}</li>" for line in notes) + "</ul>")
     body = "".join(parts) + "</div>"
-    if not page:
-        return body
+    return html_page("orcidx explain", body) if page else body
+
+
+def html_page(title: str, body: str) -> str:
+    """A page that needs no other file."""
     return (
-        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>orcidx explain</title><body>{body}</body></html>"
+        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{escape(title)}</title><body>{body}</body></html>"
     )
 
 
@@ -196,18 +200,19 @@ def _funnel_html(explanation: Explanation) -> str:
 def _file_html(file: FileExplanation) -> str:
     head = f"<h2>{escape(file.file)}</h2><p>{file.rows:,} rows → {file.kept_rows:,}</p>"
     if not file.kept and file.reasons:
-        return head + _list(f"skipped: {reason}" for reason in file.reasons)
+        return head + list_html(f"skipped: {reason}" for reason in file.reasons)
     details = "".join(_stripe_html(stripe) for stripe in file.stripes)
     return f"{head}{pruning_map_svg(file)}{details}"
 
 
 def _stripe_html(stripe: StripeExplanation) -> str:
     told = [f"{_numbers(first, last)} {_told(first)}" for first, last in _stretches(stripe.row_groups)]
-    summary = f"stripe {stripe.stripe}: {stripe.rows:,} rows → {stripe.kept_rows:,}, {_size(stripe.kept_bytes)}"
-    return f"<details><summary>{summary}</summary>{_list(told)}</details>"
+    summary = f"stripe {stripe.stripe}: {stripe.rows:,} rows → {stripe.kept_rows:,}, {size_text(stripe.kept_bytes)}"
+    return f"<details><summary>{summary}</summary>{list_html(told)}</details>"
 
 
-def _list(lines: Iterable[str]) -> str:
+def list_html(lines: Iterable[str]) -> str:
+    """A bulleted list."""
     return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
 
 

@@ -86,7 +86,7 @@ OBSERVED = pa.list_(
             ("column", pa.string()),
             ("type", pa.string()),
             ("count", pa.int64()),
-            ("flags", pa.uint8()),
+            ("flags", pa.int32()),
             ("low_integer", pa.int64()),
             ("high_integer", pa.int64()),
             ("low_double", pa.float64()),
@@ -324,7 +324,7 @@ def _pivoted(observed: pa.Array) -> dict[StatisticsKey, pa.Array]:
         place[parents[items]] = items
         take = pa.array(place, mask=place < 0)
         names = ["count", "flags", *(f"{side}_{_value_kind(key.node)}" for side in ("low", "high"))]
-        arrays = [fields[name].take(take) for name in names]
+        arrays = [fields[name].take(take).cast(one.type) for name, one in zip(names, key.storage)]
         found[key] = pa.StructArray.from_arrays(arrays, fields=list(key.storage), mask=pa.array(place < 0))
     return found
 

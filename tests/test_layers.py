@@ -17,7 +17,10 @@ PICTURE = """
 8  orcidx
 7  __main__
 7  cli
-7  spark engines report
+7  spark engines
+7  index_description index_cleaning
+7  sections
+7  report
 6  paimon
 6  paimon.table
 6  paimon.table_scan paimon.build_file

@@ -1,4 +1,5 @@
-"""``orcidx index show``, ``build`` and ``check``: Paimon file indexes of a data file."""
+"""``orcidx index show``, ``build`` and ``check``: Paimon file indexes of a data file; ``describe`` and ``clean``: those
+of a directory."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ types_option = click.option(
 
 @click.group()
 def index() -> None:
-    """Show, build and check Paimon file indexes."""
+    """Show, build and check Paimon file indexes; describe and clean those of a directory."""
 
 
 def parse_types(pairs: tuple[str, ...]) -> dict[str, str]:
@@ -243,3 +244,43 @@ def _answer(found: Any, entry: Any, where: Any) -> Any:
         return index.test(root) if isinstance(root, BoundLeaf) else None
     except (InvalidQuery, Unsupported):
         return None
+
+
+# ---------------------------------------------------------------------- a directory
+
+
+def _print_told(told: Any, as_json: bool) -> None:
+    if as_json:
+        print_json(told.to_dict())
+    else:
+        click.echo(str(told))
+
+
+directory_argument = click.argument("directory")
+
+
+@index.command()
+@directory_argument
+@as_json
+@storage_option
+def describe(directory: str, as_json: bool, storage_options: tuple[str, ...]) -> None:
+    """Which files of DIRECTORY are indexed, by what, and which have changed since; opens no data file."""
+    from orcidx.index_description import describe_indexes
+
+    options = parse_storage_options(storage_options) or None
+    _print_told(describe_indexes(directory, storage_options=options), as_json)
+
+
+@index.command()
+@directory_argument
+@as_json
+@storage_option
+@click.option("--older-than", default=86400.0, show_default=True, metavar="SECONDS", help="Leave younger ones alone.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
+def clean(directory: str, as_json: bool, storage_options: tuple[str, ...], older_than: float, dry_run: bool) -> None:
+    """Delete what index jobs left in DIRECTORY: half-written files, replaced roll-ups, indexes that none names."""
+    from orcidx.index_cleaning import clean_indexes
+
+    options = parse_storage_options(storage_options) or None
+    done = clean_indexes(directory, older_than=older_than, dry_run=dry_run, storage_options=options)
+    _print_told(done, as_json)

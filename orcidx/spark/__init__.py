@@ -1,4 +1,4 @@
-"""orcidx on Spark: read ORC files and Paimon tables with all of orcidx's pruning, as DataFrames.
+"""orcidx on Spark: read ORC files and Paimon tables with all of orcidx's pruning, as DataFrames, and index directories.
 
 Names load when they are first used; pyspark is imported by then.
 """
@@ -9,14 +9,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from orcidx.spark.build_index import build_file_index, refresh
     from orcidx.spark.reading import read
     from orcidx.spark.sessions import session
+    from orcidx.spark.upkeep import clean, describe, summarize
 
-__all__ = ["read", "session"]
+__all__ = ["build_file_index", "clean", "describe", "read", "refresh", "session", "summarize"]
 
 _HOMES = {
+    "build_file_index": "orcidx.spark.build_index",
+    "clean": "orcidx.spark.upkeep",
+    "describe": "orcidx.spark.upkeep",
     "read": "orcidx.spark.reading",
+    "refresh": "orcidx.spark.build_index",
     "session": "orcidx.spark.sessions",
+    "summarize": "orcidx.spark.upkeep",
 }
 """Public name to its module."""
 

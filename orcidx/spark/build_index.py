@@ -1,0 +1,270 @@
+"""``build_file_index`` and ``refresh``: the indexes of a directory of ORC files, built in a Spark job.
+
+The driver lists once, compares with the roll-up, and packs what is missing into tasks; the tasks write index files and
+report; the driver commits one roll-up. Whatever dies on the way leaves what was there before valid.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.errors import InvalidQuery, OrcidxError, Unsupported
+from orcidx.file import open_file
+from orcidx.index_store import IndexStore, listing_table
+from orcidx.indexing import INDEXED, IndexSpec, index_file, present_part
+from orcidx.options import ReadOptions
+from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of
+from orcidx.paimon.file_index_options import FileIndexOptions
+from orcidx.paimon.table import open_table
+from orcidx.rollup import RollUp
+from orcidx.spark.jobs import FileTask, TaskFailure, error_from, run_over_files, sources_of, weigh
+from orcidx.spark.progress import Counters, Progress
+from orcidx.spark.sessions import facts_of
+from orcidx.storage import Source, list_sources
+from orcidx.storage.folder import Folder
+
+__all__ = ["RESULT", "build_file_index", "refresh"]
+
+OPTIONS = ReadOptions(use_threads=False)
+"""A task has one core."""
+Bools = npt.NDArray[np.bool_]
+FileFilter = str | Callable[[str], bool] | None
+
+RESULT = pa.schema(
+    [
+        ("path", pa.string()),
+        ("column", pa.string()),
+        ("kind", pa.string()),
+        ("status", pa.string()),
+        ("index", pa.string()),
+        ("bytes", pa.int64()),
+        ("rows", pa.int64()),
+        ("millis", pa.int64()),
+        ("error", pa.string()),
+    ]
+)
+"""A row per file, column and kind of index. ``status``: "built"; "rebuilt" (the file had changed, or the spec has);
+"fresh" (it was there); "planned" (in a dry run); "skipped" (no such column, or an empty file); "error". ``index``:
+where it lies, null when it is embedded in the roll-up. ``rows`` and ``millis`` are the file's."""
+
+
+def build_file_index(
+    spark: Any,
+    path: Any,
+    spec: Spec | FileIndexOptions,
+    *,
+    types: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    on_error: Literal["record", "raise"] = "record",
+    target_bytes: int | None = None,
+    file_filter: FileFilter = None,
+    progress: bool | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Any:
+    """Indexes the ORC files of a directory, in its folder ``_orcidx/``; files that are indexed already are left alone.
+
+    ``path``: a directory or URL prefix that driver and tasks reach. ``spec`` and ``types`` as
+    ``paimon.build_file_index`` takes them; another spec than the last one replaces the indexes. ``dry_run``: say what
+    would be done, and write nothing. ``on_error="raise"``: stop at the first file that fails, naming it; else it is a
+    row with its error. ``target_bytes``: of data a task. ``file_filter``: a glob for the files' names or paths, or a
+    function of the path below the directory. ``progress``: a bar on standard error; None: if that is a terminal.
+    ``storage_options`` go to fsspec.
+
+    Returns a DataFrame, see ``RESULT``: path, column, kind, status, index, bytes, rows, millis, error. Index bytes are
+    those of ``paimon.build_file_index``. Run it again after a failure: what was written is taken.
+
+    Raises ``Unsupported`` for a Paimon table, ``InvalidQuery`` for a spec that none of the files can have, and what
+    listing raises.
+    """
+    if on_error not in ("record", "raise"):
+        raise InvalidQuery(f"on_error is 'record' or 'raise', not {on_error!r}")
+    job = _Job.open(path, IndexSpec.of(spec, types), file_filter, storage_options)
+    return job.run(spark, dry_run=dry_run, on_error=on_error, target_bytes=target_bytes, progress=progress)
+
+
+def refresh(
+    spark: Any,
+    path: Any,
+    *,
+    dry_run: bool = False,
+    on_error: Literal["record", "raise"] = "record",
+    target_bytes: int | None = None,
+    file_filter: FileFilter = None,
+    progress: bool | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Any:
+    """Indexes new and changed files by the spec that the directory was last indexed by; deleted ones drop out.
+
+    Options and result as of ``build_file_index``. Raises ``InvalidQuery`` for a directory that was never indexed.
+    """
+    store = IndexStore.open(path, storage_options=storage_options)
+    if store is None:
+        raise InvalidQuery("the directory has no indexes yet; make them with build_file_index", file=str(path))
+    job = _Job.open(path, IndexSpec(**store.spec), file_filter, storage_options)
+    return job.run(spark, dry_run=dry_run, on_error=on_error, target_bytes=target_bytes, progress=progress)
+
+
+@dataclass(frozen=True)
+class BuildTask:
+    """What a task does with one file."""
+
+    folder: Folder
+    spec: IndexSpec
+    on_error: str
+    counters: Counters
+
+    def __call__(self, source: Source, path: str) -> Mapping[str, Any]:
+        row = index_file(self.folder, source, path, self.spec, OPTIONS)
+        if row["error"] is not None and self.on_error == "raise":
+            raise TaskFailure.of(row["error"], source.name)
+        self.counters.add(bytes=row["size"] or 0, failed=row["error"] is not None)
+        return row
+
+
+def refuse_table(path: Any, storage_options: Mapping[str, Any] | None) -> None:
+    """Raises ``Unsupported`` for the directory of a Paimon table."""
+    if not isinstance(path, (str, os.PathLike)):
+        return
+    try:
+        open_table(path, storage_options=storage_options)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    raise Unsupported(
+        "this is a Paimon table, where only the index files count that its manifests list, and orcidx cannot commit to "
+        "tables yet: run Paimon's procedure sys.rewrite_file_index, whose indexes orcidx reads",
+        file=str(path),
+    )
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A listing compared with a roll-up: the files ``chosen``, of them those to ``build``, and which ``again``."""
+
+    store: IndexStore
+    spec: IndexSpec
+    listing: pa.Table
+    chosen: Bools
+    build: Bools
+    again: Bools
+
+    @staticmethod
+    def open(path: Any, spec: IndexSpec, file_filter: FileFilter, storage_options: Mapping[str, Any] | None) -> _Job:
+        store = IndexStore.open(path, storage_options=storage_options, create=True)
+        if store is None:
+            raise InvalidQuery(f"{path!r:.80} is no directory or URL; tasks open the files themselves")
+        sources = list_sources(path, storage_options=storage_options)
+        if any(source.root is None for source in sources):
+            raise InvalidQuery("the path is a file; give its directory, where its index will lie too", file=str(path))
+        refuse_table(path, storage_options)
+        listing = listing_table(store.root, sources)
+        chosen = np.array([_accepts(file_filter, one) for one in listing["path"].to_pylist()], np.bool_)
+        match = store.match(listing)
+        keys = store.rollup(files=("spec",), columns=()).files["spec"].take(pa.array(match.entry, mask=match.entry < 0))
+        outdated = match.known & ~pc.fill_null(pc.equal(keys, spec.key), False).to_numpy()
+        return _Job(store, spec, listing, chosen, chosen & (~match.fresh | outdated), match.known)
+
+    def run(self, spark: Any, *, dry_run: bool, on_error: str, target_bytes: int | None, progress: bool | None) -> Any:
+        facts = facts_of(spark)
+        files = self.listing.filter(pa.array(self.build))
+        if files.num_rows:
+            self._check_spec(files)
+        result = self._result(None)
+        if dry_run:
+            return spark.createDataFrame(result)
+        if on_error == "raise":
+            self._raise_known(result)
+        sizes = files["size"].to_pylist()
+        with Progress(spark, "indexing", files=len(sizes), bytes=sum(sizes), shown=progress) as shown:
+            make = BuildTask(self.store.folder, self.spec, on_error, shown.counters)
+            task = FileTask(self.store.root, INDEXED, make)
+            found = run_over_files(spark, files, weigh(sizes, facts.slots, target_bytes), task)
+        self._commit(found)
+        return spark.createDataFrame(self._result(found))
+
+    def _check_spec(self, files: pa.Table) -> None:
+        """Opens a few files here, to refuse at once what cannot be, rather than file by file."""
+        missing: InvalidQuery | None = None
+        places = sorted({0, files.num_rows // 2, files.num_rows - 1})
+        for _, source in sources_of(self.store.root, files.take(pa.array(places))):
+            try:
+                with open_file(source, options=OPTIONS) as file:
+                    schema = file.schema
+            except (OrcidxError, OSError):  # it will be a row with its error
+                continue
+            types = {name: kind for name, kind in self.spec.types.items() if name in schema.names}
+            try:
+                FileIndexBuilder(present_part(self.spec.spec, schema.names), schema, types)
+                FileIndexBuilder(self.spec.spec, schema, types)
+                return
+            except InvalidQuery as error:
+                if set(columns_of(self.spec.spec)) <= set(schema.names):
+                    raise
+                missing = error
+        if missing is not None:
+            raise missing
+
+    def _raise_known(self, result: pa.Table) -> None:
+        """Raises the first error that an earlier run found, of a file that has not changed since."""
+        failed = result.filter(pc.equal(result["status"], "error")).slice(0, 1).to_pylist()
+        if failed:
+            raise error_from(failed[0]["error"], self.store.root.name.rstrip("/") + "/" + failed[0]["path"])
+
+    def _commit(self, found: pa.Table) -> None:
+        news = found.filter(found["is_final"])
+        listed = self.listing["path"].combine_chunks()
+        known = self.store.rollup(files=("path",), columns=()).files["path"]
+        gone = len(known) - (pc.sum(pc.is_in(known, value_set=listed)).as_py() or 0)
+        if news.num_rows or gone or self.store.spec_key != self.spec.key:
+            statistics = news["statistics"].combine_chunks()
+            rollup = RollUp.observed(news, statistics, self.spec.to_dict(), self.spec.key)
+            self.store.commit(rollup, listed=listed)
+
+    def _result(self, found: pa.Table | None) -> pa.Table:
+        """The rows of ``RESULT``; None: nothing was run."""
+        names = ["path", "rows", "error", "index", "indexes", "millis"]
+        known = self.store.rollup(files=names, columns=()).files.to_pylist()
+        fresh = {row["path"]: row for row in known}
+        made = {} if found is None else {row["path"]: row for row in found.select(names).to_pylist()}
+        rows: list[dict[str, Any]] = []
+        for file in np.flatnonzero(self.chosen).tolist():
+            path = self.listing["path"][file].as_py()
+            if not self.build[file]:
+                rows += self._rows(fresh[path], "fresh")
+            elif found is None:
+                rows += [{"path": path, "column": c, "kind": k, "status": "planned"} for c, k in self.spec.pairs()]
+            else:
+                rows += self._rows(made[path], "rebuilt" if self.again[file] else "built")
+        return pa.Table.from_pylist(rows, schema=RESULT)
+
+    def _rows(self, row: Mapping[str, Any], status: str) -> Iterator[dict[str, Any]]:
+        sizes = {(one["column"], one["kind"]): one["bytes"] for one in row["indexes"] or ()}
+        index = None if row["index"] is None else self.store.folder.source(row["index"]).name
+        for column, kind in self.spec.pairs():
+            told = {"path": row["path"], "column": column, "kind": kind, "rows": row["rows"], "millis": row["millis"]}
+            if row["error"] is not None:
+                yield {**told, "status": "error", "error": row["error"]}
+            elif (column, kind) in sizes:
+                yield {**told, "status": status, "index": index, "bytes": sizes[column, kind]}
+            else:
+                yield {
+                    **told,
+                    "status": "skipped",
+                    "error": "the file is empty" if not row["rows"] else "no such column",
+                }
+
+
+def _accepts(file_filter: FileFilter, path: str) -> bool:
+    if file_filter is None:
+        return True
+    if callable(file_filter):
+        return bool(file_filter(path))
+    return fnmatch.fnmatchcase(path if "/" in file_filter else path.rpartition("/")[2], file_filter)

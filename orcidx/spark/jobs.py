@@ -1,0 +1,116 @@
+"""Spark jobs over files: packed into bins by bytes on the driver, one task a bin, rows of Arrow back.
+
+A task reports a file's failure as a row, or stops; then the driver raises the same error, with the file's name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from orcidx import errors
+from orcidx.errors import OrcidxError, StorageError
+from orcidx.spark.placement import place
+from orcidx.spark.plan import pack
+from orcidx.storage import Fingerprint, Source
+from orcidx.storage.folder import Folder
+
+__all__ = ["FILE_ROWS", "FileTask", "TaskFailure", "error_from", "run_over_files", "sources_of", "weigh"]
+
+OPENING = 1 << 20
+"""Bytes that opening a file is taken to cost besides those read."""
+LARGEST_TASK = 1 << 30
+SMALLEST_TASK = 8 << 20
+TASKS_PER_SLOT = 4
+_BATCH = 64
+
+FILE_ROWS = pa.schema([("path", pa.string()), ("size", pa.int64()), ("mtime", pa.int64()), ("etag", pa.string())])
+_FAILURE = re.compile(r"orcidx-failure:(\{.*\})")
+
+
+class TaskFailure(OrcidxError):
+    """A failure on its way from a task to the driver, as text that Spark's report of it carries."""
+
+    @classmethod
+    def of(cls, error: str, file: str) -> TaskFailure:
+        """Of an error as a row tells it: its kind, a colon, its message."""
+        return cls("orcidx-failure:" + json.dumps({"error": error, "file": file}))
+
+
+def failure_in(text: str) -> OrcidxError | None:
+    """The error that a task stopped with, from Spark's report; None where it was something else."""
+    match = _FAILURE.search(text)
+    return None if match is None else error_from(**json.loads(match[1]))
+
+
+def error_from(error: str, file: str) -> OrcidxError:
+    """The error that a row tells of; what is none of orcidx's own comes as a ``StorageError``."""
+    name, _, message = error.partition(": ")
+    kind = getattr(errors, name, None)
+    if isinstance(kind, type) and issubclass(kind, OrcidxError):
+        return kind(message.removesuffix(f" (file {file})"), file=file)
+    return StorageError(error, file=file)
+
+
+@dataclass(frozen=True)
+class FileTask:
+    """For ``mapInArrow``: makes a row of ``schema`` of each file; ``root`` is the directory that their paths are in."""
+
+    root: Source
+    schema: pa.Schema
+    make: Callable[[Source, str], Mapping[str, Any]]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        waiting: list[Mapping[str, Any]] = []
+        for batch in batches:
+            for path, source in sources_of(self.root, batch):
+                waiting.append(self.make(source, path))
+                if len(waiting) == _BATCH:
+                    yield pa.RecordBatch.from_pylist(waiting, schema=self.schema)
+                    waiting = []
+        yield pa.RecordBatch.from_pylist(waiting, schema=self.schema)
+
+
+def sources_of(root: Source, files: pa.RecordBatch | pa.Table) -> Iterator[tuple[str, Source]]:
+    """(path, source in the version listed) of rows of ``FILE_ROWS``."""
+    folder = Folder(root)
+    for row in files.select(FILE_ROWS.names).to_pylist():
+        version = Fingerprint(row["size"], row["etag"], row["mtime"])
+        yield row["path"], replace(folder.source(row["path"]), size=row["size"], listed=version)
+
+
+def weigh(sizes: Sequence[int], slots: int, target_bytes: int | None) -> list[int]:
+    """The bin of each file, by bytes and the cost of opening it.
+
+    Without a target there are some tasks for each slot, so that a slow one does not leave the others idle, none above
+    1 GiB but for single files.
+    """
+    weights = [size + OPENING for size in sizes]
+    if target_bytes is None:
+        target_bytes = min(LARGEST_TASK, max(SMALLEST_TASK, sum(weights) // (TASKS_PER_SLOT * slots)))
+    return pack(weights, target_bytes)
+
+
+def run_over_files(spark: Any, files: pa.Table, bins: Sequence[int], task: FileTask) -> pa.Table:
+    """Runs a task over the bins and collects its rows.
+
+    Raises the error that a task stopped with as what it was, anything else as Spark reports it.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    if not files.num_rows:
+        return task.schema.empty_table()
+    placed = place(spark, files.select(FILE_ROWS.names), bins, max(bins) + 1)
+    try:
+        found = placed.mapInArrow(task, from_arrow_schema(task.schema)).toArrow()
+    except Exception as error:
+        known = failure_in(str(error))
+        if known is None:
+            raise
+        raise known from error
+    return found.select(task.schema.names).cast(task.schema)
