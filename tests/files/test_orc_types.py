@@ -10,7 +10,7 @@ import pytest
 from orcidx import CorruptFile, InvalidQuery, ReadOptions, Unsupported
 from orcidx.orc.metadata import EncodingKind, StreamKind, TypeKind, TypeRecord
 from orcidx.orc.streams import PositionIterator, is_decimal64, position_count, position_offsets, stream_layout
-from orcidx.orc.types import OrcType, arrow_schema, arrow_type, build_tree, find_columns, project
+from orcidx.orc.types import OrcType, arrow_schema, arrow_type, build_tree, find_columns, project, row_bytes
 
 K = TypeKind
 
@@ -104,6 +104,20 @@ def test_arrow_types_of_nested_columns() -> None:
     assert arrow_type(union, OPTIONS) == pa.sparse_union(
         [pa.field("_union_0", pa.int32()), pa.field("_union_1", pa.string())]
     )
+
+
+def test_row_bytes_are_those_of_arrow() -> None:
+    """What the first read of a stripe is sized by, where the types tell."""
+    kinds = [kind for kind in K if kind not in (K.LIST, K.MAP, K.STRUCT, K.UNION)]
+    for kind in kinds:
+        node = tree(leaf(kind, precision=10, scale=2, max_length=5))
+        arrow = arrow_type(node, ReadOptions())
+        known = row_bytes(node)
+        assert (known is None) == (pa.types.is_binary(arrow) or pa.types.is_string(arrow))
+        if known is not None:
+            assert known * 8 == arrow.bit_width
+    assert row_bytes(tree((K.STRUCT, [1, 2], ["x", "y"]), leaf(K.INT), leaf(K.BOOLEAN))) == 4.125
+    assert row_bytes(NESTED) is None
 
 
 def test_dictionaries_are_chosen_by_column() -> None:
