@@ -268,55 +268,108 @@ def read_indexes(IntRle indexes not None, int64_t count, int64_t size, int32_t[:
         raise CorruptFile(f"dictionary index {worst} in a dictionary of {size} entries", stream=indexes.window.name)
 
 
+def length_range(const int32_t[::1] entries not None):
+    """The shortest and the longest entry of a dictionary, by the offsets of its entries; (0, 0) without any."""
+    cdef int64_t i
+    cdef int32_t length, shortest = 2147483647, longest = 0
+    for i in range(1, entries.shape[0]):
+        length = entries[i] - entries[i - 1]
+        shortest = min(shortest, length)
+        longest = max(longest, length)
+    return min(shortest, longest), longest
+
+
+cdef int64_t pick_lengths(const int32_t* indexes, const int32_t* entries, int64_t n, int64_t total,
+                          int32_t* out) noexcept nogil:
+    """Offsets of ``n`` strings from ``total`` on; where the last one ends. Few enough that nothing overflows."""
+    cdef int64_t i
+    cdef uint64_t pair
+    for i in range(n):
+        out[i] = <int32_t> total
+        pair = load_word(entries + indexes[i])              # an entry's start and, next to it, its stop
+        total += <int64_t> (pair >> 32) - <int64_t> <uint32_t> pair
+    return total
+
+
 def gather_offsets(const int32_t[::1] indexes not None, const int32_t[::1] entries not None, const uint8_t[::1] valid,
-                   int64_t n, int64_t count, int32_t[::1] out not None):
+                   int64_t n, int64_t count, int32_t[::1] out not None, *, int64_t uniform=-1):
     """Offsets of ``n`` strings that are picked from a dictionary by the ``count`` indexes of the valid rows.
 
-    ``entries``: offsets of the dictionary's entries; the indexes have passed ``read_indexes`` for as many. Returns the
-    sum of the lengths, and leaves ``out`` unfinished when that exceeds 2**31 - 1.
+    ``entries``: offsets of the dictionary's entries; the indexes have passed ``read_indexes`` for as many; ``uniform``:
+    the length of all of them if they have the same. Returns the sum of the lengths, and leaves ``out`` unfinished when
+    that exceeds 2**31 - 1.
     """
     cdef const uint8_t* bits = bits_of(valid, n, count)
-    cdef int64_t i, at = 0, total = 0
-    cdef uint64_t pair
+    cdef int64_t i, at = 0, step, total = 0
     if n < 0 or out.shape[0] < n + 1 or count > indexes.shape[0] or (count and entries.shape[0] < 2):
         raise ValueError("the offsets do not fit")
     with nogil:
-        for i in range(n):
-            out[i] = <int32_t> total
-            if bits == NULL or bit_at(bits, i):
-                pair = load_word(&entries[indexes[at]])         # an entry's start and, next to it, its stop
-                total += <int64_t> (pair >> 32) - <int64_t> <uint32_t> pair
-                at += 1
-                if total > MOST_BYTES:
-                    break
+        if bits == NULL and uniform >= 0:
+            total = n * uniform
+            for i in range(n if total <= MOST_BYTES else 0):
+                out[i] = <int32_t> i * <int32_t> uniform
+        elif bits == NULL:
+            while at < n and total <= MOST_BYTES:
+                step = min(n - at, <int64_t> BLOCK)
+                total = pick_lengths(&indexes[at], &entries[0], step, total, &out[at])
+                at += step
         else:
+            for i in range(n):
+                out[i] = <int32_t> total
+                if bit_at(bits, i):
+                    total += entries[indexes[at] + 1] - entries[indexes[at]]
+                    at += 1
+                    if total > MOST_BYTES:
+                        break
+        if total <= MOST_BYTES:
             out[n] = <int32_t> total
     return total
 
 
+cdef inline int64_t copy_entries(const int32_t* indexes, int64_t count, const int32_t* entries, const uint8_t* blob,
+                                 int64_t total, uint8_t* out, int width) noexcept nogil:
+    """Up to ``total`` bytes of entries, by moves of ``width`` (a constant where this is inlined) or their length."""
+    cdef int64_t i, at = 0, start, length
+    cdef uint64_t pair
+    for i in range(count):
+        pair = load_word(entries + indexes[i])
+        start = <int64_t> <uint32_t> pair
+        length = <int64_t> (pair >> 32) - start
+        if at + length > total:
+            break
+        if length <= width:
+            memcpy(out + at, blob + start, width)
+        else:
+            memcpy(out + at, blob + start, length)
+        at += length
+    return at
+
+
 def gather_bytes(const int32_t[::1] indexes not None, int64_t count, const int32_t[::1] entries not None,
-                 const uint8_t[::1] blob not None, int64_t total, uint8_t[::1] out not None):
+                 const uint8_t[::1] blob not None, int64_t total, uint8_t[::1] out not None, *, int64_t uniform=-1,
+                 int64_t longest=SPARE):
     """The bytes of the ``count`` picked entries, one after the other; ``total`` of them.
 
     The indexes have passed ``gather_offsets``. ``blob`` and ``out`` have ``SPARE`` bytes behind what is used.
+    ``longest``: of the entries; they are copied in moves of so many bytes, or a few more.
     """
-    cdef int64_t i, at = 0, start, length
-    cdef uint64_t pair
+    cdef int64_t i, at = 0
     if not 0 <= count <= indexes.shape[0] or (count and entries.shape[0] < 2):
         raise ValueError("too few indexes")
     if blob.shape[0] < entries[entries.shape[0] - 1] + <int64_t> SPARE or out.shape[0] < total + <int64_t> SPARE:
         raise ValueError("no spare bytes")
+    if count == 0:
+        return
     with nogil:
-        for i in range(count):
-            pair = load_word(&entries[indexes[i]])
-            start = <int64_t> <uint32_t> pair
-            length = <int64_t> (pair >> 32) - start
-            if at + length > total:
-                break
-            if length <= SPARE:
-                memcpy(&out[at], &blob[start], SPARE)
-            else:
-                memcpy(&out[at], &blob[start], length)
-            at += length
+        if uniform == 1:                                    # an index is the place of its byte
+            at = count
+            for i in range(min(count, total)):
+                out[i] = blob[entries[0] + indexes[i]]
+        elif longest <= 8:
+            at = copy_entries(&indexes[0], count, &entries[0], &blob[0], total, &out[0], 8)
+        elif longest <= 16:
+            at = copy_entries(&indexes[0], count, &entries[0], &blob[0], total, &out[0], 16)
+        else:
+            at = copy_entries(&indexes[0], count, &entries[0], &blob[0], total, &out[0], SPARE)
     if at != total:
         raise ValueError("the indexes do not give the total")

@@ -141,6 +141,8 @@ class DictionaryStrings(Strings):
         self._entry_lengths = IntRle(streams.window(node.id, StreamKind.LENGTH), version=version, signed=False)
         self._blob = RawBytes(streams.window(node.id, StreamKind.DICTIONARY_DATA))
         self._entries: tuple[pa.Array, memoryview, memoryview] | None = None
+        self._longest = 0
+        self._uniform = -1
 
     def _seek_values(self, mine: PositionIterator, positions: Mapping[int, PositionIterator]) -> None:
         self._data.seek(mine)
@@ -166,7 +168,11 @@ class DictionaryStrings(Strings):
             if data is None or data.address != blob.address:
                 blob, room = allocate((0 if data is None else data.size) + SPARE)
                 room[: len(room) - SPARE] = memoryview(b"" if data is None else data).cast("B")
-            self._entries = array, memoryview(offsets).cast("B").cast("i")[: size + 1], memoryview(blob).cast("B")
+            entries = memoryview(offsets).cast("B").cast("i")[: size + 1]
+            shortest, self._longest = buffers.length_range(entries)
+            if shortest == self._longest:
+                self._uniform = shortest
+            self._entries = array, entries, memoryview(blob).cast("B")
         return self._entries
 
     def _read_entry_offsets(self, size: int) -> tuple[pa.Buffer, int]:
@@ -195,10 +201,14 @@ class DictionaryStrings(Strings):
         _, scratch = allocate(present.count * 4)
         indexes = scratch.cast("i")
         buffers.read_indexes(self._data, present.count, len(array), indexes)
-        total = buffers.gather_offsets(indexes, entries, present.view, present.rows, present.count, view.cast("i"))
+        total = buffers.gather_offsets(
+            indexes, entries, present.view, present.rows, present.count, view.cast("i"), uniform=self._uniform
+        )
         self.limits.claim_text(total)
         data, out = allocate(total + SPARE)
-        buffers.gather_bytes(indexes, present.count, entries, blob, total, out)
+        buffers.gather_bytes(
+            indexes, present.count, entries, blob, total, out, uniform=self._uniform, longest=self._longest
+        )
         plain = pa.Array.from_buffers(
             self._plain_type, present.rows, [present.bits, offsets, data.slice(0, total)], present.nulls
         )
