@@ -119,7 +119,7 @@ cdef int check_pairs(const int64_t[::1] seconds, const int64_t[::1] nanos, int64
 def read_days(IntRle days not None, int32_t[::1] out not None, int64_t count, int32_t first):
     """``count`` dates to ``out``; whether one of them lies before ``first``."""
     cdef int64_t i, step, done = 0
-    cdef int32_t least = first
+    cdef int32_t before = 0
     if not 0 <= count <= out.shape[0]:
         raise ValueError("the values do not fit")
     with nogil:
@@ -127,9 +127,9 @@ def read_days(IntRle days not None, int32_t[::1] out not None, int64_t count, in
             step = min(count - done, <int64_t> BLOCK)
             days.read_int32(&out[done], step)
             for i in range(done, done + step):
-                least = min(least, out[i])
+                before |= out[i] < first
             done += step
-    return least < first
+    return before != 0
 
 
 def decode(int64_t[::1] seconds not None, int64_t[::1] nanos not None, int64_t count, int64_t start):

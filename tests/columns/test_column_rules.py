@@ -1,5 +1,6 @@
 """Rules of the format that readers get wrong, a test each: strings, lists, maps, unions, and their limits."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from columns.column_encoder import node
@@ -103,6 +104,32 @@ def test_dictionary() -> None:
     assert values(dictionary(1, 0, 1)) == ["bc", "a", "bc"]
     assert values(dictionary(1, 0, 1, blob=b"abc and more")) == ["bc", "a", "bc"]
     assert values(dictionary(0, 1, lengths=unsigned(0, 0), blob=b"")) == ["", ""]
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize(
+    "lengths", [(0,), (1,), (5,), (0, 1), (3, 8), (2, 16), (9, 17), (1, 32), (1, 33), (100,)], ids=str
+)
+def test_dictionary_entries_of_all_lengths(rng: np.random.Generator, lengths: tuple[int, ...], nulls: bool) -> None:
+    """Entries are copied in moves of 8, 16 and 32 bytes, or as long as they are."""
+    sizes = [*lengths, *(int(size) for size in rng.choice(lengths, 18))]
+    entries = [rng.integers(97, 123, size).astype(np.uint8).tobytes() for size in sizes]
+    picked = [int(index) for index in rng.integers(0, len(entries), 9000)]
+    present = [not nulls or rng.random() < 0.7 for _ in picked]
+    kept = [index for index, there in zip(picked, present, strict=True) if there]
+    streams = {
+        PRESENT: encode_bits(present).data,
+        DATA: b"".join(unsigned(*kept[start : start + 300]) for start in range(0, len(kept), 300)),
+        LENGTH: unsigned(*sizes),
+        DICTIONARY_DATA: b"".join(entries),
+    }
+    streams = {kind: data for kind, data in streams.items() if data and (nulls or kind != PRESENT)}
+    column = raw_column(TypeKind.STRING, streams, len(picked), encoding=DICTIONARY_V2, dictionary_size=len(entries))
+    wanted = [entries[index].decode() if there else None for index, there in zip(picked, present, strict=True)]
+    assert values(column) == wanted
+    reader = column.open()
+    read = [text for start in range(0, 9000, 700) for text in reader.read(min(700, 9000 - start)).to_pylist()]
+    assert read == wanted
 
 
 @pytest.mark.parametrize("strings", ["string", "dictionary", "view"])
