@@ -208,11 +208,13 @@ def judge_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, s
 def _off(rollup: RollUp, options: ReadOptions) -> dict[StatisticsKey, Note]:
     """The statistics that do not hold with these options."""
     changed = [name for name in _OTHERWISE if getattr(options, name) != getattr(STATISTICS_OPTIONS, name)]
+    if options.utf8 != "replace" and "utf8" in changed:
+        changed.remove("utf8")
     return {
         key: Note("file statistics", "off", f"the roll-up's do not hold with the option {name}", key.column)
         for key in rollup.statistics
         for name in changed
-        if key.node.kind in _OTHERWISE[name]
+        if key.node.kind in _OTHERWISE[name] and (name != "decimal_zero_precision" or not key.node.precision)
     }
 
 

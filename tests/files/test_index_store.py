@@ -185,10 +185,16 @@ QUESTIONS = [
 ]
 
 
+AS_SPARK = {
+    "nan": "largest", "timestamp_unit": "us", "char": "padded", "utf8": "unchecked", "decimal_rounding": "half_up",
+    "decimal_zero_precision": (38, 10),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "options",
-    [{"nan": "ieee"}, {"nan": "largest", "wall_clock_zone": "America/New_York"}, {"calendar": "stored"}],
-    ids=str,
+    [{"nan": "ieee"}, {**AS_SPARK, "wall_clock_zone": "America/New_York"}, {"calendar": "stored"}],
+    ids=["default", "spark", "stored calendar"],
 )
 def test_no_file_with_a_matching_row_is_ruled_out(tmp_path: Path, rng: np.random.Generator, options: Any) -> None:
     _typed_files(tmp_path, rng)
@@ -206,6 +212,16 @@ def test_no_file_with_a_matching_row_is_ruled_out(tmp_path: Path, rng: np.random
             pruned += i not in chosen
             assert count == 0 or i in chosen, (where, source.name)
     assert pruned > asked / 4
+
+
+def test_only_the_columns_that_an_option_changes_are_silent(tmp_path: Path) -> None:
+    rows = pa.table({"d": pa.array([1, 2], pa.decimal128(9, 2)), "i": [1, 2]})
+    orc.write_table(rows, tmp_path / "a.orc")
+    store = index_here(tmp_path, {"bloom-filter": {"i": {"items": 1}}})
+    other = ReadOptions(decimal_zero_precision=(38, 10), timezone="Asia/Tokyo", decimal_rounding="half_up")
+    assert kept(store, "d > 5", options=other) == []
+    assert kept(store, "i > 5", options=other) == []
+    assert kept(store, "i > 5 OR d > 5", options=ReadOptions(utf8="unchecked")) == []
 
 
 def test_statistics_do_not_hold_for_other_readings(tmp_path: Path) -> None:
