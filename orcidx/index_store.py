@@ -47,7 +47,7 @@ from orcidx.rollup import RollUp
 from orcidx.storage import Fingerprint, RangeReader, Source, describe_source
 from orcidx.storage.folder import Folder, Stored
 
-__all__ = ["FOLDER", "FRESH", "STALE", "UNKNOWN", "IndexStore", "Match", "listing_table"]
+__all__ = ["FOLDER", "FRESH", "STALE", "UNKNOWN", "IndexStore", "Match", "listing_table", "stale_notes"]
 
 FOLDER = "_orcidx"
 ROLLUPS = "rollup"
@@ -207,7 +207,7 @@ class IndexStore:
         has_index = asked is None or not asked.isdisjoint(columns_of(self.spec.get("spec", {})))
         known = self.known(listing, match, columns=asked, schema=schema, indexes=has_index)
         plan = plan_files(known, match.fresh, predicate, options or ReadOptions(), has_index=has_index)
-        return replace(plan, notes=(*_notes(listing, match), *plan.notes))
+        return replace(plan, notes=(*stale_notes(listing, match), *plan.notes))
 
     def known(
         self,
@@ -276,7 +276,7 @@ def _valid_rollups(stored: Iterable[Stored]) -> list[Stored]:
     return [] if full is None else ours[full:]
 
 
-def _notes(listing: pa.Table, match: Match) -> list[Note]:
+def stale_notes(listing: pa.Table, match: Match) -> list[Note]:
     """What of the roll-up could not be used, in two lines at most."""
     found = []
     for state, kind, text in ((STALE, "stale", "changed since it was made"), (UNKNOWN, "absent", "are not in it")):

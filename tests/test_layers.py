@@ -18,7 +18,7 @@ PICTURE = """
 7  __main__
 7  cli
 7  spark engines
-7  index_description index_cleaning
+7  index_description index_cleaning directory_explanation
 7  sections
 7  report
 6  paimon

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from orcidx.spark.build_index import build_file_index, refresh
+    from orcidx.spark.explaining import explain
     from orcidx.spark.reading import read
     from orcidx.spark.sessions import session
     from orcidx.spark.upkeep import clean, describe, summarize
 
-__all__ = ["build_file_index", "clean", "describe", "read", "refresh", "session", "summarize"]
+__all__ = ["build_file_index", "clean", "describe", "explain", "read", "refresh", "session", "summarize"]
 
 _HOMES = {
     "build_file_index": "orcidx.spark.build_index",
     "clean": "orcidx.spark.upkeep",
     "describe": "orcidx.spark.upkeep",
+    "explain": "orcidx.spark.explaining",
     "read": "orcidx.spark.reading",
     "refresh": "orcidx.spark.build_index",
     "session": "orcidx.spark.sessions",

@@ -122,8 +122,8 @@ class BuildTask:
     on_error: str
     counters: Counters
 
-    def __call__(self, source: Source, path: str) -> Mapping[str, Any]:
-        row = index_file(self.folder, source, path, self.spec, OPTIONS)
+    def __call__(self, source: Source, listed: Mapping[str, Any]) -> Mapping[str, Any]:
+        row = index_file(self.folder, source, listed["path"], self.spec, OPTIONS)
         if row["error"] is not None and self.on_error == "raise":
             raise TaskFailure.of(row["error"], source.name)
         self.counters.add(bytes=row["size"] or 0, failed=row["error"] is not None)

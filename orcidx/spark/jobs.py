@@ -20,7 +20,7 @@ from orcidx.spark.plan import pack
 from orcidx.storage import Fingerprint, Source
 from orcidx.storage.folder import Folder
 
-__all__ = ["FILE_ROWS", "FileTask", "TaskFailure", "error_from", "run_over_files", "sources_of", "weigh"]
+__all__ = ["FileTask", "TaskFailure", "error_from", "run_over_files", "sources_of", "weigh"]
 
 OPENING = 1 << 20
 """Bytes that opening a file is taken to cost besides those read."""
@@ -29,7 +29,6 @@ SMALLEST_TASK = 8 << 20
 TASKS_PER_SLOT = 4
 _BATCH = 64
 
-FILE_ROWS = pa.schema([("path", pa.string()), ("size", pa.int64()), ("mtime", pa.int64()), ("etag", pa.string())])
 _FAILURE = re.compile(r"orcidx-failure:(\{.*\})")
 
 
@@ -59,29 +58,32 @@ def error_from(error: str, file: str) -> OrcidxError:
 
 @dataclass(frozen=True)
 class FileTask:
-    """For ``mapInArrow``: makes a row of ``schema`` of each file; ``root`` is the directory that their paths are in."""
+    """For ``mapInArrow``: makes a row of ``schema`` of each file, which it gets with its row of the job's table.
+
+    ``root`` is the directory that the files' paths are in.
+    """
 
     root: Source
     schema: pa.Schema
-    make: Callable[[Source, str], Mapping[str, Any]]
+    make: Callable[[Source, Mapping[str, Any]], Mapping[str, Any]]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         waiting: list[Mapping[str, Any]] = []
         for batch in batches:
-            for path, source in sources_of(self.root, batch):
-                waiting.append(self.make(source, path))
+            for row, source in sources_of(self.root, batch):
+                waiting.append(self.make(source, row))
                 if len(waiting) == _BATCH:
                     yield pa.RecordBatch.from_pylist(waiting, schema=self.schema)
                     waiting = []
         yield pa.RecordBatch.from_pylist(waiting, schema=self.schema)
 
 
-def sources_of(root: Source, files: pa.RecordBatch | pa.Table) -> Iterator[tuple[str, Source]]:
-    """(path, source in the version listed) of rows of ``FILE_ROWS``."""
+def sources_of(root: Source, files: pa.RecordBatch | pa.Table) -> Iterator[tuple[Mapping[str, Any], Source]]:
+    """Rows of a table that has the columns of ``LISTING``, each with its file's source in the version listed."""
     folder = Folder(root)
-    for row in files.select(FILE_ROWS.names).to_pylist():
+    for row in files.to_pylist():
         version = Fingerprint(row["size"], row["etag"], row["mtime"])
-        yield row["path"], replace(folder.source(row["path"]), size=row["size"], listed=version)
+        yield row, replace(folder.source(row["path"]), size=row["size"], listed=version)
 
 
 def weigh(sizes: Sequence[int], slots: int, target_bytes: int | None) -> list[int]:
@@ -97,7 +99,7 @@ def weigh(sizes: Sequence[int], slots: int, target_bytes: int | None) -> list[in
 
 
 def run_over_files(spark: Any, files: pa.Table, bins: Sequence[int], task: FileTask) -> pa.Table:
-    """Runs a task over the bins and collects its rows.
+    """Runs a task over the bins and collects its rows; ``files`` has the columns of ``LISTING`` and any others.
 
     Raises the error that a task stopped with as what it was, anything else as Spark reports it.
     """
@@ -105,7 +107,7 @@ def run_over_files(spark: Any, files: pa.Table, bins: Sequence[int], task: FileT
 
     if not files.num_rows:
         return task.schema.empty_table()
-    placed = place(spark, files.select(FILE_ROWS.names), bins, max(bins) + 1)
+    placed = place(spark, files, bins, max(bins) + 1)
     try:
         found = placed.mapInArrow(task, from_arrow_schema(task.schema)).toArrow()
     except Exception as error:

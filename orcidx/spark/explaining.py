@@ -1,0 +1,150 @@
+"""``explain``: what a query would read of a directory, by its indexes and metadata, in a Spark job for many files."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from orcidx.directory_explanation import EXAMINED, DirectoryExplanation, Judged, Question, assemble, examine
+from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.file_pruning import KnownFiles, Partitions, plan_files
+from orcidx.index_store import IndexStore, listing_table, stale_notes
+from orcidx.options import ReadOptions
+from orcidx.predicate import And, Leaf, Or, all_of, any_of, resolve_column
+from orcidx.rollup import FILE_FIELDS
+from orcidx.scan_request import ScanRequest
+from orcidx.scanner import Scan
+from orcidx.spark.jobs import FileTask, run_over_files, weigh
+from orcidx.spark.plan import Query, begin
+from orcidx.spark.progress import Counters, Progress
+from orcidx.spark.sessions import facts_of
+from orcidx.storage import Source, list_sources
+
+__all__ = ["explain"]
+
+DRIVER_FILES = 32
+"""So few files the driver examines itself."""
+_INDEX = ("index", "embedded", "indexes", "tail")
+
+
+def explain(
+    spark: Any,
+    path: Any,
+    where: Any,
+    *,
+    columns: Sequence[str | Sequence[str]] | None = None,
+    schema: Any = None,
+    target_bytes: int | None = None,
+    progress: bool | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> DirectoryExplanation:
+    """What ``read`` with this ``where`` would read of a directory of ORC files, by which evidence the rest is skipped,
+    and what each index alone would have ruled out. Reads metadata and indexes only.
+
+    ``columns``, ``schema`` and ``storage_options`` as of ``read``; ``target_bytes``: of files a task; ``progress`` as
+    of ``build_file_index``. ``str()`` is a text, ``.to_dict()`` data, ``.to_html()`` and ``.save(path)`` a page.
+    """
+    if where is None:
+        raise InvalidQuery("where is None: without a question nothing is ruled out; describe() tells what is indexed")
+    facts = facts_of(spark)
+    query = Query(
+        path=path,
+        columns=columns,
+        where=where,
+        format="orc" if not isinstance(path, str) else None,
+        schema=schema,
+        infer_partitions=facts.infers_partitions,
+        storage_options=storage_options,
+        clock_zone=facts.clock_zone,
+        session_zone=facts.session_zone,
+        case_sensitive=facts.case_sensitive,
+    )
+    rows = begin(query).rows
+    if not isinstance(rows, Scan):
+        raise Unsupported("this is a Paimon table; paimon.open_table(path).scan(where=...).explain() explains it")
+    store = IndexStore.open(path, storage_options=storage_options, create=True)
+    assert store is not None
+    listing = listing_table(store.root, list_sources(path, storage_options=storage_options))
+    request = rows.request
+    request = replace(request, where=_spelled(request.where, request))
+    judged = _judged(store, listing, request)
+    files = _asked(judged)
+    question = _Examination(Question(request, store.folder), Counters())
+    task = FileTask(store.root, EXAMINED, question)
+    if files.num_rows <= DRIVER_FILES:
+        found = pa.Table.from_batches(list(task(files.to_batches())), EXAMINED)
+    else:
+        sizes = files["weight"].to_pylist()
+        with Progress(spark, "explaining", files=len(sizes), bytes=sum(sizes), shown=progress) as shown:
+            task = replace(task, make=replace(question, counters=shown.counters))
+            found = run_over_files(spark, files, weigh(sizes, facts.slots, target_bytes), task)
+    return assemble(store.root.name, repr(request.where), judged, found)
+
+
+@dataclass(frozen=True)
+class _Examination:
+    question: Question
+    counters: Counters
+
+    def __call__(self, source: Source, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        found = examine(self.question, source, row)
+        self.counters.add(bytes=row["weight"], failed=found["error"] is not None)
+        return found
+
+
+def _spelled(node: Any, request: ScanRequest) -> Any:
+    """The predicate with its columns as the schema spells them, since indexes know them by that alone."""
+    if isinstance(node, (And, Or)):
+        join = all_of if isinstance(node, And) else any_of
+        return join(*(_spelled(child, request) for child in node.children))
+    if isinstance(node, Leaf) and request.schema is not None:
+        path, _ = resolve_column(node.path, request.schema, case_sensitive=request.options.case_sensitive)
+        return replace(node, path=path)
+    return node
+
+
+def _judged(store: IndexStore, listing: pa.Table, request: ScanRequest) -> Judged:
+    """What the roll-up says; nothing where the columns of files go by their place."""
+    match = store.match(listing)
+    if request.match != "name":
+        match = replace(match, entry=np.full_like(match.entry, -1), state=np.zeros_like(match.state))
+    known = store.known(listing, match, columns=None, schema=request.schema)
+    plain = replace(known, partitions=Partitions(np.zeros(len(listing), np.int64), {}))
+    options = request.options
+
+    def plan(files: KnownFiles, options: ReadOptions) -> Any:
+        return plan_files(files, match.fresh, request.where, options, has_index=True)
+
+    whole = plan(known, options)
+    whole = replace(whole, notes=(*stale_notes(listing, match), *whole.notes))
+    return Judged(listing, whole, plan(known, options.override(row_index=False)), plan(plain, options))
+
+
+def _asked(judged: Judged) -> pa.Table:
+    """The rows for the tasks: files that are left, and those with an index."""
+    known = judged.plan.known
+    kept = judged.mask(judged.plan)
+    rollup = known.rollup.files
+    has_index = rollup["index_size"].combine_chunks().fill_null(0).to_numpy() > 0
+    partitions = known.partitions
+    constants: list[bytes | None] = [None] * len(kept)
+    if partitions.values:
+        by_code: dict[int, bytes] = {}
+        for i, code in enumerate(partitions.codes.tolist()):
+            if code not in by_code:
+                by_code[code] = pickle.dumps(partitions.constants_of(i))
+            constants[i] = by_code[code]
+    sizes = judged.listing["size"].to_numpy()
+    table = judged.listing
+    for name in _INDEX:
+        table = table.append_column(FILE_FIELDS.field(name), rollup[name])
+    table = table.append_column("kept", pa.array(kept))
+    table = table.append_column("known_rows", rollup["rows"])
+    table = table.append_column("constants", pa.array(constants, pa.binary()))
+    table = table.append_column("weight", pa.array(np.where(kept, sizes // 64, 0)))
+    return table.filter(pa.array((kept | has_index) & (sizes > 0)))
