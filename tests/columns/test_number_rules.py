@@ -173,7 +173,6 @@ def test_the_precision_bounds_small_decimals(precision: int) -> None:
                 TypeKind.DECIMAL,
                 {DATA: data, SECONDARY: fixed_delta(digits, 0, 100, signed=True).data},
                 100,
-
                 precision=precision,
                 scale=2,
             )
