@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from orcidx.explanation import FileExplanation, StripeExplanation, explain_row_groups
 from orcidx.file_run import FileRun
 from orcidx.io_loop import run_value
 from orcidx.judge import StripeDecision
 from orcidx.orc.kinds import StreamKind
-from orcidx.orc.row_index import group_count
+from orcidx.orc.row_index import usual_bounds
 from orcidx.orc.stripe_plan import group_ranges
 from orcidx.storage import RangeReader
 
 __all__ = ["explain_file"]
-
-MOST_GROUPS = 1 << 16
 
 
 def explain_file(run: FileRun, storage: RangeReader) -> FileExplanation:
@@ -40,7 +35,7 @@ def _explain_stripe(run: FileRun, number: int, alive: bool, storage: RangeReader
     decision = run_value(run.decide(number) if alive else run.judge.decide(number), storage)
     total, kept = data_bytes(run, decision) if alive else (run.reader.stripes[number].data_length, 0)
     rows = decision.rows
-    bounds = rows.bounds if alive else _usual_bounds(run, number)
+    bounds = rows.bounds if alive else usual_bounds(run.reader.tail, number)
     groups = explain_row_groups(
         bounds, first_row=rows.first_row, may=rows.may, must=rows.must, outcome=decision.outcome
     )
@@ -54,15 +49,6 @@ def _explain_stripe(run: FileRun, number: int, alive: bool, storage: RangeReader
         row_groups=groups,
         notes=decision.notes,
     )
-
-
-def _usual_bounds(run: FileRun, number: int) -> npt.NDArray[np.int64]:
-    """Row groups of a stripe whose index was not read: by the file's stride, unless it gives absurdly many."""
-    rows, stride = run.reader.stripes[number].rows, run.reader.facts.row_index_stride
-    groups = group_count(rows, stride)
-    if groups > MOST_GROUPS:
-        return np.array([0, rows], np.int64)
-    return np.minimum(np.arange(groups + 1, dtype=np.int64) * min(stride or rows, rows), rows)
 
 
 def data_bytes(run: FileRun, decision: StripeDecision) -> tuple[int, int]:

@@ -25,14 +25,14 @@ from orcidx.orc.dictionary import fetch_dictionary
 from orcidx.orc.evidence import BloomEvidence, DictionaryEvidence, StatisticsEvidence, bloom_answers
 from orcidx.orc.kinds import StreamKind, TypeKind
 from orcidx.orc.metadata import unframe
-from orcidx.orc.metadata_cache import INDEXES, PARSED
 from orcidx.orc.reader import OrcReader
-from orcidx.orc.row_index import RowIndex, build_row_index
+from orcidx.orc.row_index import RowIndex
 from orcidx.orc.statistics import RawStatistics, file_statistics, stripe_statistics
 from orcidx.orc.types import OrcType
 from orcidx.predicate import BoundLeaf, BoundPredicate
 from orcidx.pruning import Evidence, Note, Outcome, evaluate
 from orcidx.selection import RowSelection
+from orcidx.stripe_indexes import StripeIndexes
 from orcidx.stripe_scan import StripeRows
 
 __all__ = ["FileJudge", "StripeDecision"]
@@ -162,23 +162,28 @@ class FileJudge:
         first, last = self.reader.stripe_bounds[stripe : stripe + 2].tolist()
         outcome = None if self.outcome is None else self.outcome.slice(first, last)
         may = self.wanted.slice(first, last) if outcome is None else outcome.may
+        indexes = StripeIndexes(self.reader, stripe, self.nodes, {node.id for node in self._leaf_nodes.values()})
         index = None
-        if not may.is_empty and (not may.is_all or (outcome is not None and not outcome.proved)):
-            index = yield from self._row_index(stripe)
+        if not may.is_empty and outcome is not None and not outcome.proved:
+            index = yield from indexes.of_leaves()
         bounds = np.array([0, last - first] if last > first else [0], np.int64) if index is None else index.bounds
         if outcome is not None:
             outcome = yield from self._refine(stripe, outcome, index, bounds)
             may = outcome.may
         must = may if outcome is None else outcome.must
+        if not may.is_empty and (not may.is_all or (outcome is not None and not outcome.proved)):
+            index = yield from indexes.of_all()
+            bounds = bounds if index is None else index.bounds
+        rows = StripeRows(first, bounds, may, must)
         notes = () if outcome is None else outcome.notes
-        unseekable = None if index is None else index.unseekable(self.nodes)
-        if index is not None and unseekable is not None:
+        if index is None or not indexes.complete:
+            return StripeDecision(stripe, rows, None, outcome, notes)
+        unseekable = index.unseekable(self.nodes)
+        if unseekable is not None:
             missing = self.nodes.keys() - index.columns.keys() - index.untrusted.keys()
             kind: Any = "absent" if missing else "damaged"
             notes += (Note("row index", kind, f"rows cannot be skipped: {unseekable}", stripe=stripe),)
-        return StripeDecision(
-            stripe, StripeRows(first, bounds, may, must), None if unseekable else index, outcome, notes
-        )
+        return StripeDecision(stripe, rows, None if unseekable else index, outcome, notes)
 
     def _refine(
         self, stripe: int, outcome: Outcome, index: RowIndex | None, bounds: npt.NDArray[np.int64]
@@ -211,26 +216,6 @@ class FileJudge:
         ]
 
     # ------------------------------------------------------------------ row-group statistics
-
-    def _row_index(self, stripe: int) -> Generator[Fetch, Any, RowIndex | None]:
-        """The row index of the columns that are read; None where the stripe has none."""
-        extents = self.reader.extents(stripe)
-        places = {
-            column: extent
-            for column in self.nodes
-            if (extent := extents.get((column, StreamKind.ROW_INDEX))) is not None and extent[1]
-        }
-        if not places:
-            return None
-        key = self.reader.cache_key(stripe, tuple(places))
-        index = INDEXES.get(key)
-        if index is None:
-            answer = yield Fetch(tuple(places.values()), "index")
-            buffers = dict(zip(places, answer, strict=True))
-            nodes = [self.nodes[column] for column in places]
-            index = build_row_index(self.reader.tail, stripe, self.reader.footer(stripe), nodes, buffers)
-            INDEXES.put(key, index, 1024 + PARSED * sum(map(len, answer)))
-        return index
 
     def _group_statistics(self, stripe: int, index: RowIndex) -> StatisticsEvidence:
         columns = {}

@@ -26,6 +26,7 @@ from orcidx.io_loop import Turn, arun_in_turn, run, run_in_turn, run_value
 from orcidx.judge import StripeDecision
 from orcidx.metrics import ScanMetrics
 from orcidx.options import ReadOptions
+from orcidx.orc.row_index import usual_bounds
 from orcidx.scan_request import FileJob, ScanRequest
 from orcidx.split import job_from_json, job_to_json, plan_parts, request_from_json, request_to_json
 from orcidx.storage import RangeReader, Source
@@ -204,7 +205,10 @@ def _decided_scan(run: FileRun, number: int) -> Any:
 
 
 def _count_groups(run: FileRun, decision: StripeDecision) -> None:
-    alive = decision.rows.may.any_in(decision.rows.bounds)
+    bounds = decision.rows.bounds
+    if len(bounds) == 2:  # no index was needed
+        bounds = usual_bounds(run.reader.tail, decision.stripe)
+    alive = decision.rows.may.any_in(bounds)
     run.metrics.row_groups_kept += int(alive.sum())
     run.metrics.rows_considered += decision.rows.may.count
 

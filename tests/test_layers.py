@@ -34,7 +34,7 @@ PICTURE = """
 6  explaining file_queue
 6  file_run
 6  judge constant_evidence index_evidence scan_request held_range rollup
-6  stripe_scan
+6  stripe_scan stripe_indexes
 5  orc orc.lane orc.dictionary paimon.build schema_mapping
 5  orc.reader paimon.file_index paimon.file_index_options paimon.table_plan
 5  paimon.registry

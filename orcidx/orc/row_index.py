@@ -8,8 +8,9 @@ whoever asks keeps the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,12 +29,33 @@ if TYPE_CHECKING:
 
     from orcidx.orc.wire import Int64s
 
-__all__ = ["ColumnIndex", "PositionTable", "RowIndex", "StreamPositions", "build_row_index", "group_count"]
+__all__ = [
+    "ColumnIndex",
+    "PositionTable",
+    "RowIndex",
+    "StreamPositions",
+    "build_row_index",
+    "group_count",
+    "usual_bounds",
+]
+
+
+MOST_GROUPS = 1 << 16
+"""Of a stripe, as long as no index confirms them."""
 
 
 def group_count(rows: int, stride: int) -> int:
     """Row groups of a stripe, the last one maybe short. A stride of 0 makes the stripe one group."""
     return -(-rows // stride) if stride else min(rows, 1)
+
+
+def usual_bounds(tail: FileTail, stripe: int) -> Int64s:
+    """Row groups of a stripe whose index was not read: by the file's stride, unless it gives absurdly many."""
+    rows, stride = tail.footer.stripes[stripe].rows, tail.facts.row_index_stride
+    groups = group_count(rows, stride)
+    if groups > MOST_GROUPS:
+        return np.array([0, rows], np.int64)
+    return np.minimum(np.arange(groups + 1, dtype=np.int64) * min(stride or rows, rows), rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +97,13 @@ class ColumnIndex:
     """The index of one column. ``unseekable``: why its positions cannot be used, None when they can."""
 
     positions: PositionTable
-    statistics: RawStatistics
     unseekable: str | None
+    _decode: Callable[[], RawStatistics]
+
+    @cached_property
+    def statistics(self) -> RawStatistics:
+        """Of each row group. Most columns are only sought by, and theirs are never decoded."""
+        return self._decode()
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +124,12 @@ class RowIndex:
     def positions(self, columns: Iterable[int], group: int) -> dict[int, PositionIterator]:
         """Positions of a row group for each of these columns, all of which must be seekable."""
         return {column: self.columns[column].positions.iterator(group) for column in columns}
+
+    def joined(self, other: RowIndex) -> RowIndex:
+        """This index with other columns of the same stripe."""
+        bounds = other.bounds if len(other.columns) and not self.columns else self.bounds
+        columns = {**self.columns, **other.columns}
+        return RowIndex(self.stripe, bounds, columns, {**self.untrusted, **other.untrusted})
 
     def stream_positions(self, column: int, kind: StreamKind) -> StreamPositions | None:
         """Where the row groups start in one stream; None for a stream that is not addressed, such as a dictionary."""
@@ -120,11 +153,13 @@ def build_row_index(
     footer: StripeFooter,
     nodes: Iterable[OrcType],
     buffers: Mapping[int, Buffer],
+    *,
+    only_seek: bool = False,
 ) -> RowIndex:
     """Decodes ROW_INDEX streams as they are in the file (``buffers``, by column id) for some columns.
 
     A stream that is damaged, or whose entries are not as many as the stripe has row groups, is left out with its reason
-    in ``untrusted``; a column without a stream is simply left out.
+    in ``untrusted``; a column without a stream is simply left out. ``only_seek``: the statistics are not wanted.
     """
     rows = tail.footer.stripes[stripe].rows
     groups = group_count(rows, tail.facts.row_index_stride)
@@ -145,11 +180,15 @@ def build_row_index(
                 if len(entries[2]) != groups:
                     raise CorruptFile(f"{len(entries[2])} entries for {groups} row groups")
                 found = _group_bounds(rows, tail.facts.row_index_stride, groups)
-                statistics = decode_statistics(
-                    node, "row_group", raw, entries[2:], rows=np.diff(found), stripes=[stripe] * groups
+                rows_of = np.diff(found)
+                decode = partial(
+                    decode_statistics, node, "row_group", raw, entries[2:], rows=rows_of, stripes=[stripe] * groups
                 )
                 table, unseekable = _position_table(node, footer.encodings[node.id], tail.facts, lengths, entries[:2])
-                columns[node.id] = ColumnIndex(table, statistics, unseekable)
+                column = ColumnIndex(table, unseekable, decode)
+                if not only_seek:
+                    _ = column.statistics  # damage in them is damage of the index
+                columns[node.id] = column
                 bounds = found
         except (CorruptFile, Unsupported) as error:
             untrusted[node.id] = f"damaged row index: {error.message}"

@@ -18,6 +18,7 @@ from orcidx import col
 from orcidx.orc.file_statistics import read_row_index
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import TAIL_REQUEST
+from orcidx.orc.metadata_cache import forget_metadata
 from orcidx.storage import RecordingReader, open_reader
 
 DEMO = Path(orcidx.__file__).with_name("cli") / "demo" / "lineitem.orc"
@@ -153,6 +154,23 @@ def test_skipped_row_groups_are_not_decompressed(big: Path) -> None:
     part = scan_log(big, col("key").between(10_000, 11_999))[2]
     assert part.row_groups_kept == 2
     assert part.chunks_decompressed <= needed(big, {0: [10, 11]})[1] < everything.chunks_decompressed
+
+
+def test_row_groups_count_where_no_index_was_needed(big: Path) -> None:
+    for where in (None, col("key") >= 0):
+        assert scan_log(big, where)[2].row_groups_kept == ROWS // STRIDE
+
+
+def test_a_stripe_that_its_bloom_filters_deny_has_one_row_index_read(big: Path) -> None:
+    with orcidx.open(big) as file:
+        extents = file._reader.extents(0)
+        nodes = {node.dotted: node.id for node in file._reader.root.walk()}
+    forget_metadata()
+    _, reader, _ = scan_log(big, col("spread") == 31_237)
+    mine = extents[nodes["spread"], StreamKind.ROW_INDEX]
+    others = [extents[nodes[name], StreamKind.ROW_INDEX] for name in ("key", "text", "price", "amount", "flag")]
+    assert mine in reader.ranges
+    assert not set(others) & set(reader.ranges)
 
 
 def test_a_lookup_in_the_file_that_spark_wrote() -> None:
