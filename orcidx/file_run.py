@@ -19,7 +19,7 @@ from orcidx.constant_evidence import ConstantEvidence
 from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.held_range import HeldRange, served
 from orcidx.index_evidence import IndexEvidence, StoredIndex, index_evidence
-from orcidx.io_loop import Fetch
+from orcidx.io_loop import LATER, Fetch, Later
 from orcidx.judge import FileJudge, StripeDecision
 from orcidx.metrics import ScanMetrics
 from orcidx.options import ReadOptions
@@ -39,8 +39,9 @@ __all__ = ["FileRun"]
 
 FOOTERS_AHEAD = 8
 """Stripes of a remote file whose footers are read at once."""
-LARGEST_INDEX = 1 << 20
-"""Bytes of an index section that is read whole with the footer, rather than stream by stripe's stream after it."""
+LARGEST_INDEX = 4 << 20
+"""Bytes of an index section that is read whole with the footer, rather than stream by stream after it: what is read in
+vain costs less than the requests and the second wait. Together they stay within a quarter of ``io_bytes``."""
 
 Path = tuple[str, ...]
 Requests = Generator[Fetch, Any, Any]
@@ -67,6 +68,7 @@ class FileRun:
         self._dictionaries: frozenset[int] = frozenset()
         self._alive: list[int] | None = None
         self._indexes: dict[int, HeldRange] = {}
+        self._coming: set[int] = set()
 
     def prepare(self) -> Requests:
         """Reads what must be known before the schema is: with ``strings="dictionary"`` every stripe's footer."""
@@ -367,10 +369,13 @@ class FileRun:
             self._alive = self.judge.stripes()
         return self._alive
 
-    def decide(self, stripe: int) -> Generator[Fetch, Any, StripeDecision]:
+    def decide(self, stripe: int) -> Generator[Fetch | Later, Any, StripeDecision]:
         """Judges one stripe with all its indexes; reads no data."""
-        if not self.reader.storage.is_local and not self.reader.has_footer(stripe):
-            yield from self._fetch_ahead(stripe)
+        if not self.reader.storage.is_local:
+            while stripe in self._coming:
+                yield LATER
+            if not self.reader.has_footer(stripe):
+                yield from self._fetch_ahead(stripe)
         yield from self.fetch_footers([stripe])
         decision = yield from served(self.judge.decide(stripe), self._indexes.pop(stripe, None))
         return decision
@@ -380,14 +385,15 @@ class FileRun:
         alive = self.stripe_numbers()
         place = bisect_left(alive, stripe)
         wanted = alive[place : place + FOOTERS_AHEAD] if stripe in alive else [stripe]
-        stripes = [one for one in wanted if not self.reader.has_footer(one)]
+        stripes = [one for one in wanted if not self.reader.has_footer(one) and one not in self._coming]
         places = [(one, self.reader.footer_range(one)) for one in stripes]
         if self.where is not None or not self.wanted_rows.is_all:
-            for one in stripes:
-                information = self.reader.stripes[one]
-                if 0 < information.index_length <= LARGEST_INDEX:
-                    places.append((one, (information.offset, information.index_length)))
-        buffers = yield Fetch(tuple(extent for _, extent in places), "footer")
+            places += self._indexes_beside(stripes)
+        self._coming.update(stripes)
+        try:
+            buffers = yield Fetch(tuple(extent for _, extent in places), "footer")
+        finally:
+            self._coming.difference_update(stripes)
         for (one, (offset, _)), buffer in zip(places, buffers, strict=True):
             if offset == self.reader.stripes[one].offset:
                 self._indexes[one] = HeldRange(offset, buffer)
@@ -395,6 +401,15 @@ class FileRun:
                 self.reader.put_footer(one, buffer)
             else:
                 self._put_if_sound(one, buffer)
+
+    def _indexes_beside(self, stripes: list[int]) -> Iterator[tuple[int, tuple[int, int]]]:
+        """The index sections of these stripes that are small, as far as the budget goes."""
+        left = self.options.io_bytes // 4
+        for one in stripes:
+            information = self.reader.stripes[one]
+            if 0 < information.index_length <= min(LARGEST_INDEX, left):
+                left -= information.index_length
+                yield one, (information.offset, information.index_length)
 
     def _put_if_sound(self, stripe: int, buffer: memoryview) -> None:
         """Takes the footer of a later stripe; damage is met again, and told, when its turn comes."""

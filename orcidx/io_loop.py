@@ -15,7 +15,19 @@ from typing import Any, Protocol, TypeVar
 
 from orcidx.storage import RangeReader, start_read
 
-__all__ = ["Fetch", "RangeSource", "Turn", "Turns", "arun_in_turn", "off_loop", "run", "run_in_turn", "run_value"]
+__all__ = [
+    "LATER",
+    "Fetch",
+    "Later",
+    "RangeSource",
+    "Turn",
+    "Turns",
+    "arun_in_turn",
+    "off_loop",
+    "run",
+    "run_in_turn",
+    "run_value",
+]
 
 T = TypeVar("T")
 Ranges = Sequence[tuple[int, int]]
@@ -33,6 +45,13 @@ class Fetch:
     what: str
 
 
+class Later:
+    """What a step generator yields while it needs what the turn before it has asked for: it is sent on again later."""
+
+
+LATER = Later()
+
+
 class RangeSource(Protocol):
     """The part of a range reader that the blocking loops use."""
 
@@ -48,7 +67,7 @@ def run(steps: Generator[Any, Any, Any], source: RangeSource) -> Iterator[Any]:
             answer = None
             if isinstance(item, Fetch):
                 answer = source.read_ranges(item.ranges)
-            else:
+            elif item is not LATER:
                 yield item
     except StopIteration:
         return
@@ -64,7 +83,7 @@ def run_value(steps: Generator[Any, Any, T], source: RangeSource) -> T:
             item = steps.send(answer)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
-        answer = source.read_ranges(item.ranges)
+        answer = None if item is LATER else source.read_ranges(item.ranges)
 
 
 # ---------------------------------------------------------------------- in turn
@@ -100,6 +119,7 @@ class _Running:
         self.turn = turn
         self.pending: Future[list[Any]] | None = None
         self.results: list[Any] = []
+        self.waits = False
         self._stage = stage
         self._steps: Generator[Any, Any, Any] | None = None
         self._wanted: Fetch | None = None
@@ -116,6 +136,9 @@ class _Running:
             except StopIteration:
                 self._ended = True
                 return
+        self.waits = item is LATER
+        if self.waits:
+            return
         if isinstance(item, Fetch):
             self._fetched = "decode" if item.what == "data" else self._fetched
             if self.turn.source.is_local:
@@ -134,7 +157,7 @@ class _Running:
         if self.turn.source.is_local or self._failed is not None or self._ended or self.results:
             return
         try:
-            if self._steps is None:
+            if self._steps is None or self.waits:
                 self._send(None)
             while self.pending is not None and self.pending.done() and self._fetched != "decode":
                 if self.pending.exception() is not None:

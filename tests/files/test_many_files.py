@@ -259,11 +259,13 @@ def test_limit_and_batches(tmp_path_factory, limit, batch_size, low, files):
 
 def test_early_close_frees_the_files(tree, opened):
     paths, still = opened
+    for i in range(4, 20):  # some are opened ahead, how many is a matter of time
+        write(tree / "year=2024" / "city=se" / f"{i}.orc", i * ROWS)
     with orcidx.scan(tree, batch_size=500).to_batches() as batches:
         next(batches)
         assert still
     assert not still
-    assert len(paths) < 5
+    assert len(paths) < 20
 
     async def first():
         batches = aiter(orcidx.scan(tree, batch_size=500))

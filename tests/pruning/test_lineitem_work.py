@@ -1,0 +1,177 @@
+"""How many bytes and requests a lookup in lineitem of Spark takes, against the file's layout read independently."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pruning.orc_layout import BLOOM_UTF8, ROW_INDEX, OrcLayout
+from range_server import RangeServer
+
+import orcidx
+from orcidx import col
+from orcidx.orc.metadata import TAIL_REQUEST
+from orcidx.orc.metadata_cache import forget_metadata
+from orcidx.storage import RecordingReader, open_reader
+
+pytestmark = pytest.mark.java
+
+BLOOMS = ("l_partkey", "l_comment")
+MIB = 1 << 20
+
+
+def write_lineitem(spark: Any, folder: Path, scale: float, **options: str) -> Path:
+    """TPC-H's lineitem in one file, clustered by its key, with bloom filters on columns that are spread over it."""
+    program = shutil.which("tpchgen-cli", path=str(Path(sys.executable).parent))
+    if program is None:
+        pytest.skip('no tpchgen-cli: python -m pip install "tpchgen-cli>=2"')
+    command = [program, "parquet", "-s", f"{scale:g}", "--tables=lineitem", f"--output-dir={folder}"]
+    subprocess.run(command, check=True, capture_output=True)
+    frame = spark.read.parquet(str(folder / "lineitem.parquet")).coalesce(1)
+    chosen = {"compression": "zstd", "orc.bloom.filter.columns": ",".join(BLOOMS), **options}
+    frame.sortWithinPartitions("l_orderkey", "l_linenumber").write.options(**chosen).orc(str(folder / "orc"))
+    (path,) = (folder / "orc").glob("*.orc")
+    return path
+
+
+@pytest.fixture(scope="module")
+def small(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """60,000 rows, four stripes and more; chunks and row groups as small, so that there is something to skip."""
+    options = {"orc.row.index.stride": "1000", "orc.stripe.row.count": "15000", "orc.compress.size": "8192"}
+    return write_lineitem(
+        spark, tmp_path_factory.mktemp("small"), 0.01, **options, **{"orc.buffer.size.enforce": "true"}
+    )
+
+
+@pytest.fixture(scope="module")
+def large(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """1.8 million rows in several stripes, with the writer's own chunks of 256 KiB and row groups of 10,000 rows."""
+    return write_lineitem(spark, tmp_path_factory.mktemp("large"), 0.3, **{"orc.stripe.size": str(16 * MIB)})
+
+
+def questions(path: Path) -> list[tuple[str, Any]]:
+    with orcidx.open(path) as file:
+        keys = file.read(["l_orderkey", *BLOOMS])
+    places = (0, len(keys) // 2, len(keys) - 1)
+    return [(name, keys[name][place].as_py()) for name in keys.column_names for place in places]
+
+
+def denied(path: Path) -> str:
+    """A comment in the middle of all that no row has and that no bloom filter lets pass."""
+    with orcidx.open(path) as file:
+        for number in range(100):
+            stripes = file.scan(where=col("l_comment") == f"m{number}").explain().files[0].stripes
+            if not any(stripe.kept_rows for stripe in stripes):
+                return f"m{number}"
+    raise AssertionError("no filter denies anything")
+
+
+class Truth:
+    """What a lookup by one key must touch, from the table itself and the layout."""
+
+    def __init__(self, path: Path, layout: OrcLayout, name: str, key: Any) -> None:
+        self.layout = layout
+        self.column = layout.column(name)
+        with orcidx.open(path) as file:
+            values = file.read([name])[name].to_pylist()
+        starts = np.cumsum([0, *(stripe.rows for stripe in layout.stripes)]).tolist()
+        self.rows = [row for row, value in enumerate(values) if value == key]
+        self.alive, self.groups = [], []
+        for start, stop in itertools.pairwise(starts):
+            here = values[start:stop]
+            ordered = min(here) <= key <= max(here)
+            self.alive.append(ordered)
+            self.groups.append({at // layout.stride for at, value in enumerate(here) if value == key})
+
+    def bytes(self, denied: Callable[[int], set[int]], *, bloom: bool) -> int:
+        """``denied``: row groups of a stripe that bloom filters wrongly let pass; of them the asked column is read."""
+        layout, columns = self.layout, list(range(1, len(self.layout.kinds)))
+        total = 0
+        for number, groups in enumerate(self.groups):
+            if not self.alive[number]:
+                continue
+            wrong = denied(number) - groups
+            total += layout.stripes[number].footer[1]
+            total += layout.index_bytes(number, ROW_INDEX, columns if groups or wrong else [self.column])
+            total += layout.index_bytes(number, BLOOM_UTF8, [self.column]) if bloom else 0
+            total += layout.data_bytes(number, groups, [one for one in columns if one != self.column])
+            total += layout.data_bytes(number, groups | wrong, [self.column])
+        return total
+
+
+def check_lookups(path: Path) -> None:
+    layout = OrcLayout(path)
+    assert len(layout.stripes) >= 3
+    for name, key in [*questions(path), ("l_comment", denied(path))]:
+        truth = Truth(path, layout, name, key)
+        with orcidx.open(path) as file:
+            stripes = file.scan(where=col(name) == key).explain().files[0].stripes
+        kept = [{group.row_group for group in stripe.row_groups if group.kept} for stripe in stripes]
+        assert all(groups <= found for groups, found in zip(truth.groups, kept, strict=True))
+        forget_metadata()
+        reader = RecordingReader(open_reader(path))
+        with orcidx.open(reader) as file, file.scan(where=col(name) == key).to_batches() as batches:
+            assert sum(batch.num_rows for batch in batches) == len(truth.rows)
+        tails = [kind for kind, _ in reader.asked].count("tail")
+        must = tails * max(TAIL_REQUEST, layout.tail) + truth.bytes(kept.__getitem__, bloom=name in BLOOMS)
+        assert batches.metrics.bytes_read <= 1.05 * must, (name, key, batches.metrics.bytes_read, must)
+        if not truth.rows:
+            assert not [one for one in reader.ranges if any(overlap(one, stripe.data) for stripe in layout.stripes)]
+
+
+def overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one[0] < other[0] + other[1] and other[0] < one[0] + one[1]
+
+
+def test_lookups_read_little_more_than_the_chunks_that_hold_the_rows(small: Path) -> None:
+    check_lookups(small)
+
+
+@pytest.mark.slow
+def test_lookups_in_large_stripes_read_little_more_than_the_chunks_that_hold_the_rows(large: Path) -> None:
+    check_lookups(large)
+
+
+def count_requests(server: RangeServer, where: Any) -> tuple[int, int, int]:
+    """Requests of a scan; stripes that statistics left alive, and that all indexes did."""
+    forget_metadata()
+    server.log.clear()
+    scan = orcidx.scan(f"{server.url}/a.orc", where=where)
+    batches = scan.to_batches()
+    rows = pa.Table.from_batches(list(batches), scan.schema).num_rows
+    ranges = [one.range for one in server.gets]
+    assert batches.metrics.requests == len(ranges)
+    assert len(ranges) == len(set(ranges)), "a range was fetched twice"
+    alive = batches.metrics.stripes - batches.metrics.stripes_skipped
+    left = [stripe.decision.rows_after for stripe in scan.stripes() if stripe.decision.rows_after]
+    assert rows <= sum(left)
+    return len(ranges), alive, len(left)
+
+
+def check_requests(path: Path, most: int) -> None:
+    """After all evidence; a stripe that statistics left alive and a bloom filter ruled out takes one for its index."""
+    ruled_out = 0
+    asked = [*questions(path), ("l_comment", denied(path))]
+    with RangeServer({"a.orc": path.read_bytes()}, latency=0.03) as server:
+        for name, key in asked:
+            gets, alive, left = count_requests(server, col(name) == key)
+            assert gets <= 2 + most * left + (alive - left), (name, key, gets, alive, left)
+            ruled_out += alive - left
+    assert ruled_out
+
+
+def test_requests_are_two_and_four_for_each_stripe_that_survives(small: Path) -> None:
+    check_requests(small, 4)
+
+
+@pytest.mark.slow
+def test_a_large_stripe_takes_one_request_more_rather_than_much_in_vain(large: Path) -> None:
+    check_requests(large, 5)
