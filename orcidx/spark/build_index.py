@@ -32,7 +32,7 @@ from orcidx.spark.sessions import facts_of
 from orcidx.storage import Source, list_sources
 from orcidx.storage.folder import Folder
 
-__all__ = ["RESULT", "build_file_index", "refresh"]
+__all__ = ["RESULT", "build_file_index", "is_table", "refresh"]
 
 OPTIONS = ReadOptions(use_threads=False)
 """A task has one core."""
@@ -130,19 +130,15 @@ class BuildTask:
         return row
 
 
-def refuse_table(path: Any, storage_options: Mapping[str, Any] | None) -> None:
-    """Raises ``Unsupported`` for the directory of a Paimon table."""
+def is_table(path: Any, storage_options: Mapping[str, Any] | None) -> bool:
+    """Whether a path is the directory of a Paimon table."""
     if not isinstance(path, (str, os.PathLike)):
-        return
+        return False
     try:
         open_table(path, storage_options=storage_options)
     except (FileNotFoundError, NotADirectoryError):
-        return
-    raise Unsupported(
-        "this is a Paimon table, where only the index files count that its manifests list, and orcidx cannot commit to "
-        "tables yet: run Paimon's procedure sys.rewrite_file_index, whose indexes orcidx reads",
-        file=str(path),
-    )
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -164,7 +160,12 @@ class _Job:
         sources = list_sources(path, storage_options=storage_options)
         if any(source.root is None for source in sources):
             raise InvalidQuery("the path is a file; give its directory, where its index will lie too", file=str(path))
-        refuse_table(path, storage_options)
+        if is_table(path, storage_options):
+            raise Unsupported(
+                "this is a Paimon table, where only the index files count that its manifests list, and orcidx cannot "
+                "commit to tables yet: run Paimon's procedure sys.rewrite_file_index, whose indexes orcidx reads",
+                file=str(path),
+            )
         listing = listing_table(store.root, sources)
         chosen = np.array([_accepts(file_filter, one) for one in listing["path"].to_pylist()], np.bool_)
         match = store.match(listing)

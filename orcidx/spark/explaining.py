@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from orcidx.directory_explanation import EXAMINED, DirectoryExplanation, Judged, Question, assemble, examine
-from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.errors import InvalidQuery, OrcidxError, Unsupported
+from orcidx.file import open_file
 from orcidx.file_pruning import KnownFiles, Partitions, plan_files
 from orcidx.index_store import IndexStore, listing_table, stale_notes
 from orcidx.options import ReadOptions
@@ -19,6 +20,7 @@ from orcidx.predicate import And, Leaf, Or, all_of, any_of, resolve_column
 from orcidx.rollup import FILE_FIELDS
 from orcidx.scan_request import ScanRequest
 from orcidx.scanner import Scan
+from orcidx.spark.build_index import is_table
 from orcidx.spark.jobs import FileTask, run_over_files, weigh
 from orcidx.spark.plan import Query, begin
 from orcidx.spark.progress import Counters, Progress
@@ -27,6 +29,7 @@ from orcidx.storage import Source, list_sources
 
 __all__ = ["explain"]
 
+PROBES = 20
 DRIVER_FILES = 32
 """So few files the driver examines itself."""
 _INDEX = ("index", "embedded", "indexes", "tail")
@@ -52,24 +55,26 @@ def explain(
     if where is None:
         raise InvalidQuery("where is None: without a question nothing is ruled out; describe() tells what is indexed")
     facts = facts_of(spark)
+    sources = list_sources(path, storage_options=storage_options)
+    store = IndexStore.open(path, storage_options=storage_options, create=True)
+    if store is None or any(source.root is None for source in sources):
+        raise InvalidQuery(f"{path!r:.80} is no directory or URL; orcidx.scan(...).explain() explains other things")
+    if is_table(path, storage_options):
+        raise Unsupported("this is a Paimon table; paimon.open_table(path).scan(where=...).explain() explains it")
+    listing = listing_table(store.root, sources)
     query = Query(
-        path=path,
+        path=_readable_first(sources),
         columns=columns,
         where=where,
-        format="orc" if not isinstance(path, str) else None,
+        format="orc",
         schema=schema,
         infer_partitions=facts.infers_partitions,
-        storage_options=storage_options,
         clock_zone=facts.clock_zone,
         session_zone=facts.session_zone,
         case_sensitive=facts.case_sensitive,
     )
     rows = begin(query).rows
-    if not isinstance(rows, Scan):
-        raise Unsupported("this is a Paimon table; paimon.open_table(path).scan(where=...).explain() explains it")
-    store = IndexStore.open(path, storage_options=storage_options, create=True)
-    assert store is not None
-    listing = listing_table(store.root, list_sources(path, storage_options=storage_options))
+    assert isinstance(rows, Scan)
     request = rows.request
     request = replace(request, where=_spelled(request.where, request))
     judged = _judged(store, listing, request)
@@ -84,6 +89,17 @@ def explain(
             task = replace(task, make=replace(question, counters=shown.counters))
             found = run_over_files(spark, files, weigh(sizes, facts.slots, target_bytes), task)
     return assemble(store.root.name, repr(request.where), judged, found)
+
+
+def _readable_first(sources: Sequence[Source]) -> list[Source]:
+    """The files with one that can be read in front, which gives the schema; the others may be as they are."""
+    for number, source in enumerate(sources[:PROBES]):
+        try:
+            with open_file(source):
+                return [source, *sources[:number], *sources[number + 1 :]]
+        except (OrcidxError, OSError):  # it will be told with its error
+            continue
+    return list(sources)
 
 
 @dataclass(frozen=True)

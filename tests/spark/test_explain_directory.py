@@ -22,7 +22,7 @@ FILES, ROWS = 12, 5000
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """``id`` grows from file to file, ``user`` and ``city`` are spread; file 11 is not indexed, ``x.orc`` corrupt."""
+    """``id`` grows from file to file, ``user`` and ``city`` are spread; file 11 is not indexed, ``a.orc`` corrupt."""
     root = tmp_path_factory.mktemp("explained")
     rng = np.random.default_rng(5)
     for number in range(FILES):
@@ -39,7 +39,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         with orc.ORCWriter(str(folder / f"{number:02}.orc"), row_index_stride=1000) as writer:
             writer.write(rows)
-    (root / "x.orc").write_bytes(b"nonsense")
+    (root / "a.orc").write_bytes(b"nonsense")
     return root
 
 
@@ -58,7 +58,7 @@ def test_the_funnel_and_what_each_evidence_does(
     assert [rows[f"day={number // 4}/{number:02}.orc"]["kept_rows"] for number in range(4, 8)] == of_city[4:8]
     assert rows["day=0/00.orc"]["skipped_by"] == "file statistics (roll-up)"
     assert rows["day=2/10.orc"]["skipped_by"] == "partition"
-    assert rows["x.orc"]["skipped_by"] == "partition"
+    assert rows["a.orc"]["skipped_by"] == "partition"
     assert funnel(found)["files"] == (FILES + 1, 5)
     assert funnel(found)["rows"][0] == 11 * ROWS, "the rows of a file that nobody has opened are not known"
     assert funnel(found)["row groups"][0] == 5 * 5
@@ -109,6 +109,8 @@ def test_without_indexes_it_tells_what_orc_itself_does(spark: Any, tmp_path: Pat
 
 
 def test_what_cannot_be_explained(spark: Any, directory: Path) -> None:
+    with pytest.raises(InvalidQuery, match="no directory"):
+        orcidx.spark.explain(spark, str(directory / "day=0" / "00.orc"), "id = 1")
     with pytest.raises(InvalidQuery, match="describe"):
         orcidx.spark.explain(spark, str(directory), None)
     table = Path(__file__).parent.parent / "fixtures/paimon/tables/db.db/append_dv32"

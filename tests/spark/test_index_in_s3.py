@@ -1,0 +1,164 @@
+"""Index jobs over an object store: moto's S3, written to by conditional PUT, through fsspec and through obstore."""
+
+from __future__ import annotations
+
+import io
+import logging
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from indexed_directory import SPEC, index_here
+from pyarrow import orc
+
+import orcidx.spark
+from orcidx import paimon
+from orcidx.index_store import IndexStore
+from orcidx.storage import describe_source, list_sources
+from orcidx.storage.folder import Folder
+
+moto_server = pytest.importorskip("moto.server")
+s3fs = pytest.importorskip("s3fs")
+obstore = pytest.importorskip("obstore")
+obstore_store = pytest.importorskip("obstore.store")
+pyarrow_fs = pytest.importorskip("pyarrow.fs")
+
+BUCKET = "orcidx-index"
+
+
+class _Log:
+    """Notes what was asked of which object: (method, key, If-None-Match)."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+        self.requests: list[tuple[str, str, str | None]] = []
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        key = environ["PATH_INFO"].removeprefix(f"/{BUCKET}").lstrip("/")
+        self.requests.append((environ["REQUEST_METHOD"], key, environ.get("HTTP_IF_NONE_MATCH")))
+        return self.app(environ, start_response)
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[tuple[str, _Log]]:
+    from werkzeug.serving import make_server
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    log = _Log(moto_server.DomainDispatcherApplication(moto_server.create_backend_app))
+    server = make_server("127.0.0.1", 0, log, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", log
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+
+@pytest.fixture(scope="module")
+def options(s3: tuple[str, _Log]) -> dict[str, Any]:
+    options = {"endpoint_url": s3[0], "key": "k", "secret": "s"}
+    s3fs.S3FileSystem(**options).call_s3("create_bucket", Bucket=BUCKET)
+    return options
+
+
+def orc_bytes(start: int) -> bytes:
+    numbers = range(start, start + 300)
+    sink = io.BytesIO()
+    orc.write_table(pa.table({"id": pa.array(numbers, pa.int64()), "city": [f"c{n % 7}" for n in numbers]}), sink)
+    return sink.getvalue()
+
+
+def test_a_job_refresh_and_plan(spark: Any, s3: tuple[str, _Log], options: dict[str, Any]) -> None:
+    log = s3[1]
+    root = f"s3://{BUCKET}/events"
+    filesystem = s3fs.S3FileSystem(**options)
+    data = {f"day={n % 2}/{n}.orc": orc_bytes(n * 1000) for n in range(5)}
+    for name, content in data.items():
+        filesystem.pipe_file(f"{BUCKET}/events/{name}", content)
+    filesystem.pipe_file(f"{BUCKET}/events/bad.orc", b"nonsense")
+
+    log.requests.clear()
+    result = orcidx.spark.build_file_index(spark, root, SPEC, storage_options=options)
+    found = {(row["path"], row["kind"]): row for row in result.toArrow().to_pylist()}
+    assert {row["status"] for row in found.values()} == {"built", "error"}
+    puts = [(key, condition) for method, key, condition in log.requests if method == "PUT"]
+    assert len(puts) == 6
+    assert {condition for _, condition in puts} == {"*"}
+    for name, content in data.items():
+        index = found[name, "bitmap"]["index"]
+        assert index.startswith(f"{root}/_orcidx/index/{name}.")
+        filesystem.invalidate_cache()
+        assert filesystem.cat_file(index) == paimon.build_file_index(content, SPEC).to_bytes()
+
+    again = orcidx.spark.build_file_index(spark, root, SPEC, storage_options=options)
+    assert {row["status"] for row in again.toArrow().to_pylist()} == {"fresh", "error"}
+
+    filesystem.pipe_file(f"{BUCKET}/events/day=0/0.orc", orc_bytes(9000))
+    log.requests.clear()
+    sources = list_sources(root, storage_options=options)
+    store = IndexStore.open(root, storage_options=options)
+    assert store is not None
+    plan = store.plan(sources, "id BETWEEN 1000 AND 1010 AND city = 'c6'")
+    assert [sources[i].name for i in plan.kept] == [f"{root}/bad.orc", f"{root}/day=0/0.orc", f"{root}/day=1/1.orc"]
+    assert len(log.requests) <= 6, "two listings and the roll-up, and s3fs asks whether a prefix is a file"
+    assert not any(key.endswith(".orc") for _, key, _ in log.requests)
+
+    states = orcidx.spark.describe(spark, root, storage_options=options).states
+    assert states == {"fresh": 4, "stale": 1, "error": 1}
+    done = orcidx.spark.refresh(spark, root, storage_options=options).toArrow().to_pylist()
+    assert {row["path"] for row in done if row["status"] == "rebuilt"} == {"day=0/0.orc"}
+    cleaned = orcidx.spark.clean(spark, root, older_than=0, storage_options=options)
+    assert sorted(one.reason for one in cleaned.removed)[-1] == "no roll-up names it"
+    explained = orcidx.spark.explain(spark, root, "city = 'c1' AND id > 9000", storage_options=options)
+    assert explained.funnel[0].after == 2, "the changed file, and the one that cannot be read"
+
+
+def test_two_writers_of_one_object(options: dict[str, Any], s3: tuple[str, _Log]) -> None:
+    store = obstore_store.S3Store(
+        BUCKET,
+        endpoint=s3[0],
+        access_key_id="k",
+        secret_access_key="s",
+        region="us-east-1",
+        virtual_hosted_style_request=False,
+        client_options={"allow_http": True},
+    )
+    arrow = pyarrow_fs.S3FileSystem(
+        endpoint_override=s3[0].removeprefix("http://"),
+        scheme="http",
+        access_key="k",
+        secret_key="s",
+        region="us-east-1",
+    )
+    sources = [
+        describe_source((store, "two/obstore")),
+        describe_source(f"s3://{BUCKET}/two/fsspec", storage_options=options),
+        describe_source(f"{BUCKET}/two/arrow", filesystem=arrow),
+    ]
+    for source in sources:
+        folder = Folder(source)
+        assert folder.list() == []
+        assert folder.read("a/b") is None
+        assert folder.create("a/b", b"first")
+        assert not folder.create("a/b", b"other")
+        folder.put("a/b", b"first")
+        assert folder.read("a/b") == b"first"
+        folder.put("a/b", b"second")
+        assert folder.read("a/b") == b"second"
+        assert [(one.name, one.version.size) for one in folder.list()] == [("a/b", 6)]
+        folder.delete("a/b")
+        folder.delete("a/b")
+        assert folder.list() == []
+
+
+def test_a_directory_in_a_store_of_obstore(s3: tuple[str, _Log], options: dict[str, Any]) -> None:
+    store = obstore_store.MemoryStore()
+    for number in range(3):
+        obstore.put(store, f"t/{number}.orc", orc_bytes(number * 1000))
+    made = index_here((store, "t"))
+    sources = list_sources([(store, "t")])
+    assert made.plan(sources, "id = 2001").kept.tolist() == [2]
