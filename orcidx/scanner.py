@@ -150,7 +150,7 @@ class Scan:
         """All rows as one table."""
         options = self.options
         if options.batch_size < TABLE_ROWS:
-            options = replace(options, batch_size=TABLE_ROWS)
+            options = options.override(batch_size=TABLE_ROWS)
         scan = Scan(self.jobs, replace(self.resolved, options=options), self.limit)
         batches = list(scan)
         return pa.Table.from_batches(batches, scan.schema)

@@ -9,7 +9,6 @@ import os
 import stat
 import threading
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO
 
@@ -106,20 +105,19 @@ class LocalReader(_LocalBase):
             raise
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path
             raise StorageError(f"cannot open the file: {error}", file=name) from error
-        self._closer = weakref.finalize(self, os.close, fd)
         self._fd: int | None = fd
+        self._map: mmap.mmap | None = None
         status = os.fstat(fd)
         if stat.S_ISDIR(status.st_mode):
-            self._closer()
+            self.close()
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         if not stat.S_ISREG(status.st_mode):
-            self._closer()
+            self.close()
             raise StorageError("not a regular file; read it into bytes first", file=name)
         super().__init__(name, status.st_size, options)
         self._status = status
         self._opened = time.time_ns()
         self._seek_lock = threading.Lock()
-        self._map: mmap.mmap | None = None
         if options is not None and options.mmap and status.st_size:
             self._map = mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
 
@@ -207,9 +205,14 @@ class LocalReader(_LocalBase):
             raise changed(self.name, self.fingerprint(), Fingerprint(status.st_size, None, status.st_mtime_ns))
 
     def close(self) -> None:
-        self._fd = None
+        fd, self._fd = self._fd, None
         self._map = None  # unmapped when the last buffer of it is gone
-        self._closer()
+        if fd is not None:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        if getattr(self, "_fd", None) is not None:  # None, too, when opening the file failed
+            self.close()
 
 
 class BytesReader(_LocalBase):

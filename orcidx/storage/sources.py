@@ -137,6 +137,8 @@ def describe_source(source: Any, *, storage_options: Mapping[str, Any] | None = 
     ``filesystem`` (fsspec, pyarrow.fs or an obstore store) it is a path in that. Raises ``TypeError`` for anything
     else, ``InvalidQuery`` for options that do not go together.
     """
+    if isinstance(source, str) and filesystem is None:
+        return _of_text(source, dict(storage_options or {}))
     if isinstance(source, Source):
         return source
     if filesystem is not None:
@@ -145,7 +147,7 @@ def describe_source(source: Any, *, storage_options: Mapping[str, Any] | None = 
         return _in_filesystem(_text_of(source), filesystem)
     if isinstance(source, tuple) and len(source) == 2 and is_obstore(source[0]):
         return _in_filesystem(_text_of(source[1]), source[0])
-    if isinstance(source, (str, os.PathLike)):
+    if isinstance(source, os.PathLike):
         return _of_text(_text_of(source), dict(storage_options or {}))
     if isinstance(source, RangeReader):
         return Source(source.name, "reader", source)
