@@ -105,7 +105,7 @@ def deleted_rows(deleted: Any, rows: int, name: str) -> RowSelection:
     """
     if isinstance(deleted, DeletionVector):
         with located(file=name):
-            return ~deleted.kept_rows(rows)
+            return deleted.deleted_rows(rows)
     if isinstance(deleted, RowSelection):
         found = deleted
     elif hasattr(deleted, "range_cardinality"):

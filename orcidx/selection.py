@@ -7,6 +7,7 @@ asked for and kept. Algebra stays in bitmaps while both sides are scattered, and
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -207,6 +208,12 @@ class RowSelection:
 
     def mask(self) -> BoolArray:
         """Boolean array of ``length`` values."""
+        if self._runs is None:
+            mostly = 2 * self.count > self.length
+            fewer = self._bitmap.flip(0, self.length) if mostly else self._bitmap
+            found = np.full(self.length, mostly)
+            found[np.asarray(fewer.to_array())] = not mostly
+            return found
         runs = self.runs()
         edges = np.zeros(self.length + 1, np.int8)
         edges[runs[:, 0]] = 1
@@ -224,7 +231,7 @@ class RowSelection:
         if self._bitmap is not None:
             return self._bitmap
         runs = self.runs()
-        kind = BitMap if self.length <= _BITMAP_ROWS else BitMap64
+        kind = self._kind
         # Short runs go in as one array; long ones as ranges, which roaring stores as runs of containers.
         lengths = runs[:, 1] - runs[:, 0]
         short = lengths < _FEW_RUNS
@@ -257,11 +264,15 @@ class RowSelection:
     def __sub__(self, other: RowSelection) -> RowSelection:
         if self._check_same(other).is_empty or self.is_empty:
             return self
+        if self.is_all:
+            return ~other
         if self._prefers_bitmap(other):
             return self._of_bitmap(self._as_bitmap() - other._as_bitmap())
         return self._of_runs(_combined(self.runs(), other.runs(), (False, True, False, False)))
 
     def __invert__(self) -> RowSelection:
+        if self._runs is None and type(self._bitmap) is self._kind:
+            return self._of_bitmap(self._bitmap.flip(0, self.length))
         return self._of_runs(_complement(self.runs(), self.length))
 
     def and_then(self, inner: RowSelection) -> RowSelection:
@@ -292,6 +303,9 @@ class RowSelection:
             raise InvalidQuery(f"[{start}, {stop}) lies outside the span of {self.length} rows")
         if self.is_all:
             return self if stop - start == self.length else RowSelection.all(stop - start)
+        if self._runs is None and type(self._bitmap) is BitMap:
+            within = self._bitmap & BitMap(range(start, stop))
+            return RowSelection(stop - start, None, within.shift(-start))
         runs = self.runs()
         first = int(np.searchsorted(runs[:, 1], start, "right"))
         last = int(np.searchsorted(runs[:, 0], stop, "left")) if start < stop else first
@@ -324,6 +338,9 @@ class RowSelection:
         bounds = np.asarray(bounds, np.int64)
         if self.is_all and len(bounds) and bounds[0] >= 0 and bounds[-1] <= self.length:
             return bounds[1:] - bounds[:-1]
+        if self._runs is None:
+            edges = np.clip(bounds, 0, self.length).tolist()
+            return np.array([self._bitmap.range_cardinality(*edge) for edge in itertools.pairwise(edges)], np.int64)
         runs = self.runs()
         if not len(runs):
             return np.zeros(max(len(bounds) - 1, 0), np.int64)
@@ -350,6 +367,11 @@ class RowSelection:
 
     # ------------------------------------------------------------------ inside
 
+    @property
+    def _kind(self) -> Any:
+        """The kind of bitmap for this span."""
+        return BitMap if self.length <= _BITMAP_ROWS else BitMap64
+
     def _check_same(self, other: RowSelection) -> RowSelection:
         if self.length != other.length:
             raise InvalidQuery(f"selections of {self.length} and of {other.length} rows do not combine")
@@ -361,7 +383,7 @@ class RowSelection:
             return type(self._bitmap) is type(other._bitmap)
         if not mine and not theirs:
             return False
-        kind = BitMap if self.length <= _BITMAP_ROWS else BitMap64
+        kind = self._kind
         scattered, runs = (self, other) if mine else (other, self)
         return type(scattered._bitmap) is kind and scattered._runs is None and len(runs.runs()) <= _FEW_RUNS
 

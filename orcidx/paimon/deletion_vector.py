@@ -115,9 +115,14 @@ class DeletionVector:
 
     def kept_rows(self, rows: int) -> RowSelection:
         """The rows of a file of ``rows`` rows that are not deleted; ``CorruptFile`` for a position behind the end."""
+        return ~self.deleted_rows(rows)
+
+    def deleted_rows(self, rows: int) -> RowSelection:
+        """The deleted rows of a file of ``rows`` rows; ``CorruptFile`` for a position behind the end."""
         if self._bitmap and self._bitmap.max() >= rows:
             raise CorruptFile(f"deletion vector deletes row {self._bitmap.max()} of a file of {rows} rows")
-        return ~RowSelection.from_bitmap(self._bitmap, rows)
+        narrow = self._bitmap64 and rows <= LARGEST_POSITION32
+        return RowSelection.from_bitmap(_narrowed(self._bitmap) if narrow else self._bitmap, rows)
 
     def as_kind(self, bitmap64: bool) -> DeletionVector:
         """The same positions as a vector of that kind; raises ``ValueOutOfRange`` where 32 bits do not do."""
@@ -276,6 +281,11 @@ def _checked_bitmap(positions: Iterable[int], kind: type[BitMap | BitMap64], lim
     return kind(values)
 
 
+def _narrowed(bitmap: BitMap64) -> BitMap:
+    """Positions of the first key alone, in the form whose operations are the faster ones."""
+    return BitMap.deserialize(bitmap.serialize()[_COUNT.size + _KEY.size :]) if bitmap else BitMap()
+
+
 def _widened(bitmap: BitMap) -> BitMap64:
     return BitMap64.deserialize(_COUNT.pack(1) + _KEY.pack(0) + bitmap.serialize())
 
@@ -288,8 +298,8 @@ def _dense_bytes(bitmap: BitMap64) -> bytes:
     if highest >= MOST_KEYS64:
         size = (highest * _SMALLEST_KEYED) >> 20
         raise ValueOutOfRange(
-            f"position {bitmap.max()} asks for {size} MB of empty bitmaps, one for each 2^32 positions before it; positions "
-            f"are written below {MOST_KEYS64 << 32}: leave out those that are no row of the data file"
+            f"position {bitmap.max()} asks for {size} MB of empty bitmaps, one for each 2^32 positions before it; "
+            f"positions are written below {MOST_KEYS64 << 32}: leave out those that are no row of the data file"
         )
     optimised = bitmap.copy()
     optimised.run_optimize()
