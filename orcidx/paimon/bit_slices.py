@@ -15,10 +15,10 @@ __all__ = ["BitSlices", "smallest", "without_smallest"]
 
 
 class BitSlices:
-    """Numbers from 0 to ``2 ** count - 1`` by row. ``load(first)`` gives the slices from ``first`` up to the top one,
-    lowest first; they are kept, so that each is loaded once."""
+    """Numbers from 0 to ``2 ** count - 1`` by row. ``load(first, stop)`` gives these slices, lowest first; they are
+    kept, so that each is loaded once."""
 
-    def __init__(self, existence: BitMap, count: int, load: Callable[[int], Sequence[BitMap]]) -> None:
+    def __init__(self, existence: BitMap, count: int, load: Callable[[int, int], Sequence[BitMap]]) -> None:
         self.existence = existence
         self.count = count
         self._load = load
@@ -28,7 +28,7 @@ class BitSlices:
     def slices(self, first: int = 0) -> list[BitMap]:
         """The slices from ``first`` up to the top."""
         if first < self._first:
-            self._loaded = list(self._load(first))
+            self._loaded = [*self._load(first, self._first), *self._loaded]
             self._first = first
         return self._loaded[first - self._first :]
 

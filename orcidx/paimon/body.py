@@ -15,7 +15,7 @@ from pyroaring import BitMap
 from orcidx.errors import CorruptFile
 from orcidx.paimon.roaring import read_bitmap
 
-__all__ = ["Body", "RangeSource", "checked_rows", "rows_of"]
+__all__ = ["Body", "RangeSource", "checked_rows", "is_within", "rows_of"]
 
 WHOLE_BELOW = 64 << 10
 FIRST_READ = 16 << 10
@@ -136,3 +136,13 @@ def checked_rows(bitmap: BitMap, rows: int, what: str) -> BitMap:
     if bitmap and bitmap.max() >= rows:
         raise CorruptFile(f"{what}: row {bitmap.max()} of a file of {rows} rows")
     return bitmap
+
+
+def is_within(bitmap: BitMap, existence: BitMap, rows: int) -> bool:
+    """Whether all rows of the bitmap are in ``existence``, which mostly is a run of all ``rows``.
+
+    ``bitmap <= existence`` asks such a run bit by bit: 4 ms for 10 million rows, where this takes no time.
+    """
+    if len(existence) == rows:
+        return not bitmap or bitmap.max() < rows
+    return bitmap.intersection_cardinality(existence) == len(bitmap)

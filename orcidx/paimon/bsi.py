@@ -29,7 +29,7 @@ from pyroaring import BitMap
 
 from orcidx.errors import CorruptFile, Unsupported, ValueOutOfRange
 from orcidx.paimon.bit_slices import BitSlices
-from orcidx.paimon.body import Body, checked_rows
+from orcidx.paimon.body import Body, checked_rows, is_within
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.index import Index
 from orcidx.paimon.key_arrays import KeyColumn
@@ -113,7 +113,7 @@ def _read_part(data: memoryview, at: int, rows: int) -> tuple[Part, int]:
     slices = []
     for bit in range(count):
         rows_with, at = read_bitmap(data, at)
-        if not rows_with <= existence:
+        if not is_within(rows_with, existence, rows):
             raise CorruptFile(f"slice {bit} has rows without a value", offset=at)
         slices.append(rows_with)
     return Part(smallest, largest, existence, tuple(slices)), at
@@ -177,7 +177,7 @@ class _Side:
     def __init__(self, part: Part | None) -> None:
         self.smallest = part.smallest if part else 0
         slices = part.slices if part else ()
-        self.numbers = BitSlices(part.existence if part else BitMap(), len(slices), lambda first: slices[first:])
+        self.numbers = BitSlices(part.existence if part else BitMap(), len(slices), lambda first, stop: slices[first:stop])
 
     def equal(self, value: int) -> BitMap:
         return self.numbers.equal(value - self.smallest)

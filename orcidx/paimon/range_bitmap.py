@@ -33,7 +33,7 @@ from pyroaring import BitMap
 
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 from orcidx.paimon.bit_slices import BitSlices, smallest
-from orcidx.paimon.body import Body, rows_of
+from orcidx.paimon.body import Body, is_within, rows_of
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.index import Index, as_bitmap
 from orcidx.paimon.key_arrays import KeyColumn
@@ -210,8 +210,8 @@ class RangeBitmapIndex(Index):
         numbers = integers(indexes)
         places = [(first + offset, size) for offset, size in zip(numbers[::2], numbers[1::2])]
 
-        def load(lowest: int) -> list[BitMap]:
-            stored = self._body.read_many(places[lowest:])
+        def load(lowest: int, stop: int) -> list[BitMap]:
+            stored = self._body.read_many(places[lowest:stop])
             return [rows_of(data, self._rows, "range bitmap") for data in stored]
 
         return BitSlices(existence, count, load)
@@ -225,7 +225,7 @@ class RangeBitmapIndex(Index):
 
     def check(self) -> None:
         contents = self.contents()
-        if any(not rows_with <= contents.existence for rows_with in contents.slices):
+        if not all(is_within(rows_with, contents.existence, self._rows) for rows_with in contents.slices):
             raise CorruptFile("a slice has rows without a value")
         if self.cardinality and self.numbers.above(self.cardinality - 1):
             raise CorruptFile(f"a code is not below {self.cardinality}")

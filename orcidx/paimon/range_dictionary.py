@@ -25,9 +25,8 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,14 +43,13 @@ LENGTH = INT.size
 LARGEST_INT = (1 << 31) - 1
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """Header of a chunk; ``start`` and ``size`` say where its keys are, counted from the first key area."""
+class Chunk(NamedTuple):
+    """Header of a chunk of ``first`` and ``others`` more; ``start`` and ``size`` place these in the key areas."""
 
     first: Key
     code: int
     start: int
-    count: int
+    others: int
     offsets_size: int
     size: int
 
@@ -95,11 +93,28 @@ class Dictionary:
         if self._keys_at > self._at + self._size:
             raise CorruptFile("the chunk headers do not fit the dictionary", offset=self._at)
         offsets, headers = self._body.read_many([(self._at + HEAD.size, offsets_size), (headers_at, headers_size)])
-        chunks = [self._read_chunk(headers, offset) for offset in integers(offsets)]
+        chunks = self._read_fixed_chunks(headers, integers(offsets)) if self._kind.width else None
+        if chunks is None:
+            chunks = [self._read_chunk(headers, offset) for offset in integers(offsets)]
         codes = [chunk.code for chunk in chunks] + [self._cardinality]
-        if codes[0] != 0 or any(c.code + 1 + c.count != code for c, code in zip(chunks, codes[1:])):
+        if codes[0] != 0 or any(c.code + 1 + c.others != code for c, code in zip(chunks, codes[1:])):
             raise CorruptFile(f"the chunks do not hold the {self._cardinality} values in order", offset=self._at)
         return chunks
+
+    def _read_fixed_chunks(self, headers: memoryview, offsets: list[int]) -> list[Chunk] | None:
+        """All headers at once, where they lie as Java writes them; None where they do not, or one is not sound."""
+        header = np.dtype([("version", "u1"), ("first", self._kind.dtype), ("rest", ">i4", CHUNK.size // INT.size)])
+        count = len(offsets)
+        if len(headers) != count * header.itemsize or offsets != list(range(0, len(headers), header.itemsize)):
+            return None
+        stored = np.frombuffer(headers, header)
+        codes, starts, counts, sizes, widths = stored["rest"].astype(np.int64).T
+        room = self._at + self._size - self._keys_at
+        sound = (stored["version"] <= VERSION) & (widths == self._kind.width) & (sizes == counts * widths)
+        if not np.all(sound & (counts >= 0) & (starts >= 0) & (starts + sizes <= room)):
+            return None
+        columns = (self._kind.decode(stored["first"]), codes, starts, counts, np.zeros(count, np.int64), sizes)
+        return [Chunk._make(fields) for fields in zip(*(column.tolist() for column in columns))]
 
     def _read_chunk(self, headers: memoryview, at: int) -> Chunk:
         if not 0 <= at < len(headers) or headers[at] > VERSION:
@@ -124,25 +139,30 @@ class Dictionary:
         missing = [n for n in sorted(set(numbers)) if n not in self._loaded]
         ranges = [(self._keys_at + chunks[n].start, chunks[n].offsets_size + chunks[n].size) for n in missing]
         for number, data in zip(missing, self._body.read_many(ranges) if ranges else []):
-            keys = [chunks[number].first, *self._read_keys(chunks[number], data)]
-            self._kind.check_ascending(keys, f"chunk {number}")
+            keys = self._read_keys(number, data)
             if number + 1 < len(chunks) and not keys[-1] < chunks[number + 1].first:  # type: ignore[operator]
                 raise CorruptFile(f"chunk {number} does not end before the next one")
             self._loaded[number] = keys
 
-    def _read_keys(self, chunk: Chunk, data: memoryview) -> Iterator[Key]:
+    def _read_keys(self, number: int, data: memoryview) -> list[Key]:
+        chunk = self.chunks()[number]
         if self._kind.width:
-            yield from self._kind.decode(np.frombuffer(data, self._kind.dtype)).tolist()
-            return
+            first = np.array([chunk.first], np.int64)
+            stored = np.concatenate([first, self._kind.decode(np.frombuffer(data, self._kind.dtype))])
+            self._kind.check_ascending(stored, f"chunk {number}")
+            numbers: list[Key] = stored.tolist()
+            return numbers
         area = data[chunk.offsets_size :]
-        at = 0
+        keys, at = [chunk.first], 0
         for offset in integers(data[: chunk.offsets_size]):
             if offset != at:
                 raise CorruptFile("the offsets of the keys of a chunk are not where the keys are")
             key, at = self._kind.read(area, offset)
-            yield key
+            keys.append(key)
         if at != len(area):
             raise CorruptFile(f"{len(area) - at} bytes follow the keys of a chunk")
+        self._kind.check_ascending(keys, f"chunk {number}")
+        return keys
 
     def find(self, key: Key) -> tuple[int, bool]:
         """The code of a key and True, or the code of the next larger key (the cardinality if none) and False."""
@@ -152,7 +172,7 @@ class Dictionary:
         """``find`` for several keys, whose chunks are read together."""
         chunks = self.chunks()
         numbers = [bisect_right(self._firsts, key) - 1 for key in keys]
-        inside = [n for n, key in zip(numbers, keys) if n >= 0 and chunks[n].count and key != chunks[n].first]
+        inside = [n for n, key in zip(numbers, keys) if n >= 0 and chunks[n].others and key != chunks[n].first]
         self._load(inside)
         found = []
         for number, key in zip(numbers, keys):

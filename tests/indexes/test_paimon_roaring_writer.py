@@ -71,7 +71,7 @@ def test_comparisons_of_slices(values: list[int | None], asked: set[int], number
     rows = np.array([row for row, value in enumerate(values) if value is not None], np.uint32)
     present = np.array([value for value in values if value is not None], np.int64)
     bitmaps = [read_bitmap(data)[0] for data in write_slices(present, rows, 5)]
-    slices = BitSlices(BitMap(rows), 5, lambda first: bitmaps[first:])
+    slices = BitSlices(BitMap(rows), 5, lambda first, stop: bitmaps[first:stop])
     known = [(row, value) for row, value in enumerate(values) if value is not None]
     assert set(slices.any_of(sorted(asked))) == {row for row, value in known if value in asked}
     assert set(slices.equal(number)) == {row for row, value in known if value == number}
