@@ -177,7 +177,8 @@ class _Side:
     def __init__(self, part: Part | None) -> None:
         self.smallest = part.smallest if part else 0
         slices = part.slices if part else ()
-        self.numbers = BitSlices(part.existence if part else BitMap(), len(slices), lambda first, stop: slices[first:stop])
+        existence = part.existence if part else BitMap()
+        self.numbers = BitSlices(existence, len(slices), lambda first, stop: slices[first:stop])
 
     def equal(self, value: int) -> BitMap:
         return self.numbers.equal(value - self.smallest)
