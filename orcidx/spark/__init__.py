@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from orcidx.spark.build_index import build_file_index, refresh
+    from orcidx.spark.data_source import register
     from orcidx.spark.explaining import explain
     from orcidx.spark.reading import read
     from orcidx.spark.sessions import session
     from orcidx.spark.upkeep import clean, describe, summarize
 
-__all__ = ["build_file_index", "clean", "describe", "explain", "read", "refresh", "session", "summarize"]
+__all__ = ["build_file_index", "clean", "describe", "explain", "read", "refresh", "register", "session", "summarize"]
 
 _HOMES = {
     "build_file_index": "orcidx.spark.build_index",
@@ -24,6 +25,7 @@ _HOMES = {
     "explain": "orcidx.spark.explaining",
     "read": "orcidx.spark.reading",
     "refresh": "orcidx.spark.build_index",
+    "register": "orcidx.spark.data_source",
     "session": "orcidx.spark.sessions",
     "summarize": "orcidx.spark.upkeep",
 }

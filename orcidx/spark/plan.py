@@ -67,7 +67,10 @@ SPARK_OPTIONS = ReadOptions(
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """What ``orcidx.spark.read`` is asked, and the session's zones; see there."""
+    """What ``orcidx.spark.read`` is asked, and the session's zones; see there.
+
+    ``retype``: a schema for some of the columns of ORC files, which keep their other columns.
+    """
 
     path: Any
     columns: Sequence[Any] | None = None
@@ -76,6 +79,7 @@ class Query:
     limit: int | None = None
     format: Format | None = None
     schema: Any = None
+    retype: Any = None
     snapshot_id: int | None = None
     deletion_vector: Mapping[Any, Any] | None = None
     file_index: Mapping[Any, Any] | None = None
@@ -226,10 +230,12 @@ def _orc_schema(query: Query, files: Sequence[Source]) -> tuple[Any, dict[str, t
     columns of files of old Hive are called ``_col0``, ``_col1``: a given schema means them by position.
     """
     found = _first_columns(files, query.storage_options)
-    given = None if query.schema is None else json_of_schema(query.schema)
+    by_position = bool(found) and all(name.startswith("_col") for name in found)
+    given = query.retype if query.schema is None and by_position else query.schema
+    given = None if given is None else json_of_schema(given)
     if given is not None:
         fields = {one["name"]: one for one in given["fields"]}
-    elif found:
+    elif found or query.retype is not None:
         fields = _orc_fields(query, found)
     else:
         raise InvalidQuery(
@@ -239,11 +245,10 @@ def _orc_schema(query: Query, files: Sequence[Source]) -> tuple[Any, dict[str, t
     keys = {}
     for key, kind in partition_types(files, infer=query.infer_partitions).items():
         name = names.get(query.folded(key), key)
-        if given is None or name not in fields:
+        if name not in fields or (given is None and query.retype is None):
             fields[name] = field_json(name, kind)
         keys[name] = (key, fields[name]["type"])
-    positional = given is not None and bool(found) and all(name.startswith("_col") for name in found)
-    return {"type": "struct", "fields": list(fields.values())}, keys, positional
+    return {"type": "struct", "fields": list(fields.values())}, keys, by_position and given is not None
 
 
 def _first_columns(files: Sequence[Source], storage_options: Mapping[str, Any] | None) -> dict[str, OrcType]:
@@ -270,7 +275,11 @@ def _orc_fields(query: Query, columns: Mapping[str, OrcType]) -> dict[str, Any]:
         except Unsupported:
             if asked is None or query.folded(name) in asked:
                 raise
-    return fields
+    if query.retype is None:
+        return fields
+    retyped = {one["name"]: one for one in query.retype["fields"]}
+    known = {query.folded(name) for name in retyped}
+    return {name: one for name, one in fields.items() if query.folded(name) not in known} | retyped
 
 
 def _shown(whole: Any, shown: pa.Schema) -> Any:
@@ -337,8 +346,11 @@ def split_paimon(rows: TableScan) -> list[Part]:
 # ---------------------------------------------------------------------- tasks
 
 
-def assign(plan: Plan, parts: Sequence[Part], target_bytes: int) -> list[bytes]:
-    """The pickled ``ReadTask``s: parts packed by bytes; where any rows will do for a limit, no more than it takes."""
+def assign(plan: Plan, parts: Sequence[Part], target_bytes: int, *, names: Sequence[str] | None = None) -> list[bytes]:
+    """The pickled ``ReadTask``s: parts packed by bytes; where any rows will do for a limit, no more than it takes.
+
+    ``names``: of the batches' columns, where they are not the schema's.
+    """
     limit = plan.query.limit
     if limit is not None and not plan.order:
         parts = _enough(parts, limit)
@@ -347,6 +359,8 @@ def assign(plan: Plan, parts: Sequence[Part], target_bytes: int) -> list[bytes]:
     for number, part in zip(bins, parts):
         packed.setdefault(number, []).append(part)
     schema = arrow_schema_of(plan.schema)
+    if names is not None:
+        schema = pa.schema([one.with_name(name) for one, name in zip(schema, names, strict=True)])
     tasks = []
     for number in sorted(packed):
         what: Any = tuple(part.what for part in packed[number])

@@ -1,0 +1,197 @@
+"""``spark.read.format("orcidx")`` and ``CREATE TEMPORARY VIEW ... USING orcidx``: a Python data source of Spark's.
+
+Spark hands it the whole schema and, since 4.1, the filters that it can express; it never says which columns a query
+uses. Planning runs in a Python process beside the driver, without a session. Skipping by those filters must be asked
+for, for the reason that ``register`` gives; see docs/decisions/0015-spark-pushdown.md.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.predicate import Predicate, all_of, keep_bindable, parse
+from orcidx.predicate.adapters import from_spark
+from orcidx.scanner import Scan
+from orcidx.spark.plan import TARGET_BYTES, Plan, Query, assign, begin, split_orc, split_paimon
+from orcidx.spark.read_task import ReadTask
+from orcidx.spark.sessions import facts_of
+from orcidx.spark.spark_types import arrow_schema_of, json_of_schema
+
+__all__ = ["OrcidxDataSource", "register"]
+
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+SLOTS = 8
+"""What tasks are cut for, where nothing tells how many run at once."""
+
+
+def register(spark: Any, *, pushdown: bool = False) -> None:
+    """Makes ``spark.read.format("orcidx")`` known to a session.
+
+    Options of the format: ``columns`` (names with commas between, or a JSON list), ``where`` (SQL text, by which files,
+    stripes and row groups are skipped), ``format`` ("orc" or "paimon"), ``snapshot_id``, ``target_bytes``, ``pushdown``
+    ("true" or "false"); an option ``storage.NAME`` goes to fsspec. ``.schema(...)`` gives the only columns to read, and
+    their types.
+
+    ``pushdown`` skips by the filters of the query as well, and turns ``spark.sql.python.filterPushdown.enabled`` on for
+    the session. Only for DataFrames that are used in one query: Spark 4.1 to 4.3 reads a DataFrame or view that two
+    queries share with the filters of the one planned last, and so loses rows of the other.
+    """
+    facts = facts_of(spark)
+    session = {
+        "clock_zone": facts.clock_zone,
+        "session_zone": facts.session_zone,
+        "case_sensitive": facts.case_sensitive,
+        "infer_partitions": facts.infers_partitions,
+    }
+    known = {"session": session, "slots": facts.slots, "pushdown": pushdown}
+    # A class made here travels by value, and with it what the planning process cannot ask for; its base by name.
+    spark.dataSource.register(type("OrcidxDataSource", (OrcidxDataSource,), known))
+    if pushdown:
+        if not hasattr(DataSourceReader, "pushFilters"):
+            raise Unsupported("Spark pushes filters since 4.1; leave pushdown out, and give the option where")
+        spark.conf.set(PUSHDOWN, "true")
+
+
+class OrcidxDataSource(DataSource):
+    """The format; the attributes are what ``register`` knows of the session."""
+
+    session: dict[str, Any] = {}  # noqa: RUF012  (replaced as a whole by the class that is registered)
+    slots: int = SLOTS
+    pushdown: bool = False
+
+    @classmethod
+    def name(cls) -> str:
+        return "orcidx"
+
+    def schema(self) -> StructType:
+        plan = begin(replace(self._query(), where=None))
+        return _spark_schema(plan)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        asked = {name.lower(): value for name, value in self.options.items()}.get("pushdown", str(self.pushdown))
+        if asked.lower() not in ("true", "false"):
+            raise InvalidQuery(f"the option pushdown is true or false, not {asked!r}")
+        return OrcidxReader(self._query(), schema, self.slots, pushdown=asked.lower() == "true")
+
+    def _query(self) -> Query:
+        options = {name.lower(): value for name, value in self.options.items()}
+        path = options.get("path")
+        if "paths" in options:
+            path = json.loads(options["paths"])
+        if path is None:
+            raise InvalidQuery('no path: write .load(path), or OPTIONS (path "...") in SQL')
+        storage = {name.removeprefix("storage."): v for name, v in options.items() if name.startswith("storage.")}
+        return Query(
+            path=path,
+            columns=_names(options.get("columns")),
+            where=options.get("where"),
+            format=options.get("format"),
+            snapshot_id=_number(options, "snapshot_id"),
+            target_bytes=_number(options, "target_bytes") or TARGET_BYTES,
+            storage_options=storage or None,
+            **self.session,
+        )
+
+
+def _names(text: str | None) -> list[str] | None:
+    if text is None:
+        return None
+    if text.lstrip().startswith("["):
+        return [str(name) for name in json.loads(text)]
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _number(options: dict[str, str], name: str) -> int | None:
+    if name not in options:
+        return None
+    try:
+        return int(options[name])
+    except ValueError:
+        raise InvalidQuery(f"the option {name} is a whole number, not {options[name]!r}") from None
+
+
+def _spark_schema(plan: Plan) -> StructType:
+    schema = StructType.fromJson(plan.schema)
+    for field, name in zip(schema.fields, plan.columns):
+        field.name = name
+    return StructType(schema.fields)
+
+
+@dataclass
+class TaskPartition(InputPartition):
+    """The pickled ``ReadTask`` of one Spark partition."""
+
+    payload: bytes
+
+
+class _PushFilters:
+    """``reader.pushFilters``, without being a method of its class.
+
+    Spark refuses a reader whose class defines pushFilters for every read while its conf is off, so the class must not
+    define it; while the conf is on Spark just calls what is there. What Spark compares is ``__func__``.
+    """
+
+    def __init__(self, reader: OrcidxReader) -> None:
+        self._reader = reader
+        self.__func__ = getattr(DataSourceReader, "pushFilters", None)
+
+    def __call__(self, filters: list[Any]) -> Sequence[Any]:
+        if self._reader.pushdown:
+            self._reader.filters = tuple(filters)
+        return filters  # all of them: Spark evaluates every one again
+
+
+class OrcidxReader(DataSourceReader):
+    """Plans when Spark asks for the partitions. ``schema`` is what Spark wants of each batch."""
+
+    def __init__(self, query: Query, schema: StructType, slots: int = SLOTS, *, pushdown: bool = False) -> None:
+        self.query = query
+        self.pushdown = pushdown
+        self.schema = schema
+        self.slots = slots
+        self.filters: tuple[Any, ...] = ()
+        self.pushFilters = _PushFilters(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Nothing: a task needs its partition only, and the reader travels to every task."""
+        return {}
+
+    def pruneColumns(self, schema: StructType) -> None:
+        """Takes the columns that a query uses; Spark does not ask for this, Sail does."""
+        self.schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        wanted = json_of_schema(self.schema)
+        schema = arrow_schema_of(wanted)
+        query = replace(self.query, columns=schema.names, retype=wanted, where=self._where(schema))
+        plan = begin(query)
+        for field, one in zip(schema, arrow_schema_of(plan.schema), strict=True):
+            if one.type != field.type:
+                raise InvalidQuery(
+                    f"a table's column keeps its type, {one.type}; cast it in a query", column=field.name
+                )
+        target = plan.target(self.slots)
+        parts = split_orc(plan.rows, target) if isinstance(plan.rows, Scan) else split_paimon(plan.rows)
+        return [TaskPartition(task) for task in assign(plan, parts, target, names=schema.names)]
+
+    def _where(self, schema: pa.Schema) -> Predicate | None:
+        """What Spark pushed and the option ``where``, which may name more columns than Spark knows of."""
+        pushed = keep_bindable(from_spark(self.filters), schema, case_sensitive=self.query.case_sensitive)
+        where: Predicate = all_of(pushed, *([] if self.query.where is None else [parse(self.query.where)]))
+        return where
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition; Spark has one, None, where everything was skipped."""
+        payload = getattr(partition, "payload", None)
+        if payload is not None:
+            task: ReadTask = pickle.loads(payload)
+            yield from task.batches()
