@@ -322,7 +322,8 @@ class _TaskRun:
     @contextmanager
     def _orc_scan(self) -> Iterator[Scan]:
         """The scan of an ORC file in its own names, with its file index open as long as it may be asked."""
-        options = self.scan.options.override(case_sensitive=True, strings="string", timestamp_unit=self._unit())
+        known = {"case_sensitive": True, "strings": "string", "wall_clock_zone": None}  # what the table's types settle
+        options = self.scan.options.override(**known, timestamp_unit=self._unit())
         with self._index() as index, open_file(self.file.source, options=options) as opened:
             if opened.num_rows != self.file.rows:
                 raise CorruptFile(f"has {opened.num_rows} rows, where the manifest says {self.file.rows}")

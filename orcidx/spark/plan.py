@@ -324,10 +324,11 @@ def _begin_paimon(query: Query, table: Table) -> Plan:
             raise InvalidQuery(f"{name}= is for plain ORC files: a Paimon table has its own")
     order = query.order(table.schema)
     asked = None if query.columns is None else [one if isinstance(one, str) else ".".join(one) for one in query.columns]
-    shown = table.scan(asked, options=query.scan_options).columns
+    options = query.scan_options.override(wall_clock_zone=None, char="stored")
+    shown = table.scan(asked, options=options).columns
     every = list(dict.fromkeys((*shown, *(key.column for key in order))))
     where = query.predicate(table.schema)
-    rows = table.scan(every, where, top=query.top, limit=query.limit, options=query.scan_options)
+    rows = table.scan(every, where, top=query.top, limit=query.limit, options=options)
     fields = table.table_schema.by_name
     schema = struct_json([(name, json_of_paimon(fields[name])) for name in every])
     listed = sum(task.file.size for task in rows.plan.tasks)
