@@ -9,14 +9,16 @@ from __future__ import annotations
 import heapq
 import os
 import pickle
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pyarrow as pa
 
-from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 from orcidx.file import make_scan, open_file
+from orcidx.index_store import IndexStore
 from orcidx.many_files import scan
 from orcidx.options import ReadOptions
 from orcidx.orc.types import OrcType
@@ -217,10 +219,41 @@ def _begin_orc(query: Query) -> Plan:
     else:
         by_path: dict[str, Any] = {"deletion_vector": query.deletion_vector, "file_index": query.file_index}
         rows = scan(files, asked, where, match=match, hive_partitions=False, **by_path, **shared)
-        constants = partition_constants(files, types, query.session_zone)
-        rows = replace(rows, jobs=tuple(replace(job, constants=one) for job, one in zip(rows.jobs, constants)))
-    listed = sum(source.size or 0 for source in files)
+        jobs = _by_rollup(query, rows, types) if match == "name" else rows.jobs
+        constants = partition_constants([job.source for job in jobs], types, query.session_zone)
+        rows = replace(rows, jobs=tuple(replace(job, constants=one) for job, one in zip(jobs, constants)))
+    listed = sum(job.source.size or 0 for job in rows.jobs)
     return Plan(query, rows, _shown(schema, rows.schema), columns, order, listed)
+
+
+def _by_rollup(query: Query, rows: Scan, partitions: Mapping[str, tuple[str, Any]]) -> tuple[FileJob, ...]:
+    """The files that an indexed directory's roll-up does not rule out, with their indexes; a damaged one warns."""
+    roots = {job.source.root for job in rows.jobs}
+    if (
+        not isinstance(query.path, (str, os.PathLike))
+        or roots == {None}
+        or any(mark in str(query.path) for mark in "*?[")
+    ):
+        return rows.jobs
+    # Times are typed by the session's clock, which a roll-up does not know: they rule nothing out here.
+    kinds = [(key, kind) for key, kind in partitions.values() if not str(kind).startswith("timestamp")]
+    schema = arrow_schema_of(struct_json(kinds))
+    try:
+        store = IndexStore.open(query.path, storage_options=query.storage_options)
+        if store is None:
+            return rows.jobs
+        sources = [job.source for job in rows.jobs]
+        found = store.plan(sources, rows.request.where, schema=schema, options=rows.options)
+    except CorruptFile as error:
+        warnings.warn(f"the directory's indexes are not used: {error}; build them again", RuntimeWarning, stacklevel=2)
+        return rows.jobs
+    kept = []
+    for number in found.kept.tolist():
+        job, index = rows.jobs[number], found.index_of(number)
+        if index is not None and job.file_index is None:
+            job = replace(job, file_index=index, fingerprint=job.source.listed)
+        kept.append(job)
+    return tuple(kept)
 
 
 def _orc_schema(query: Query, files: Sequence[Source]) -> tuple[Any, dict[str, tuple[str, Any]], bool]:
