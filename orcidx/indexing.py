@@ -62,8 +62,8 @@ class IndexSpec:
 
     @property
     def key(self) -> str:
-        """Sixteen hexadecimal digits that another spec does not have."""
-        return _digest([self.spec, self.types, self.embedded_bytes])
+        """Sixteen hexadecimal digits that another spec does not have; the order of kinds counts, as in the bytes."""
+        return _digest([self.spec, sorted(self.types.items()), self.embedded_bytes])
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values; ``IndexSpec(**d)`` is the way back."""
@@ -75,7 +75,7 @@ class IndexSpec:
 
 
 def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
 
 
 def index_name(path: str, source: Source, spec: IndexSpec) -> str:

@@ -275,7 +275,7 @@ class RollUp:
             columns[f"s{number}"] = array
             keys.append({"column": key.column, "type": key.type})
         described = {"version": VERSION, "spec": self.spec, "spec_key": self.spec_key, "statistics": keys}
-        table = pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(described, sort_keys=True)})
+        table = pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(described)})
         sink = pa.BufferOutputStream()
         parquet.write_table(table, sink, compression="zstd", row_group_size=1 << 18)
         return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]

@@ -51,7 +51,7 @@ def test_every_state_is_told(directory: Path) -> None:
     assert found.index_bytes == 3 * states["0.orc"]["index_size"]
     text = str(found)
     assert "3 fresh, 1 stale, 1 new, 1 error, 1 gone" in text.splitlines()[0]
-    assert "bloom-filter  fpp=0.01, items=1000      3" in text
+    assert "bloom-filter  items=1000, fpp=0.01      3" in text
     assert "CorruptFile: not an ORC file" in text
     assert json.loads(json.dumps(found.to_dict()))["spec"]["spec"] == SPEC
     assert "<td>bloom-filter</td>" in found._repr_html_()

@@ -198,6 +198,17 @@ def test_refresh_does_what_is_new_or_changed(spark: Any, tmp_path: Path) -> None
     assert after.keys() == {"0.orc", "1.orc", "3.orc", "new.orc"}
     assert after["1.orc"] != before["1.orc"]
     assert statuses(refresh(spark, tmp_path)) == Counter(fresh=8)
+    (tmp_path / "0.orc").unlink()
+    assert statuses(refresh(spark, tmp_path)) == Counter(fresh=6)
+    assert index_bytes(tmp_path).keys() == {"1.orc", "3.orc", "new.orc"}
+
+
+def test_a_directory_without_files_can_be_indexed_for_later(spark: Any, tmp_path: Path) -> None:
+    both = {"bloom-filter": {"id": {"items": 300}}, "bitmap": {"id": {}}}
+    assert build_file_index(spark, tmp_path, both).count() == 0
+    orc.write_table(table(0, 200), tmp_path / "a.orc")
+    assert statuses(refresh(spark, tmp_path)) == Counter(built=2)
+    assert index_bytes(tmp_path)["a.orc"] == paimon.build_file_index(str(tmp_path / "a.orc"), both).to_bytes()
 
 
 def test_another_spec_replaces_the_indexes(spark: Any, tmp_path: Path) -> None:
