@@ -49,23 +49,35 @@ _OTHERWISE = {
 
 @dataclass(frozen=True)
 class Partitions:
-    """The ``key=value`` directories of files: ``values[key][codes[i]]`` is the value of file ``i``."""
+    """The ``key=value`` directories of files: ``values[key][codes[i]]`` is the value of file ``i``.
+
+    ``keys``: all of them, also those whose values have no known type.
+    """
 
     codes: Int64s
     values: Mapping[str, pa.Array]
+    keys: frozenset[str] = frozenset()
+
+    @staticmethod
+    def none(files: int) -> Partitions:
+        return Partitions(np.zeros(files, np.int64), {})
 
     @staticmethod
     def of(paths: pa.Array, schema: pa.Schema | None = None) -> Partitions:
-        """Of paths below the directory that was listed; types as ``partition_values`` finds them over all files."""
+        """Of paths below the directory that was listed.
+
+        Types are those of ``schema``, and keys that it lacks have none; without it as ``partition_values`` finds them.
+        """
         directories = pc.replace_substring_regex(paths, r"[^/]*$", "").dictionary_encode()
         distinct = directories.dictionary.to_pylist()
         if not any("=" in directory for directory in distinct):
-            return Partitions(np.zeros(len(paths), np.int64), {})
+            return Partitions.none(len(paths))
         sources = [Source(directory, "path", f"/{directory}file", root="/") for directory in distinct]
+        keys = frozenset(key for source in sources for key in source.partition)
         constants = partition_values(sources, schema)
-        keys = constants[0] if constants else {}
-        values = {key: pa.array([one[key].as_py() for one in constants], constants[0][key].type) for key in keys}
-        return Partitions(directories.indices.to_numpy().astype(np.int64), values)
+        typed = keys if schema is None else keys & set(schema.names)
+        values = {key: pa.array([one[key].as_py() for one in constants], constants[0][key].type) for key in typed}
+        return Partitions(directories.indices.to_numpy().astype(np.int64), values, keys)
 
     def constants_of(self, file: int) -> dict[str, pa.Scalar]:
         """The partition columns of one file."""
@@ -189,7 +201,7 @@ def judge_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, s
     columns = {
         key: statistics_column(key, array, known.rows, reading)
         for key, array in known.rollup.statistics.items()
-        if key.column not in known.partitions.values and options.row_index and key not in off
+        if key.column not in known.partitions.keys and options.row_index and key not in off
     }
     bounds = np.arange(known.count + 1, dtype=np.int64)
     partitions = [PartitionEvidence(known.partitions)] if known.partitions.values else []

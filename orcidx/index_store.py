@@ -197,7 +197,8 @@ class IndexStore:
         """Which files may hold a row that matches, by their partitions and statistics, and where their indexes are.
 
         ``files``: sources of a listing of the directory, or a table as ``listing_table`` gives it. ``schema`` names the
-        types of partition columns. A predicate that cannot be bound here (an unknown column, a literal that does not
+        types of partition columns, and those that it lacks rule nothing out; without it types follow from the values. A
+        predicate that cannot be bound here (an unknown column, a literal that does not
         fit) rules nothing out; the scan will say what is wrong with it.
         """
         listing = files if isinstance(files, pa.Table) else listing_table(self.root, files)

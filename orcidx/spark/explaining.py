@@ -13,7 +13,7 @@ import pyarrow as pa
 from orcidx.directory_explanation import EXAMINED, DirectoryExplanation, Judged, Question, assemble, examine
 from orcidx.errors import InvalidQuery, OrcidxError, Unsupported
 from orcidx.file import open_file
-from orcidx.file_pruning import KnownFiles, Partitions, plan_files
+from orcidx.file_pruning import KnownFiles, plan_files
 from orcidx.index_store import IndexStore, listing_table, stale_notes
 from orcidx.options import ReadOptions
 from orcidx.predicate import And, Leaf, Or, all_of, any_of, resolve_column
@@ -78,7 +78,7 @@ def explain(
     request = rows.request
     request = replace(request, where=_spelled(request.where, request))
     judged = _judged(store, listing, request)
-    files = _asked(judged)
+    files = _asked(judged, _constants(sources, rows))
     question = _Examination(Question(request, store.folder), Counters())
     task = FileTask(store.root, EXAMINED, question)
     if files.num_rows <= DRIVER_FILES:
@@ -129,8 +129,11 @@ def _judged(store: IndexStore, listing: pa.Table, request: ScanRequest) -> Judge
     match = store.match(listing)
     if request.match != "name":
         match = replace(match, entry=np.full_like(match.entry, -1), state=np.zeros_like(match.state))
-    known = store.known(listing, match, columns=None, schema=request.schema)
-    plain = replace(known, partitions=Partitions(np.zeros(len(listing), np.int64), {}))
+    assert request.schema is not None
+    # Times are typed by the session's clock, which a roll-up does not know: they rule nothing out here.
+    kinds = pa.schema([one for one in request.schema if not pa.types.is_timestamp(one.type)])
+    known = store.known(listing, match, columns=None, schema=kinds)
+    plain = replace(known, partitions=replace(known.partitions, values={}))
     options = request.options
 
     def plan(files: KnownFiles, options: ReadOptions) -> Any:
@@ -141,20 +144,23 @@ def _judged(store: IndexStore, listing: pa.Table, request: ScanRequest) -> Judge
     return Judged(listing, whole, plan(known, options.override(row_index=False)), plan(plain, options))
 
 
-def _asked(judged: Judged) -> pa.Table:
+def _constants(sources: Sequence[Source], rows: Scan) -> list[bytes | None]:
+    """The pickled partition columns of each listed file, None where it has none."""
+    pickled: dict[str, bytes | None] = {}
+    last: tuple[Any, bytes | None] = ({}, None)
+    for job in rows.jobs:
+        if job.constants != last[0]:
+            last = job.constants, pickle.dumps(dict(job.constants))
+        pickled[job.source.name] = last[1]
+    return [pickled.get(source.name) for source in sources]
+
+
+def _asked(judged: Judged, constants: Sequence[bytes | None]) -> pa.Table:
     """The rows for the tasks: files that are left, and those with an index."""
     known = judged.plan.known
     kept = judged.mask(judged.plan)
     rollup = known.rollup.files
     has_index = rollup["index_size"].combine_chunks().fill_null(0).to_numpy() > 0
-    partitions = known.partitions
-    constants: list[bytes | None] = [None] * len(kept)
-    if partitions.values:
-        by_code: dict[int, bytes] = {}
-        for i, code in enumerate(partitions.codes.tolist()):
-            if code not in by_code:
-                by_code[code] = pickle.dumps(partitions.constants_of(i))
-            constants[i] = by_code[code]
     sizes = judged.listing["size"].to_numpy()
     table = judged.listing
     for name in _INDEX:

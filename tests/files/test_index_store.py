@@ -71,6 +71,13 @@ def test_files_are_ruled_out_by_statistics_and_partitions(directory: Path) -> No
     assert kept(store, "ID = 500", options=ReadOptions(case_sensitive=False)) == ["500"]
 
 
+def test_partitions_have_the_types_that_are_given(directory: Path) -> None:
+    store = index_here(directory)
+    assert kept(store, "day < '10'", schema=pa.schema([("day", pa.string())])) == ["0", "100", "200", "300"]
+    assert kept(store, "day < 10 AND id < 250", schema=pa.schema([("day", pa.int32())])) == ["0", "100", "200"]
+    assert kept(store, "day = 1 AND id < 250", schema=pa.schema([])) == ["0", "100", "200"]
+
+
 def test_the_reason_is_told(directory: Path) -> None:
     plan = index_here(directory).plan(list_sources(directory), "id > 550 AND day > 0")
     assert [str(reason) for reason in plan.reasons(0)] == ["col('day') > 0: is 0 in the whole file (partition)"]
