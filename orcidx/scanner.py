@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from orcidx.arrow_stream import ArrowStream, Batches, limited
 from orcidx.batches import Joiner, join_batches
 from orcidx.errors import InvalidQuery
 from orcidx.explaining import explain_file
@@ -43,7 +44,7 @@ TABLE_ROWS = 1 << 19
 
 
 @dataclass(frozen=True)
-class Scan:
+class Scan(ArrowStream):
     """Rows of files, as record batches. Made by ``OrcFile.scan`` and ``orcidx.scan``.
 
     Iterating yields ``pyarrow.RecordBatch``es of at most ``options.batch_size`` rows; remainders are joined across row
@@ -106,10 +107,21 @@ class Scan:
 
     def to_batches(self) -> Batches:
         """An iterator over the batches, with ``.metrics`` of its own pass and ``.close()``."""
-        return Batches(self)
+        metrics = ScanMetrics()
+        return Batches(self._batches(metrics), metrics)
 
-    def __iter__(self) -> Batches:
-        return self.to_batches()
+    def _batches(self, metrics: ScanMetrics) -> Generator[pa.RecordBatch, None, None]:
+        if self.limit == 0:
+            return
+        with (
+            FileQueue(self.jobs, self.resolved, metrics) as files,
+            closing(run_in_turn(_StripeTurns(self, files), stage=metrics.stage)) as results,
+        ):
+            yield from join_batches(
+                limited(results, self.limit),
+                batch_size=self.options.batch_size,
+                batch_bytes=self.options.batch_bytes,
+            )
 
     async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
         """Batches; ranges are awaited, decoding runs off the event loop."""
@@ -142,10 +154,6 @@ class Scan:
                     decision = run_value(file.run.decide(number), file.storage)
                     yield StripeScan(file.run, decision, file.storage)
 
-    def to_reader(self) -> pa.RecordBatchReader:
-        """A ``pyarrow.RecordBatchReader`` over one pass."""
-        return pa.RecordBatchReader.from_batches(self.schema, iter(self))
-
     def to_table(self) -> pa.Table:
         """All rows as one table."""
         options = self.options
@@ -154,11 +162,6 @@ class Scan:
         scan = Scan(self.jobs, replace(self.resolved, options=options), self.limit)
         batches = list(scan)
         return pa.Table.from_batches(batches, scan.schema)
-
-    def head(self, n: int) -> pa.Table:
-        """The first ``n`` rows."""
-        limit = n if self.limit is None else min(n, self.limit)
-        return replace(self, limit=limit).to_table()
 
     def count_rows(self) -> int:
         """The number of rows; from metadata and indexes alone where those prove it."""
@@ -190,12 +193,6 @@ class Scan:
             files = [explain_file(file.run, file.storage) for file in queue]
         where = None if self.request.where is None else repr(self.request.where)
         return Explanation(where, tuple(self.schema.names), tuple(files))
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.to_reader().__arrow_c_stream__(requested_schema)
-
-    def __arrow_c_schema__(self) -> object:
-        return self.schema.__arrow_c_schema__()
 
 
 def _decided_scan(run: FileRun, number: int) -> Any:
@@ -286,47 +283,6 @@ class StripeScan:
         )
 
 
-class Batches:
-    """One pass over a scan: an iterator of record batches. ``metrics`` grows while it runs."""
-
-    def __init__(self, scan: Scan) -> None:
-        self.metrics = ScanMetrics()
-        self._scan = scan
-        self._batches = self._all()
-
-    def __iter__(self) -> Batches:
-        return self
-
-    def __next__(self) -> pa.RecordBatch:
-        batch = next(self._batches)
-        self.metrics.rows_returned += batch.num_rows
-        return batch
-
-    def close(self) -> None:
-        """Ends the pass and closes its files."""
-        self._batches.close()
-
-    def __enter__(self) -> Batches:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _all(self) -> Generator[pa.RecordBatch, None, None]:
-        scan, metrics = self._scan, self.metrics
-        if scan.limit == 0:
-            return
-        with (
-            FileQueue(scan.jobs, scan.resolved, metrics) as files,
-            closing(run_in_turn(_StripeTurns(scan, files), stage=metrics.stage)) as results,
-        ):
-            yield from join_batches(
-                _limited(results, scan.limit),
-                batch_size=scan.options.batch_size,
-                batch_bytes=scan.options.batch_bytes,
-            )
-
-
 class _StripeTurns:
     """The living stripes of all files, as turns; each file is closed after its last."""
 
@@ -352,15 +308,3 @@ def _turns_of(file: OpenFile) -> Iterator[Turn]:
     for number in numbers:
         finish = file.close if number == numbers[-1] else None
         yield Turn(partial(_decided_scan, file.run, number), file.storage, finish)
-
-
-def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    if limit is None:
-        yield from batches
-        return
-    left = limit
-    for batch in batches:
-        yield batch.slice(0, left)
-        left -= batch.num_rows
-        if left <= 0:
-            return

@@ -55,6 +55,7 @@ PICTURE = """
 1  predicate
 1  io_loop
 1  storage selection orc.wire orc.compression orc.decode_pool paimon.data_types
+1  arrow_stream
 1  batches metrics options orc.native_codec paimon.json_object paimon.roaring paimon.row_hash
 1  orc.kinds orc.spans orc.calendars orc.decimal_text paimon.top_rows paimon.roaring_writer
 0  errors

@@ -22,7 +22,7 @@ from orcidx.metrics import ScanMetrics
 from orcidx.predicate import And, Constant, External, Leaf, Or, all_of, any_of, resolve_column
 from orcidx.predicate.adapters import from_expression
 from orcidx.predicate.external import Relaxation
-from orcidx.scanner import Batches, Scan
+from orcidx.scanner import Scan
 
 __all__ = ["OrcDataset", "OrcFragment", "dataset"]
 
@@ -108,7 +108,7 @@ class _Scans:
         return replace(self._scan, request=request)
 
     def _noted(self, scan: Scan) -> Iterator[pa.RecordBatch]:
-        batches: Batches = scan.to_batches()
+        batches = scan.to_batches()
         self.last_metrics = batches.metrics
         with batches:
             yield from batches

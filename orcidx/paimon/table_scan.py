@@ -7,13 +7,13 @@ index and the deletion vector leave. What a file cannot be asked in its own word
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 
+from orcidx.arrow_stream import ArrowStream, Batches, limited
 from orcidx.batches import join_batches
 from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.explanation import Explanation, FileExplanation, StripeExplanation
@@ -38,7 +38,7 @@ _UNITS = ("s", "ms", "us", "ns")
 
 
 @dataclass(frozen=True)
-class TableScan:
+class TableScan(ArrowStream):
     """Rows of a table as record batches; made by ``Table.scan``. Holds no open file, and may be iterated many times.
 
     ``plan`` says which files are read, and why the others are not. With ``top``, the first ``limit`` rows come in that
@@ -64,9 +64,6 @@ class TableScan:
         """An iterator over the batches, with ``.metrics`` and ``.notes`` of its own pass and ``.close()``."""
         return TableBatches(self)
 
-    def __iter__(self) -> TableBatches:
-        return self.to_batches()
-
     async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
         """Batches; files are read and decoded off the event loop."""
         batches = self.to_batches()
@@ -75,18 +72,6 @@ class TableScan:
                 yield batch
         finally:
             batches.close()
-
-    def to_reader(self) -> pa.RecordBatchReader:
-        """A ``pyarrow.RecordBatchReader`` over one pass."""
-        return pa.RecordBatchReader.from_batches(self.schema, iter(self))
-
-    def to_table(self) -> pa.Table:
-        """All rows as one table."""
-        return pa.Table.from_batches(list(self), self.schema)
-
-    def head(self, n: int) -> pa.Table:
-        """The first ``n`` rows."""
-        return replace(self, limit=n if self.limit is None else min(n, self.limit)).to_table()
 
     def count_rows(self) -> int:
         """The number of rows; from metadata alone where nothing is asked."""
@@ -110,12 +95,6 @@ class TableScan:
             files[0] = replace(files[0], notes=(*self.plan.notes, *files[0].notes))
         return Explanation(None if self.where is None else repr(self.where), self.columns, tuple(files))
 
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.to_reader().__arrow_c_stream__(requested_schema)
-
-    def __arrow_c_schema__(self) -> object:
-        return self.schema.__arrow_c_schema__()
-
 
 def _arrow_schema(fields: list[DataField], options: ReadOptions) -> pa.Schema:
     views = options.strings == "view"
@@ -131,60 +110,31 @@ def _rows_left(task: FileTask) -> int:
     return task.file.rows - deleted
 
 
-class TableBatches:
+class TableBatches(Batches):
     """One pass over a table: an iterator of record batches. ``metrics`` and ``notes`` grow while it runs.
 
     ``notes``: indexes that could not be used, and why; their rows were kept.
     """
 
     def __init__(self, scan: TableScan) -> None:
-        self.metrics = ScanMetrics(files_skipped=len(scan.plan.skipped))
         self.notes: list[Note] = list(scan.plan.notes)
-        self._scan = scan
-        self._batches = self._all()
-
-    def __iter__(self) -> TableBatches:
-        return self
-
-    def __next__(self) -> pa.RecordBatch:
-        batch = next(self._batches)
-        self.metrics.rows_returned += batch.num_rows
-        return batch
-
-    def close(self) -> None:
-        """Ends the pass and closes its files."""
-        self._batches.close()
-
-    def __enter__(self) -> TableBatches:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _all(self) -> Any:
-        scan = self._scan
-        if scan.top:
-            wanted = tuple(dict.fromkeys((*scan.columns, *(key.column for key in scan.top))))
-            every = replace(scan, columns=wanted)
-            rows = first_rows(self._of(every), every.schema, scan.top, scan.limit or 0)
-            pieces: Any = iter(rows.select(list(scan.columns)).to_batches())
-        else:
-            pieces = _limited(self._of(scan), scan.limit)
-        yield from join_batches(pieces, batch_size=scan.options.batch_size, batch_bytes=scan.options.batch_bytes)
-
-    def _of(self, scan: TableScan) -> Iterator[pa.RecordBatch]:
-        for task in scan.plan.tasks:
-            yield from _TaskRun(task, scan, self.metrics, self.notes).batches()
+        metrics = ScanMetrics(files_skipped=len(scan.plan.skipped))
+        super().__init__(_batches(scan, metrics, self.notes), metrics)
 
 
-def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    left = limit
-    for batch in batches if left != 0 else ():
-        yield batch if left is None else batch.slice(0, left)
-        if left is not None:
-            left -= min(left, batch.num_rows)
-            if not left:
-                return
+def _batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Generator[pa.RecordBatch, None, None]:
+    def rows_of(wanted: TableScan) -> Iterator[pa.RecordBatch]:
+        for task in wanted.plan.tasks:
+            yield from _TaskRun(task, wanted, metrics, notes).batches()
+
+    if scan.top:
+        columns = tuple(dict.fromkeys((*scan.columns, *(key.column for key in scan.top))))
+        every = replace(scan, columns=columns)
+        rows = first_rows(rows_of(every), every.schema, scan.top, scan.limit or 0)
+        pieces: Iterator[pa.RecordBatch] = iter(rows.select(list(scan.columns)).to_batches())
+    else:
+        pieces = limited(rows_of(scan), scan.limit)
+    yield from join_batches(pieces, batch_size=scan.options.batch_size, batch_bytes=scan.options.batch_bytes)
 
 
 class _TaskRun:
