@@ -50,13 +50,14 @@ PICTURE = """
 2  explanation paimon.index
 2  paimon.questions paimon.key_arrays paimon.container
 2  orc.streams paimon.bit_slices paimon.hash_index paimon.deletion_vector paimon.body paimon.manifest
+2  orc.int_runs
 2  orc.types orc.window orc.bit_unpack pruning paimon.keys paimon.puffin paimon.small_files paimon.key_columns
 2  orc.metadata paimon.avro_file paimon.binary_row paimon.partition_path paimon.snapshot paimon.table_schema
 1  predicate
 1  io_loop
 1  storage selection orc.wire orc.compression orc.decode_pool paimon.data_types
 1  arrow_stream
-1  batches metrics options orc.native_codec paimon.json_object paimon.roaring paimon.row_hash
+1  batches metrics options orc.native_codec orc.far_copy paimon.json_object paimon.roaring paimon.row_hash
 1  orc.kinds orc.spans orc.calendars orc.decimal_text paimon.top_rows paimon.roaring_writer
 0  errors
 """

@@ -6,7 +6,15 @@ from orcidx.orc.window import Window
 Buffer = Any
 
 def read_decimals(
-    values: Window, scales: IntRle, out: Buffer, count: int, *, scale: int, precision: int, rounding: str
+    values: Window,
+    scales: IntRle,
+    out: Buffer,
+    count: int,
+    *,
+    scale: int,
+    precision: int,
+    rounding: str,
+    far: bool = False,
 ) -> None: ...
 def read_short_decimals(values: IntRle, out: Buffer, count: int, *, scale: int, precision: int) -> None: ...
 def skip_varints(window: Window, count: int) -> None: ...

@@ -10,6 +10,7 @@ import os
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
+from orcidx.orc.far_copy cimport FAR_BYTES, copy_far, settle_far
 from orcidx.orc.int_rle cimport IntRle
 from orcidx.orc.window cimport Window
 
@@ -352,7 +353,7 @@ cdef extern from *:
     void widen_integers "orcidx_widen"(const int64_t* values, int64_t count, uint8_t* out) nogil
 
 cdef enum:
-    BLOCK = 2048
+    BLOCK = 1024            # 16 KiB of them, so that they stay in the cache on their way to far memory
 
 # ORCIDX_SIMD=none keeps to portable code, for tests and for comparing
 cdef bint fast = is_fast() and os.environ.get("ORCIDX_SIMD") != "none"
@@ -409,33 +410,45 @@ cdef int read_large(Window values, uint8_t* out, int64_t count, uint64_t* most) 
             values.fail_end()
 
 
+cdef int read_block(Window values, IntRle scales, uint8_t* out, int64_t count, int scale, int precision,
+                    int rounding) except -1 nogil:
+    # Up to BLOCK decimals to out, at the scale; a status.
+    cdef int64_t block[BLOCK]
+    cdef int64_t scale_block[BLOCK]
+    cdef int status = 0
+    cdef uint64_t most = 0
+    cdef int64_t small = read_small(values, block, count, &most)
+    if small < count:
+        status = read_large(values, out + 16 * small, count - small, &most)
+        if status:
+            return status
+    scales.read_int64(scale_block, count)
+    if small < count or not place_small(block, scale_block, count, scale, precision, most, fast, out):
+        widen_integers(block, small, out)
+        if not (surely_fits(most, precision) and all_scales(scale_block, count, scale) == 0):
+            fit(out, scale_block, count, scale, precision, rounding, &status)
+    return status
+
+
 def read_decimals(Window values not None, IntRle scales not None, uint8_t[::1] out not None, int64_t count, *,
-                  int scale, int precision, str rounding):
-    """``count`` decimals to ``out``, 16 bytes each, brought to ``scale``.
+                  int scale, int precision, str rounding, bint far=False):
+    """``count`` decimals to ``out``, 16 bytes each, brought to ``scale``. ``far``: nobody reads them soon.
 
     Raises ``CorruptFile`` for a value that does not fit ``precision`` digits or, with rounding "error", loses digits.
     """
-    cdef int64_t block[BLOCK]
-    cdef int64_t scale_block[BLOCK]
-    cdef int64_t done = 0, step, small
+    cdef uint8_t near[16 * BLOCK]
+    cdef int64_t done = 0, step
     cdef int mode = _ROUNDINGS[rounding], status = 0
-    cdef uint64_t most
     check(out, count, scale, precision)
+    far = far and count * 16 > FAR_BYTES
     with nogil:
         while done < count and not status:
             step = min(count - done, <int64_t> BLOCK)
-            most = 0
-            small = read_small(values, block, step, &most)
-            if small < step:
-                status = read_large(values, &out[16 * (done + small)], step - small, &most)
-                if status:
-                    break
-            scales.read_int64(scale_block, step)
-            if small < step or not place_small(block, scale_block, step, scale, precision, most, fast, &out[16 * done]):
-                widen_integers(block, small, &out[16 * done])
-                if not (surely_fits(most, precision) and all_scales(scale_block, step, scale) == 0):
-                    fit(&out[16 * done], scale_block, step, scale, precision, mode, &status)
+            status = read_block(values, scales, &near[0] if far else &out[16 * done], step, scale, precision, mode)
+            if far:
+                copy_far(&out[16 * done], near, 16 * step)
             done += step
+        settle_far()
     if status:
         raise CorruptFile(_REASONS[status], stream="SECONDARY" if status == 5 else values.name)
 

@@ -1,10 +1,10 @@
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 
+from orcidx.orc.int_runs cimport SPARE_VALUES
 from orcidx.orc.window cimport Window
 
 cdef enum:
     RUN_VALUES = 512        # most values of one run, v1 (130) and v2 (512)
-    SPARE_VALUES = 8        # kernels may store whole vectors
 
 
 cdef class IntRle:
@@ -20,6 +20,8 @@ cdef class IntRle:
     cdef int read_int64(self, int64_t* out, int64_t n) except -1 nogil
     cdef int read_int32(self, int32_t* out, int64_t n) except -1 nogil
     cdef int read_int16(self, int16_t* out, int64_t n) except -1 nogil
+    # Up to n (at least 1) values, as many as come at once, and how many; 0: call again.
+    cdef int64_t some_int32(self, int32_t* out, int64_t n) except -1 nogil
     # Passes over n values, over whole runs by their headers.
     cdef int skip_values(self, int64_t n) except -1 nogil
     # The sum of a total and n lengths that were read; CorruptFile for a negative one or a sum beyond int64.

@@ -9,8 +9,10 @@ pyarrow's writer stores negative nanoseconds before 1970; they count back from t
 """
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy
 
 from orcidx.errors import CorruptFile
+from orcidx.orc.far_copy cimport FAR_BYTES, copy_far, settle_far
 from orcidx.orc.int_rle cimport IntRle
 
 cdef extern from *:
@@ -105,7 +107,7 @@ cdef extern from *:
                                           uint8_t* out) nogil
 
 cdef enum:
-    BLOCK = 16384           # values that are looked at while they are near
+    BLOCK = 2064            # dates that are looked at while they are near: four of the longest runs, and room
 
 cdef int64_t FOUR_CENTURIES = 12622780800       # seconds: the Gregorian calendar, and so every rule, repeats
 
@@ -116,19 +118,25 @@ cdef int check_pairs(const int64_t[::1] seconds, const int64_t[::1] nanos, int64
     return 0
 
 
-def read_days(IntRle days not None, int32_t[::1] out not None, int64_t count, int32_t first):
-    """``count`` dates to ``out``; whether one of them lies before ``first``."""
+def read_days(IntRle days not None, int32_t[::1] out not None, int64_t count, int32_t first, *, bint far=False):
+    """``count`` dates to ``out``; whether one of them lies before ``first``. ``far``: nobody reads them soon."""
+    cdef int32_t block[BLOCK]
     cdef int64_t i, step, done = 0
     cdef int32_t before = 0
     if not 0 <= count <= out.shape[0]:
         raise ValueError("the values do not fit")
+    far = far and count * 4 > FAR_BYTES
     with nogil:
         while done < count:
-            step = min(count - done, <int64_t> BLOCK)
-            days.read_int32(&out[done], step)
-            for i in range(done, done + step):
-                before |= out[i] < first
+            step = days.some_int32(block, min(count - done, <int64_t> BLOCK))
+            for i in range(step):
+                before |= block[i] < first
+            if far:
+                copy_far(&out[done], block, 4 * step)
+            else:
+                memcpy(&out[done], block, 4 * step)
             done += step
+        settle_far()
     return before != 0
 
 

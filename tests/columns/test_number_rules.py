@@ -183,6 +183,25 @@ def test_the_precision_bounds_small_decimals(precision: int) -> None:
                     values(column)
 
 
+def test_more_decimals_than_a_cache_holds(rng: np.random.Generator) -> None:
+    numbers = [int(number) for number in rng.integers(-(10**6), 10**6, 70_000)]
+    numbers[65_000] = 10**30
+    data = b"".join(varint(2 * number if number >= 0 else -2 * number - 1) for number in numbers).hex()
+    scales = fixed_delta(2, 0, 512, signed=True).data * 137
+    column = raw_column(
+        TypeKind.DECIMAL, {DATA: data, SECONDARY: scales}, len(numbers), precision=38, scale=2
+    )
+    with decimal.localcontext(prec=60):
+        assert [int(value.scaleb(2)) for value in values(column)] == numbers
+
+
+def test_more_dates_than_a_cache_holds(rng: np.random.Generator) -> None:
+    days = rng.integers(-20_000, 20_000, 300_000)
+    data = b"".join(direct(days[start : start + 512].tolist(), signed=True).data for start in range(0, len(days), 512))
+    column = raw_column(TypeKind.DATE, {DATA: data}, len(days))
+    assert column.open().read(len(days)).cast("int32").to_pylist() == days.tolist()
+
+
 # --- timestamps -------------------------------------------------------------------------------------------------------
 
 EPOCH = 1420070400

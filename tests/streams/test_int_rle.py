@@ -178,6 +178,27 @@ def test_runs_in_a_row_at_every_width(rng: np.random.Generator, bits: int, signe
                 assert out[-1] == 77
 
 
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.int16])
+def test_output_larger_than_a_cache(rng: np.random.Generator, dtype: type, version: int) -> None:
+    """Stores past the caches leave no byte out, wherever the output begins, and touch none beside it."""
+    if version == 2:
+        stream = many_runs(rng, True, 20)
+    else:
+        numbers = [int(number) for number in rng.integers(-5000, 5000, 128)]
+        stream = Stream((encoders.v1_literals(numbers, signed=True), encoders.v1_run(5, 3, 77, signed=True)))
+    times = (2 << 20) // (len(stream.values) * np.dtype(dtype).itemsize)
+    wanted = np.tile(np.array(stream.values, np.int64).astype(dtype), times)
+    content = chop(stream.data * times, 10_000, "MIXED")
+    for start in (0, 1, 5):
+        out = np.full(len(wanted) + 20, 77, dtype)
+        reader = IntRle(content.window(), version=version, signed=True)
+        reader.read(out[start : start + len(wanted)], far=True)
+        assert np.array_equal(out[start : start + len(wanted)], wanted)
+        assert (out[:start] == 77).all()
+        assert (out[start + len(wanted) :] == 77).all()
+
+
 NOISE = st.one_of(
     st.binary(max_size=300),
     # headers of every sub-encoding, so that noise gets beyond the first byte

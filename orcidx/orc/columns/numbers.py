@@ -41,8 +41,8 @@ class Integers(Fixed):
     def _skip_values(self, count: int) -> None:
         self._data.skip(count)
 
-    def _read_dense(self, view: memoryview, count: int) -> None:
-        self._data.read(view.cast(self._format), count)
+    def _read_dense(self, view: memoryview, count: int, *, far: bool) -> None:
+        self._data.read(view.cast(self._format), count, far=far)
 
 
 class Bytes(Fixed):
@@ -60,7 +60,7 @@ class Bytes(Fixed):
     def _skip_values(self, count: int) -> None:
         self._data.skip(count)
 
-    def _read_dense(self, view: memoryview, count: int) -> None:
+    def _read_dense(self, view: memoryview, count: int, *, far: bool) -> None:
         self._data.read(view, count)
 
 
@@ -78,7 +78,7 @@ class Floats(Fixed):
     def _skip_values(self, count: int) -> None:
         self._data.skip(count * self.width)
 
-    def _read_dense(self, view: memoryview, count: int) -> None:
+    def _read_dense(self, view: memoryview, count: int, *, far: bool) -> None:
         self._data.read_into(view)
 
 
@@ -139,7 +139,7 @@ class Decimals(Fixed):
         decimals.skip_varints(self._values.window, count)
         self._scales.skip(count)
 
-    def _read_dense(self, view: memoryview, count: int) -> None:
+    def _read_dense(self, view: memoryview, count: int, *, far: bool) -> None:
         if self._integers is not None:
             decimals.read_short_decimals(self._integers, view, count, scale=self._scale, precision=self._precision)
             return
@@ -152,4 +152,5 @@ class Decimals(Fixed):
             scale=self._scale,
             precision=self._precision,
             rounding=self.options.decimal_rounding,
+            far=far,
         )

@@ -1,0 +1,1 @@
+"""Functions for Cython only; see ``far_copy.pxd``."""

@@ -1,0 +1,18 @@
+from libc.stdint cimport int64_t, uint8_t
+
+cdef enum:
+    SPARE_VALUES = 8        # kernels may store whole vectors
+    # what a kernel returns instead of a size in bytes
+    NEED_MORE = 0
+    LONG_VARINT = -1
+    NO_PATCHES = -2
+    WIDE_PATCH = -3
+    PATCH_OUTSIDE = -4
+    ONE_DELTA = -5
+
+# The size of the run at p in bytes, and its count of values; NEED_MORE where its header does not end before `end`.
+cdef int v1_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogil
+cdef int v2_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogil
+# Decodes the run at p, which lies whole in memory, to `out`, which has room for SPARE_VALUES more: 1, or a code.
+cdef int v1_decode(const uint8_t* p, bint zigzag, int64_t* out) noexcept nogil
+cdef int v2_decode(const uint8_t* p, bint zigzag, int count, int64_t* out) noexcept nogil
