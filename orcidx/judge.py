@@ -30,7 +30,7 @@ from orcidx.orc.row_index import RowIndex
 from orcidx.orc.statistics import RawStatistics, file_statistics, stripe_statistics
 from orcidx.orc.types import OrcType
 from orcidx.predicate import BoundLeaf, BoundPredicate
-from orcidx.pruning import Evidence, Note, Outcome, evaluate
+from orcidx.pruning import Evidence, Note, NoteKind, Outcome, evaluate
 from orcidx.selection import RowSelection
 from orcidx.stripe_indexes import StripeIndexes
 from orcidx.stripe_scan import StripeRows
@@ -176,6 +176,8 @@ class FileJudge:
             bounds = bounds if index is None else index.bounds
         rows = StripeRows(first, bounds, may, must)
         notes = () if outcome is None else outcome.notes
+        if index is None and indexes.complete:
+            notes += (Note("row index", "absent", "the stripe has none: all of it or nothing is read", stripe=stripe),)
         if index is None or not indexes.complete:
             return StripeDecision(stripe, rows, None, outcome, notes)
         unseekable = index.unseekable(self.nodes)
@@ -234,7 +236,7 @@ class FileJudge:
         self, stripe: int, outcome: Outcome, bounds: npt.NDArray[np.int64]
     ) -> Generator[Fetch, Any, BloomEvidence | None]:
         """The bloom filters that may decide an open leaf, where they are trusted and pay; None when there are none."""
-        ignored: dict[Path, str] = {}
+        ignored: dict[Path, tuple[NoteKind, str]] = {}
         chosen: dict[Path, tuple[OrcType, tuple[int, int]]] = {}
         saved = self._data_bytes(stripe) * float(outcome.may.any_in(bounds).mean())
         for leaf in self._open_leaves(outcome):
@@ -243,9 +245,9 @@ class FileJudge:
                 continue
             found = self._bloom_stream(stripe, node)
             if isinstance(found, str):
-                ignored[leaf.path] = found
+                ignored[leaf.path] = "distrusted", found
             elif found is not None and found[1] > BLOOM_SHARE * saved:
-                ignored[leaf.path] = f"its {found[1]} bytes are more than the data that it may save"
+                ignored[leaf.path] = "off", f"its {found[1]} bytes are more than the data that it may save"
             elif found is not None:
                 chosen[leaf.path] = node, found
         if not chosen and not ignored:
@@ -257,7 +259,7 @@ class FileJudge:
                 raw = unframe(buffer, self.reader.tail.postscript, name="BLOOM_FILTER_UTF8")
                 filters[path] = node, BloomFilters(raw)
             except (CorruptFile, Unsupported) as error:
-                ignored[path] = f"damaged: {error.message}"
+                ignored[path] = "damaged", error.message
         return BloomEvidence(filters, bounds, self.reader.facts, self.options, stripe=stripe, ignored=ignored)
 
     def _bloom_stream(self, stripe: int, node: OrcType) -> tuple[int, int] | str | None:

@@ -16,7 +16,7 @@ from pyroaring import BitMap
 from orcidx.predicate import And, BoundLeaf, External, Or
 from orcidx.selection import RowSelection
 
-__all__ = ["Evidence", "Finding", "LeafState", "Note", "Outcome", "Reason", "Verdict", "evaluate"]
+__all__ = ["Evidence", "Finding", "LeafState", "Note", "NoteKind", "Outcome", "Reason", "Verdict", "evaluate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +99,20 @@ class Finding:
     describe: Callable[[int], str]
 
 
+NoteKind = Literal["absent", "distrusted", "stale", "damaged", "silent", "off"]
+
+
 @dataclass(frozen=True)
 class Note:
     """Why an evidence could not speak, or not as well as it might.
 
     ``kind``: ``"absent"`` there is none; ``"distrusted"`` it is known to be wrong of this writer; ``"stale"`` the data
     changed after it was made; ``"damaged"`` it breaks its format or contradicts another; ``"silent"`` it cannot answer
-    this question; ``"off"`` an option turned it off.
+    this question; ``"off"`` an option, or its cost, turned it off.
     """
 
     source: str
-    kind: Literal["absent", "distrusted", "stale", "damaged", "silent", "off"]
+    kind: NoteKind
     text: str
     column: str | None = None
     stripe: int | None = None

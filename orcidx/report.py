@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from html import escape
 
 from orcidx.explanation import Explanation, FileExplanation, RowGroupExplanation, StripeExplanation
-from orcidx.pruning import Note
+from orcidx.pruning import Note, Reason
 
 __all__ = ["STYLE", "explanation_html", "explanation_text", "html_page", "list_html", "pruning_map_svg", "size_text"]
 
@@ -26,7 +27,9 @@ _LOOKS = {
 _OTHER = ("o", "#a06cd5")
 _KEPT, _PARTLY = ("█", "#2e8b57"), ("▓", "#8fce9f")
 _MAP_WIDTH = 100
+_MAP_LINES = 10
 _LINES = 12
+_STRETCHES = 5
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -58,29 +61,51 @@ def _stages(explanation: Explanation) -> list[tuple[str, str, str, str]]:
     return lines
 
 
-def _stretches(groups: Sequence[RowGroupExplanation]) -> list[tuple[RowGroupExplanation, RowGroupExplanation]]:
-    """First and last of neighbouring row groups with the same fate by the same evidence, to be told in one line."""
-    stretches: list[tuple[RowGroupExplanation, RowGroupExplanation]] = []
-    for group in groups:
-        if stretches and _fate(stretches[-1][1]) == _fate(group):
-            stretches[-1] = stretches[-1][0], group
-        else:
-            stretches.append((group, group))
-    return stretches
-
-
 def _fate(group: RowGroupExplanation) -> tuple[object, ...]:
+    """What happened to a row group, and by which evidence; those that share it are told in one line."""
     return _look(group), tuple((reason.source, reason.leaf) for reason in group.reasons), bool(group.proved_rows)
 
 
-def _told(group: RowGroupExplanation) -> str:
-    """Why, in one line."""
-    if not group.kept:
-        return "skipped: " + "; ".join(map(str, group.reasons)) if group.reasons else "skipped"
-    part = "" if group.kept_rows == group.rows else f" {group.kept_rows:,} of {group.rows:,} rows"
-    proved = ", proved" if group.proved_rows == group.kept_rows and group.proofs else ""
-    why = group.proofs if proved else group.reasons
-    return f"kept{part}{proved}" + (": " + "; ".join(map(str, why)) if why else "")
+def _by_fate(groups: Iterable[RowGroupExplanation]) -> list[list[RowGroupExplanation]]:
+    fates: dict[tuple[object, ...], list[RowGroupExplanation]] = {}
+    for group in groups:
+        fates.setdefault(_fate(group), []).append(group)
+    return list(fates.values())
+
+
+def _numbers(noun: str, numbers: Sequence[int]) -> str:
+    """Such as "row groups 0, 4–7, 9 (6)": a few stretches of neighbours, and how many in all."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    shown = ", ".join(f"{first}" if first == last else f"{first}–{last}" for first, last in runs[:_STRETCHES])
+    more = ", …" if len(runs) > _STRETCHES else ""
+    count = f" ({len(numbers):,} in all)" if len(runs) > 1 else ""
+    return f"{noun}{'s' if len(numbers) > 1 else ''} {shown}{more}{count}"
+
+
+def _told(groups: Sequence[RowGroupExplanation]) -> str:
+    """Why row groups of the same fate are skipped or kept, in one line."""
+    first, last = groups[0], groups[-1]
+    if not first.kept:
+        return "skipped: " + _why(first.reasons, last.reasons) if first.reasons else "skipped"
+    rows, kept = sum(group.rows for group in groups), sum(group.kept_rows for group in groups)
+    part = "" if kept == rows else f" {kept:,} of {rows:,} rows"
+    proved = first.proofs and all(group.proved_rows == group.kept_rows for group in groups)
+    why = _why(first.proofs, last.proofs) if proved else _why(first.reasons, last.reasons)
+    return f"kept{part}{', proved' if proved else ''}" + (f": {why}" if why else "")
+
+
+def _why(first: Sequence[Reason], last: Sequence[Reason]) -> str:
+    """Reasons that differ in the fact that decided, if at all: that of the first and of the last row group."""
+    both = zip(first, last) if len(first) == len(last) else zip(first, first)
+    return "; ".join(
+        str(one if one.detail == other.detail else replace(one, detail=f"{one.detail} … {other.detail}"))
+        for one, other in both
+    )
 
 
 def _merged_notes(notes: Iterable[Note]) -> list[str]:
@@ -124,27 +149,50 @@ def _file_lines(file: FileExplanation) -> list[str]:
     lines = [f"{file.file}: {file.rows:,} rows → {file.kept_rows:,}"]
     if not file.kept and file.reasons:
         return [*lines, *(f"  skipped: {reason}" for reason in file.reasons)]
-    for stripe in file.stripes:
-        lines += _stripe_lines(stripe)
+    alike = _alike(file.stripes)
+    for stripes in alike[:_LINES]:
+        lines += _stripe_lines(stripes)
+    if len(alike) > _LINES:
+        lines.append(f"  … and {sum(map(len, alike[_LINES:])):,} more stripes")
     return lines
 
 
-def _stripe_lines(stripe: StripeExplanation) -> list[str]:
-    letters = "".join(_look(group)[0] for group in stripe.row_groups)
-    lines = [f"  stripe {stripe.stripe}: {stripe.rows:,} rows → {stripe.kept_rows:,}, {size_text(stripe.kept_bytes)}"]
-    lines += [f"    {letters[i : i + _MAP_WIDTH]}" for i in range(0, len(letters), _MAP_WIDTH)]
-    stretches = _stretches(stripe.row_groups)
-    for first, last in stretches[:_LINES]:
-        lines.append(f"    {_numbers(first, last)} {_told(first)}")
-    if len(stretches) > _LINES:
-        lines.append(f"    … and {len(stretches) - _LINES} more stretches of row groups")
+def _alike(stripes: Iterable[StripeExplanation]) -> list[list[StripeExplanation]]:
+    """Neighbouring stripes all of whose row groups share one fate, told together."""
+    found: list[list[StripeExplanation]] = []
+    before = None
+    for stripe in stripes:
+        fates = {_fate(group) for group in stripe.row_groups}
+        if found and len(fates) == 1 and fates == before:
+            found[-1].append(stripe)
+        else:
+            found.append([stripe])
+        before = fates
+    return found
+
+
+def _stripe_lines(stripes: Sequence[StripeExplanation]) -> list[str]:
+    rows, kept = sum(stripe.rows for stripe in stripes), sum(stripe.kept_rows for stripe in stripes)
+    size = size_text(sum(stripe.kept_bytes for stripe in stripes))
+    numbers = _numbers("stripe", [stripe.stripe for stripe in stripes])
+    lines = [f"  {numbers}: {rows:,} rows → {kept:,}, {size}"]
+    letters = " ".join("".join(_look(group)[0] for group in stripe.row_groups) for stripe in stripes)
+    shown = letters[: _MAP_WIDTH * _MAP_LINES]
+    lines += [f"    {shown[i : i + _MAP_WIDTH]}" for i in range(0, len(shown), _MAP_WIDTH)]
+    if len(stripes) > 1:
+        groups = [group for stripe in stripes for group in stripe.row_groups]
+        return [*lines, f"    all {_told(groups)}"]
+    told = _stripe_told(stripes[0])
+    lines += [f"    {line}" for line in told[:_LINES]]
+    if len(told) > _LINES:
+        lines.append(f"    … and {len(told) - _LINES} more lines like these")
     return lines
 
 
-def _numbers(first: RowGroupExplanation, last: RowGroupExplanation) -> str:
-    if first is last:
-        return f"row group {first.row_group}"
-    return f"row groups {first.row_group}–{last.row_group}"
+def _stripe_told(stripe: StripeExplanation) -> list[str]:
+    """What happened to the row groups of a stripe, a line for each fate."""
+    alike = _by_fate(stripe.row_groups)
+    return [f"{_numbers('row group', [group.row_group for group in groups])} {_told(groups)}" for groups in alike]
 
 
 # ---------------------------------------------------------------------- HTML
@@ -206,9 +254,8 @@ def _file_html(file: FileExplanation) -> str:
 
 
 def _stripe_html(stripe: StripeExplanation) -> str:
-    told = [f"{_numbers(first, last)} {_told(first)}" for first, last in _stretches(stripe.row_groups)]
     summary = f"stripe {stripe.stripe}: {stripe.rows:,} rows → {stripe.kept_rows:,}, {size_text(stripe.kept_bytes)}"
-    return f"<details><summary>{summary}</summary>{list_html(told)}</details>"
+    return f"<details><summary>{summary}</summary>{list_html(_stripe_told(stripe))}</details>"
 
 
 def list_html(lines: Iterable[str]) -> str:
@@ -240,7 +287,7 @@ def pruning_map_svg(file: FileExplanation) -> str:
             if i and i % _CELLS == 0:
                 y += _CELL + _GAP
             x = _LABEL + i % _CELLS * (_CELL + _GAP)
-            title = escape(f"row group {group.row_group}: {_told(group)}")
+            title = escape(f"row group {group.row_group}: {_told([group])}")
             cells.append(
                 f"<rect x='{x}' y='{y}' width='{_CELL}' height='{_CELL}' fill='{_look(group)[1]}'>"
                 f"<title>{title}</title></rect>"

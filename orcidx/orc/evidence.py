@@ -25,7 +25,7 @@ from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata import FileFacts
 from orcidx.orc.types import OrcType, reads_as_timestamp
 from orcidx.predicate import BoundLeaf, Domain, Op, like_prefix, matching_values
-from orcidx.pruning import Finding, Note
+from orcidx.pruning import Finding, Note, NoteKind
 from orcidx.selection import RowSelection
 
 __all__ = ["BloomEvidence", "DictionaryEvidence", "StatisticsEvidence", "bloom_answers", "compares_alike"]
@@ -356,7 +356,7 @@ class BloomEvidence:
     """Bloom filters of the row groups of one stripe.
 
     ``filters`` by the leaf's path, with the column's type; ``bounds``: first row of each row group and the end.
-    ``ignored``: why a column's filters are not used. Columns in neither have no filter.
+    ``ignored``: why a column's filters are not used, as a note says it. Columns in neither have no filter.
     """
 
     name = "bloom filter"
@@ -369,7 +369,7 @@ class BloomEvidence:
         options: ReadOptions,
         *,
         stripe: int | None = None,
-        ignored: Mapping[Path, str] | None = None,
+        ignored: Mapping[Path, tuple[NoteKind, str]] | None = None,
     ) -> None:
         self.notes: list[Note] = []
         self._filters = filters
@@ -384,8 +384,7 @@ class BloomEvidence:
         if leaf.op not in _EQUALITIES or leaf.negated:
             return None
         if leaf.path not in self._filters:
-            reason = self._ignored.get(leaf.path)
-            self._note(leaf, "distrusted" if reason else "absent", reason or "the column has none")
+            self._note(leaf, *self._ignored.get(leaf.path, ("absent", "the column has none")))
             return None
         node, filters = self._filters[leaf.path]
         if len(filters) != len(self._bounds) - 1:

@@ -103,7 +103,8 @@ def test_text(explanation):
     assert "bytes            29.3 KiB →      2.4 KiB  8.33 %" in text
     assert "    ggb█▓ggggx" in text
     assert "    ssssssssss" in text
-    assert "    row groups 0–1 skipped: col('price') > 100: max 0 (row-group statistics)" in text
+    said = "col('price') > 100: max 0 … max 800 (row-group statistics)"
+    assert f"    row groups 0–1, 5–8 (6 in all) skipped: {said}" in text
     assert "    row group 4 kept 50 of 100 rows: col('price') > 100: max 450 (row-group statistics)" in text
     assert "    row group 0 kept, proved: " in text
     assert "b.orc: 500 rows → 0\n  skipped: col('price') > 100: max 5 (file statistics)" in text
@@ -170,11 +171,25 @@ def test_without_a_predicate():
     assert str(Explanation(None, (), ()))
 
 
+def test_stripes_of_one_fate_are_told_together():
+    stripes = []
+    for number in range(20):
+        may = RowSelection.none(ROWS) if 2 < number < 15 else RowSelection.all(ROWS)
+        groups = explain_row_groups(BOUNDS, first_row=0, may=may, must=may, outcome=None)
+        stripes.append(StripeExplanation(number, 0, ROWS, may.count, 0, 2048 * (number != 7), groups))
+    text = str(Explanation(None, (), (FileExplanation("a", 20 * ROWS, tuple(stripes)),)))
+    assert "  stripes 0–2: 3,000 rows → 3,000, 6.0 KiB\n    ██████████ ██████████ ██████████\n    all kept\n" in text
+    assert "  stripes 3–14: 12,000 rows → 0" in text
+    assert "    all skipped: none of these rows was asked for (selection)" in text
+    assert "stripe 7" not in text
+
+
 def test_many_stretches_are_cut_and_long_stripes_wrap():
     bounds = np.arange(0, 301)
     may = RowSelection.from_mask(np.arange(300) % 2 == 0)
     groups = explain_row_groups(bounds, first_row=0, may=may, must=may, outcome=None)
     made = Explanation(None, (), (FileExplanation("a", 300, (StripeExplanation(0, 0, 300, 150, 0, 0, groups),)),))
-    assert "more stretches of row groups" in str(made)
+    assert "    row groups 0, 2, 4, 6, 8, … (150 in all) kept\n" in str(made)
+    assert "    row groups 1, 3, 5, 7, 9, … (150 in all) skipped: none of these rows was asked for" in str(made)
     assert max(map(len, str(made).splitlines())) < 120
     assert pruning_map_svg(made.files[0]).count("<rect") == 300

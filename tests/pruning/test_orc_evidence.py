@@ -441,7 +441,8 @@ def test_bloom_filters_rule_row_groups_out():
 def test_bloom_filters_that_cannot_be_used_keep_the_rows_and_say_so():
     nothing = b"\x00" * 8
     assert [n.kind for n in bloom_outcome(x == 5, None)[1]] == ["absent"]
-    assert [n.kind for n in bloom_outcome(x == 5, None, ignored={("x",): "bad hashes"})[1]] == ["distrusted"]
+    ignored = {("x",): ("distrusted", "bad hashes")}
+    assert [n.kind for n in bloom_outcome(x == 5, None, ignored=ignored)[1]] == ["distrusted"]
     outcome, notes = bloom_outcome(x == 5, bloom_index(nothing))
     assert outcome.may.is_all
     assert [(note.kind, note.text) for note in notes] == [("damaged", "1 filters for 2 row groups")]
