@@ -30,11 +30,17 @@ def index() -> None:
 
 def parse_types(pairs: tuple[str, ...]) -> dict[str, str]:
     """``COLUMN=SQL`` pairs as a dictionary."""
+    from orcidx.paimon.data_types import parse_type
+
     found = {}
     for pair in pairs:
         column, equals, sql = pair.partition("=")
         if not equals:
             raise InvalidQuery(f"--types wants COLUMN=SQL, not {pair!r}")
+        try:
+            parse_type(sql)
+        except (InvalidQuery, Unsupported) as error:
+            raise InvalidQuery(f"{error.message}; give --types once for each column: --types {column}=INT") from None
         found[column] = sql
     return found
 
@@ -192,6 +198,10 @@ def check(
         print_json({"file": file, "problems": problems, "indexes": rows})
     else:
         print_table(["column", "kind", "state"], [list(row.values()) for row in rows])
+        unknown = dict.fromkeys(row["column"] for row in rows if row["state"] == _NO_TYPE)
+        if unknown:
+            how = "--types COLUMN=SQL" if datafile else "--types COLUMN=SQL, or the data file"
+            click.echo(f"not checked, as their types are not known: {', '.join(unknown)}; give {how}", err=True)
     return 1 if problems else 0
 
 

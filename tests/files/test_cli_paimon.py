@@ -51,6 +51,17 @@ def test_index_show_empty(orcidx_command):
     assert all(row["bytes"] == 0 and row["start"] is None for row in empty)
 
 
+def test_types_are_asked_for_where_they_are_missing(orcidx_command):
+    source = str(FIXTURES / "container/everything.bin")
+    code, _, err = orcidx_command("index", "check", source, "--types", "f0=INT")
+    assert code == 0
+    assert "f1, f2; give --types COLUMN=SQL, or the data file" in err
+    assert "f0" not in err
+    code, _, err = orcidx_command("index", "show", source, "--types", "f0=INT,f1=STRING")
+    assert code != 0
+    assert "give --types once for each column: --types f0=INT" in err
+
+
 @pytest.mark.parametrize("sidecar", SIDECARS, ids=range(len(SIDECARS)))
 def test_index_check_of_java_files(orcidx_command, sidecar):
     code, out, _ = orcidx_command("index", "check", str(sidecar), str(sidecar.with_suffix("")), "--json")
