@@ -14,15 +14,28 @@ if TYPE_CHECKING:
     from orcidx.spark.explaining import explain
     from orcidx.spark.reading import read
     from orcidx.spark.sessions import session
+    from orcidx.spark.shipping import pack
     from orcidx.spark.upkeep import clean, describe, summarize
 
-__all__ = ["build_file_index", "clean", "describe", "explain", "read", "refresh", "register", "session", "summarize"]
+__all__ = [
+    "build_file_index",
+    "clean",
+    "describe",
+    "explain",
+    "pack",
+    "read",
+    "refresh",
+    "register",
+    "session",
+    "summarize",
+]
 
 _HOMES = {
     "build_file_index": "orcidx.spark.build_index",
     "clean": "orcidx.spark.upkeep",
     "describe": "orcidx.spark.upkeep",
     "explain": "orcidx.spark.explaining",
+    "pack": "orcidx.spark.shipping",
     "read": "orcidx.spark.reading",
     "refresh": "orcidx.spark.build_index",
     "register": "orcidx.spark.data_source",

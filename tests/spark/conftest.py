@@ -1,4 +1,7 @@
-"""What all tests with Spark share: pyspark leaves sockets to the garbage collector, which warns of them."""
+"""What all tests with Spark share: warnings of pyspark's own doing are none of theirs.
+
+pyspark leaves sockets to the garbage collector, and its 4.2 and 4.3 say on import that they do not know pandas 3.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,13 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-SOCKETS = "ignore:unclosed <socket:ResourceWarning"
+OF_PYSPARK = ("ignore:unclosed <socket:ResourceWarning", "ignore:PySpark does not yet:FutureWarning")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
-            item.add_marker(pytest.mark.filterwarnings(SOCKETS))
+            item.add_marker(pytest.mark.filterwarnings(*OF_PYSPARK))
 
 
 @pytest.fixture(autouse=True, scope="module")

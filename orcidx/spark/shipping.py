@@ -1,0 +1,78 @@
+"""``pack``: an archive with orcidx and what it needs, for executors that have neither.
+
+Spark unpacks archives beside each executor's working directory. orcidx has compiled modules, so that ``addPyFile`` and
+zip files will not do.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tarfile
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import orcidx
+from orcidx.errors import Unsupported
+
+__all__ = ["pack"]
+
+THERE_ALREADY = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pyspark"})
+"""What PySpark's own Arrow functions need on every executor, and nobody wants to ship twice."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_EXTRA = re.compile(r";.*\bextra\b")
+_SOURCES = (".pyx", ".pxd", ".c", ".pyc")
+
+
+def pack(path: str | os.PathLike[str], *, also: tuple[str, ...] = ()) -> Path:
+    """Writes a ``.tar.gz`` of orcidx and the packages that it requires, as they are installed here.
+
+    Left out are numpy, pandas, pyarrow and pyspark, which executors have where PySpark runs; ``also`` names more
+    distributions to put in, with theirs, such as "s3fs". The executors need the same Python version and platform.
+    Give the archive to Spark as ``spark.archives=orcidx.tar.gz#orcidx_env`` with
+    ``spark.executorEnv.PYTHONPATH=orcidx_env``. Raises ``Unsupported`` for a distribution that is not installed.
+    """
+    target = Path(path)
+    with tarfile.open(target, "w:gz", compresslevel=3) as archive:
+        package = Path(orcidx.__file__).parent
+        for file in sorted(package.rglob("*")):
+            if file.is_file() and file.suffix not in _SOURCES:
+                archive.add(file, f"orcidx/{file.relative_to(package).as_posix()}")
+        for name in _closure(("orcidx", *also)):
+            for file, place in _files_of(name):
+                archive.add(file, place)
+    return target
+
+
+def _closure(names: tuple[str, ...]) -> list[str]:
+    """The distributions that these require, at any depth, and themselves, but for orcidx."""
+    found: dict[str, None] = {}
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        key = re.sub(r"[-_.]+", "-", name).lower()
+        if key in found or key in THERE_ALREADY:
+            continue
+        found[key] = None
+        try:
+            required = metadata.requires(name) or []
+        except metadata.PackageNotFoundError:
+            if key in map(str.lower, names):
+                raise Unsupported(f"{name} is not installed here: python -m pip install {name}") from None
+            continue  # behind a marker for another platform or Python
+        waiting += [match[0] for one in required if not _EXTRA.search(one) and (match := _NAME.match(one))]
+    return [name for name in found if name != "orcidx"]
+
+
+def _files_of(name: str) -> Iterator[tuple[Path, str]]:
+    """Files of a distribution and their places on a Python path; no scripts, no compiled Python."""
+    try:
+        files = metadata.files(name) or []
+    except metadata.PackageNotFoundError:
+        return
+    for file in files:
+        place = Path(str(file))
+        located = Path(str(file.locate()))
+        if ".." not in place.parts and place.suffix != ".pyc" and located.is_file():
+            yield located, place.as_posix()
