@@ -19,12 +19,10 @@ import pyarrow.compute as pc
 from orcidx.errors import CorruptFile, OrcidxError
 from orcidx.explanation import Explanation, Stage
 from orcidx.file_pruning import FilePlan
-from orcidx.index_evidence import StoredIndex
+from orcidx.index_evidence import StoredIndex, bind_to_index
 from orcidx.paimon.body import Body
 from orcidx.paimon.container import Container, read_container
-from orcidx.paimon.data_types import parse_type
 from orcidx.paimon.file_index import FileIndex
-from orcidx.predicate import keep_bindable
 from orcidx.report import size_text
 from orcidx.scan_request import FileJob, ScanRequest
 from orcidx.scanner import Scan
@@ -102,22 +100,13 @@ def _alone(stored: StoredIndex, data: bytes, request: ScanRequest, rows: int) ->
         entries = read_container(Body.of(data)).entries
     except CorruptFile:
         return []
+    asked = bind_to_index(request.where, stored.types, request.options)
     found = []
     for entry in entries:
-        index = FileIndex(Container((entry,)), stored.types, rows=rows)
-        asked = keep_bindable(request.where, _askable(entry.column, stored.types.get(entry.column)))
-        verdict = index.evaluate(asked, nan=request.options.nan)
+        verdict = FileIndex(Container((entry,)), stored.types, rows=rows).evaluate(asked)
         kept = rows if verdict.rows is None else len(verdict.rows)
         found.append({"name": f"{entry.kind} index of {entry.column}", "rows": kept})
     return found
-
-
-def _askable(column: str, sql: str | None) -> pa.Schema:
-    """The column of an index by its Arrow type; of times none, whose zones only a scan knows."""
-    kind = None if sql is None else parse_type(sql)
-    if kind is None or kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ", "MAP"):
-        return pa.schema([])
-    return pa.schema([(column, kind.arrow_type)])
 
 
 def _examine_file(request: ScanRequest, job: FileJob, found: dict[str, Any]) -> None:

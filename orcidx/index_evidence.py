@@ -6,17 +6,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, Unsupported
+from orcidx.options import ReadOptions
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.types import OrcType
+from orcidx.paimon.data_types import parse_type
 from orcidx.paimon.file_index import FileIndex, read_file_index
-from orcidx.predicate import BoundLeaf, Domain
+from orcidx.predicate import BoundLeaf, BoundPredicate, Domain, Predicate, bind, keep_bindable
 from orcidx.pruning import Finding, Note
 from orcidx.selection import RowSelection
 from orcidx.storage import Source
 
-__all__ = ["IndexEvidence", "StoredIndex", "index_evidence", "paimon_types"]
+__all__ = ["IndexEvidence", "StoredIndex", "bind_to_index", "index_evidence", "paimon_types"]
 
+_UNASKED = ("TIMESTAMP", "TIMESTAMP_LTZ", "MAP")
 KINDS = ("bitmap", "range-bitmap", "bsi", "bloom-filter")
 """The exact ones first, so that the bloom filter, which is read whole, is often not needed."""
 
@@ -29,6 +34,19 @@ class StoredIndex:
     data: bytes | Source
     tail: int | None
     types: Mapping[str, str]
+
+
+def bind_to_index(predicate: Predicate, types: Mapping[str, str], options: ReadOptions) -> BoundPredicate:
+    """A predicate as an index of columns of these Paimon types can be asked, without the file: True in place of what
+    it cannot be, and of times, whose zones only a scan knows."""
+    parsed = {column: parse_type(sql) for column, sql in types.items()}
+    kinds = {column: kind for column, kind in parsed.items() if kind.root not in _UNASKED}
+    schema = pa.schema([(column, kind.arrow_type) for column, kind in kinds.items()])
+    chars: dict[tuple[str, ...], int] = {
+        (column,): kind.length for column, kind in kinds.items() if kind.root == "CHAR"
+    }
+    asked = keep_bindable(predicate, schema, case_sensitive=options.case_sensitive)
+    return bind(asked, schema, nan=options.nan, case_sensitive=options.case_sensitive, char_lengths=chars)
 
 
 class IndexEvidence:

@@ -205,7 +205,8 @@ class IndexStore:
         predicate = None if where is None else parse(where)
         match = self.match(listing)
         asked = asked_columns(predicate)
-        has_index = asked is None or not asked.isdisjoint(columns_of(self.spec.get("spec", {})))
+        indexed = {name.lower() for name in columns_of(self.spec.get("spec", {}))}
+        has_index = asked is None or not indexed.isdisjoint(name.lower() for name in asked)
         known = self.known(listing, match, columns=asked, schema=schema, indexes=has_index)
         plan = plan_files(known, match.fresh, predicate, options or ReadOptions(), has_index=has_index)
         return replace(plan, notes=(*stale_notes(listing, match), *plan.notes))

@@ -51,14 +51,18 @@ class IndexSpec:
     embedded_bytes: int = EMBEDDED_BYTES
 
     @staticmethod
-    def of(spec: Spec | FileIndexOptions, types: Mapping[str, Any] | None = None) -> IndexSpec:
-        """Raises ``InvalidQuery`` when nothing is to be built."""
+    def of(
+        spec: Spec | FileIndexOptions, types: Mapping[str, Any] | None = None, *, embedded_bytes: int | None = None
+    ) -> IndexSpec:
+        """``embedded_bytes``: None for the threshold of the options, else Paimon's default. Raises ``InvalidQuery``
+        when nothing is to be built."""
         given = spec.spec if isinstance(spec, FileIndexOptions) else spec
         plain = {kind: {name: dict(options or {}) for name, options in of.items()} for kind, of in given.items()}
         if not any(plain.values()):
             raise InvalidQuery('spec names no index; give one such as {"bloom-filter": {"id": {}}}')
-        embedded = spec.in_manifest_threshold if isinstance(spec, FileIndexOptions) else EMBEDDED_BYTES
-        return IndexSpec(plain, {name: str(kind) for name, kind in (types or {}).items()}, embedded)
+        if embedded_bytes is None:
+            embedded_bytes = spec.in_manifest_threshold if isinstance(spec, FileIndexOptions) else EMBEDDED_BYTES
+        return IndexSpec(plain, {name: str(kind) for name, kind in (types or {}).items()}, embedded_bytes)
 
     @property
     def key(self) -> str:
@@ -122,9 +126,8 @@ def _index(folder: Folder, source: Source, spec: IndexSpec, options: ReadOptions
         present = present_part(spec.spec, names)
         columns = {name: node for name, node in zip(names, file.columns) if names.count(name) == 1}
         row["statistics"] = observe(tail, columns, columns_of(present))
-        if present:
-            _build(folder, index_name(row["path"], source, spec), file, present, spec, row)
-        row["read_bytes"] = reader.metrics.bytes_fetched
+        if present and _build(folder, index_name(row["path"], source, spec), file, present, spec, row):
+            row["read_bytes"] = reader.metrics.bytes_fetched
     finally:
         reader.close()
 
@@ -148,9 +151,10 @@ def present_part(spec: Spec, names: list[str]) -> dict[str, dict[str, Any]]:
     return {kind: columns for kind, columns in found.items() if columns}
 
 
-def _build(folder: Folder, name: str, file: OrcFile, present: Spec, spec: IndexSpec, row: dict[str, Any]) -> None:
+def _build(folder: Folder, name: str, file: OrcFile, present: Spec, spec: IndexSpec, row: dict[str, Any]) -> bool:
+    """Whether it was built, rather than found; what there is is noted in the row."""
     builder = FileIndexBuilder(present, file.schema, {k: v for k, v in spec.types.items() if k in file.schema.names})
-    data = _already_there(folder, name, IndexSpec(present, spec.types))
+    found = data = _already_there(folder, name, IndexSpec(present, spec.types))
     if data is None:
         for batch in file.scan(columns=columns_of(present)).to_reader():
             builder.add(batch)
@@ -167,6 +171,7 @@ def _build(folder: Folder, name: str, file: OrcFile, present: Spec, spec: IndexS
         row["index"] = name
     else:
         row["embedded"] = data
+    return found is None
 
 
 def _already_there(folder: Folder, name: str, wanted: IndexSpec) -> bytes | None:

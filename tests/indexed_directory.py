@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,12 +16,12 @@ from orcidx.storage import list_sources
 SPEC: Mapping[str, Any] = {"bitmap": {"city": {}}, "bloom-filter": {"id": {"items": 1000, "fpp": 0.01}}}
 
 
-def index_here(root: Path | str, spec: Mapping[str, Any] = SPEC, **storage: Any) -> IndexStore:
+def index_here(root: Any, spec: Mapping[str, Any] = SPEC, *, embedded_bytes: int | None = None) -> IndexStore:
     """Indexes every file of a directory, one after the other, and commits."""
-    store = IndexStore.open(root, create=True, **storage)
+    store = IndexStore.open(root, create=True)
     assert store is not None
-    wanted = IndexSpec.of(spec)
-    sources = list_sources(root, **storage)
+    wanted = IndexSpec.of(spec, embedded_bytes=embedded_bytes)
+    sources = list_sources([root])
     paths = listing_table(store.root, sources)["path"].to_pylist()
     rows = [index_file(store.folder, *one, wanted, ReadOptions()) for one in zip(sources, paths)]
     return store.commit(rollup_of(rows, wanted))

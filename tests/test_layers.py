@@ -71,7 +71,7 @@ PUBLIC_USERS = {"cli", "spark", "__main__"}
 """They may import the public names from ``orcidx`` itself, as any caller does."""
 
 MEETING = {"scanner", "index_evidence", "file", "file_run", "scan_request", "judge", "split"}
-MEETING |= {"index_store", "indexing", "paimon.table", "paimon.table_scan", "paimon.build_file"}
+MEETING |= {"file_pruning", "index_store", "indexing", "paimon.table", "paimon.table_scan", "paimon.build_file"}
 """Where the two formats come together."""
 
 ONE_DOOR = {"pyspark": "orcidx.spark", "polars": "orcidx.engines.polars", "fastavro": "orcidx.paimon"}

@@ -19,7 +19,7 @@ from orcidx.paimon.container import Container, Entry, entry_names, read_containe
 from orcidx.paimon.data_types import DataType, parse_type
 from orcidx.paimon.index import EmptyIndex, Index, as_bitmap
 from orcidx.paimon.registry import FORMATS, read_index
-from orcidx.predicate import And, BoundLeaf, Constant, External, bind, parse
+from orcidx.predicate import And, BoundLeaf, BoundPredicate, Constant, External, bind, parse
 from orcidx.pruning import Verdict
 from orcidx.storage import open_reader
 
@@ -115,10 +115,12 @@ class FileIndex:
         """Rows for which ``where`` may be true, from all indexes of its columns.
 
         ``where``: any predicate (see ``orcidx.col``), SQL text, pyarrow Expression or DNF list over the columns of
-        ``types``; a map's key k is ``col("m[k]")``. None means every row.
+        ``types``, or one that is bound to them already; a map's key k is ``col("m[k]")``. None means every row.
         """
         if where is None:
             return Verdict.remain()
+        if isinstance(where, BoundPredicate):
+            return self._tree(where.root)
         schema, chars = self._schema()
         root = bind(parse(where), schema, nan=nan, char_lengths=chars).root  # type: ignore[arg-type]
         return self._tree(root)

@@ -67,6 +67,7 @@ def build_file_index(
     on_error: Literal["record", "raise"] = "record",
     target_bytes: int | None = None,
     file_filter: FileFilter = None,
+    embedded_bytes: int | None = None,
     progress: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Any:
@@ -76,7 +77,8 @@ def build_file_index(
     ``paimon.build_file_index`` takes them; another spec than the last one replaces the indexes. ``dry_run``: say what
     would be done, and write nothing. ``on_error="raise"``: stop at the first file that fails, naming it; else it is a
     row with its error. ``target_bytes``: of data a task. ``file_filter``: a glob for the files' names or paths, or a
-    function of the path below the directory. ``progress``: a bar on standard error; None: if that is a terminal.
+    function of the path below the directory. ``embedded_bytes``: indexes up to this size (500) stand in the roll-up, so
+    that a plan asks them with no request for each. ``progress``: a bar on standard error; None: if that is a terminal.
     ``storage_options`` go to fsspec.
 
     Returns a DataFrame, see ``RESULT``: path, column, kind, status, index, bytes, rows, millis, error. Index bytes are
@@ -87,7 +89,8 @@ def build_file_index(
     """
     if on_error not in ("record", "raise"):
         raise InvalidQuery(f"on_error is 'record' or 'raise', not {on_error!r}")
-    job = _Job.open(path, IndexSpec.of(spec, types), file_filter, storage_options)
+    wanted = IndexSpec.of(spec, types, embedded_bytes=embedded_bytes)
+    job = _Job.open(path, wanted, file_filter, storage_options)
     return job.run(spark, dry_run=dry_run, on_error=on_error, target_bytes=target_bytes, progress=progress)
 
 
@@ -187,9 +190,21 @@ class _Job:
         with Progress(spark, "indexing", files=len(sizes), bytes=sum(sizes), shown=progress) as shown:
             make = BuildTask(self.store.folder, self.spec, on_error, shown.counters)
             task = FileTask(self.store.root, INDEXED, make)
-            found = run_over_files(spark, files, weigh(sizes, facts.slots, target_bytes), task)
+            found = run_over_files(spark, files, weigh(self._bytes(files), facts.slots, target_bytes), task)
         self._commit(found)
         return spark.createDataFrame(self._result(found))
+
+    def _bytes(self, files: pa.Table) -> list[int]:
+        """Bytes to read of each file: as many as the last time by this spec, else in proportion to its size."""
+        known = self.store.rollup(files=("size", "read_bytes", "spec"), columns=()).files
+        known = known.filter(pc.and_(pc.equal(known["spec"], self.spec.key), pc.is_valid(known["read_bytes"])))
+        sizes = files["size"].to_numpy()
+        if not len(known):
+            return [int(size) for size in sizes]
+        share = pc.sum(known["read_bytes"]).as_py() / max(1, pc.sum(known["size"]).as_py())
+        last = known["read_bytes"].take(pc.index_in(files["path"], known["path"].combine_chunks()))
+        found = pc.fill_null(last, -1).to_numpy()
+        return [int(size) for size in np.where(found >= 0, found, sizes * share)]
 
     def _check_spec(self, files: pa.Table) -> None:
         """Opens a few files here, to refuse at once what cannot be, rather than file by file."""

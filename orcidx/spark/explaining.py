@@ -137,7 +137,7 @@ def _judged(store: IndexStore, listing: pa.Table, request: ScanRequest) -> Judge
     options = request.options
 
     def plan(files: KnownFiles, options: ReadOptions) -> Any:
-        return plan_files(files, match.fresh, request.where, options, has_index=True)
+        return plan_files(files, match.fresh, request.where, options, has_index=True, ask_indexes=False)
 
     whole = plan(known, options)
     whole = replace(whole, notes=(*stale_notes(listing, match), *whole.notes))

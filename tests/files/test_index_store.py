@@ -118,6 +118,32 @@ def test_small_indexes_are_in_the_rollup(directory: Path) -> None:
     assert not (directory / "_orcidx" / "index").exists()
 
 
+def test_embedded_indexes_are_asked_by_the_plan(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = index_here(directory, embedded_bytes=1 << 20)
+    sources = list_sources(directory)
+    plan = store.plan(sources, "CITY = 'c1-300' AND Id > 5", options=ReadOptions(case_sensitive=False))
+    assert plan.kept.tolist() == [3]
+    assert str(plan.reasons(1)[0]) == "no row of the file matches by its index in the roll-up (Paimon file index)"
+    assert "file statistics" in str(store.plan(sources, "city = 'c1-300' AND id > 350").reasons(1)[0])
+    assert store.plan(sources, "city LIKE '%300' AND day = 2").kept.tolist() == [4, 5]
+    monkeypatch.setattr("orcidx.file_pruning.MOST_ASKED", 2)
+    assert len(store.plan(sources, "city = 'c1-300' AND id < 1000").kept) == 6
+
+
+def test_a_damaged_embedded_index_rules_nothing_out(directory: Path) -> None:
+    store = index_here(directory, embedded_bytes=1 << 20)
+    whole = store.rollup()
+    cut = [data.as_py()[:-5] for data in whole.files["embedded"]]
+    place = whole.files.schema.get_field_index("embedded")
+    damaged = whole.files.set_column(place, "embedded", pa.array(cut, pa.binary()))
+    store = store.commit(RollUp(damaged, whole.statistics, whole.spec, whole.spec_key))
+    sources = list_sources(directory)
+    plan = store.plan(sources, "id = 3 AND city = 'c3-0'")
+    assert plan.kept.tolist() == [0]
+    index = plan.index_of(0)
+    assert orcidx.scan(sources[0], where="id = 3", file_index={sources[0].name: index}).count_rows() == 1
+
+
 def test_indexes_equal_a_build_by_hand(directory: Path) -> None:
     index_here(directory)
     for path in directory.glob("*/*.orc"):
