@@ -26,6 +26,7 @@ from benchmarks.columns import CODECS, COLUMNS, file_of
 
 @dataclass(frozen=True)
 class Row:
+    group: str
     name: str
     codec: str
     values: int
@@ -39,7 +40,7 @@ class Row:
         return self.pyarrow_ns / self.orcidx_ns
 
 
-def measure(name: str, codec: str, path: Path, repeat: int, columns: list[str] | None = None) -> Row:
+def measure(group: str, name: str, codec: str, path: Path, repeat: int, columns: list[str] | None = None) -> Row:
     """Best time of both readers, in turn, in nanoseconds a value."""
 
     def peer() -> pa.Table:
@@ -57,7 +58,8 @@ def measure(name: str, codec: str, path: Path, repeat: int, columns: list[str] |
     for _ in range(repeat):
         for side, read in enumerate((peer, ours)):
             best[side] = min(best[side], _seconds(read))
-    return Row(name, codec, values, path.stat().st_size / 1e6, best[0] / values * 1e9, best[1] / values * 1e9, equal)
+    size = path.stat().st_size / 1e6
+    return Row(group, name, codec, values, size, best[0] / values * 1e9, best[1] / values * 1e9, equal)
 
 
 def _seconds(read: Callable[[], pa.Table]) -> float:
@@ -79,7 +81,7 @@ def rows(given: argparse.Namespace) -> Iterator[Row]:
     for name in COLUMNS:
         for codec in given.codecs:
             if given.only in name:
-                yield measure(name, codec, file_of(name, codec, given.rows), given.repeat)
+                yield measure("columns", name, codec, file_of(name, codec, given.rows), given.repeat)
     if not given.scale:
         return
     writer = "Spark" if given.spark else "pyarrow"
@@ -87,18 +89,25 @@ def rows(given: argparse.Namespace) -> Iterator[Row]:
         path = lineitem.orc(given.scale, codec, spark=given.spark)
         name = f"lineitem sf {given.scale:g} ({writer})"
         if given.only in name:
-            yield measure(name, codec, path, max(2, given.repeat // 2))
+            yield measure("lineitem", name, codec, path, max(2, given.repeat // 2))
         for column in pa.orc.ORCFile(path).schema.names if given.each_column else ():
             if given.only in column:
-                yield measure(column, codec, path, given.repeat, [column])
+                yield measure("lineitem by column", column, codec, path, given.repeat, [column])
 
 
-def report(found: list[Row]) -> str:
-    """The geometric mean, the slowest row, and whatever is not as it should be."""
+def summary(group: str, found: list[Row]) -> str:
+    """The geometric mean of some rows, and their slowest."""
     mean = math.exp(sum(math.log(row.ratio) for row in found) / len(found))
     slowest = min(found, key=lambda row: row.ratio)
     worst = f"{slowest.name} / {slowest.codec} {slowest.ratio:.2f}x"
-    lines = [f"{len(found)} rows, geometric mean {mean:.2f}x, slowest {worst}"]
+    return f"{group}: {len(found)} rows, geometric mean {mean:.2f}x, slowest {worst}"
+
+
+def report(found: list[Row]) -> str:
+    """A summary of each group and of all, and whatever is not as it should be."""
+    groups = list(dict.fromkeys(row.group for row in found))
+    lines = [summary(group, [row for row in found if row.group == group]) for group in groups]
+    lines += [summary("all", found)] if len(groups) > 1 else []
     lines += [f"slower than pyarrow: {row.name} / {row.codec} {row.ratio:.2f}x" for row in found if row.ratio < 1]
     lines += [f"VALUES DIFFER: {row.name} / {row.codec}" for row in found if not row.equal]
     return "\n".join(lines)
