@@ -439,7 +439,8 @@ class BitmapIndex(Index):
         if self.data_type.root.startswith("TIMESTAMP") and self.data_type.precision > 6:
             return Verdict.remain()  # keys are microseconds: rows that differ in nanoseconds share one
         places = [place for place in self._layout.places(question.keys) if place is not None]
-        found = BitMap.union(BitMap(), *self._layout.bitmaps(places))
+        bitmaps = self._layout.bitmaps(places)
+        found = BitMap.union(*bitmaps) if bitmaps else BitMap()
         return Verdict.of(self._present() - found if question.negated else found, True)
 
     def _present(self) -> BitMap:
