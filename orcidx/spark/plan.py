@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from orcidx.constant_evidence import rules_out
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 from orcidx.file import make_scan, open_file
 from orcidx.index_store import IndexStore
@@ -26,7 +27,7 @@ from orcidx.paimon.table import Table, open_table
 from orcidx.paimon.table_plan import FileTask
 from orcidx.paimon.table_scan import TableScan
 from orcidx.paimon.top_rows import SortKey, parse_order
-from orcidx.predicate import Predicate, parse, resolve_column
+from orcidx.predicate import Predicate, bind, parse, resolve_column
 from orcidx.scan_request import FileJob
 from orcidx.scanner import Scan, Split
 from orcidx.schema_mapping import choose_fields
@@ -222,8 +223,27 @@ def _begin_orc(query: Query) -> Plan:
         jobs = _by_rollup(query, rows, types) if match == "name" else rows.jobs
         constants = partition_constants([job.source for job in jobs], types, query.session_zone)
         rows = replace(rows, jobs=tuple(replace(job, constants=one) for job, one in zip(jobs, constants)))
+        rows = _by_directory(rows)
     listed = sum(job.source.size or 0 for job in rows.jobs)
     return Plan(query, rows, _shown(schema, rows.schema), columns, order, listed)
+
+
+def _by_directory(rows: Scan) -> Scan:
+    """The scan without the files that the values of their directories rule out."""
+    request = rows.request
+    if request.where is None or request.schema is None or not any(job.constants for job in rows.jobs):
+        return rows
+    options = request.options
+    bound = bind(request.where, request.schema, nan=options.nan, case_sensitive=options.case_sensitive)
+    judged: dict[tuple[int, ...], bool] = {}
+    kept = []
+    for job in rows.jobs:
+        key = tuple(map(id, job.constants.values()))  # files of one directory share them
+        if key not in judged:
+            judged[key] = rules_out(bound, job.constants)
+        if not judged[key]:
+            kept.append(job)
+    return replace(rows, jobs=tuple(kept))
 
 
 def _by_rollup(query: Query, rows: Scan, partitions: Mapping[str, tuple[str, Any]]) -> tuple[FileJob, ...]:

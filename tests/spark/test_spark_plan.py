@@ -121,3 +121,15 @@ def test_directories_are_typed_as_spark_infers_them(texts: list[Any], kind: str)
     files = [Source(name, "path", f"/t/k={name}/f.orc", root="/t") for name in names]
     assert partition_types(files) == {"k": kind}
     assert partition_types(files, infer=False) == {"k": "string"}
+
+
+def test_directories_rule_files_out_before_any_is_opened(tmp_path: Path) -> None:
+    for day in range(4):
+        folder = tmp_path / f"day={day}"
+        folder.mkdir()
+        orc.write_table(pa.table({"i": [day]}), folder / "a.orc")
+    plan = begin(Query(path=str(tmp_path), where="i >= 0 AND (day = 1 OR day = 3)"))
+    assert isinstance(plan.rows, Scan)
+    assert [job.constants["day"].as_py() for job in plan.rows.jobs] == [1, 3]
+    assert plan.listed_bytes == sum((tmp_path / f"day={day}" / "a.orc").stat().st_size for day in (1, 3))
+    assert begin(Query(path=str(tmp_path), where="day > 5")).rows.jobs == ()  # type: ignore[union-attr]
