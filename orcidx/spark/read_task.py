@@ -92,9 +92,7 @@ def _in_micros(array: pa.Array) -> pa.Array:
     """Nanoseconds cut to microseconds, towards the past, wherever they are."""
     types, kind = pa.types, array.type
     if types.is_timestamp(kind) and kind.unit == "ns":
-        numbers = array.cast(pa.int64()).to_numpy(zero_copy_only=False) if not array.null_count else None
-        if numbers is None:
-            numbers = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        numbers = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
         mask = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
         return pa.array(numbers // 1000, pa.int64(), mask=mask).cast(pa.timestamp("us", kind.tz))
     if types.is_time(kind):

@@ -18,6 +18,7 @@ from orcidx import paimon
 from orcidx.spark import register
 from orcidx.spark.data_source import OrcidxReader
 from orcidx.spark.plan import Query
+from orcidx.spark.sessions import is_connect
 
 pytestmark = pytest.mark.java
 
@@ -187,6 +188,14 @@ spark.stop()
 """
 
 
+def test_a_connect_session_is_known_by_its_module() -> None:
+    """The small twin of the test below."""
+    kind = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})
+    assert is_connect(kind())
+    assert not is_connect(object())
+
+
+@pytest.mark.slow
 def test_spark_connect(files: Path, tmp_path: Path) -> None:
     """A session of its own, without a JVM to ask, in a process of its own."""
     for name in ("grpc", "grpc_status", "google.rpc", "zstandard"):
