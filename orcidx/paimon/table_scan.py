@@ -202,6 +202,8 @@ class _TaskRun:
         source = self.file.embedded_index if self.file.index is None else self.file.index
         if source is None or (self.where.pushed is None and not self.scan.top):
             return None
+        if not self.scan.table_schema.is_on("file-index.read.enabled", default=True):
+            return None
         types = {field.file_field.name: field.file_field.type for field in self.task.mapping if field.file_field}
         strict = self.scan.options.strict_index
         try:

@@ -359,6 +359,19 @@ def test_deletions_and_indexes_select_the_same_rows_in_both_formats(table: Paimo
 
 
 @pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("enabled", ["true", "False"])
+def test_a_table_may_turn_its_file_indexes_off(table: PaimonTable, form: str, enabled: str) -> None:
+    table.schema({0: ("id", "INT")}, options={"file-index.read.enabled": enabled})
+    data = pa.table({"id": pa.array([1, 5, 9], pa.int32())})
+    other = pa.table({"id": pa.array([1, 7, 9], pa.int32())})  # an index that misses the 5
+    index = build_file_index(other, {"bitmap": {"id": {}}})
+    table.add(f"data.{form}", data, _EMBEDDED_FILE_INDEX=index.to_bytes())
+    table.commit()
+    rows = open_table(table.path).scan(where=col("id") == 5).to_table()
+    assert rows["id"].to_pylist() == ([5] if enabled == "False" else [])
+
+
+@pytest.mark.parametrize("form", FORMATS)
 def test_a_damaged_index_keeps_its_rows_and_damaged_deletions_raise(table: PaimonTable, form: str) -> None:
     table.schema({0: ("id", "INT")})
     data = pa.table({"id": pa.array([1, 2, 3], pa.int32())})
