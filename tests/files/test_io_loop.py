@@ -7,7 +7,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from orcidx.io_loop import Fetch, Turn, arun_in_turn, off_loop, run, run_in_turn, run_value
+from orcidx.io_loop import LATER, Fetch, Turn, arun_in_turn, off_loop, run, run_in_turn, run_value
 
 
 class Storage:
@@ -83,6 +83,29 @@ def test_the_next_is_fetched_but_not_decoded_ahead():
     assert len(storage.asked) >= 3
     assert log == ["decoding a"]
     assert list(results) == ["a 3+4", "b 1+2", "b 3+4"]
+
+
+def shared_steps(name, shared):
+    """Needs what one of the turns reads for all of them."""
+    while "coming" in shared:
+        yield LATER
+    if "footer" not in shared:
+        shared["coming"] = True
+        (shared["footer"],) = yield Fetch(((1, 2),), "footer")
+        del shared["coming"]
+    (data,) = yield Fetch(((3, 4),), "data")
+    yield f"{name} {shared['footer']} {data}"
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_a_turn_waits_for_what_the_one_before_has_asked_for(is_local):
+    expected = [f"{name} 1+2 3+4" for name in "abc"]
+    for collected in (lambda turns: list(run_in_turn(turns)), lambda turns: asyncio.run(collect(arun_in_turn(turns)))):
+        storage, shared = Storage(is_local), {}
+        turns = [lambda name=name, shared=shared: shared_steps(name, shared) for name in "abc"]
+        assert collected(List(storage, *turns)) == expected
+        assert sorted(ranges for ranges, _ in storage.asked) == [((1, 2),)] + [((3, 4),)] * 3
+    assert list(run(shared_steps("a", {}), Storage())) == ["a 1+2 3+4"]
 
 
 def test_local_reads_stay_in_the_callers_thread():

@@ -53,6 +53,8 @@ def test_a_selective_scan_makes_few_requests(server, stored):
             expected = pa.table(stored[1]).filter(_expression(where))
             assert rows == expected.num_rows
             assert batches.metrics.requests == len(server.gets), (where, attempt)
+            ranges = [one.range for one in server.gets]
+            assert len(ranges) == len(set(ranges)), (where, attempt)
             alive = batches.metrics.stripes - batches.metrics.stripes_skipped
             assert len(server.gets) <= 2 + 4 * max(alive, surviving), (where, attempt, server.gets)
 
