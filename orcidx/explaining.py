@@ -35,7 +35,8 @@ def _explain_stripe(run: FileRun, number: int, alive: bool, storage: RangeReader
     decision = run_value(run.decide(number) if alive else run.judge.decide(number), storage)
     total, kept = data_bytes(run, decision) if alive else (run.reader.stripes[number].data_length, 0)
     rows = decision.rows
-    bounds = rows.bounds if alive else usual_bounds(run.reader.tail, number)
+    # No index was needed, or none could be read: the stripe is told by its stride all the same.
+    bounds = rows.bounds if len(rows.bounds) > 2 else usual_bounds(run.reader.tail, number)
     groups = explain_row_groups(
         bounds, first_row=rows.first_row, may=rows.may, must=rows.must, outcome=decision.outcome
     )

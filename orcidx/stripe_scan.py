@@ -187,7 +187,7 @@ class StripeScan:
         plan = self.columns
         filtering = plan.where is not None and not bool(self.proved[self.alive].all())
         if not filtering:
-            self.dense = True
+            self.dense, self.together = True, self.rows.may.is_all
             yield from self._prime(self.first.plan(self.alive) + self.rest.plan(self.alive))
         else:
             yield from self._prime(self.first.plan(self.alive) + self._small_rest())
