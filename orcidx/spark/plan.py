@@ -184,7 +184,8 @@ def _table(query: Query) -> Table | None:
     if not required and not isinstance(query.path, (str, os.PathLike)):
         return None
     source = describe_source(query.path, storage_options=query.storage_options)
-    if not required and (source.kind == "path" and not os.path.isdir(source.location)):
+    is_file = not os.path.isdir(source.location) if source.kind == "path" else source.name.endswith(".orc")
+    if is_file and not required:
         return None
     try:
         latest = open_table(query.path, storage_options=query.storage_options)

@@ -133,3 +133,11 @@ def test_directories_rule_files_out_before_any_is_opened(tmp_path: Path) -> None
     assert [job.constants["day"].as_py() for job in plan.rows.jobs] == [1, 3]
     assert plan.listed_bytes == sum((tmp_path / f"day={day}" / "a.orc").stat().st_size for day in (1, 3))
     assert begin(Query(path=str(tmp_path), where="day > 5")).rows.jobs == ()  # type: ignore[union-attr]
+
+
+def test_a_file_is_not_asked_whether_it_is_a_table(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would cost a few requests of remote storage."""
+    monkeypatch.setattr("orcidx.spark.plan.open_table", lambda *_, **__: pytest.fail("asked"))
+    assert len(begin(Query(path=str(data / "plain" / "0.orc"))).rows.schema.names) == 1
+    with pytest.raises(FileNotFoundError):
+        begin(Query(path="memory://nowhere/0.orc"))
