@@ -150,11 +150,11 @@ cdef extern from *:
         int64_t done = 0; \\
         while (done < count && p < end) { \\
             uint64_t stops = orcidx_stop_bits(p); \\
-            int start = 0; \\
+            int64_t start = 0; \\
             SINGLES \\
             if (end - p < 64) stops &= ((uint64_t)1 << (end - p)) - 1; \\
             for (; stops && done < count; stops &= stops - 1, done++) { \\
-                int stop = __builtin_ctzll(stops), size = stop + 1 - start; \\
+                int64_t stop = __builtin_ctzll(stops), size = stop + 1 - start; \\
                 uint64_t code; \\
                 if (size > 8) break; \\
                 code = CODE(orcidx_load64(p + start), size); \\
@@ -195,7 +195,7 @@ cdef extern from *:
     #if defined(__x86_64__) && defined(__GNUC__)
     #include <immintrin.h>
     #define ORCIDX_FAST __attribute__((target("avx2,bmi,bmi2")))
-    #define ORCIDX_FAST_CODE(word, size) _pext_u64(_bzhi_u64(word, 8 * (size)), 0x7f7f7f7f7f7f7f7full)
+    #define ORCIDX_FAST_CODE(word, size) _pext_u64(_bzhi_u64(word, (unsigned)(8 * (size))), 0x7f7f7f7f7f7f7f7full)
     /* 64 values of a byte each */
     #define ORCIDX_SINGLES \\
         if (stops == ~(uint64_t)0 && end - p >= 64 && count - done >= 64) { \\
