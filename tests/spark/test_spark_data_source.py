@@ -165,7 +165,8 @@ CONNECT = """
 import sys
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from orcidx.spark import read, register
+from orcidx import CorruptFile
+from orcidx.spark import build_file_index, explain, read, refresh, register
 from orcidx.spark.sessions import facts_of
 
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
@@ -183,6 +184,18 @@ source = spark.read.format("orcidx").load(path)
 assert source.where("i > 280").count() == 19
 spark.sql(f"CREATE TEMPORARY VIEW v USING orcidx OPTIONS (path '{path}')")
 assert spark.sql("SELECT max(at) AS at FROM v WHERE i < 10").first().at.year == 2020
+built = build_file_index(spark, path, {"bitmap": {"i": {}}}, progress=True)
+assert {row.status for row in built.collect()} == {"built"}
+assert {row.status for row in refresh(spark, path).collect()} == {"fresh"}
+assert read(spark, path, where="i = 120").count() == 1
+assert explain(spark, path, "i = 120").funnel[0].after == 1
+with open(path + "/bad.orc", "wb") as bad:
+    bad.write(b"nonsense")
+try:
+    refresh(spark, path, on_error="raise")
+    raise SystemExit("it did not stop")
+except CorruptFile as error:
+    assert error.file == path + "/bad.orc", error
 print("ok")
 spark.stop()
 """
