@@ -3,66 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import pickle
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from goldens import FIXTURES
+from s3_server import KEY, RequestLog, arrow_of, obstore_of, s3_server
 
 from orcidx import ReadOptions, StorageError, col
 from orcidx.paimon import open_table
 from orcidx.storage import RangeReader, Source, describe_source, list_sources, open_reader
 from orcidx.storage.failures import Retries
 
-moto_server = pytest.importorskip("moto.server")
+pytest.importorskip("moto.server")
 s3fs = pytest.importorskip("s3fs")
 obstore = pytest.importorskip("obstore")
-obstore_store = pytest.importorskip("obstore.store")
 pyarrow_fs = pytest.importorskip("pyarrow.fs")
 
 DATA = os.urandom(2_000_000)
 RANGES = [(0, 100), (500_000, 70_000), (1_999_000, 1000), (10, 0), (1_000_000, 5)]
 WANTED = [DATA[offset : offset + length] for offset, length in RANGES]
 BUCKET = "orcidx-test"
-KEY = {"key": "k", "secret": "s"}
-
-
-class _Log:
-    """A WSGI wrapper that notes the object requests: (method, key, Range header)."""
-
-    def __init__(self, app: Any) -> None:
-        self.app = app
-        self.requests: list[tuple[str, str, str | None]] = []
-
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-        key = environ["PATH_INFO"].removeprefix(f"/{BUCKET}/")
-        self.requests.append((environ["REQUEST_METHOD"], key, environ.get("HTTP_RANGE")))
-        return self.app(environ, start_response)
 
 
 @pytest.fixture(scope="module")
-def s3() -> Iterator[tuple[str, _Log]]:
-    from werkzeug.serving import make_server
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    log = _Log(moto_server.DomainDispatcherApplication(moto_server.create_backend_app))
-    server = make_server("127.0.0.1", 0, log, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", log
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
+def s3() -> Iterator[tuple[str, RequestLog]]:
+    with s3_server(BUCKET) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
-def store(s3: tuple[str, _Log]) -> Any:
+def store(s3: tuple[str, RequestLog]) -> Any:
     endpoint, _ = s3
     filesystem = s3fs.S3FileSystem(endpoint_url=endpoint, **KEY)
     filesystem.call_s3("create_bucket", Bucket=BUCKET)
@@ -79,26 +52,7 @@ def store(s3: tuple[str, _Log]) -> Any:
 
 
 def _obstore(endpoint: str) -> Any:
-    return obstore_store.S3Store(
-        BUCKET,
-        endpoint=endpoint,
-        access_key_id="k",
-        secret_access_key="s",
-        region="us-east-1",
-        virtual_hosted_style_request=False,
-        client_options={"allow_http": True},
-        retry_config={"max_retries": 0},
-    )
-
-
-def _arrow(endpoint: str) -> Any:
-    return pyarrow_fs.S3FileSystem(
-        endpoint_override=endpoint.removeprefix("http://"),
-        scheme="http",
-        access_key="k",
-        secret_key="s",
-        region="us-east-1",
-    )
+    return obstore_of(endpoint, BUCKET)
 
 
 Describe = Callable[[str], Source]
@@ -106,7 +60,7 @@ KINDS = ["url", "s3fs", "asynchronous s3fs", "obstore", "arrow"]
 
 
 @pytest.fixture(params=KINDS)
-def describe(request: pytest.FixtureRequest, s3: tuple[str, _Log], store: Any) -> Describe:
+def describe(request: pytest.FixtureRequest, s3: tuple[str, RequestLog], store: Any) -> Describe:
     endpoint, log = s3
     log.requests.clear()
     kind = request.param
@@ -116,17 +70,17 @@ def describe(request: pytest.FixtureRequest, s3: tuple[str, _Log], store: Any) -
     if kind == "obstore":
         return lambda key: describe_source((store, key))
     if kind == "arrow":
-        arrow = _arrow(endpoint)
+        arrow = arrow_of(endpoint)
         return lambda key: describe_source(f"{BUCKET}/{key}", filesystem=arrow)
     filesystem = s3fs.S3FileSystem(endpoint_url=endpoint, asynchronous=kind.startswith("async"), **KEY)
     return lambda key: describe_source(f"{BUCKET}/{key}", filesystem=filesystem)
 
 
-def _objects(log: _Log, key: str) -> list[tuple[str, str | None]]:
+def _objects(log: RequestLog, key: str) -> list[tuple[str, str | None]]:
     return [(method, wanted) for method, path, wanted in log.requests if path == key]
 
 
-def test_read(describe: Describe, s3: tuple[str, _Log]) -> None:
+def test_read(describe: Describe, s3: tuple[str, RequestLog]) -> None:
     log = s3[1]
     reader = describe("data.orc").open(ReadOptions(merge_gap=0))
     tail, size = reader.read_tail(65536)
@@ -156,12 +110,12 @@ def test_empty_and_missing(describe: Describe) -> None:
             getattr(reader, method)(*arguments)
 
 
-def test_every_way_sees_one_fingerprint(s3: tuple[str, _Log], store: Any) -> None:
+def test_every_way_sees_one_fingerprint(s3: tuple[str, RequestLog], store: Any) -> None:
     endpoint, _ = s3
     readers = [
         open_reader(f"s3://{BUCKET}/data.orc", storage_options={"endpoint_url": endpoint, **KEY}),
         open_reader((store, "data.orc")),
-        open_reader(f"{BUCKET}/data.orc", filesystem=_arrow(endpoint)),
+        open_reader(f"{BUCKET}/data.orc", filesystem=arrow_of(endpoint)),
     ]
     first, *others = [reader.fingerprint() for reader in readers]
     assert all(first.matches(other) and other.matches(first) and first.etag == other.etag for other in others)
@@ -197,7 +151,7 @@ def test_listing(describe: Describe) -> None:
 
 
 def test_wrong_credentials_are_a_permission_error(
-    s3: tuple[str, _Log], store: Any, monkeypatch: pytest.MonkeyPatch
+    s3: tuple[str, RequestLog], store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint, log = s3
 
@@ -212,7 +166,7 @@ def test_wrong_credentials_are_a_permission_error(
 
 
 def test_an_unavailable_storage_ends_in_a_storage_error(
-    s3: tuple[str, _Log], store: Any, monkeypatch: pytest.MonkeyPatch
+    s3: tuple[str, RequestLog], store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint, log = s3
     monkeypatch.setattr(Retries, "delay", lambda self, attempt: 0.001)
@@ -256,7 +210,7 @@ FROZEN_TABLES = FIXTURES / "paimon" / "tables" / "db.db"
 
 
 @pytest.mark.parametrize("kind", ["url", "s3fs", "obstore", "arrow"])
-def test_paimon_tables(s3: tuple[str, _Log], store: Any, kind: str) -> None:
+def test_paimon_tables(s3: tuple[str, RequestLog], store: Any, kind: str) -> None:
     """Snapshots, manifests, deletion vectors and sidecars all come from the bucket; so do splits made elsewhere."""
     endpoint, log = s3
     for name, where in (("append_dv32", col("v") == 7), ("append_index_files", col("s") == "s7")):
@@ -274,7 +228,7 @@ def test_paimon_tables(s3: tuple[str, _Log], store: Any, kind: str) -> None:
                 f"{BUCKET}/{key}", filesystem=s3fs.S3FileSystem(endpoint_url=endpoint, **KEY)
             ),
             "obstore": lambda key=key: open_table((_obstore(endpoint), key)),
-            "arrow": lambda key=key: open_table(f"{BUCKET}/{key}", filesystem=_arrow(endpoint)),
+            "arrow": lambda key=key: open_table(f"{BUCKET}/{key}", filesystem=arrow_of(endpoint)),
         }[kind]()
         assert table.snapshot_id == local.snapshot_id
         rows = local.scan(where=where).to_table()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import logging
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +10,7 @@ import pyarrow as pa
 import pytest
 from indexed_directory import SPEC, index_here
 from pyarrow import orc
+from s3_server import KEY, RequestLog, arrow_of, obstore_of, s3_server
 
 import orcidx.spark
 from orcidx import paimon
@@ -19,48 +18,24 @@ from orcidx.index_store import IndexStore
 from orcidx.storage import describe_source, list_sources
 from orcidx.storage.folder import Folder
 
-moto_server = pytest.importorskip("moto.server")
+pytest.importorskip("moto.server")
 s3fs = pytest.importorskip("s3fs")
 obstore = pytest.importorskip("obstore")
 obstore_store = pytest.importorskip("obstore.store")
-pyarrow_fs = pytest.importorskip("pyarrow.fs")
+pytest.importorskip("pyarrow.fs")
 
 BUCKET = "orcidx-index"
 
 
-class _Log:
-    """Notes what was asked of which object: (method, key, If-None-Match)."""
-
-    def __init__(self, app: Any) -> None:
-        self.app = app
-        self.requests: list[tuple[str, str, str | None]] = []
-
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-        key = environ["PATH_INFO"].removeprefix(f"/{BUCKET}").lstrip("/")
-        self.requests.append((environ["REQUEST_METHOD"], key, environ.get("HTTP_IF_NONE_MATCH")))
-        return self.app(environ, start_response)
+@pytest.fixture(scope="module")
+def s3() -> Iterator[tuple[str, RequestLog]]:
+    with s3_server(BUCKET, "HTTP_IF_NONE_MATCH") as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
-def s3() -> Iterator[tuple[str, _Log]]:
-    from werkzeug.serving import make_server
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    log = _Log(moto_server.DomainDispatcherApplication(moto_server.create_backend_app))
-    server = make_server("127.0.0.1", 0, log, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", log
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
-
-
-@pytest.fixture(scope="module")
-def options(s3: tuple[str, _Log]) -> dict[str, Any]:
-    options = {"endpoint_url": s3[0], "key": "k", "secret": "s"}
+def options(s3: tuple[str, RequestLog]) -> dict[str, Any]:
+    options = {"endpoint_url": s3[0], **KEY}
     s3fs.S3FileSystem(**options).call_s3("create_bucket", Bucket=BUCKET)
     return options
 
@@ -72,7 +47,7 @@ def orc_bytes(start: int) -> bytes:
     return sink.getvalue()
 
 
-def test_a_job_refresh_and_plan(spark: Any, s3: tuple[str, _Log], options: dict[str, Any]) -> None:
+def test_a_job_refresh_and_plan(spark: Any, s3: tuple[str, RequestLog], options: dict[str, Any]) -> None:
     log = s3[1]
     root = f"s3://{BUCKET}/events"
     filesystem = s3fs.S3FileSystem(**options)
@@ -117,27 +92,11 @@ def test_a_job_refresh_and_plan(spark: Any, s3: tuple[str, _Log], options: dict[
     assert explained.funnel[0].after == 2, "the changed file, and the one that cannot be read"
 
 
-def test_two_writers_of_one_object(options: dict[str, Any], s3: tuple[str, _Log]) -> None:
-    store = obstore_store.S3Store(
-        BUCKET,
-        endpoint=s3[0],
-        access_key_id="k",
-        secret_access_key="s",
-        region="us-east-1",
-        virtual_hosted_style_request=False,
-        client_options={"allow_http": True},
-    )
-    arrow = pyarrow_fs.S3FileSystem(
-        endpoint_override=s3[0].removeprefix("http://"),
-        scheme="http",
-        access_key="k",
-        secret_key="s",
-        region="us-east-1",
-    )
+def test_two_writers_of_one_object(options: dict[str, Any], s3: tuple[str, RequestLog]) -> None:
     sources = [
-        describe_source((store, "two/obstore")),
+        describe_source((obstore_of(s3[0], BUCKET), "two/obstore")),
         describe_source(f"s3://{BUCKET}/two/fsspec", storage_options=options),
-        describe_source(f"{BUCKET}/two/arrow", filesystem=arrow),
+        describe_source(f"{BUCKET}/two/arrow", filesystem=arrow_of(s3[0])),
     ]
     for source in sources:
         folder = Folder(source)
@@ -155,7 +114,7 @@ def test_two_writers_of_one_object(options: dict[str, Any], s3: tuple[str, _Log]
         assert folder.list() == []
 
 
-def test_a_directory_in_a_store_of_obstore(s3: tuple[str, _Log], options: dict[str, Any]) -> None:
+def test_a_directory_in_a_store_of_obstore(s3: tuple[str, RequestLog], options: dict[str, Any]) -> None:
     store = obstore_store.MemoryStore()
     for number in range(3):
         obstore.put(store, f"t/{number}.orc", orc_bytes(number * 1000))

@@ -1,0 +1,75 @@
+"""A real S3 interface on loopback (moto, in this process), and the libraries' ways into it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+KEY = {"key": "k", "secret": "s"}
+"""What s3fs logs in with."""
+
+
+class RequestLog:
+    """A WSGI wrapper that notes the object requests: (method, key, one header)."""
+
+    def __init__(self, app: Any, bucket: str, header: str) -> None:
+        self.app = app
+        self.requests: list[tuple[str, str, str | None]] = []
+        self._prefix = f"/{bucket}/"
+        self._header = header
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        key = environ["PATH_INFO"].removeprefix(self._prefix)
+        self.requests.append((environ["REQUEST_METHOD"], key, environ.get(self._header)))
+        return self.app(environ, start_response)
+
+
+@contextmanager
+def s3_server(bucket: str, header: str = "HTTP_RANGE") -> Iterator[tuple[str, RequestLog]]:
+    """The endpoint of a server without buckets, and the log of what is asked of ``bucket``."""
+    from moto import server as moto_server
+    from werkzeug.serving import make_server
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    log = RequestLog(moto_server.DomainDispatcherApplication(moto_server.create_backend_app), bucket, header)
+    server = make_server("127.0.0.1", 0, log, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", log
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+
+def obstore_of(endpoint: str, bucket: str) -> Any:
+    """The bucket as an obstore store, without retries."""
+    from obstore import store
+
+    return store.S3Store(
+        bucket,
+        endpoint=endpoint,
+        access_key_id="k",
+        secret_access_key="s",
+        region="us-east-1",
+        virtual_hosted_style_request=False,
+        client_options={"allow_http": True},
+        retry_config={"max_retries": 0},
+    )
+
+
+def arrow_of(endpoint: str) -> Any:
+    """The server as a pyarrow file system."""
+    from pyarrow import fs
+
+    return fs.S3FileSystem(
+        endpoint_override=endpoint.removeprefix("http://"),
+        scheme="http",
+        access_key="k",
+        secret_key="s",
+        region="us-east-1",
+    )
