@@ -228,7 +228,7 @@ def key_rows(rng: np.random.Generator, count: int) -> pa.Table:
 
     start = datetime.datetime(2001, 2, 3, 4, 5, 6, 7000)
     texts = ["", "a", "seven77", "eight888", "ü" * 9, "x" * 100]
-    wide = [Decimal(0), Decimal("1.00001"), Decimal("-9" * 1 + "9" * 24 + ".99999")]
+    wide = [Decimal(0), Decimal("1.00001"), Decimal("-" + "9" * 25 + ".99999")]
     return pa.table(
         {
             "b": some([True, False], pa.bool_()),
