@@ -21,7 +21,7 @@ from orcidx.paimon.index import EmptyIndex, Index, as_bitmap
 from orcidx.paimon.registry import FORMATS, read_index
 from orcidx.predicate import And, BoundLeaf, BoundPredicate, Constant, External, bind, parse
 from orcidx.pruning import Verdict
-from orcidx.storage import open_reader
+from orcidx.storage import Source, open_reader
 
 __all__ = ["Answer", "FileIndex", "read_file_index"]
 
@@ -282,8 +282,8 @@ def read_file_index(
     key ``m[k]`` takes the value type of ``m``. ``strict``: raise for a damaged index instead of keeping its rows.
     ``rows``: of the data file; an index of another number of rows counts as damaged.
 
-    A small file is read at once; of a large one the head, and then what is asked. Raises ``CorruptFile`` when it is not
-    a file index with a sound head.
+    A small file is read at once (in one request where ``source`` is a ``Source`` that tells its size); of a large one
+    the head, and then what is asked. Raises ``CorruptFile`` when it is not a file index with a sound head.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         return FileIndex(read_container(Body.of(source)), types, strict=strict, rows=rows)
@@ -291,9 +291,14 @@ def read_file_index(
     own = reader is not source
     try:
         with located(file=str(source) if isinstance(source, (str, os.PathLike)) else None):
-            size = reader.size()
+            told = source.size if isinstance(source, Source) else None
+            if told is not None and told <= _READ_AT_ONCE:
+                data, size = reader.read_tail(_READ_AT_ONCE)
+            else:
+                size = reader.size()
+                data = reader.read_ranges([(0, size)])[0] if 0 < size <= _READ_AT_ONCE else memoryview(b"")
             if size <= _READ_AT_ONCE:
-                container = read_container(Body.of(reader.read_ranges([(0, size)])[0] if size else b""))
+                container = read_container(Body.of(data))
                 if own:
                     reader.close()
                 return FileIndex(container, types, strict=strict, rows=rows)

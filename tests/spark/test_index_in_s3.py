@@ -82,6 +82,12 @@ def test_a_job_refresh_and_plan(spark: Any, s3: tuple[str, RequestLog], options:
     assert len(log.requests) <= 6, "two listings and the roll-up, and s3fs asks whether a prefix is a file"
     assert not any(key.endswith(".orc") for _, key, _ in log.requests)
 
+    source = sources[plan.kept[2]]
+    log.requests.clear()
+    scan = orcidx.scan(source, where="city = 'c6' AND id < 1011", file_index={source.name: plan.index_of(plan.kept[2])})
+    assert scan.count_rows() == 2
+    assert [method for method, key, _ in log.requests if key.endswith(".index")] == ["GET"]
+
     states = orcidx.spark.describe(spark, root, storage_options=options).states
     assert states == {"fresh": 4, "stale": 1, "error": 1}
     done = orcidx.spark.refresh(spark, root, storage_options=options).toArrow().to_pylist()
