@@ -1,0 +1,60 @@
+"""Times without a zone in a predicate, on the session's clock; without Spark."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import zoneinfo
+
+import pyarrow as pa
+import pytest
+
+from orcidx import InvalidQuery, col
+from orcidx.orc.timezones import load_zone
+from orcidx.predicate import parse
+from orcidx.predicate.nodes import ExactTime
+from orcidx.spark.local_times import instant_of, on_session_clock
+
+SCHEMA = pa.schema([("at", pa.timestamp("us", "UTC")), ("plain", pa.timestamp("us")), ("text", pa.string())])
+EPOCH = dt.datetime(1970, 1, 1)
+
+
+def moved(where: object, zone: str = "Europe/Berlin") -> object:
+    return on_session_clock(parse(where), SCHEMA, zone, case_sensitive=False)
+
+
+@pytest.mark.parametrize("name", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "+05:30"])
+def test_walls_become_instants_as_in_java_time(name: str) -> None:
+    """The first of two instants; where clocks jumped over it, as far behind the jump: what fold=0 means in Python."""
+    numbers = random.Random(3)
+    walls = [EPOCH + dt.timedelta(minutes=numbers.randrange(-30_000_000, 60_000_000)) for _ in range(300)]
+    for year in (1985, 2021, 2300):
+        for month in range(1, 13):
+            walls += [dt.datetime(year, month, day, hour, 15) for day in range(24, 29) for hour in range(4)]
+    reference = dt.timezone(dt.timedelta(hours=5.5)) if name[0] == "+" else zoneinfo.ZoneInfo(name)
+    zone = load_zone(name)
+    for wall in walls:
+        expected = int(wall.replace(tzinfo=reference).timestamp())
+        assert instant_of(int((wall - EPOCH).total_seconds()), zone) == expected, wall
+
+
+def test_literals_of_the_other_kind_go_through_the_sessions_zone() -> None:
+    wall, instant = dt.datetime(2021, 7, 1, 12), dt.datetime(2021, 7, 1, 10, tzinfo=dt.UTC)
+    seconds = int(instant.timestamp())
+    for literal in (wall, "2021-07-01 12:00:00"):
+        assert moved(col("AT") > literal) == (col("AT") > ExactTime(seconds * 10**9, "UTC"))
+    assert moved(col("plain") > instant) == (col("plain") > ExactTime((seconds + 7200) * 10**9))
+    assert moved("at = DATE '2021-07-01'") == (col("at") == ExactTime((seconds - 12 * 3600) * 10**9, "UTC"))
+
+
+def test_everything_else_stays() -> None:
+    instant = dt.datetime(2021, 7, 1, 10, tzinfo=dt.UTC)
+    for where in (
+        col("at") > instant,
+        col("plain").is_in([dt.datetime(2021, 7, 1), None]),
+        (col("text") == "2021-07-01") | col("at").is_null(),
+        pa.compute.field("at") > pa.scalar(instant),
+    ):
+        assert moved(where) == parse(where)
+    with pytest.raises(InvalidQuery, match="at"):
+        moved("ta > '2021-07-01'")
