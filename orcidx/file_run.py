@@ -450,7 +450,7 @@ class FileRun:
         columns = max(1, sum(len(column.ids) for column in (*self.plan.output, *self.plan.predicate)))
         largest = LARGEST_PIECE
         if self.reader.storage.is_local:
-            largest = max(LOCAL_PIECE, LOCAL_BYTES // columns)
+            largest = max(LOCAL_PIECE, min(LARGEST_PIECE, LOCAL_BYTES // columns))
         return max(SMALLEST_PIECE, min(largest, self.options.io_bytes // (4 * columns)))
 
 

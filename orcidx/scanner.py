@@ -39,8 +39,9 @@ T = TypeVar("T")
 SPLIT_BYTES = 128 << 20
 """What Spark aims for (spark.sql.files.maxPartitionBytes)."""
 
-TABLE_ROWS = 1 << 19
-"""Rows that are decoded at once for a table, whose chunks nobody asked to be small."""
+TABLE_ROWS = 1 << 20
+"""Rows that are decoded at once for a table, whose chunks nobody asked to be small. Half as many take up to 20 %
+longer; twice as many make strings and lists slow, whose buffers Arrow's pool is then too small to hand out again."""
 
 
 @dataclass(frozen=True)
