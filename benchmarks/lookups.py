@@ -170,13 +170,14 @@ def measure_judging() -> Row:
 def measure_keeping(path: Path, name: str, literal: Any, rounds: int, *, proved: bool) -> Row:
     """All rows read with and without a predicate that is true of each, in turn; what the difference costs.
 
-    Processor time decides: that of others is not in it, and differences of long readings drown in the clock's noise.
+    Processor time of one thread decides: that of others is not in it, and differences of long readings drown in the
+    clock's noise.
     """
     where, condition = col(name) != literal, pc.field(name) != pa.scalar(literal)
 
     def read(where: Any) -> pa.Table:
         with orcidx.open(str(path)) as file:
-            return file.read(where=where)
+            return file.read(where=where, use_threads=False)
 
     table = read(None)
     assert read(where).num_rows == table.num_rows

@@ -30,10 +30,6 @@ __all__ = ["Lane", "read_lanes"]
 FEW_ROWS = 2048
 """Below this many values in all, handing columns to other threads costs more than it gains."""
 
-LONG_SEEKS = 1 << 20
-"""From so many bytes of data in a stripe on the chunks are long enough that columns seek in parallel: a seek
-decompresses a whole chunk, 0.3 ms for 256 KiB of zstd, and a lookup is little else."""
-
 
 class Lane:
     """Reads some columns of a stripe: ``go`` to a row, ``read`` so many rows from there.
@@ -58,7 +54,6 @@ class Lane:
         self.use_threads = use_threads
         self.batch_bytes = stripe.limits.batch_bytes
         facts = stripe.reader.facts
-        self._seeks_are_long = facts.compressed and stripe.reader.stripes[stripe.number].data_length >= LONG_SEEKS
         self._root: RootRows | None = None
         with self.located():
             if stripe.reader.root.kind is TypeKind.STRUCT and stripe.has(0, StreamKind.PRESENT):
@@ -103,8 +98,8 @@ class Lane:
     def _seek(self, group: int, start: int) -> None:
         index = self.stripe.index
         if index is not None and self._root is None:
-            tasks = [partial(reader.seek, index.positions(reader.node.ids, group)) for reader in self._readers]
-            run_all(tasks, use_threads=self.use_threads and self._seeks_are_long)
+            for reader in self._readers:
+                reader.seek(index.positions(reader.node.ids, group))
             self.row = start
         elif self.row > start:
             self._restart()
