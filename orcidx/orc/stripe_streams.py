@@ -60,6 +60,7 @@ class PlannedStream:
         self._read_ahead = read_ahead
         self._plan: list[Range] = []
         self._pieces: list[_Piece] = []
+        self._room = memoryview(b"")
 
     def plan(self, ranges: Iterable[Range]) -> None:
         """Replaces what will be needed next: (start, stop) pairs in order, relative to the stream."""
@@ -104,26 +105,33 @@ class PlannedStream:
         return sum(len(piece.data) for piece in self._pieces)
 
     def fetch(self, offset: int) -> memoryview:
-        """Contiguous bytes from ``offset``, at least one; b"" at the end of the stream only."""
+        """Contiguous bytes from ``offset``, at least one; b"" at the end of the stream only.
+
+        They are good until the next call.
+        """
         if offset >= self.length:
             if offset > self.length:
                 raise CorruptFile(f"offset {offset} lies past the end of the stream ({self.length} bytes)")
             return memoryview(b"")
-        if self._pieces:
-            for piece in self._pieces:
-                if piece.start <= offset < piece.stop:
-                    return piece.data[offset - piece.start :]
-            self._pieces = [piece for piece in self._pieces if piece.start > offset]
-        stop = self._piece_end(offset)
-        self.put(offset, self._read(offset, stop - offset))
+        for piece in self._pieces:
+            if piece.start <= offset < piece.stop:
+                return piece.data[offset - piece.start :]
+        if self._read_into is not None:
+            return self._fill_room(offset, self._read_into)
+        self._pieces = [piece for piece in self._pieces if piece.start > offset]
+        (data,) = self._read_ranges([(self._offset + offset, self._piece_end(offset) - offset)])
+        self.put(offset, data)
         return self._pieces[-1].data
 
-    def _read(self, offset: int, length: int) -> object:
-        if self._read_into is None:
-            (data,) = self._read_ranges([(self._offset + offset, length)])
-            return data
-        view = memoryview(pa.allocate_buffer(length)).cast("B")
-        self._read_into(self._offset + offset, [view])
+    def _fill_room(self, offset: int, read_into: ReadInto) -> memoryview:
+        """A piece into the memory of the one before, which the processor still has at hand."""
+        self._pieces.clear()
+        length = self._piece_end(offset) - offset
+        if len(self._room) < length:
+            self._room = memoryview(pa.allocate_buffer(length)).cast("B")
+        view = self._room[:length]
+        read_into(self._offset + offset, [view])
+        self._pieces.append(_Piece(offset, view))
         return view
 
     def read_into(self, offset: int, parts: Sequence[memoryview]) -> int:
