@@ -25,7 +25,6 @@ fresh is used. Columns are matched by name. A plan takes two requests, whatever 
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,7 +43,7 @@ from orcidx.paimon.build import columns_of
 from orcidx.predicate import parse
 from orcidx.pruning import Note
 from orcidx.rollup import RollUp
-from orcidx.storage import Fingerprint, RangeReader, Source, describe_source
+from orcidx.storage import Fingerprint, ReaderFile, Source, describe_source
 from orcidx.storage.folder import Folder, Stored
 
 __all__ = ["FOLDER", "FRESH", "STALE", "UNKNOWN", "IndexStore", "Match", "listing_table", "stale_notes"]
@@ -157,7 +156,7 @@ class IndexStore:
             if stored.name not in self._ends:
                 self._ends[stored.name] = reader.read_tail(READ_AT_ONCE)
             last, size = self._ends[stored.name]
-            whole = pa.py_buffer(last) if len(last) == size else pa.PythonFile(_Behind(reader, last, size), "r")
+            whole = pa.py_buffer(last) if len(last) == size else pa.PythonFile(ReaderFile(reader, tail=last), "r")
             with located(file=source.name):
                 return RollUp.read(whole, files=files, columns=columns)
         finally:
@@ -306,35 +305,3 @@ def _states(listing: pa.Table, known: pa.Table, present: npt.NDArray[np.bool_]) 
 
 def _true(values: Any) -> npt.NDArray[np.bool_]:
     return pc.fill_null(values, False).to_numpy().astype(np.bool_)  # type: ignore[no-any-return]
-
-
-class _Behind(io.RawIOBase):
-    """A file of which the end is here already, for pyarrow; everything before it is read when it is asked for."""
-
-    def __init__(self, reader: RangeReader, last: memoryview, size: int) -> None:
-        self._reader = reader
-        self._last = last
-        self._size = size
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._at = offset + (0, self._at, self._size)[whence]
-        return self._at
-
-    def read(self, length: int = -1) -> Any:
-        stop = self._size if length < 0 else min(self._at + length, self._size)
-        start, self._at = self._at, stop
-        behind = self._size - len(self._last)
-        if start >= behind:
-            return bytes(self._last[start - behind : stop - behind])
-        before = bytes(self._reader.read_ranges([(start, min(stop, behind) - start)])[0])
-        return before + bytes(self._last[: max(0, stop - behind)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
@@ -11,7 +10,7 @@ import pyarrow.parquet
 
 from orcidx.errors import CorruptFile, OrcidxError
 from orcidx.selection import RowSelection
-from orcidx.storage import RangeReader, Source
+from orcidx.storage import ReaderFile, Source
 
 __all__ = ["read_parquet"]
 
@@ -25,7 +24,7 @@ def read_parquet(
     """
     with closing(source.open()) as reader:
         try:
-            yield from _rows(pa.PythonFile(_RandomAccess(reader), mode="r"), columns, kept, batch_size)
+            yield from _rows(pa.PythonFile(ReaderFile(reader), mode="r"), columns, kept, batch_size)
         except (OrcidxError, FileNotFoundError, PermissionError):
             raise
         except (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError, OSError) as error:
@@ -54,34 +53,3 @@ def _rows(file: pa.NativeFile, columns: Sequence[str], kept: RowSelection, batch
                 continue
             rows = batch if chosen.is_all else batch.filter(pa.array(chosen.mask()))
             yield rows.select(columns)
-
-
-class _RandomAccess(io.RawIOBase):
-    """A range reader as the file object that pyarrow reads from."""
-
-    def __init__(self, reader: RangeReader) -> None:
-        self._reader = reader
-        self._size = reader.size()
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = max(0, base + offset)
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        length = max(0, self._size - self._at if size < 0 else min(size, self._size - self._at))
-        if not length:
-            return b""
-        data = bytes(self._reader.read_ranges([(self._at, length)])[0])
-        self._at += length
-        return data

@@ -16,6 +16,7 @@ from orcidx.storage.ranges import (
     merge_ranges,
     start_read,
 )
+from orcidx.storage.reader_file import ReaderFile
 from orcidx.storage.sources import Source, describe_source, hive_partition, open_reader
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Prefetcher",
     "RangeReader",
     "ReadMetrics",
+    "ReaderFile",
     "RecordingReader",
     "Request",
     "Source",
