@@ -56,13 +56,11 @@ def _orcidx(debug: bool) -> None:
 def main(args: list[str] | None = None) -> None:
     """Runs the command line and exits with its code."""
     words = sys.argv[1:] if args is None else args
-    if "--debug" in words:
-        _orcidx.main(args=args, prog_name="orcidx")
-    sys.exit(_run(args))
+    sys.exit(_run(args, debug="--debug" in words))
 
 
-def _run(args: list[str] | None) -> int:
-    from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, StorageError, Unsupported
+def _run(args: list[str] | None, *, debug: bool) -> int:
+    from orcidx.errors import InvalidQuery, OrcidxError
 
     try:
         result: Any = _orcidx.main(args=args, prog_name="orcidx", standalone_mode=False)
@@ -78,16 +76,10 @@ def _run(args: list[str] | None) -> int:
         # The reader of the pipe went away; what is left in the buffer has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except InvalidQuery as error:
-        return _complain(error, 2)
-    except (CorruptFile, Unsupported) as error:
-        return _complain(error, 3)
-    except (StorageError, OSError) as error:
-        return _complain(error, 4)
-    except OrcidxError as error:
-        return _complain(error, 3)
-
-
-def _complain(error: Exception, code: int) -> int:
-    click.echo(f"orcidx: {error}", err=True)
-    return code
+    except (OrcidxError, OSError) as error:
+        if debug:
+            raise
+        click.echo(f"orcidx: {error}", err=True)
+        if isinstance(error, InvalidQuery):
+            return 2
+        return 4 if isinstance(error, OSError) else 3

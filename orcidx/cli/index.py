@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from orcidx.cli.arguments import as_json, file_argument, open_from, parse_storage_options, storage_option
-from orcidx.cli.output import print_json, print_table
+from orcidx.cli.output import print_json, print_table, python_values
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 
 __all__ = ["index"]
@@ -224,9 +224,10 @@ def _compared(found: Any, entry: Any, data: Any) -> str:
     if name not in data.schema.names:
         return "ok, not compared: no such column in the data file"
     batch = next(iter(data.scan([name], batch_size=4096)), None)
-    values = [] if batch is None else batch.column(0).drop_null().unique().to_pylist()
-    sample = [value for value in values[:: max(1, len(values) // _SAMPLE)] if value == value]
-    questions = [(col(name).is_null(), "IS NULL"), *((col(name) == value, f"= {value!r}") for value in sample)]
+    values = [] if batch is None else batch.column(0).drop_null().unique()
+    sample = list(zip(values, python_values(values)))[:: max(1, len(values) // _SAMPLE)] if len(values) else []
+    equal = ((col(name) == scalar, f"= {value!r}") for scalar, value in sample if value == value)
+    questions = [(col(name).is_null(), "IS NULL"), *equal]
     for where, shown in questions:
         verdict = _answer(found, entry, where)
         if verdict is None or verdict.rows is None:

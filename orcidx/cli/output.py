@@ -13,7 +13,32 @@ from typing import Any
 
 import click
 
-__all__ = ["plain", "print_json", "print_table", "text"]
+__all__ = ["plain", "print_json", "print_table", "python_values", "text"]
+
+
+def python_values(array: Any) -> list[Any]:
+    """The values of an Arrow array; dates and times that Python has no object for as text in ISO 8601."""
+    try:
+        return array.to_pylist()  # type: ignore[no-any-return]
+    except (OverflowError, ValueError):  # a year beyond 9999 or before 1, or nanoseconds
+        return [_python_value(scalar) for scalar in array]
+
+
+def _python_value(scalar: Any) -> Any:
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        import numpy as np
+        import pyarrow as pa
+
+        kind = scalar.type
+        if pa.types.is_struct(kind):
+            return {name: _python_value(scalar[name]) for name in kind.names}
+        if pa.types.is_nested(kind):
+            entries = [_python_value(entry) for entry in scalar.values]
+            return [tuple(entry.values()) for entry in entries] if pa.types.is_map(kind) else entries
+        shown = str(np.datetime64(scalar.value, "D" if pa.types.is_date(kind) else kind.unit))
+        return f"{shown}+00:00" if getattr(kind, "tz", None) else shown
 
 
 def plain(value: Any) -> Any:

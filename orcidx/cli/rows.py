@@ -18,19 +18,18 @@ from orcidx.cli.arguments import (
     storage_option,
     where_option,
 )
-from orcidx.cli.output import plain, print_json, print_table, text
+from orcidx.cli.output import plain, print_json, print_table, python_values, text
 
 __all__ = ["cat", "count", "head", "scan"]
 
 
 def print_rows(names: list[str], batches: Iterator[Any], *, as_json: bool, table: bool) -> None:
     """Rows as JSON lines, as a table for people, or tab-separated."""
+    rows = (row for batch in batches for row in zip(*map(python_values, batch.columns)))
     if as_json:
-        for batch in batches:
-            for row in batch.to_pylist():
-                click.echo(json.dumps(plain(row), ensure_ascii=False))
+        for row in rows:
+            click.echo(json.dumps(plain(dict(zip(names, row))), ensure_ascii=False))
         return
-    rows = (row for batch in batches for row in zip(*[column.to_pylist() for column in batch.columns]))
     if table and sys.stdout.isatty():
         print_table(names, rows)
         return

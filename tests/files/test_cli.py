@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import orc
 
 import orcidx.cli
 from orcidx.cli import main
@@ -62,6 +64,26 @@ def test_head_and_cat(orcidx_command):
     assert {json.loads(line)["l_orderkey"] for line in out.splitlines()} == {3712}
 
 
+def test_times_that_python_has_no_object_for(orcidx_command, tmp_path):
+    days = pa.array([10_000_000, None, -5_000_000, 0], pa.int32()).cast(pa.date32())
+    nested = pa.StructArray.from_arrays([days, pa.array([[day] for day in days], pa.list_(pa.date32()))], ["d", "l"])
+    micros = pa.array([400_000_000_000_000_000, -(10**17), None, 0], pa.int64()).cast(pa.timestamp("us"))
+    path, index = str(tmp_path / "far.orc"), str(tmp_path / "far.index")
+    orc.write_table(pa.table({"d": days, "t": micros, "s": nested}), path)
+    _, out, _ = orcidx_command("cat", path, "-c", "d,t,s")
+    assert out.splitlines()[1:] == [
+        '29349-01-26\t14645-06-30T15:06:40.000000\t{"d": "29349-01-26", "l": ["29349-01-26"]}',
+        '\t-1199-02-15T14:13:20.000000\t{"d": null, "l": [null]}',
+        '-11720-06-19\t\t{"d": "-11720-06-19", "l": ["-11720-06-19"]}',
+        '1970-01-01\t1970-01-01T00:00:00\t{"d": "1970-01-01", "l": ["1970-01-01"]}',
+    ]
+    _, out, _ = orcidx_command("head", path, "-n", "1", "-c", "d", "--json")
+    assert json.loads(out) == {"d": "29349-01-26"}
+    assert orcidx_command("index", "build", path, "--bitmap", "d", "-o", index)[0] == 0
+    code, out, err = orcidx_command("index", "check", index, path)
+    assert (code, out.splitlines()[1:]) == (0, ["d\tbitmap\tok"]), err
+
+
 def test_count_and_scan(orcidx_command):
     assert orcidx_command("count", DEMO)[1] == "6005\n"
     _, out, _ = orcidx_command("count", DEMO, "-w", "l_orderkey = 3712")
@@ -96,3 +118,15 @@ def test_errors_are_one_line_and_have_their_code(orcidx_command, words, code, me
     assert got == code, err
     assert message in err
     assert "Traceback" not in out + err
+
+
+def test_debug_keeps_the_exit_code_and_shows_the_traceback(orcidx_command, tmp_path):
+    index = tmp_path / "damaged.index"
+    assert orcidx_command("index", "build", DEMO, "--bitmap", "l_orderkey", "-o", str(index))[0] == 0
+    data = bytearray(index.read_bytes())
+    data[-40:] = b"\xff" * 40
+    index.write_bytes(data)
+    for debug in ([], ["--debug"]):
+        assert orcidx_command(*debug, "index", "check", str(index), DEMO)[0] == 1
+    with pytest.raises(orcidx.CorruptFile):
+        main(["--debug", "head", __file__])
