@@ -277,7 +277,7 @@ class RollUp:
         described = {"version": VERSION, "spec": self.spec, "spec_key": self.spec_key, "statistics": keys}
         table = pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(described)})
         sink = pa.BufferOutputStream()
-        parquet.write_table(table, sink, compression="zstd", row_group_size=1 << 18)
+        parquet.write_table(table, sink, compression="zstd", row_group_size=1 << 18, write_page_checksum=True)
         return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
     @staticmethod
@@ -289,7 +289,7 @@ class RollUp:
         from pyarrow import parquet
 
         try:
-            file = parquet.ParquetFile(source, pre_buffer=True)
+            file = parquet.ParquetFile(source, pre_buffer=True, page_checksum_verification=True)
             described = json.loads((file.schema_arrow.metadata or {})[_METADATA])
             if described["version"] != VERSION:
                 raise CorruptFile(f"a roll-up of version {described['version']}; only {VERSION} is known")
@@ -299,12 +299,15 @@ class RollUp:
             names = list(FILE_FIELDS.names if files is None else files)
             table = file.read(columns=[*names, *chosen])
             found = table.select(names).cast(pa.schema([FILE_FIELDS.field(name) for name in names]))
+            found.validate(full=True)
             statistics = {key: table[name].combine_chunks().cast(key.storage) for name, key in chosen.items()}
-            return RollUp(found, statistics, described["spec"], described["spec_key"])
-        except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
-            if isinstance(error, CorruptFile):
+            return RollUp(found, statistics, dict(described["spec"]), described["spec_key"])
+        except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
+            failed = isinstance(error, OSError) and (type(error) is not OSError or error.errno is not None)
+            if failed or isinstance(error, CorruptFile):  # pyarrow tells damage by a bare OSError, storages do not
                 raise
-            raise CorruptFile(f"not a roll-up: {type(error).__name__}: {error}") from error
+            told = f"not a roll-up: {type(error).__name__}: {error}"
+            raise CorruptFile(f"{told}; delete the folder it is in, and build the indexes again") from error
 
 
 def _pivoted(observed: pa.Array) -> dict[StatisticsKey, pa.Array]:

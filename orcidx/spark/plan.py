@@ -266,7 +266,7 @@ def _by_rollup(query: Query, rows: Scan, partitions: Mapping[str, tuple[str, Any
         sources = [job.source for job in rows.jobs]
         found = store.plan(sources, rows.request.where, schema=schema, options=rows.options)
     except CorruptFile as error:
-        warnings.warn(f"the directory's indexes are not used: {error}; build them again", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"the directory's indexes are not used: {error}", RuntimeWarning, stacklevel=2)
         return rows.jobs
     kept = []
     for number in found.kept.tolist():

@@ -428,6 +428,25 @@ def test_a_damaged_rollup_is_an_error_that_names_it(tmp_path: Path) -> None:
         opened(tmp_path).plan([])
 
 
+def test_a_rollup_with_any_byte_changed_is_an_error_or_loses_no_file(directory: Path, rng: np.random.Generator) -> None:
+    store = index_here(directory)
+    path = directory / "_orcidx" / store.rollup_names[0]
+    whole = path.read_bytes()
+    questions = ["id = 420", "city = 'c3' AND id > 100", None]
+    expected = [set(kept(store, where)) for where in questions]
+    outcomes = set()
+    for place in range(int(rng.integers(0, 97)), len(whole), 97):
+        changed = bytearray(whole)
+        changed[place] ^= int(rng.integers(1, 256))
+        path.write_bytes(changed)
+        try:
+            assert all(set(kept(opened(directory), where)) >= files for where, files in zip(questions, expected))
+            outcomes.add("accepted")
+        except CorruptFile as error:
+            outcomes.add(str(error).rpartition(", and ")[2].partition(" (")[0])
+    assert outcomes == {"accepted", "build the indexes again"}
+
+
 def test_without_a_rollup_there_is_no_store(tmp_path: Path) -> None:
     assert IndexStore.open(tmp_path) is None
     assert IndexStore.open(b"bytes") is None
