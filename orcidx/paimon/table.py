@@ -43,6 +43,7 @@ from orcidx.storage import Source
 __all__ = ["Table", "open_table"]
 
 _DELETION_VECTORS = "DELETION_VECTORS"
+_TEXTS = ("CHAR", "VARCHAR")
 
 
 class Table:
@@ -143,7 +144,7 @@ class Table:
             inside = f"{directory}/{names[0]}"
             index = self._files.source(inside) if parent is None else self._files.external(f"{parent}/{names[0]}")
         partition = {
-            field.name: value.decode("utf-8", "replace") if field.type.root in ("CHAR", "VARCHAR") and value else value
+            field.name: value.decode("utf-8", "replace") if value is not None and field.type.root in _TEXTS else value
             for field, value in zip(schema.partition_fields, values)
         }
         deletion = self._deletion_files().get((entry.partition, entry.bucket, entry.name))

@@ -284,6 +284,15 @@ def test_wrong_cardinality_and_second_vector(table: PaimonTable) -> None:
         open_table(table.path).files()
 
 
+def test_an_empty_text_of_a_partition_is_text(table: PaimonTable) -> None:
+    table.schema({0: ("a", "INT"), 1: ("dt", "STRING")}, partition_keys=("dt",))
+    empty = serialized(["STRING"], [""])
+    data = rows(a=pa.array([1], pa.int32()), dt=pa.array([""]))
+    table.add("data-0.orc", data, partition=empty, directory="dt=__DEFAULT_PARTITION__/bucket-0")
+    table.commit({"_MIN_VALUES": empty, "_MAX_VALUES": empty, "_NULL_COUNTS": [0]})
+    assert open_table(table.path).files()[0].partition == {"dt": ""}
+
+
 def test_partitions_prune_files_and_manifests(table: PaimonTable) -> None:
     table.schema({0: ("a", "INT"), 1: ("dt", "STRING"), 2: ("n", "INT")}, partition_keys=("dt", "n"))
     for i, (dt, n) in enumerate([("x", 1), ("y", 2), (None, 3), ("x", None)]):
