@@ -25,6 +25,11 @@ ROOT = Path(__file__).resolve().parent.parent
 SEED = int(os.environ.get("ORCIDX_SEED", "20261121"))
 REQUIRE_ALL = os.environ.get("ORCIDX_REQUIRE_ALL", "") not in ("", "0")
 PAIMON_JAR = "paimon-bundle-1.4.2.jar"
+JVM = "jvm"
+"""The xdist group of the tests that share the session's JVM."""
+MOST_WORKERS = 4
+SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""Options of a JVM that soon ends: without the second compiler the Spark tests take 28 s of its processor, not 63."""
 
 hypothesis.settings.register_profile("dev", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
@@ -39,11 +44,40 @@ def pytest_report_header() -> list[str]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         for fixture, marker in _MARKER_OF_FIXTURE.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(marker)
+        if _needs_jvm(item):
+            item.add_marker(pytest.mark.xdist_group(JVM))
+    if hasattr(config, "workerinput"):  # the longest part first, so that nobody waits for it at the end
+        items.sort(key=lambda item: not _needs_jvm(item))
+
+
+def _needs_jvm(item: pytest.Item) -> bool:
+    return "spark" in getattr(item, "fixturenames", ())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """A worker for each core, at most four; none for a single test or file, which would only wait for their start."""
+    if len(config.args) == 1 and config.args[0].partition("::")[0].endswith(".py"):
+        return 0
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, MOST_WORKERS) if cores > 1 else 0
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Whole files go to a worker, but for the tests with the JVM, which all go to one."""
+    from xdist.scheduler import LoadGroupScheduling
+
+    class Scheduling(LoadGroupScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return JVM if nodeid.endswith(f"@{JVM}") else nodeid.partition("::")[0]
+
+    return Scheduling(config, log)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -80,7 +114,8 @@ def no_ignored_exception() -> Iterator[None]:
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """Random numbers that depend on ``ORCIDX_SEED`` and on the test's name, not on the order of the tests."""
-    return np.random.default_rng([SEED, zlib.crc32(request.node.nodeid.encode())])
+    name = request.node.nodeid.removesuffix(f"@{JVM}")  # which xdist appends
+    return np.random.default_rng([SEED, zlib.crc32(name.encode())])
 
 
 def _present(folder: Path) -> Path:
@@ -128,7 +163,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
         "spark.local.dir": f"{scratch}/local",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={scratch}/derby -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={scratch}/derby {SHORT_LIVED}",
         "spark.jars": str(jar) if jar.is_file() else "",
     }
     builder = SparkSession.builder.master("local[2,4]").appName("orcidx-tests")
