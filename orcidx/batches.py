@@ -29,6 +29,9 @@ class Joiner:
                 continue
             if self._waiting and self._rows + piece.num_rows > self._batch_size:
                 yield from self.rest()
+            if not self._waiting and piece.num_rows * 2 >= self._batch_size:  # spares counting its bytes
+                yield piece
+                continue
             size = piece.nbytes
             if self._waiting and self._size + size > self._batch_bytes:
                 yield from self.rest()

@@ -162,7 +162,8 @@ class FileQueue:
         """Closes every file, and waits for those that are just being opened."""
         opening = [future for future in self._opening if not future.cancel()]
         self._opening.clear()
-        wait(opening)
+        if opening:
+            wait(opening)
         for future in opening:
             if future.exception() is None:
                 future.result().close()

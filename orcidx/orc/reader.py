@@ -148,6 +148,7 @@ class OpenStripe:
             read_ahead,
             framed=self._on_demand,
             read_into=getattr(storage, "read_into", None),
+            local_file=getattr(storage, "local_file", None),
         )
         self._codec = open_codec(reader.facts.compression)
         self._opened: dict[int, dict[StreamKind, list[PlannedStream]]] = {}

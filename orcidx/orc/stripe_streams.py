@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile
+from orcidx.storage.local_file import LocalFile, PieceRun
 
 __all__ = ["PlannedStream", "StripeBytes"]
 
@@ -51,8 +52,10 @@ class PlannedStream:
         read_ahead: int,
         framed: bool = False,
         read_into: ReadInto | None = None,
+        local_file: LocalFile | None = None,
     ) -> None:
         self.length = length
+        self.run = None if local_file is None else PieceRun(local_file, file_offset=offset, step=read_ahead)
         self._framed = framed
         self._read_ranges = read_ranges
         self._read_into = read_into
@@ -65,6 +68,8 @@ class PlannedStream:
     def plan(self, ranges: Iterable[Range]) -> None:
         """Replaces what will be needed next: (start, stop) pairs in order, relative to the stream."""
         self._plan = list(ranges)
+        if self.run is not None:
+            self.run.forbid()
 
     def first_piece(self) -> Range | None:
         """The (start, stop) that a priming request should bring, or None when it is here or nothing is planned."""
@@ -94,6 +99,8 @@ class PlannedStream:
         """Hands over bytes that were fetched for this stream."""
         view = memoryview(data).cast("B")  # type: ignore[arg-type]
         self._pieces.append(_Piece(start, view))
+        if self.run is not None:
+            self.run.forbid()
 
     @property
     def planned(self) -> list[Range]:
@@ -102,7 +109,7 @@ class PlannedStream:
 
     @property
     def held_bytes(self) -> int:
-        return sum(len(piece.data) for piece in self._pieces)
+        return sum(len(piece.data) for piece in self._pieces) + (0 if self.run is None else self.run.held)
 
     def fetch(self, offset: int) -> memoryview:
         """Contiguous bytes from ``offset``, at least one; b"" at the end of the stream only.
@@ -116,6 +123,9 @@ class PlannedStream:
         for piece in self._pieces:
             if piece.start <= offset < piece.stop:
                 return piece.data[offset - piece.start :]
+        run = self.run
+        if run is not None and run.at <= offset < run.at + run.held:
+            return self._room[offset - run.at : run.held]
         if self._read_into is not None:
             return self._fill_room(offset, self._read_into)
         self._pieces = [piece for piece in self._pieces if piece.start > offset]
@@ -124,14 +134,24 @@ class PlannedStream:
         return self._pieces[-1].data
 
     def _fill_room(self, offset: int, read_into: ReadInto) -> memoryview:
-        """A piece into the memory of the one before, which the processor still has at hand."""
+        """A piece into the memory of the one before, which the processor still has at hand.
+
+        The window may bring those that follow in the planned range by itself.
+        """
         self._pieces.clear()
         length = self._piece_end(offset) - offset
         if len(self._room) < length:
             self._room = memoryview(pa.allocate_buffer(length)).cast("B")
         view = self._room[:length]
-        read_into(self._offset + offset, [view])
-        self._pieces.append(_Piece(offset, view))
+        run = self.run
+        if run is None:
+            read_into(self._offset + offset, [view])
+            self._pieces.append(_Piece(offset, view))
+        else:
+            run.allow(0, 0, room=self._room, at=0, held=0)  # if reading fails, the room holds nothing
+            read_into(self._offset + offset, [view])
+            start, stop = next((one for one in self._plan if one[0] <= offset < one[1]), (0, 0))
+            run.allow(start, stop, room=self._room, at=offset, held=length)
         return view
 
     def read_into(self, offset: int, parts: Sequence[memoryview]) -> int:
@@ -142,6 +162,8 @@ class PlannedStream:
         """
         size = sum(map(len, parts))
         if self._read_into is None or any(piece.stop >= offset + size for piece in self._pieces):
+            return 0
+        if self.run is not None and self.run.at <= offset and offset + size <= self.run.at + self.run.held:
             return 0
         self._pieces.clear()
         self._read_into(self._offset + offset, parts)
@@ -170,7 +192,7 @@ class StripeBytes:
     """The streams of one stripe by (column id, stream kind).
 
     ``extents``: absolute offset and length of each stream present; ``read_into(offset, parts)``: fills buffers, one
-    after the other, from the file, where that is cheap.
+    after the other, from the file, where that is cheap; ``local_file``: the same for readers in C.
     """
 
     read_ranges: ReadRanges
@@ -178,6 +200,7 @@ class StripeBytes:
     read_ahead: int
     framed: bool = False
     read_into: ReadInto | None = None
+    local_file: LocalFile | None = None
 
     def stream(self, column: int, kind: int) -> PlannedStream:
         """A source for one stream; an absent one is empty."""
@@ -189,6 +212,7 @@ class StripeBytes:
             read_ahead=self.read_ahead,
             framed=self.framed,
             read_into=self.read_into,
+            local_file=self.local_file,
         )
 
 

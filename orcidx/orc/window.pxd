@@ -2,12 +2,16 @@ from cpython.buffer cimport Py_buffer
 from libc.stdint cimport int64_t, uint8_t
 
 from orcidx.orc.native_codec cimport NativeCodec
+from orcidx.storage.local_file cimport PieceRun
 
 cdef enum:
     SLACK = 64          # bytes behind `end` that may be read (never used), so that kernels load whole words
     DIRECT = 65536      # from so many bytes on, `take` reads stored bytes straight to their destination
     CARRY = 8192        # longest unread tail that `refill` keeps; the longest legal run has 4,356 bytes
     STORED_RUN = 16     # most stored chunks that are read at once, straight to their destination
+    # Two blocks of zstd's and slack: with so much room behind a block it decodes literals there, to memory that the
+    # next block needs warm anyway (4 % of the time of a column of doubles).
+    LITERALS = 262208
 
 
 # What the source handed over last. In a struct, where Cython's garbage collection support does not see the buffer: it
@@ -34,6 +38,7 @@ cdef class Window:
     cdef NativeCodec native             # may be None
     cdef bint framed
     cdef object read_stored             # the source's `read_into`, or None
+    cdef PieceRun run                   # the source's, or None: brings pieces without asking it
 
     # --- counters -----------------------------------------------------------------------------------------------------
     cdef readonly int64_t chunks_decompressed
@@ -79,7 +84,7 @@ cdef class Window:
     cdef int64_t take_whole(self, uint8_t* out, int64_t n) except -1 nogil
     cdef int64_t take_plain(self, uint8_t* out, int64_t n) except -1 with gil
     cdef int64_t take_stored(self, uint8_t* out, int64_t n) except -1 with gil
-    cdef int64_t take_chunk(self, uint8_t* out) except -1 nogil
+    cdef int64_t take_chunk(self, uint8_t* out, int64_t n) except -1 nogil
     cdef bint holds(self, int64_t offset) noexcept nogil
     cdef int fetch_piece(self, int64_t offset) except -1 with gil
     cdef int gather(self, int64_t offset, uint8_t* out, int64_t n) except -1 nogil
@@ -90,7 +95,7 @@ cdef class Window:
     cdef int load_piece(self) except -1 nogil
     cdef int load_plain(self, int64_t start, int64_t length) except -1 nogil
     cdef int load_compressed(self, int64_t start, int64_t length) except -1 nogil
-    cdef int64_t decompress(self, int64_t start, int64_t length, uint8_t* out) except -1 nogil
+    cdef int64_t decompress(self, int64_t start, int64_t length, uint8_t* out, int64_t room) except -1 nogil
     cdef int64_t decompress_with_gil(self, const uint8_t* chunk, int64_t length, uint8_t* out) except -1 with gil
     cdef const uint8_t* gather_chunk(self, int64_t start, int64_t length) except NULL nogil
     cdef void forget(self) noexcept nogil

@@ -26,23 +26,11 @@ from libc.string cimport memcpy, memmove, memset
 
 from orcidx.errors import CorruptFile
 from orcidx.orc.compression import check_block_size
+from orcidx.storage.local_file cimport fill_parts
 
 cdef extern from "Python.h":
     int PyBUF_READ
     int PyBUF_WRITE
-
-
-cdef int64_t fill(read_into, int64_t offset, list parts) except -1:
-    # Bytes that a source's `read_into` filled: all of the parts, or none. The parts must not outlive their memory.
-    cdef int64_t done, size = sum(map(len, parts))
-    try:
-        done = read_into(offset, parts)
-    finally:
-        for part in parts:
-            part.release()
-    if done != 0 and done != size:
-        raise ValueError(f"a source filled {done} of {size} bytes")
-    return done
 
 
 cdef class Window:
@@ -63,6 +51,7 @@ cdef class Window:
         self.name = name
         self.length = source.length
         self.read_stored = getattr(source, "read_into", None)
+        self.run = getattr(source, "run", None)
         self.chunk_start = -1
         self.stored_run = 1
 
@@ -199,13 +188,13 @@ cdef class Window:
                 and self.next_chunk + 3 + self.stored_length <= self.piece.start + self.piece.length):
             step = self.take_stored(out, n)
         if step == 0 and n >= self.block_size and self.next_chunk < self.length:
-            step = self.take_chunk(out)
+            step = self.take_chunk(out, n)
         return step
 
     cdef int64_t take_plain(self, uint8_t* out, int64_t n) except -1 with gil:
         # Up to n bytes of a stream without chunks.
         cdef int64_t done
-        done = fill(self.read_stored, self.next_chunk, [PyMemoryView_FromMemory(<char*> out, n, PyBUF_WRITE)])
+        done = fill_parts(self.read_stored, self.next_chunk, [PyMemoryView_FromMemory(<char*> out, n, PyBUF_WRITE)])
         if done:
             self.forget()
             self.next_chunk += done
@@ -221,7 +210,7 @@ cdef class Window:
         for i in range(count):
             parts.append(PyMemoryView_FromMemory(<char*> headers + 3 * i, 3, PyBUF_WRITE))
             parts.append(PyMemoryView_FromMemory(<char*> out + i * size, size, PyBUF_WRITE))
-        if count == 0 or fill(self.read_stored, self.next_chunk, parts) == 0:
+        if count == 0 or fill_parts(self.read_stored, self.next_chunk, parts) == 0:
             return 0
         self.forget()
         for i in range(count):
@@ -235,15 +224,15 @@ cdef class Window:
         self.stored_run = min(2 * self.stored_run, <int> STORED_RUN) if done == count * size else 1
         return done
 
-    cdef int64_t take_chunk(self, uint8_t* out) except -1 nogil:
-        # The next chunk, decompressed to `out`, which has room for a block; 0 of a chunk that needs no decompressing.
+    cdef int64_t take_chunk(self, uint8_t* out, int64_t n) except -1 nogil:
+        # The next chunk, decompressed to `out`, where n bytes have room; 0 of a chunk that needs no decompressing.
         cdef int64_t length, written, start = self.next_chunk + 3
         cdef bint original
         self.p = self.end = NULL
         self.read_header(&length, &original)
         if original or length == 0:
             return 0
-        written = self.decompress(start, length, out)
+        written = self.decompress(start, length, out, min(n, self.block_size + LITERALS))
         self.forget()
         self.next_chunk = start + length
         return written
@@ -349,19 +338,25 @@ cdef class Window:
 
     cdef int fetch_piece(self, int64_t offset) except -1 with gil:
         # The piece that holds the byte at `offset`, kept until another one is needed.
+        cdef int64_t n = 0
         if self.holds(offset):
             return 0
         if self.piece.held:                     # goes first, so that its memory may serve again while it is warm
-            self.piece.held = False
             if self.extent_direct >= 0:         # the present extent lies in the piece that goes
                 self.chunk_start = -1
                 self.extent_length = self.extent_given = 0
-            PyBuffer_Release(&self.piece.view)
-        data = self.source.fetch(offset)
-        PyObject_GetBuffer(data, &self.piece.view, PyBUF_SIMPLE)
-        self.piece.held = True
+            if self.run is not None:
+                n = self.run.refill(self.piece.view.buf, offset)
+            if n == 0:
+                self.piece.held = False
+                PyBuffer_Release(&self.piece.view)
+        if n == 0:
+            data = self.source.fetch(offset)
+            PyObject_GetBuffer(data, &self.piece.view, PyBUF_SIMPLE)
+            self.piece.held = True
+            n = self.piece.view.len
         self.piece.start = offset
-        self.piece.readable = self.piece.view.len
+        self.piece.readable = n
         self.piece.length = min(self.piece.readable, self.length - offset)
         if self.piece.length <= 0:
             self.piece.length = 0
@@ -447,13 +442,13 @@ cdef class Window:
 
     cdef int load_compressed(self, int64_t start, int64_t length) except -1 nogil:
         self.reserve(0)
-        self.extent_length = self.decompress(start, length, self.buffer + CARRY)
+        self.extent_length = self.decompress(start, length, self.buffer + CARRY, self.block_size)
         self.extent = self.buffer + CARRY
         self.extent_direct = -1
         return 0
 
-    cdef int64_t decompress(self, int64_t start, int64_t length, uint8_t* out) except -1 nogil:
-        # The stored chunk of `length` bytes at `start` to `out`, which has room for a block.
+    cdef int64_t decompress(self, int64_t start, int64_t length, uint8_t* out, int64_t room) except -1 nogil:
+        # The stored chunk of `length` bytes at `start` to `out`. Room for more than a block serves as scratch.
         cdef const uint8_t* chunk
         cdef int64_t written
         if not self.holds(start):
@@ -465,11 +460,11 @@ cdef class Window:
         if self.native is None:
             written = self.decompress_with_gil(chunk, length, out)
         else:
-            written = self.native.decompress(chunk, length, out, self.block_size)
+            written = self.native.decompress(chunk, length, out, room)
         if written == -2:
             with gil:
                 raise MemoryError
-        if written < 0:
+        if not 0 <= written <= self.block_size:
             self.fail("a chunk does not decompress to at most one block")
         self.chunks_decompressed += 1
         self.bytes_decompressed += written

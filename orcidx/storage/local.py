@@ -17,6 +17,7 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery, StorageError
 from orcidx.options import ReadOptions
 from orcidx.storage.fingerprint import Fingerprint
+from orcidx.storage.local_file import LocalFile
 from orcidx.storage.ranges import (
     Range,
     ReadMetrics,
@@ -107,6 +108,7 @@ class LocalReader(_LocalBase):
             raise StorageError(f"cannot open the file: {error}", file=name) from error
         self._fd: int | None = fd
         self._map: mmap.mmap | None = None
+        self._local_file: LocalFile | None = None
         status = os.fstat(fd)
         if stat.S_ISDIR(status.st_mode):
             self.close()
@@ -120,6 +122,7 @@ class LocalReader(_LocalBase):
         self._seek_lock = threading.Lock()
         if options is not None and options.mmap and status.st_size:
             self._map = mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
+        self._local_file = LocalFile(fd, size=self._size, mtime_ns=status.st_mtime_ns, metrics=self.metrics)
 
     @property
     def identity(self) -> tuple[Any, ...] | None:
@@ -152,6 +155,11 @@ class LocalReader(_LocalBase):
     @property
     def read_into(self) -> Callable[[int, Sequence[memoryview]], None] | None:
         return self._read_into if self._map is None else None
+
+    @property
+    def local_file(self) -> LocalFile | None:
+        """For readers in C, which come back here when it fails; None of a mapped file."""
+        return self._local_file if self._map is None else None
 
     def _read_into(self, offset: int, parts: Sequence[memoryview]) -> None:
         length = sum(map(len, parts))
@@ -208,6 +216,8 @@ class LocalReader(_LocalBase):
         fd, self._fd = self._fd, None
         self._map = None  # unmapped when the last buffer of it is gone
         if fd is not None:
+            if self._local_file is not None:
+                self._local_file.close()
             os.close(fd)
 
     def __del__(self) -> None:

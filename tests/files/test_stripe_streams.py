@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
+from streams.framing import compressed, deflate, original
 
-from orcidx import CorruptFile
+from orcidx import CorruptFile, StorageError
+from orcidx.orc.compression import open_codec
 from orcidx.orc.stripe_streams import PlannedStream
+from orcidx.orc.window import Window
+from orcidx.storage.local import LocalReader
 
 CONTENT = np.random.default_rng(5).bytes(300_000)
 START, LENGTH = 1000, 250_000
@@ -55,3 +61,99 @@ def test_pieces_of_a_local_file_share_their_memory() -> None:
         stream.fetch(offset)
     assert len(file.rooms) == LENGTH // 10_000
     assert len({np.frombuffer(room, np.uint8).ctypes.data for room in file.rooms}) == 1
+
+
+def of_file(reader: LocalReader, *, read_ahead: int, length: int = LENGTH, framed: bool = False) -> PlannedStream:
+    return PlannedStream(
+        reader.read_ranges,
+        offset=START,
+        length=length,
+        read_ahead=read_ahead,
+        framed=framed,
+        read_into=reader.read_into,
+        local_file=reader.local_file,
+    )
+
+
+def take(window: Window, count: int) -> bytes:
+    out = bytearray(count)
+    window.read_into(out)
+    return bytes(out)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "stream"
+    path.write_bytes(CONTENT)
+    return path
+
+
+@pytest.mark.parametrize("read_ahead", [700, 4096, 10_007, 1 << 19])
+def test_a_window_brings_local_pieces_by_itself(read_ahead: int, path: Path, rng: np.random.Generator) -> None:
+    """Right bytes wherever it seeks, no byte beyond the plan, and every request counted."""
+    reader = LocalReader(str(path))
+    stream = of_file(reader, read_ahead=read_ahead)
+    plan = [(0, 60_000), (100_000, LENGTH)]
+    stream.plan(plan)
+    window = Window(stream, None, 0, name="DATA")
+    reader.metrics.log = []
+    for start, stop in plan:
+        window.seek(start)
+        for at in range(start, stop, 500):
+            assert take(window, min(500, stop - at)) == CONTENT[START + at : START + min(at + 500, stop)]
+            assert stream.held_bytes <= read_ahead
+    requests = [(one.offset - START, one.offset - START + one.length) for one in reader.metrics.log]
+    assert all(any(start <= a and b <= stop for start, stop in plan) for a, b in requests)
+    assert sum(b - a for a, b in requests) == reader.metrics.bytes_fetched == sum(stop - start for start, stop in plan)
+    assert len(requests) == reader.metrics.requests == sum(-(-(stop - start) // read_ahead) for start, stop in plan)
+    for at in rng.integers(0, LENGTH - 600, 300).tolist():
+        window.seek(at)
+        assert take(window, 600) == CONTENT[START + at : START + at + 600]
+        if at % 7 == 0:
+            stream.plan([(at, LENGTH)])
+        elif at % 11 == 0:
+            assert stream.fetch(at)[:1] == CONTENT[START + at : START + at + 1]
+    reader.close()
+
+
+@pytest.mark.parametrize("read_ahead", [700, 5000])
+def test_local_chunks_of_every_kind(read_ahead: int, tmp_path: Path) -> None:
+    parts = [CONTENT[at : at + 1000] for at in range(0, 100_000, 1000)]
+    plain = [part if at % 3 else bytes(500) + part[:400] for at, part in enumerate(parts)]
+    chunks = [original(part) if at % 3 else compressed(deflate(part)) for at, part in enumerate(plain)]
+    data = b"".join(chunks)
+    (tmp_path / "chunks").write_bytes(bytes(START) + data)
+    reader = LocalReader(str(tmp_path / "chunks"))
+    stream = of_file(reader, read_ahead=read_ahead, length=len(data), framed=True)
+    stream.plan([(0, len(data))])
+    window = Window(stream, open_codec("ZLIB"), 1000, name="DATA")
+    for count in (1, 700, 5000):
+        window.seek_start()
+        content = b"".join(plain)
+        for at in range(0, len(content), count):
+            part = content[at : at + count]
+            assert take(window, len(part)) == part
+    window.seek(sum(map(len, chunks[:50])), 10)
+    assert take(window, 3000) == b"".join(plain[50:])[10:3010]
+    reader.close()
+
+
+@pytest.mark.parametrize("damage", ["shorter", "touched", "closed"])
+def test_a_file_that_changes_between_two_pieces(damage: str, path: Path) -> None:
+    reader = LocalReader(str(path))
+    stream = of_file(reader, read_ahead=10_000)
+    stream.plan([(0, LENGTH)])
+    window = Window(stream, None, 0, name="DATA")
+    assert take(window, 20_500) == CONTENT[START : START + 20_500]
+    if damage == "shorter":
+        os.truncate(path, START + 25_000)
+    elif damage == "touched":
+        os.utime(path, ns=(1, 1))
+    else:
+        reader.close()
+    with pytest.raises(StorageError, match="closed" if damage == "closed" else "changed"):
+        take(window, 20_000)
+    assert stream.held_bytes == 0
+    with pytest.raises(StorageError, match="closed" if damage == "closed" else "changed"):
+        stream.fetch(20_000)
+    reader.close()

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import zstandard
 from streams.framing import BLOCK_SIZE, PieceSource, compressed, deflate, original
 
 from orcidx.errors import CorruptFile, StorageError
@@ -370,3 +371,24 @@ def test_chunks_wanted_whole_are_decompressed_in_place() -> None:
     with pytest.raises(CorruptFile, match=r"one block|at most 1000") as caught:
         read(window(bytes(damaged), block_size=1000), len(content))
     assert caught.value.offset == second
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("codec", ["ZLIB", "ZSTD"])
+def test_room_behind_a_block_allows_no_more_than_a_block(codec: str, native: bool) -> None:
+    """A chunk that goes straight to its place is held to the block size however much is wanted; nothing behind that
+    is touched."""
+    squeeze = deflate if codec == "ZLIB" else zstandard.ZstdCompressor().compress
+    content = np.random.default_rng(5).integers(0, 40, 160_000).astype(np.uint8).tobytes()
+    parts = [content[start : start + 1000] for start in range(0, len(content), 1000)]
+    data = b"".join(compressed(squeeze(part)) for part in parts)
+    opened = Window(PieceSource(data, 777), open_codec(codec, native=native), 1000, name="DATA")
+    out = bytearray(b"\xee" * (len(content) + 5000))
+    opened.read_into(out, len(content) - 1)
+    assert out == content[:-1] + b"\xee" * 5001
+    assert opened.chunks_decompressed == len(parts)
+    longer = data + compressed(squeeze(content[:1001]))
+    opened = Window(PieceSource(longer, None), open_codec(codec, native=native), 1000, name="DATA")
+    with pytest.raises(CorruptFile, match=r"one block|at most 1000") as caught:
+        read(opened, len(content) + 5000)
+    assert caught.value.offset == len(data)

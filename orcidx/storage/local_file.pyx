@@ -1,0 +1,109 @@
+"""Local files, piece by piece, with no Python on the way.
+
+A column of doubles is read in pieces of half a megabyte that take a few ten microseconds each; the way through the
+reader, with its checks and counters in Python, costs a tenth of that. ``LocalReader`` owns the file and remains the one
+to explain what goes wrong: here every surprise, from a short read to a changed file, only means "not this way".
+"""
+
+from libc.stdint cimport int64_t, uint8_t
+from time import perf_counter
+
+cdef extern from *:
+    """
+    #if defined(_WIN32)
+    static int orcidx_pread(int fd, void* out, int64_t n, int64_t offset, int64_t size, int64_t mtime_ns) {
+        (void)fd, (void)out, (void)n, (void)offset, (void)size, (void)mtime_ns;
+        return 0;
+    }
+    #else
+    #include <sys/stat.h>
+    #include <unistd.h>
+    #if defined(__APPLE__)
+    #define ORCIDX_MTIME st_mtimespec
+    #else
+    #define ORCIDX_MTIME st_mtim
+    #endif
+    /* Whether all n bytes were read, of a file that has this size and time. */
+    static int orcidx_pread(int fd, void* out, int64_t n, int64_t offset, int64_t size, int64_t mtime_ns) {
+        struct stat status;
+        return pread(fd, out, (size_t)n, (off_t)offset) == n && fstat(fd, &status) == 0 && status.st_size == size
+            && (int64_t)status.ORCIDX_MTIME.tv_sec * 1000000000 + status.ORCIDX_MTIME.tv_nsec == mtime_ns;
+    }
+    #endif
+    """
+    bint orcidx_pread(int fd, void* out, int64_t n, int64_t offset, int64_t size, int64_t mtime_ns) noexcept nogil
+
+
+cdef class LocalFile:
+    """A file that somebody else opened, and how it was then: ``size`` in bytes, ``mtime_ns`` in nanoseconds.
+
+    ``metrics`` counts what is read. ``close`` before the descriptor is given back.
+    """
+
+    def __cinit__(self, int fd, *, int64_t size, int64_t mtime_ns, metrics):
+        self.fd = fd
+        self.size = size
+        self.mtime_ns = mtime_ns
+        self.metrics = metrics
+
+    def close(self):
+        self.fd = -1
+
+    cdef bint fill(self, uint8_t* out, int64_t n, int64_t offset) except -1:
+        cdef int fd = self.fd
+        cdef bint done
+        if fd < 0 or n <= 0 or offset < 0 or offset > self.size - n:
+            return False
+        started = perf_counter()
+        with nogil:
+            done = orcidx_pread(fd, out, n, offset, self.size, self.mtime_ns)
+        if not done or self.fd < 0:             # closed meanwhile: the number may already be another file's
+            return False
+        self.metrics.read(offset, n, perf_counter() - started)
+        return True
+
+
+cdef class PieceRun:
+    """Reads the pieces of one stream, one after the other, into one place: the room of its source.
+
+    ``file_offset``: where the stream begins; ``step``: most bytes of a piece. The source says by ``allow`` what it has
+    planned and what the room holds, and sees by ``at`` and ``held`` what that is now.
+    """
+
+    def __cinit__(self, LocalFile file not None, *, int64_t file_offset, int64_t step):
+        self.file = file
+        self.base = file_offset
+        self.step = step
+
+    def allow(self, int64_t start, int64_t stop, *, uint8_t[::1] room not None, int64_t at, int64_t held):
+        """Pieces may come from ``start`` to ``stop`` of the stream; ``room`` holds ``held`` bytes at ``at``."""
+        self.start, self.stop = start, stop
+        self.room = &room[0] if room.shape[0] else NULL
+        self.capacity = room.shape[0]
+        self.at, self.held = at, held
+
+    def forbid(self):
+        """No more pieces until the next ``allow``; the room keeps what it holds."""
+        self.start = self.stop = 0
+
+    cdef int64_t refill(self, void* piece, int64_t offset) except -1:
+        cdef int64_t n = min(self.step, self.stop - offset)
+        if piece != <void*> self.room or offset < self.start or not 0 < n <= self.capacity:
+            return 0
+        self.held = 0
+        if not self.file.fill(self.room, n, self.base + offset):
+            return 0
+        self.at, self.held = offset, n
+        return n
+
+
+cdef int64_t fill_parts(read_into, int64_t offset, list parts) except -1:
+    cdef int64_t done, size = sum(map(len, parts))
+    try:
+        done = read_into(offset, parts)
+    finally:
+        for part in parts:
+            part.release()
+    if done != 0 and done != size:
+        raise ValueError(f"a source filled {done} of {size} bytes")
+    return done
