@@ -345,7 +345,10 @@ class FileRun:
 
     @cached_property
     def wanted_rows(self) -> RowSelection:
-        """The rows that the caller wants, before any predicate: his selection, range and stripes, less the deleted."""
+        """The rows that the caller wants, before any predicate: his selection, range and stripes, less the deleted.
+
+        Without a predicate a limit says which rows those are; what lies behind them is then not even fetched.
+        """
         bounds = self.reader.stripe_bounds
         rows = int(bounds[-1])
         wanted = RowSelection.all(rows)
@@ -361,6 +364,8 @@ class FileRun:
             wanted = wanted & RowSelection.from_groups(mask, bounds)
         if self.job.deleted is not None:
             wanted = wanted - deleted_rows(self.job.deleted, rows, self.reader.name)
+        if self.request.limit is not None and self.request.where is None:
+            wanted = wanted.limit(self.request.limit)
         return wanted
 
     def stripe_numbers(self) -> list[int]:
@@ -432,18 +437,20 @@ class FileRun:
         )
         steps = scan_stripe(stripe, self.plan, decision.rows, self.options)
         answer = None
-        while True:
-            try:
-                item = steps.send(answer)
-            except StopIteration:
-                break
-            answer = None
-            if isinstance(item, Fetch):
-                answer = yield item
-            else:
-                yield self.complete(item)
-        self.metrics.chunks_decompressed += sum(window.chunks_decompressed for window in stripe.windows)
-        self.metrics.bytes_decompressed += sum(window.bytes_decompressed for window in stripe.windows)
+        try:
+            while True:
+                try:
+                    item = steps.send(answer)
+                except StopIteration:
+                    break
+                answer = None
+                if isinstance(item, Fetch):
+                    answer = yield item
+                else:
+                    yield self.complete(item)
+        finally:  # of a pass that ends early, too
+            self.metrics.chunks_decompressed += sum(window.chunks_decompressed for window in stripe.windows)
+            self.metrics.bytes_decompressed += sum(window.bytes_decompressed for window in stripe.windows)
 
     def _read_ahead(self) -> int:
         """Bytes to fetch of one stream at a time, so that all streams together stay within the budget."""

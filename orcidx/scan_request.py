@@ -22,7 +22,7 @@ __all__ = ["FileJob", "ScanRequest", "as_selection", "deleted_rows"]
 
 @dataclass(frozen=True)
 class ScanRequest:
-    """What a scan wants of every file; see ``OrcFile.scan``."""
+    """What a scan wants of every file; see ``OrcFile.scan``. ``limit``: rows of it that are read at most."""
 
     columns: tuple[str | tuple[str, ...], ...] | None = None
     where: Predicate | None = None
@@ -31,6 +31,7 @@ class ScanRequest:
     row_numbers: str | None = None
     file_path: str | None = None
     options: ReadOptions = field(default_factory=ReadOptions)
+    limit: int | None = None
 
     def with_row_numbers(self, schema: pa.Schema) -> pa.Schema:
         """The schema with the column of row numbers, if it was asked for."""

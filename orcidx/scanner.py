@@ -74,6 +74,11 @@ class Scan(ArrowStream):
             return self.request
         return self._known("_known_request", self._resolve)
 
+    @property
+    def _limited(self) -> ScanRequest:
+        """What is asked of every file by a pass that ends after ``limit`` rows."""
+        return self.resolved if self.limit is None else replace(self.resolved, limit=self.limit)
+
     def _known(self, name: str, find: Callable[[], T]) -> T:
         if name not in self.__dict__:
             object.__setattr__(self, name, find())
@@ -115,7 +120,7 @@ class Scan(ArrowStream):
         if self.limit == 0:
             return
         with (
-            FileQueue(self.jobs, self.resolved, metrics) as files,
+            FileQueue(self.jobs, self._limited, metrics) as files,
             closing(run_in_turn(_StripeTurns(self, files), stage=metrics.stage)) as results,
         ):
             yield from join_batches(
@@ -129,7 +134,7 @@ class Scan(ArrowStream):
         left = self.limit
         joiner = Joiner(batch_size=self.options.batch_size, batch_bytes=self.options.batch_bytes)
         metrics = ScanMetrics()
-        with FileQueue(self.jobs, self.resolved, metrics) as files:
+        with FileQueue(self.jobs, self._limited, metrics) as files:
             if left != 0:
                 async with aclosing(arun_in_turn(_StripeTurns(self, files), stage=metrics.stage)) as results:
                     async for batch in results:

@@ -236,16 +236,17 @@ def test_a_damaged_file_index_keeps_the_rows(tree):
     batch_size=st.integers(1, 400),
     low=st.integers(0, 900),
     files=st.integers(1, 5),
+    filtered=st.booleans(),
 )
-@settings(max_examples=25)
-def test_limit_and_batches(tmp_path_factory, limit, batch_size, low, files):
+@settings(max_examples=40)
+def test_limit_and_batches(tmp_path_factory, limit, batch_size, low, files, filtered):
     folder = tmp_path_factory.getbasetemp() / "limits"
     if not folder.exists():
         for i in range(5):
             write(folder / f"{i}.orc", i * 200, 200)
     paths = [folder / f"{i}.orc" for i in range(files)]
-    scan = orcidx.scan(paths, where=col("id") >= low, limit=limit, batch_size=batch_size)
-    expected = [i for i in range(files * 200) if i >= low][:limit]
+    scan = orcidx.scan(paths, where=col("id") >= low if filtered else None, limit=limit, batch_size=batch_size)
+    expected = [i for i in range(files * 200) if i >= low or not filtered][:limit]
 
     async def collect():
         return [batch async for batch in scan]

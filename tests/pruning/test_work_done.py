@@ -289,3 +289,22 @@ def test_a_damaged_index_loses_no_row_and_says_so(plain: Path, kind: StreamKind,
         assert file.read(["key"], (col("spread") == 31_234) & (col("key") >= 0)).num_rows == 1
         explained = file.scan(where=col("spread") == 31_234).explain()
     assert {note.kind for note in explained.notes} & {"damaged", "distrusted", "absent"}, explained.notes
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_a_limit_reads_the_row_groups_of_its_rows_alone(big: Path, local: bool) -> None:
+    """Wherever they lie: behind rows that are deleted or not selected, too."""
+    whole = pyarrow.orc.read_table(big)
+    for options, rows in (
+        ({}, range(10)),
+        ({"deletion_vector": range(5_000)}, range(5_000, 5_010)),
+        ({"selection": [7, 30_000, 30_001, *range(40_000, 60_000)]}, [7, 30_000, 30_001, *range(40_000, 40_007)]),
+    ):
+        reader = RecordingReader(open_reader(big))
+        reader.is_local = local
+        with orcidx.open(reader) as file:
+            batches = file.scan(limit=10, **options).to_batches()
+            assert pa.Table.from_batches(batches).cast(whole.schema) == whole.take(list(rows))
+        touched = len({row // STRIDE for row in rows})
+        assert batches.metrics.row_groups_kept == touched
+        assert 0 < batches.metrics.bytes_decompressed < 10 * touched * whole.nbytes * STRIDE // ROWS
