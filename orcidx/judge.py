@@ -152,6 +152,8 @@ class FileJudge:
     def stripes(self) -> list[int]:
         """Numbers of the stripes that may hold rows to return."""
         left = self.wanted if self.outcome is None else self.outcome.may
+        if left.is_all:
+            return [number for number, stripe in enumerate(self.reader.stripes) if stripe.rows]
         alive = left.any_in(self.reader.stripe_bounds)
         return [stripe for stripe, kept in enumerate(alive.tolist()) if kept]
 

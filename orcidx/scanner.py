@@ -27,7 +27,7 @@ from orcidx.io_loop import Turn, arun_in_turn, run, run_in_turn, run_value
 from orcidx.judge import StripeDecision
 from orcidx.metrics import ScanMetrics
 from orcidx.options import ReadOptions
-from orcidx.orc.row_index import usual_bounds
+from orcidx.orc.row_index import group_count, usual_bounds
 from orcidx.scan_request import FileJob, ScanRequest
 from orcidx.split import job_from_json, job_to_json, plan_parts, request_from_json, request_to_json
 from orcidx.storage import RangeReader, Source
@@ -208,12 +208,14 @@ def _decided_scan(run: FileRun, number: int) -> Any:
 
 
 def _count_groups(run: FileRun, decision: StripeDecision) -> None:
-    bounds = decision.rows.bounds
-    if len(bounds) == 2:  # no index was needed
-        bounds = usual_bounds(run.reader.tail, decision.stripe)
-    alive = decision.rows.may.any_in(bounds)
-    run.metrics.row_groups_kept += int(alive.sum())
-    run.metrics.rows_considered += decision.rows.may.count
+    may, bounds = decision.rows.may, decision.rows.bounds
+    if may.is_all:
+        kept = group_count(may.length, run.reader.facts.row_index_stride)
+    else:
+        bounds = usual_bounds(run.reader.tail, decision.stripe) if len(bounds) == 2 else bounds  # no index was needed
+        kept = int(may.any_in(bounds).sum())
+    run.metrics.row_groups_kept += kept
+    run.metrics.rows_considered += may.count
 
 
 def _count_stripe(run: FileRun, number: int, storage: RangeReader) -> int:

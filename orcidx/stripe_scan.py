@@ -175,7 +175,6 @@ class StripeScan:
         )
         self.width.learn([lane for lane in (self.first, self.rest) if lane.columns])
         self.alive = self.rows.may.any_in(self.rows.bounds)
-        self.proved = self.rows.must.count_in(self.rows.bounds) >= self.rows.may.count_in(self.rows.bounds)
 
     def _lane(self, columns: Sequence[OrcType], options: Sequence[ReadOptions], exact: Sequence[bool]) -> Lane:
         threads = self.options.use_threads
@@ -185,7 +184,7 @@ class StripeScan:
 
     def run(self) -> Step:
         plan = self.columns
-        filtering = plan.where is not None and not bool(self.proved[self.alive].all())
+        filtering = plan.where is not None and not self.rows.may.issubset(self.rows.must)
         if not filtering:
             self.dense, self.together = True, self.rows.may.is_all
             yield from self._prime(self.first.plan(self.alive) + self.rest.plan(self.alive))
