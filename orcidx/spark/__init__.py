@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from orcidx.spark.build_index import build_file_index, refresh
-    from orcidx.spark.data_source import register
     from orcidx.spark.explaining import explain
     from orcidx.spark.reading import read
+    from orcidx.spark.registering import register
     from orcidx.spark.sessions import session
     from orcidx.spark.shipping import pack
     from orcidx.spark.upkeep import clean, describe, summarize
@@ -38,7 +38,7 @@ _HOMES = {
     "pack": "orcidx.spark.shipping",
     "read": "orcidx.spark.reading",
     "refresh": "orcidx.spark.build_index",
-    "register": "orcidx.spark.data_source",
+    "register": "orcidx.spark.registering",
     "session": "orcidx.spark.sessions",
     "summarize": "orcidx.spark.upkeep",
 }

@@ -26,6 +26,7 @@ from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of
 from orcidx.paimon.file_index_options import FileIndexOptions
 from orcidx.paimon.table import open_table
 from orcidx.rollup import RollUp
+from orcidx.spark.arrow_tables import frame_of
 from orcidx.spark.jobs import FileTask, TaskFailure, error_from, run_over_files, sources_of, weigh
 from orcidx.spark.progress import Counters, Progress
 from orcidx.spark.sessions import facts_of
@@ -183,7 +184,7 @@ class _Job:
             self._check_spec(files)
         result = self._result(None)
         if dry_run:
-            return spark.createDataFrame(result)
+            return frame_of(spark, result)
         if on_error == "raise":
             self._raise_known(result)
         sizes = files["size"].to_pylist()
@@ -192,7 +193,7 @@ class _Job:
             task = FileTask(self.store.root, INDEXED, make)
             found = run_over_files(spark, files, weigh(self._bytes(files), facts.slots, target_bytes), task)
         self._commit(found)
-        return spark.createDataFrame(self._result(found))
+        return frame_of(spark, self._result(found))
 
     def _bytes(self, files: pa.Table) -> list[int]:
         """Bytes to read of each file: as many as the last time by this spec, else in proportion to its size."""

@@ -17,48 +17,18 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.errors import InvalidQuery
 from orcidx.predicate import Predicate, all_of, keep_bindable, parse
 from orcidx.predicate.adapters import from_spark
 from orcidx.scanner import Scan
 from orcidx.spark.plan import TARGET_BYTES, Plan, Query, assign, begin, split_orc, split_paimon
 from orcidx.spark.read_task import ReadTask
-from orcidx.spark.sessions import facts_of
 from orcidx.spark.spark_types import arrow_schema_of, json_of_schema
 
-__all__ = ["OrcidxDataSource", "register"]
+__all__ = ["OrcidxDataSource"]
 
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 SLOTS = 8
 """What tasks are cut for, where nothing tells how many run at once."""
-
-
-def register(spark: Any, *, pushdown: bool = False) -> None:
-    """Makes ``spark.read.format("orcidx")`` known to a session.
-
-    Options of the format: ``columns`` (names with commas between, or a JSON list), ``where`` (SQL text, by which files,
-    stripes and row groups are skipped), ``format`` ("orc" or "paimon"), ``snapshot_id``, ``target_bytes``, ``pushdown``
-    ("true" or "false"); an option ``storage.NAME`` goes to fsspec. ``.schema(...)`` gives the only columns to read, and
-    their types.
-
-    ``pushdown`` skips by the filters of the query as well, and turns ``spark.sql.python.filterPushdown.enabled`` on for
-    the session. Only for DataFrames that are used in one query: Spark 4.1 to 4.3 reads a DataFrame or view that two
-    queries share with the filters of the one planned last, and so loses rows of the other.
-    """
-    facts = facts_of(spark)
-    session = {
-        "clock_zone": facts.clock_zone,
-        "session_zone": facts.session_zone,
-        "case_sensitive": facts.case_sensitive,
-        "infer_partitions": facts.infers_partitions,
-    }
-    known = {"session": session, "slots": facts.slots, "pushdown": pushdown}
-    # A class made here travels by value, and with it what the planning process cannot ask for; its base by name.
-    spark.dataSource.register(type("OrcidxDataSource", (OrcidxDataSource,), known))
-    if pushdown:
-        if not hasattr(DataSourceReader, "pushFilters"):
-            raise Unsupported("Spark pushes filters since 4.1; leave pushdown out, and give the option where")
-        spark.conf.set(PUSHDOWN, "true")
 
 
 class OrcidxDataSource(DataSource):

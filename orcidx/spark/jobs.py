@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from orcidx import errors
 from orcidx.errors import OrcidxError, StorageError
+from orcidx.spark.arrow_tables import table_of
 from orcidx.spark.placement import place
 from orcidx.spark.plan import pack
 from orcidx.storage import Fingerprint, Source
@@ -109,10 +110,9 @@ def run_over_files(spark: Any, files: pa.Table, bins: Sequence[int], task: FileT
         return task.schema.empty_table()
     placed = place(spark, files, bins, max(bins) + 1)
     try:
-        found = placed.mapInArrow(task, from_arrow_schema(task.schema)).toArrow()
+        return table_of(placed.mapInArrow(task, from_arrow_schema(task.schema)), task.schema)
     except Exception as error:
         known = failure_in(str(error))
         if known is None:
             raise
         raise known from error
-    return found.select(task.schema.names).cast(task.schema)

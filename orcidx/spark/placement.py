@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from orcidx.spark.arrow_tables import frame_of
+
 __all__ = ["place"]
 
 BIN = "bin"
@@ -24,7 +26,7 @@ def place(spark: Any, rows: pa.Table, bins: Sequence[int], count: int) -> Any:
     frame_class = type(spark.range(0))
     exact = hasattr(frame_class, "repartitionById")
     keys = np.asarray(bins, np.int32) if exact else keys_of_partitions(count)[np.asarray(bins, np.int64)]
-    frame = spark.createDataFrame(rows.append_column(BIN, pa.array(keys, pa.int32())))
+    frame = frame_of(spark, rows.append_column(BIN, pa.array(keys, pa.int32())))
     placed = frame.repartitionById(count, BIN) if exact else frame.repartition(count, BIN)
     return placed.select(*rows.schema.names)
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
 from orcidx.scanner import Scan
+from orcidx.spark.arrow_tables import table_of
 from orcidx.spark.placement import place
 from orcidx.spark.plan import (
     TARGET_BYTES,
@@ -127,7 +128,7 @@ def _parts(spark: Any, plan: Plan, target: int, facts: SessionFacts) -> list[Par
         for jobs in chunks.values()
     ]
     frame = place(spark, pa.table({"chunk": pa.array(payloads, pa.binary())}), range(len(payloads)), len(payloads))
-    found = frame.mapInArrow(_plan_chunks, "order bigint, part binary").toArrow()
+    found = table_of(frame.mapInArrow(_plan_chunks, "order bigint, part binary"), _PARTS)
     order = np.argsort(found["order"].to_numpy(), kind="stable")
     pickled = found["part"].combine_chunks()
     return [pickle.loads(pickled[int(at)].as_buffer()) for at in order]

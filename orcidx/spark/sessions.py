@@ -16,11 +16,11 @@ from typing import Any
 
 from orcidx.errors import InvalidQuery, Unsupported
 
-__all__ = ["JAVA_PACKAGE", "SessionFacts", "facts_of", "java_problem", "require_spark", "session"]
+__all__ = ["JAVA_PACKAGE", "SessionFacts", "facts_of", "java_problem", "require_spark", "session", "spark_version"]
 
 JAVA_PACKAGE = "openjdk-17-jre-headless"
 OLDEST_JAVA = 17
-OLDEST_SPARK = (4, 0)
+OLDEST_SPARK = (3, 5)
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,19 @@ def java_problem() -> str | None:
 
 def require_spark() -> None:
     """Raises ``Unsupported``, naming the package to install, where pyspark is missing or too old."""
+    found = spark_version()
+    if found < OLDEST_SPARK:
+        raise Unsupported(f"orcidx.spark needs pyspark 3.5 or later, and {found[0]}.{found[1]} is installed")
+
+
+def spark_version() -> tuple[int, int]:
+    """Major and minor version of the pyspark that is installed; raises ``Unsupported`` where there is none."""
     try:
         import pyspark
     except ImportError as error:
         raise Unsupported("orcidx.spark needs pyspark: python -m pip install 'orcidx[spark]'") from error
-    found = tuple(int(part) for part in re.findall(r"\d+", pyspark.__version__)[:2])
-    if found < OLDEST_SPARK:
-        raise Unsupported(f"orcidx.spark needs pyspark 4.0 or later, and {pyspark.__version__} is installed")
+    major, minor = re.findall(r"\d+", pyspark.__version__)[:2]
+    return int(major), int(minor)
 
 
 def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Any:

@@ -17,6 +17,8 @@ from orcidx.index_cleaning import Cleaning, clean_indexes
 from orcidx.index_description import IndexDescription, describe_indexes
 from orcidx.report import size_text
 from orcidx.sections import Section, Told
+from orcidx.spark.arrow_tables import table_of
+from orcidx.spark.build_index import RESULT
 
 __all__ = ["BuildSummary", "clean", "describe", "summarize"]
 
@@ -87,4 +89,4 @@ class BuildSummary(Told):
 
 def summarize(result: Any) -> BuildSummary:
     """A summary of what ``build_file_index`` or ``refresh`` returned, to be shown or saved (``.save("job.html")``)."""
-    return BuildSummary(result if isinstance(result, pa.Table) else result.toArrow())
+    return BuildSummary(result if isinstance(result, pa.Table) else table_of(result, RESULT))

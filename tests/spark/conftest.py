@@ -1,6 +1,7 @@
 """What all tests with Spark share: warnings of pyspark's own doing are none of theirs.
 
-pyspark leaves sockets to the garbage collector, and its 4.2 and 4.3 say on import that they do not know pandas 3.
+pyspark leaves sockets to the garbage collector, and its 4.2 and 4.3 say on import that they do not know pandas 3; its
+3.5 compares versions by distutils.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-OF_PYSPARK = ("ignore:unclosed <socket:ResourceWarning", "ignore:PySpark does not yet:FutureWarning")
+OF_PYSPARK = (
+    "ignore:unclosed <socket:ResourceWarning",
+    "ignore:PySpark does not yet:FutureWarning",
+    "ignore:distutils Version classes are deprecated:DeprecationWarning",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from indexed_directory import SPEC
 from pyarrow import orc
+from spark_frames import collected
 
 from orcidx import CorruptFile, InvalidQuery, Unsupported, paimon
 from orcidx.index_store import IndexStore
@@ -63,7 +64,7 @@ def check_against_one_machine(root: Path) -> None:
 
 
 def statuses(frame: Any) -> Counter[str]:
-    return Counter(frame.toArrow()["status"].to_pylist())
+    return Counter(collected(frame)["status"].to_pylist())
 
 
 def leftovers(root: Path) -> list[Path]:
@@ -135,7 +136,7 @@ def test_a_job_ends_right_whatever_happens_to_its_tasks(
     again = build_file_index(spark, tmp_path, SPEC)
     assert statuses(again) == Counter(fresh=2 * (count - 2), error=2, skipped=2)
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "_orcidx").rglob("*")} == made
-    (error,) = {row["error"] for row in again.toArrow().to_pylist() if row["status"] == "error"}
+    (error,) = {row["error"] for row in collected(again).to_pylist() if row["status"] == "error"}
     assert "corrupt.orc" in error
 
     for change in (run_dying, run_twice_at_once):
@@ -157,7 +158,7 @@ def test_other_readers_do_not_see_the_indexes(spark: Any, tmp_path: Path) -> Non
 
 def test_a_dry_run_writes_nothing(spark: Any, tmp_path: Path) -> None:
     orc.write_table(table(0, 100), tmp_path / "a.orc")
-    found = build_file_index(spark, tmp_path, SPEC, dry_run=True).toArrow()
+    found = collected(build_file_index(spark, tmp_path, SPEC, dry_run=True))
     assert found.to_pylist() == [
         {**dict.fromkeys(found.schema.names), "path": "a.orc", "column": column, "kind": kind, "status": "planned"}
         for column, kind in (("city", "bitmap"), ("id", "bloom-filter"))
@@ -168,7 +169,7 @@ def test_a_dry_run_writes_nothing(spark: Any, tmp_path: Path) -> None:
 def test_the_rows_of_a_job(spark: Any, tmp_path: Path) -> None:
     orc.write_table(table(0, 700), tmp_path / "a.orc")
     orc.write_table(table(0, 100).drop(["city"]), tmp_path / "b.orc")
-    found = build_file_index(spark, tmp_path, SPEC, file_filter="*.orc").toArrow().to_pylist()
+    found = collected(build_file_index(spark, tmp_path, SPEC, file_filter="*.orc")).to_pylist()
     bitmap, bloom, absent, embedded = sorted(found, key=lambda row: (row["path"], row["kind"]))
     assert Path(bitmap["index"]).parent == tmp_path / "_orcidx" / "index"
     assert bitmap["bytes"] + bloom["bytes"] < Path(bitmap["index"]).stat().st_size
@@ -189,9 +190,9 @@ def test_refresh_does_what_is_new_or_changed(spark: Any, tmp_path: Path) -> None
     orc.write_table(table(9000, 200), tmp_path / "new.orc")
     (tmp_path / "2.orc").unlink()
     assert abs((tmp_path / "1.orc").stat().st_size - size) < 8
-    planned = refresh(spark, tmp_path, dry_run=True).toArrow().to_pylist()
+    planned = collected(refresh(spark, tmp_path, dry_run=True)).to_pylist()
     assert {row["path"] for row in planned if row["status"] == "planned"} == {"1.orc", "new.orc"}
-    found = {row["path"]: row["status"] for row in refresh(spark, tmp_path).toArrow().to_pylist()}
+    found = {row["path"]: row["status"] for row in collected(refresh(spark, tmp_path)).to_pylist()}
     assert found == {"0.orc": "fresh", "1.orc": "rebuilt", "3.orc": "fresh", "new.orc": "built"}
     after = index_bytes(tmp_path)
     check_against_one_machine(tmp_path)
@@ -251,13 +252,13 @@ def test_a_file_that_changes_meanwhile_is_named(
         return run_over_files(*arguments)
 
     changed_job(monkeypatch, disturbed)
-    found = build_file_index(spark, tmp_path, SPEC).toArrow().to_pylist()
+    found = collected(build_file_index(spark, tmp_path, SPEC)).to_pylist()
     (error,) = {row["error"] for row in found if row["status"] == "error"}
     assert str(tmp_path / "b.orc") in error
     assert ("No such file" if vanishes else "has changed") in error
     monkeypatch.undo()
     wanted = {"a.orc": "fresh", "c.orc": "fresh"} | ({} if vanishes else {"b.orc": "built"})
-    assert {row["path"]: row["status"] for row in refresh(spark, tmp_path).toArrow().to_pylist()} == wanted
+    assert {row["path"]: row["status"] for row in collected(refresh(spark, tmp_path)).to_pylist()} == wanted
 
 
 @pytest.mark.parametrize(

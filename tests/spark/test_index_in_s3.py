@@ -11,6 +11,7 @@ import pytest
 from indexed_directory import SPEC, index_here
 from pyarrow import orc
 from s3_server import KEY, RequestLog, arrow_of, obstore_of, s3_server
+from spark_frames import collected
 
 import orcidx.spark
 from orcidx import paimon
@@ -58,7 +59,7 @@ def test_a_job_refresh_and_plan(spark: Any, s3: tuple[str, RequestLog], options:
 
     log.requests.clear()
     result = orcidx.spark.build_file_index(spark, root, SPEC, storage_options=options)
-    found = {(row["path"], row["kind"]): row for row in result.toArrow().to_pylist()}
+    found = {(row["path"], row["kind"]): row for row in collected(result).to_pylist()}
     assert {row["status"] for row in found.values()} == {"built", "error"}
     puts = [(key, condition) for method, key, condition in log.requests if method == "PUT"]
     assert len(puts) == 6
@@ -70,7 +71,7 @@ def test_a_job_refresh_and_plan(spark: Any, s3: tuple[str, RequestLog], options:
         assert filesystem.cat_file(index) == paimon.build_file_index(content, SPEC).to_bytes()
 
     again = orcidx.spark.build_file_index(spark, root, SPEC, storage_options=options)
-    assert {row["status"] for row in again.toArrow().to_pylist()} == {"fresh", "error"}
+    assert {row["status"] for row in collected(again).to_pylist()} == {"fresh", "error"}
 
     filesystem.pipe_file(f"{BUCKET}/events/day=0/0.orc", orc_bytes(9000))
     log.requests.clear()
@@ -90,7 +91,7 @@ def test_a_job_refresh_and_plan(spark: Any, s3: tuple[str, RequestLog], options:
 
     states = orcidx.spark.describe(spark, root, storage_options=options).states
     assert states == {"fresh": 4, "stale": 1, "error": 1}
-    done = orcidx.spark.refresh(spark, root, storage_options=options).toArrow().to_pylist()
+    done = collected(orcidx.spark.refresh(spark, root, storage_options=options)).to_pylist()
     assert {row["path"] for row in done if row["status"] == "rebuilt"} == {"day=0/0.orc"}
     cleaned = orcidx.spark.clean(spark, root, older_than=0, storage_options=options)
     assert sorted(one.reason for one in cleaned.removed)[-1] == "no roll-up names it"

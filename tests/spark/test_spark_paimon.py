@@ -12,6 +12,7 @@ import pytest
 from goldens import FIXTURES
 from interop.test_paimon_tables_java import INDEXES, START, TYPES, read_by_java, rows_of_all_types, sorted_rows
 from paimon_tables import PaimonTable
+from spark_frames import collected
 
 from orcidx import col, paimon
 from orcidx.errors import InvalidQuery, Unsupported
@@ -64,7 +65,7 @@ def test_every_type_as_paimon_reads_it(spark: Any, paimon_java: Any) -> None:
         ),
     ]:
         frame = read(spark, folder, where=where)
-        found = frame.toArrow()
+        found = collected(frame)
         expected = read_by_java(paimon_java, name, schema, java_where)
         assert found.num_rows > 0
         assert sorted_rows(found) == sorted_rows(in_spark_types(expected, found.schema)), where
@@ -83,7 +84,7 @@ def test_deletion_vectors_and_snapshots(spark: Any, paimon_java: Any) -> None:
     paimon_java.write(name, pa.table({"k": keys[::7], "v": [-1] * len(keys[::7])}), compact=True)
     paimon_java.write(name, pa.table({"k": keys[::50], "v": [0] * 4}), kind="DELETE", compact=True)
     assert any(file.deletion is not None for file in paimon.open_table(folder).files())
-    found = read(spark, folder).toArrow()
+    found = collected(read(spark, folder))
     expected = read_by_java(paimon_java, name, paimon.open_table(folder).schema)
     assert sorted_rows(found) == sorted_rows(expected.cast(found.schema))
     assert found.num_rows == 196
@@ -107,7 +108,7 @@ def test_a_table_that_needs_merging_says_so(spark: Any, paimon_java: Any) -> Non
 def test_frozen_tables(spark: Any, name: str) -> None:
     folder = FIXTURES / "paimon/tables/db.db" / name
     expected = paimon.open_table(folder).scan().to_table()
-    found = read(spark, folder).toArrow()
+    found = collected(read(spark, folder))
     assert sorted_rows(found) == sorted_rows(in_spark_types(expected, found.schema))
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from interop.test_orc_java import ROWS, SCHEMA, row
 from pyarrow import orc
+from spark_frames import collected, frame_from
 
 from orcidx import col, paimon
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
@@ -75,7 +76,7 @@ def every_type(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
         rows[100 * i]["d"] = special
         rows[100 * i + 1]["f"] = special
     table = pa.Table.from_pylist(rows, SCHEMA).append_column("id", pa.array(range(ROWS)))
-    frame = spark.createDataFrame(table).selectExpr(
+    frame = frame_from(spark, table, folder.parent).selectExpr(
         "*", "interval '1' hour * i16 AS gap", "named_struct('at', ts, 'gaps', array(interval '1' day)) AS inner"
     )
     writer = frame.repartition(2).write.option("orc.row.index.stride", 1000).option("orc.stripe.row.count", 1000)
@@ -88,7 +89,7 @@ def answers(spark: Any, every_type: Path) -> dict[str, set[int]]:
     """The ids that Spark finds for each condition."""
     plain = [where.replace("TIMESTAMP '1969", "TIMESTAMP_NTZ '1969") for where in WHERES]
     asked = [f"{where} AS w{i}" for i, where in enumerate(plain)]
-    found = spark.read.orc(str(every_type)).selectExpr("id", *asked).toArrow().to_pylist()
+    found = collected(spark.read.orc(str(every_type)).selectExpr("id", *asked)).to_pylist()
     return {where: {one["id"] for one in found if one[f"w{i}"]} for i, where in enumerate(WHERES)}
 
 
@@ -98,7 +99,7 @@ def test_every_type(spark: Any, every_type: Path) -> None:
 
 @pytest.mark.parametrize("where", WHERES)
 def test_filters_mean_what_spark_means(spark: Any, every_type: Path, answers: dict[str, set[int]], where: str) -> None:
-    found = read(spark, every_type, ["id"], where).toArrow()["id"].to_pylist()
+    found = collected(read(spark, every_type, ["id"], where))["id"].to_pylist()
     assert len(found) == len(set(found)) < ROWS
     assert set(found) == answers[where]
     assert found or where == "`none` IS NOT NULL"
@@ -125,12 +126,12 @@ def test_golden_examples(spark: Any, golden_orc: Path, names: str, count: int) -
     compared = 0
     for path in sorted(golden_orc.glob(names)):
         try:
-            expected = spark.read.orc(str(path)).toArrow()
+            expected = collected(spark.read.orc(str(path)))
         except (PySparkException, Py4JJavaError):
             continue  # unions, rows that are no struct, no columns, a later version of the format
         found = read(spark, path)
         assert found.schema == spark.read.orc(str(path)).schema
-        assert found.toArrow().equals(expected), path.name
+        assert collected(found).equals(expected), path.name
         compared += 1
     assert compared >= count
 
@@ -176,11 +177,11 @@ def test_timestamps_in_the_jvms_zone(spark: Any, tmp_path: Path, writers: list[s
         for writer in writers:
             zones.setDefault(zones.getTimeZone(writer))
             path = str(tmp_path / writer.replace("/", "-"))
-            spark.createDataFrame(data).coalesce(1).write.orc(path)
+            frame_from(spark, data, tmp_path).coalesce(1).write.orc(path)
             zones.setDefault(zones.getTimeZone(reader))
             shown = ("n", "unix_micros(at) AS at")
-            expected = spark.read.orc(path).selectExpr(*shown).toArrow()
-            assert read(spark, path).selectExpr(*shown).toArrow().equals(expected)
+            expected = collected(spark.read.orc(path).selectExpr(*shown))
+            assert collected(read(spark, path).selectExpr(*shown)).equals(expected)
             assert check(spark, path, "at < TIMESTAMP '2020-10-25 01:30:00'", columns=["n"]) > 0
     finally:
         zones.setDefault(before)
@@ -189,7 +190,7 @@ def test_timestamps_in_the_jvms_zone(spark: Any, tmp_path: Path, writers: list[s
 def test_literals_are_on_the_sessions_clock(spark: Any, tmp_path: Path) -> None:
     start = dt.datetime(2020, 10, 24, 20, tzinfo=dt.UTC)
     moments = [start + dt.timedelta(minutes=10 * i) for i in range(72)]
-    frame = spark.createDataFrame(pa.table({"at": pa.array(moments, pa.timestamp("us", "UTC"))}))
+    frame = frame_from(spark, pa.table({"at": pa.array(moments, pa.timestamp("us", "UTC"))}), tmp_path)
     frame.selectExpr("at", "to_timestamp_ntz(at) AS plain").coalesce(1).write.orc(str(tmp_path / "t"))
     before = spark.conf.get("spark.sql.session.timeZone")
     try:

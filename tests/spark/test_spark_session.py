@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 
 from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.spark import arrow_tables, register, registering, sessions
 from orcidx.spark import session as new_session
+from orcidx.spark.arrow_tables import frame_of, table_of
 from orcidx.spark.placement import keys_of_partitions, place
 from orcidx.spark.sessions import facts_of, java_problem
 
@@ -51,11 +53,40 @@ def test_rows_are_placed(spark: Any, count: int) -> None:
     assert found == dict(enumerate(bins))
 
 
+def test_what_an_old_spark_lacks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registering, "spark_version", lambda: (3, 5))
+    with pytest.raises(Unsupported, match=r"Spark 4\.0.*createOrReplaceTempView"):
+        register(None)
+    monkeypatch.setattr(sessions, "spark_version", lambda: (3, 4))
+    with pytest.raises(Unsupported, match=r"pyspark 3\.5 or later, and 3\.4 is"):
+        sessions.require_spark()
+
+
+@pytest.mark.java
+def test_tables_pass_row_by_row(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How they pass before Spark 4.0."""
+    monkeypatch.setattr(arrow_tables, "spark_version", lambda: (3, 5))
+    inner = pa.list_(pa.struct([("low", pa.binary()), ("count", pa.int64())]))
+    columns: dict[str, tuple[pa.DataType, list[Any]]] = {
+        "text": (pa.string(), ["ü", None, ""]),
+        "bytes": (pa.binary(), [b"\x00\xff", None, b""]),
+        "number": (pa.int64(), [2**62, None, -1]),
+        "small": (pa.int32(), [1, None, -1]),
+        "ratio": (pa.float64(), [0.1, None, float("inf")]),
+        "flag": (pa.bool_(), [True, None, False]),
+        "nested": (inner, [[{"low": b"\xfe", "count": 1}, {"low": None, "count": None}], None, []]),
+    }
+    table = pa.table({name: pa.array(values, kind) for name, (kind, values) in columns.items()})
+    assert table_of(frame_of(spark, table).coalesce(1), table.schema).equals(table)
+    assert table_of(frame_of(spark, table.slice(0, 0)), table.schema).equals(table.slice(0, 0))
+    assert place(spark, table, [0, 1, 2], 3).count() == 3
+
+
 @pytest.mark.java
 @pytest.mark.parametrize("count", [1, 2, 7, 64, 500])
 def test_keys_hash_to_their_partitions(spark: Any, count: int) -> None:
     """How rows are placed before Spark 4.1."""
     keys = pa.table({"k": pa.array(keys_of_partitions(count), pa.int32()), "wanted": range(count)})
-    frame = spark.createDataFrame(keys).repartition(count, "k").selectExpr("wanted", "spark_partition_id() AS at")
+    frame = frame_of(spark, keys).repartition(count, "k").selectExpr("wanted", "spark_partition_id() AS at")
     assert [row.wanted for row in frame.collect() if row.at != row.wanted] == []
     assert frame.count() == count

@@ -1,0 +1,54 @@
+"""``register``: the format that a session then knows, for SQL and ``spark.read.format("orcidx")``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from orcidx.errors import Unsupported
+from orcidx.spark.sessions import facts_of, spark_version
+
+__all__ = ["register"]
+
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+PYTHON_SOURCES = (4, 0)
+"""The first version of Spark that has them."""
+
+
+def register(spark: Any, *, pushdown: bool = False) -> None:
+    """Makes ``spark.read.format("orcidx")`` known to a session.
+
+    Options of the format: ``columns`` (names with commas between, or a JSON list), ``where`` (SQL text, by which files,
+    stripes and row groups are skipped), ``format`` ("orc" or "paimon"), ``snapshot_id``, ``target_bytes``, ``pushdown``
+    ("true" or "false"); an option ``storage.NAME`` goes to fsspec. ``.schema(...)`` gives the only columns to read, and
+    their types.
+
+    ``pushdown`` skips by the filters of the query as well, and turns ``spark.sql.python.filterPushdown.enabled`` on for
+    the session. Only for DataFrames that are used in one query: Spark 4.1 to 4.3 reads a DataFrame or view that two
+    queries share with the filters of the one planned last, and so loses rows of the other.
+
+    Raises ``Unsupported`` before Spark 4.0, which has no data sources in Python; ``orcidx.spark.read`` works there.
+    """
+    found = spark_version()
+    if found < PYTHON_SOURCES:
+        raise Unsupported(
+            f"data sources in Python came with Spark 4.0, and this is {found[0]}.{found[1]}: use orcidx.spark.read, "
+            "whose DataFrame makes a view by .createOrReplaceTempView(name)"
+        )
+    from pyspark.sql.datasource import DataSourceReader
+
+    from orcidx.spark.data_source import OrcidxDataSource
+
+    facts = facts_of(spark)
+    session = {
+        "clock_zone": facts.clock_zone,
+        "session_zone": facts.session_zone,
+        "case_sensitive": facts.case_sensitive,
+        "infer_partitions": facts.infers_partitions,
+    }
+    known = {"session": session, "slots": facts.slots, "pushdown": pushdown}
+    # A class made here travels by value, and with it what the planning process cannot ask for; its base by name.
+    spark.dataSource.register(type("OrcidxDataSource", (OrcidxDataSource,), known))
+    if pushdown:
+        if not hasattr(DataSourceReader, "pushFilters"):
+            raise Unsupported("Spark pushes filters since 4.1; leave pushdown out, and give the option where")
+        spark.conf.set(PUSHDOWN, "true")

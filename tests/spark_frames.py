@@ -1,0 +1,27 @@
+"""DataFrames from Arrow tables and back for tests, also on Spark 3.5, which has no public way for either."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+
+
+def collected(frame: Any) -> pa.Table:
+    """``frame.toArrow()``."""
+    if hasattr(frame, "toArrow"):
+        return frame.toArrow()
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    batches = frame._collect_as_arrow()
+    return pa.Table.from_batches(batches, None if batches else to_arrow_schema(frame.schema))
+
+
+def frame_from(spark: Any, table: pa.Table, scratch: Path) -> Any:
+    """``spark.createDataFrame(table)``; on Spark 3.5 through a Parquet file in ``scratch``."""
+    if hasattr(type(spark.range(0)), "toArrow"):
+        return spark.createDataFrame(table)
+    pa.parquet.write_table(table, scratch / "frame.parquet")
+    return spark.read.option("datetimeRebaseMode", "CORRECTED").parquet(str(scratch / "frame.parquet"))
