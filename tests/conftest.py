@@ -19,12 +19,15 @@ import numpy as np
 import pytest
 from goldens import GOLDEN_ORC, GOLDEN_PAIMON
 
-from orcidx.spark.sessions import java_problem
+from orcidx.spark.sessions import java_problem, spark_version
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = int(os.environ.get("ORCIDX_SEED", "20261121"))
 REQUIRE_ALL = os.environ.get("ORCIDX_REQUIRE_ALL", "") not in ("", "0")
 PAIMON_JAR = "paimon-bundle-1.4.2.jar"
+CONNECTOR_JAR = "paimon-spark-3.5-0.9.0.jar"
+CONNECTOR_SPARK = (3, 5)
+"""The version of Spark that the connector is built for; the bundle, whose classes it has too, stays out of it."""
 JVM = "jvm"
 """The xdist group of the tests that share the session's JVM."""
 MOST_WORKERS = 4
@@ -35,7 +38,13 @@ hypothesis.settings.register_profile("dev", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
-_MARKER_OF_FIXTURE = {"spark": "java", "paimon_java": "maven", "golden_orc": "golden", "golden_paimon": "golden"}
+_MARKER_OF_FIXTURE = {
+    "spark": "java",
+    "paimon_java": "maven",
+    "paimon_sql": "connector",
+    "golden_orc": "golden",
+    "golden_paimon": "golden",
+}
 
 
 def pytest_report_header() -> list[str]:
@@ -144,7 +153,8 @@ def jar_cache() -> Path:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """One local Spark session of two cores and little memory, with Paimon's jar when ``.ci/fetch-paimon`` got it."""
+    """One local Spark session of two cores and little memory, with Paimon's jar when ``.ci/fetch-paimon`` got it: the
+    bundle, or in a session of Spark 3.5 the connector, with a catalog ``paimon``."""
     if problem := java_problem():
         pytest.skip(problem)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -154,7 +164,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
     scratch = tmp_path_factory.mktemp("spark")
-    jar = jar_cache() / PAIMON_JAR
+    jar = jar_cache() / (CONNECTOR_JAR if spark_version() == CONNECTOR_SPARK else PAIMON_JAR)
     settings = {
         "spark.driver.memory": "1g",
         "spark.ui.enabled": "false",
@@ -166,6 +176,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={scratch}/derby {SHORT_LIVED}",
         "spark.jars": str(jar) if jar.is_file() else "",
     }
+    if jar.is_file() and jar.name == CONNECTOR_JAR:
+        settings["spark.sql.extensions"] = "org.apache.paimon.spark.extensions.PaimonSparkSessionExtensions"
+        settings["spark.sql.catalog.paimon"] = "org.apache.paimon.spark.SparkCatalog"
+        settings["spark.sql.catalog.paimon.warehouse"] = (scratch / "paimon").as_uri()
     builder = SparkSession.builder.master("local[2,4]").appName("orcidx-tests")
     for name, value in settings.items():
         if value:
@@ -189,6 +203,20 @@ def paimon_java(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Released Paimon in Spark's JVM: makes, fills and reads tables (see ``interop/paimon_java.py``)."""
     if not (jar_cache() / PAIMON_JAR).is_file():
         pytest.skip(f"no {PAIMON_JAR} in {jar_cache()}: run .ci/fetch-paimon (it needs Maven)")
+    if spark_version() == CONNECTOR_SPARK:
+        pytest.skip("a session of Spark 3.5 has Paimon's connector, which the bundle's classes would clash with")
     from interop.paimon_java import PaimonJava
 
     return PaimonJava(spark, tmp_path_factory.mktemp("paimon"))
+
+
+@pytest.fixture(scope="session")
+def paimon_sql(spark: Any) -> Any:
+    """Paimon's own Spark connector, by the SQL of a session of Spark 3.5 (see ``interop/paimon_sql.py``)."""
+    if spark_version() != CONNECTOR_SPARK:
+        pytest.skip(f"the connector is built for Spark 3.5, and this is {spark.version}: see CONTRIBUTING.md")
+    if not (jar_cache() / CONNECTOR_JAR).is_file():
+        pytest.skip(f"no {CONNECTOR_JAR} in {jar_cache()}: run .ci/fetch-paimon connector (it needs Maven)")
+    from interop.paimon_sql import PaimonSql
+
+    return PaimonSql(spark)
