@@ -6,7 +6,6 @@ for bytes itself: its generators yield ``Fetch`` requests.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -15,11 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from orcidx.byte_budget import Share
 from orcidx.constant_evidence import ConstantEvidence
 from orcidx.errors import CorruptFile, Unsupported, located
-from orcidx.held_range import HeldRange, served
 from orcidx.index_evidence import IndexEvidence, StoredIndex, index_evidence
-from orcidx.io_loop import LATER, Fetch, Later
+from orcidx.io_loop import Fetch, Later
 from orcidx.judge import FileJudge, StripeDecision
 from orcidx.metrics import ScanMetrics
 from orcidx.options import ReadOptions
@@ -33,15 +32,10 @@ from orcidx.pruning import Note
 from orcidx.scan_request import FileJob, ScanRequest, as_selection, deleted_rows
 from orcidx.schema_mapping import FieldSource, MappedColumns, map_columns, widen
 from orcidx.selection import RowSelection
+from orcidx.stripe_requests import StripeRequests
 from orcidx.stripe_scan import ColumnPlan, Step, scan_stripe
 
 __all__ = ["FileRun"]
-
-FOOTERS_AHEAD = 8
-"""Stripes of a remote file whose footers are read at once."""
-LARGEST_INDEX = 4 << 20
-"""Bytes of an index section that is read whole with the footer, rather than stream by stream after it: what is read in
-vain costs less than the requests and the second wait. Together they stay within a quarter of ``io_bytes``."""
 
 Path = tuple[str, ...]
 Requests = Generator[Fetch, Any, Any]
@@ -67,8 +61,6 @@ class FileRun:
         self.metrics = metrics
         self._dictionaries: frozenset[int] = frozenset()
         self._alive: list[int] | None = None
-        self._indexes: dict[int, HeldRange] = {}
-        self._coming: set[int] = set()
 
     def prepare(self) -> Requests:
         """Reads what must be known before the schema is: with ``strings="dictionary"`` every stripe's footer."""
@@ -83,6 +75,8 @@ class FileRun:
             buffers = yield Fetch(tuple(map(self.reader.footer_range, missing)), "footer")
             for stripe, buffer in zip(missing, buffers, strict=True):
                 self.reader.put_footer(stripe, buffer)
+                if not self.reader.storage.is_local:
+                    self._requests.spend(stripe)
 
     def _dictionary_columns(self) -> frozenset[int]:
         direct = {EncodingKind.DIRECT, EncodingKind.DIRECT_V2}
@@ -376,55 +370,20 @@ class FileRun:
 
     def decide(self, stripe: int) -> Generator[Fetch | Later, Any, StripeDecision]:
         """Judges one stripe with all its indexes; reads no data."""
-        if not self.reader.storage.is_local:
-            while stripe in self._coming:
-                yield LATER
-            if not self.reader.has_footer(stripe):
-                yield from self._fetch_ahead(stripe)
-        yield from self.fetch_footers([stripe])
-        decision = yield from served(self.judge.decide(stripe), self._indexes.pop(stripe, None))
+        if self.reader.storage.is_local:
+            yield from self.fetch_footers([stripe])
+            decision: StripeDecision = yield from self.judge.decide(stripe)
+            return decision
+        decision = yield from self._requests.decide(stripe, self.stripe_numbers(), self.judge)
         return decision
 
-    def _fetch_ahead(self, stripe: int) -> Requests:
-        """Reads the footers of the next living stripes in one go, with their indexes where those are small."""
-        alive = self.stripe_numbers()
-        place = bisect_left(alive, stripe)
-        wanted = alive[place : place + FOOTERS_AHEAD] if stripe in alive else [stripe]
-        stripes = [one for one in wanted if not self.reader.has_footer(one) and one not in self._coming]
-        places = [(one, self.reader.footer_range(one)) for one in stripes]
-        if self.where is not None or not self.wanted_rows.is_all:
-            places += self._indexes_beside(stripes)
-        self._coming.update(stripes)
-        try:
-            buffers = yield Fetch(tuple(extent for _, extent in places), "footer")
-        finally:
-            self._coming.difference_update(stripes)
-        for (one, (offset, _)), buffer in zip(places, buffers, strict=True):
-            if offset == self.reader.stripes[one].offset:
-                self._indexes[one] = HeldRange(offset, buffer)
-            elif one == stripe:
-                self.reader.put_footer(one, buffer)
-            else:
-                self._put_if_sound(one, buffer)
+    @cached_property
+    def _requests(self) -> StripeRequests:
+        selective = self.request.where is not None or not self.wanted_rows.is_all
+        return StripeRequests(self.reader, self.options, selective=selective)
 
-    def _indexes_beside(self, stripes: list[int]) -> Iterator[tuple[int, tuple[int, int]]]:
-        """The index sections of these stripes that are small, as far as the budget goes."""
-        left = self.options.io_bytes // 4
-        for one in stripes:
-            information = self.reader.stripes[one]
-            if 0 < information.index_length <= min(LARGEST_INDEX, left):
-                left -= information.index_length
-                yield one, (information.offset, information.index_length)
-
-    def _put_if_sound(self, stripe: int, buffer: memoryview) -> None:
-        """Takes the footer of a later stripe; damage is met again, and told, when its turn comes."""
-        try:
-            self.reader.put_footer(stripe, buffer)
-        except (CorruptFile, Unsupported):
-            self._indexes.pop(stripe, None)
-
-    def scan(self, decision: StripeDecision) -> Step:
-        """The batches of a stripe, in the wanted schema."""
+    def scan(self, decision: StripeDecision, share: Share | None = None) -> Step:
+        """The batches of a stripe, in the wanted schema. ``share``: of the scan's bytes; None: all are the stripe's."""
         if decision.rows.may.is_empty:
             return
         stripe = OpenStripe(
@@ -435,7 +394,8 @@ class FileRun:
             limits=Limits(self.options.batch_bytes),
             dictionaries=self._dictionaries,
         )
-        steps = scan_stripe(stripe, self.plan, decision.rows, self.options)
+        requests = None if stripe.is_local else self._requests.left(decision.stripe)
+        steps = scan_stripe(stripe, self.plan, decision.rows, self.options, requests=requests, share=share)
         answer = None
         try:
             while True:
@@ -444,7 +404,7 @@ class FileRun:
                 except StopIteration:
                     break
                 answer = None
-                if isinstance(item, Fetch):
+                if isinstance(item, Fetch | Later):
                     answer = yield item
                 else:
                     yield self.complete(item)

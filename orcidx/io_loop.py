@@ -38,11 +38,18 @@ Stage = Callable[[str], AbstractContextManager[None]]
 class Fetch:
     """A request for bytes: (offset, length) pairs in the file. The answer is their buffers, in order.
 
-    ``what``: "footer", "index", "bloom" or "data"; decoding starts when data arrives.
+    ``what``: "footer", "index", "bloom" or "data"; decoding starts when data arrives. ``most``: requests that it may
+    take of remote storage; None leaves that to the storage.
     """
 
     ranges: tuple[tuple[int, int], ...]
     what: str
+    most: int | None = None
+
+    @property
+    def limit(self) -> dict[str, int]:
+        """``most`` as a keyword, where it is set."""
+        return {} if self.most is None else {"most": self.most}
 
 
 class Later:
@@ -55,7 +62,7 @@ LATER = Later()
 class RangeSource(Protocol):
     """The part of a range reader that the blocking loops use."""
 
-    def read_ranges(self, ranges: Ranges) -> list[Any]: ...
+    def read_ranges(self, ranges: Ranges, *, most: int | None = None) -> list[Any]: ...
 
 
 def run(steps: Generator[Any, Any, Any], source: RangeSource) -> Iterator[Any]:
@@ -66,7 +73,7 @@ def run(steps: Generator[Any, Any, Any], source: RangeSource) -> Iterator[Any]:
             item = steps.send(answer)
             answer = None
             if isinstance(item, Fetch):
-                answer = source.read_ranges(item.ranges)
+                answer = source.read_ranges(item.ranges, **item.limit)
             elif item is not LATER:
                 yield item
     except StopIteration:
@@ -83,7 +90,7 @@ def run_value(steps: Generator[Any, Any, T], source: RangeSource) -> T:
             item = steps.send(answer)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
-        answer = None if item is LATER else source.read_ranges(item.ranges)
+        answer = None if item is LATER else source.read_ranges(item.ranges, **item.limit)
 
 
 # ---------------------------------------------------------------------- in turn
@@ -144,7 +151,7 @@ class _Running:
             if self.turn.source.is_local:
                 self._wanted = item
             else:
-                self.pending = start_read(self.turn.source, item.ranges)
+                self.pending = start_read(self.turn.source, item.ranges, most=item.most)
         else:
             self._fetched = "decode"
             self.results.append(item)
@@ -254,6 +261,7 @@ def run_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> Generator[Any, Non
     current: _Running | None = None
     try:
         while (current := row.next()) is not None:
+            current.poll()  # it asks before the one behind it does
             row.look_ahead()
             yield from current.take_results()
             while current.step():
@@ -272,6 +280,7 @@ async def arun_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> AsyncGenera
     current: _Running | None = None
     try:
         while (current := await off_loop(row.next)) is not None:
+            await off_loop(current.poll)
             await off_loop(row.look_ahead)
             more = True
             while more:

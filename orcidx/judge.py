@@ -21,7 +21,7 @@ from orcidx.options import ReadOptions
 from orcidx.orc.bloom import BloomFilters
 from orcidx.orc.bloom_keys import distrust_bloom
 from orcidx.orc.bounds import StatisticsColumn, bound_statistics
-from orcidx.orc.dictionary import fetch_dictionary
+from orcidx.orc.dictionary import fetch_dictionaries
 from orcidx.orc.evidence import BloomEvidence, DictionaryEvidence, StatisticsEvidence, bloom_answers
 from orcidx.orc.kinds import StreamKind, TypeKind
 from orcidx.orc.metadata import unframe
@@ -264,6 +264,19 @@ class FileJudge:
                 ignored[path] = "damaged", error.message
         return BloomEvidence(filters, bounds, self.reader.facts, self.options, stripe=stripe, ignored=ignored)
 
+    def bloom_places(self, stripe: int) -> list[tuple[int, int]]:
+        """Where those bloom filters of a stripe lie that may be asked, if its row groups' statistics leave enough."""
+        if self.where is None or not self.options.bloom_filters:
+            return []
+        nodes: dict[int, OrcType] = {}
+        for leaf in self.where.leaves():
+            node = self._leaf_nodes.get(leaf.path)
+            if node is not None and bloom_answers(leaf, node, self.options):
+                nodes[node.id] = node
+        most = min(BLOOM_SHARE * self._data_bytes(stripe), self.options.io_bytes // 4)
+        found = [self._bloom_stream(stripe, node) for node in nodes.values()]
+        return [place for place in found if isinstance(place, tuple) and place[1] <= most]
+
     def _bloom_stream(self, stripe: int, node: OrcType) -> tuple[int, int] | str | None:
         """Where the column's filters lie; why they are not believed; or None without any."""
         extents = self.reader.extents(stripe)
@@ -292,16 +305,18 @@ class FileJudge:
     def _dictionaries(self, stripe: int, outcome: Outcome) -> Generator[Fetch, Any, DictionaryEvidence | None]:
         """The dictionaries of open string leaves, where they are small beside the data; None when there are none."""
         data = self._data_bytes(stripe)
-        entries: dict[Path, Any] = {}
+        chosen: dict[Path, OrcType] = {}
         for leaf in self._open_leaves(outcome):
             node = self._leaf_nodes.get(leaf.path)
             if node is None or node.kind not in (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR):
                 continue
             size = self._dictionary_bytes(stripe, node)
-            if leaf.path not in entries and 0 < size <= min(LARGEST_DICTIONARY, DICTIONARY_SHARE * data):
-                entries[leaf.path] = yield from fetch_dictionary(self.reader, stripe, node, self.options)
-        if not entries:
+            if 0 < size <= min(LARGEST_DICTIONARY, DICTIONARY_SHARE * data):
+                chosen[leaf.path] = node
+        if not chosen:
             return None
+        found = yield from fetch_dictionaries(self.reader, stripe, tuple(chosen.values()), self.options)
+        entries = dict(zip(chosen, found, strict=True))
         return DictionaryEvidence(entries.get, self.reader.stripes[stripe].rows, stripe=stripe)
 
     def _dictionary_bytes(self, stripe: int, node: OrcType) -> int:

@@ -56,12 +56,16 @@ class ReadOptions:
     mmap: bool = False
     """Map local files instead of ``pread``. A mapped file that shrinks kills the process."""
     io_bytes: int = 64 << 20
-    """Budget of bytes fetched ahead and not yet decoded, over all streams of a scan."""
+    """Budget of bytes fetched ahead and not yet decoded, over all streams of a scan. What a remote stripe needs comes
+    in few requests as far as this goes, and in pieces beyond."""
     merge_gap: int | None = None
     """Ranges closer than this many bytes are fetched as one; None: 8 KiB locally, 1 MiB remotely, where the smallest
-    wider gaps are closed too while more than two requests are left and at most 4 MiB are fetched in vain."""
+    wider gaps are closed too: for a scan with a predicate or a selection until a stripe takes no more than four
+    requests, for any other while more than two are left and at most 4 MiB are fetched in vain. With a number no wider
+    gap is closed, which takes more requests and fewer bytes."""
     merge_size: int | None = None
-    """Largest merged range in bytes; None: 8 MiB locally, 16 MiB remotely."""
+    """Largest merged range in bytes; None: 8 MiB locally, 16 MiB remotely (or half of ``io_bytes``, and all of it where
+    gaps are closed for the sake of few requests)."""
     case_sensitive: bool = True
     """Match column names by exact case."""
     row_index: bool = True

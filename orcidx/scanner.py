@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from orcidx.arrow_stream import ArrowStream, Batches, limited
 from orcidx.batches import Joiner, join_batches
+from orcidx.byte_budget import ByteBudget
 from orcidx.errors import InvalidQuery
 from orcidx.explaining import explain_file
 from orcidx.explanation import Explanation
@@ -201,10 +202,14 @@ class Scan(ArrowStream):
         return Explanation(where, tuple(self.schema.names), tuple(files))
 
 
-def _decided_scan(run: FileRun, number: int) -> Any:
-    decision = yield from run.decide(number)
-    _count_groups(run, decision)
-    yield from run.scan(decision)
+def _decided_scan(run: FileRun, number: int, budget: ByteBudget) -> Any:
+    share = budget.enter()
+    try:
+        decision = yield from run.decide(number)
+        _count_groups(run, decision)
+        yield from run.scan(decision, share)
+    finally:
+        share.close()
 
 
 def _count_groups(run: FileRun, decision: StripeDecision) -> None:
@@ -298,6 +303,7 @@ class _StripeTurns:
         self._scan = scan
         self._files = files
         self._waiting: deque[Turn] = deque()
+        self._budget = ByteBudget(scan.options.io_bytes)
 
     def take(self, *, wait: bool) -> Turn | None:
         while not self._waiting:
@@ -305,14 +311,14 @@ class _StripeTurns:
             if file is None:
                 return None
             self._scan.learn_schema(file.run)
-            self._waiting.extend(_turns_of(file))
+            self._waiting.extend(_turns_of(file, self._budget))
         return self._waiting.popleft()
 
 
-def _turns_of(file: OpenFile) -> Iterator[Turn]:
+def _turns_of(file: OpenFile, budget: ByteBudget) -> Iterator[Turn]:
     numbers = file.run.stripe_numbers()
     if not numbers:
         file.close()
     for number in numbers:
         finish = file.close if number == numbers[-1] else None
-        yield Turn(partial(_decided_scan, file.run, number), file.storage, finish)
+        yield Turn(partial(_decided_scan, file.run, number, budget), file.storage, finish)

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from orcidx.io_loop import Fetch
+from orcidx.byte_budget import ByteBudget, Share
+from orcidx.io_loop import LATER, Fetch, Later
 from orcidx.options import ReadOptions
 from orcidx.orc.column_readers import BatchTooLarge
 from orcidx.orc.lane import Lane, read_lanes
@@ -27,6 +28,7 @@ from orcidx.orc.stripe_streams import PlannedStream, priming_request
 from orcidx.orc.types import OrcType
 from orcidx.predicate import BoundPredicate
 from orcidx.selection import RowSelection
+from orcidx.storage.ranges import bytes_in_vain
 
 __all__ = ["ColumnPlan", "Step", "StripeRows", "scan_stripe"]
 
@@ -39,7 +41,9 @@ SPARSE_RUNS = 8
 """Up to so many runs of survivors in a span the other columns skip and read; beyond, they read all and filter."""
 
 TOGETHER = 1 << 20
-"""Bytes that are fetched at once from a remote file sooner than with a request of their own."""
+"""Bytes that are fetched at once from a remote file sooner than with a request of their own..."""
+TOGETHER_IN_VAIN = 4 << 20
+"""...if no more than these come with them in vain."""
 
 FIRST_ROWS = 4096
 """Rows of the first read of a stripe whose row width is not known yet."""
@@ -49,7 +53,7 @@ GROWTH = 8
 the one before: what is read until then is read by few threads."""
 
 
-Step = Generator[Fetch | pa.RecordBatch, Sequence[object] | None, None]
+Step = Generator[Fetch | Later | pa.RecordBatch, Sequence[object] | None, None]
 
 
 @dataclass(frozen=True)
@@ -154,12 +158,19 @@ class _Width:
 
 @dataclass
 class StripeScan:
-    """The state of one stripe's scan; ``scan_stripe`` runs it."""
+    """The state of one stripe's scan; ``scan_stripe`` runs it.
+
+    ``requests``: those that are left for the stripe's data, None where nothing limits them. The predicate's columns
+    take one, the other columns the rest; the last is for all that may still be wanted. ``share``: of the bytes that the
+    scan may hold.
+    """
 
     stripe: OpenStripe
     columns: ColumnPlan
     rows: StripeRows
     options: ReadOptions
+    requests: int | None
+    share: Share
     width: _Width = field(init=False)
     waiting: list[_Survivors] = field(default_factory=list)
     dense: bool = False
@@ -189,7 +200,7 @@ class StripeScan:
             self.dense, self.together = True, self.rows.may.is_all
             yield from self._prime(self.first.plan(self.alive) + self.rest.plan(self.alive))
         else:
-            yield from self._prime(self.first.plan(self.alive) + self._small_rest())
+            yield from self._prime_first()
         for start, stop in self._spans(filtering=filtering):
             for found in self._filtered(start, stop, filtering=filtering):
                 if self.dense:
@@ -199,25 +210,56 @@ class StripeScan:
                 if self._is_dense(stop):
                     yield from self._turn_dense()
                 elif self._waited_enough():
-                    yield from self._flush()
+                    yield from self._turn_dense() if self.requests == 1 else self._flush(most=1)
         yield from self._flush()
 
-    def _small_rest(self) -> list[PlannedStream]:
-        """The other columns' streams, where fetching them with the predicate's is cheaper than a round trip later."""
+    def _prime_first(self) -> Step:
+        """The predicate's columns; the others with them where that is cheaper than a round trip later, or the last."""
+        first = self.first.plan(self.alive)
         if self.stripe.is_local or not self.rest.columns:
-            return []
-        streams = self.rest.plan(self.alive)
-        return streams if self.stripe.planned_bytes(streams) <= TOGETHER else []
+            yield from self._prime(first)
+            return
+        rest = self.rest.plan(self.alive)
+        most = self._share_of(first, rest)
+        yield from self._prime(first, most=most) if most else self._prime(first + rest)
 
-    def _prime(self, streams: list[PlannedStream]) -> Step:
+    def _share_of(self, first: list[PlannedStream], rest: list[PlannedStream]) -> int:
+        """How many of the requests the predicate's columns take, so that least is fetched in vain; 0 where all columns
+        come together."""
+        needed = self.stripe.planned_bytes(rest)
+        if self.requests is None:
+            return 0 if needed <= TOGETHER else 1
+        left = self.requests
+        together = self._in_vain(first + rest, left)
+        if left == 1 or (needed <= TOGETHER and together <= TOGETHER_IN_VAIN):
+            return 0
+        alone = {most: self._in_vain(first, most) for most in range(1, left)}
+        share = min(alone, key=lambda most: alone[most] + self._in_vain(rest, left - most))
+        return 0 if together + needed <= alone[share] else share
+
+    def _in_vain(self, streams: list[PlannedStream], most: int) -> int:
+        """Bytes between what is planned that come with it in so many requests."""
+        places = [stream.absolute(piece) for stream in streams for piece in stream.planned]
+        return bytes_in_vain(places, most=most, options=self.options)
+
+    def _prime(self, streams: list[PlannedStream], *, most: int | None = None) -> Step:
+        """Fetches what is planned, in ``most`` requests or in all that are left."""
         # A local file is read piece by piece, into memory that stays in the cache; elsewhere round trips count.
         if self.stripe.is_local:
             return
-        # Half the budget: the other half is the next stripe's, or that of the columns read later.
-        wanted = priming_request(streams, budget=self.options.io_bytes // 2)
+        needed = self.stripe.planned_bytes(streams)
+        while (budget := self.share.room(needed, whole=self.requests is not None)) is None:
+            yield LATER
+        wanted = priming_request(streams, budget=budget)
         if not wanted:
             return
-        buffers = yield Fetch(tuple(stream.absolute(piece) for stream, piece in wanted), "data")
+        self.share.held += sum(stop - start for _, (start, stop) in wanted)
+        if self.requests is not None:
+            most = min(most or self.requests, self.requests) or 1
+            self.requests = max(0, self.requests - most)
+        # Between first pieces lies what comes after them: no reason to fetch it twice.
+        limit = None if self.requests is None or needed > budget else most
+        buffers = yield Fetch(tuple(stream.absolute(piece) for stream, piece in wanted), "data", limit)
         assert buffers is not None
         for (stream, piece), buffer in zip(wanted, buffers, strict=True):
             stream.put(piece[0], buffer)
@@ -354,14 +396,14 @@ class StripeScan:
             yield from self._batches(found)
         self.waiting.clear()
 
-    def _flush(self) -> Step:
+    def _flush(self, *, most: int | None = None) -> Step:
         """Reads the other columns for the waiting survivors."""
         if not self.waiting:
             return
         if self.rest.columns:
             groups = np.zeros(len(self.rows.bounds) - 1, bool)
             groups[self.surviving()] = True
-            yield from self._prime(self.rest.plan(groups))
+            yield from self._prime(self.rest.plan(groups), most=most)
         for found in self.waiting:
             yield from self._batches(found)
         self.waiting.clear()
@@ -428,8 +470,19 @@ class StripeScan:
         return [pa.concat_arrays(list(column)) for column in zip(*pieces)]
 
 
-def scan_stripe(stripe: OpenStripe, columns: ColumnPlan, rows: StripeRows, options: ReadOptions) -> Step:
-    """The batches of one stripe; see the module's text. Batches are no larger than ``options.batch_size`` rows."""
-    if rows.may.is_empty:
-        return
-    yield from StripeScan(stripe, columns, rows, options).run()
+def scan_stripe(
+    stripe: OpenStripe,
+    columns: ColumnPlan,
+    rows: StripeRows,
+    options: ReadOptions,
+    *,
+    requests: int | None = None,
+    share: Share | None = None,
+) -> Step:
+    """The batches of one stripe; see the module's text. Batches are no larger than ``options.batch_size`` rows.
+
+    ``requests``: those that its data may take of remote storage; ``share``: of the bytes that the scan may hold."""
+    if not rows.may.is_empty:
+        yield from StripeScan(
+            stripe, columns, rows, options, requests, share or ByteBudget(options.io_bytes).enter()
+        ).run()

@@ -33,6 +33,7 @@ PICTURE = """
 6  split
 6  explaining file_queue
 6  file_run
+6  stripe_requests
 6  judge constant_evidence index_evidence scan_request held_range rollup
 6  stripe_scan stripe_indexes
 5  orc orc.lane orc.dictionary paimon.build schema_mapping
@@ -57,7 +58,7 @@ PICTURE = """
 1  io_loop
 1  storage selection orc.wire orc.compression orc.decode_pool paimon.data_types
 1  arrow_stream
-1  batches metrics options orc.native_codec orc.far_copy paimon.json_object paimon.roaring paimon.row_hash
+1  batches byte_budget metrics options orc.native_codec orc.far_copy paimon.json_object paimon.roaring paimon.row_hash
 1  orc.kinds orc.spans orc.calendars orc.decimal_text paimon.top_rows paimon.roaring_writer
 0  errors
 """

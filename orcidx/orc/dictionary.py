@@ -1,8 +1,8 @@
-"""The dictionary of a string column in one stripe, read by itself."""
+"""The dictionaries of string columns in one stripe, read by themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,25 +18,32 @@ from orcidx.orc.reader import OpenStripe, OrcReader
 from orcidx.orc.stripe_streams import priming_request
 from orcidx.orc.types import OrcType
 
-__all__ = ["fetch_dictionary"]
+__all__ = ["fetch_dictionaries"]
 
 READ_AHEAD = 1 << 20
 
 
-def fetch_dictionary(
-    reader: OrcReader, stripe: int, node: OrcType, options: ReadOptions
-) -> Generator[Fetch, Any, pa.Array | None]:
-    """The entries of a column as a string array; None where the stripe has no dictionary of it."""
+def fetch_dictionaries(
+    reader: OrcReader, stripe: int, nodes: Sequence[OrcType], options: ReadOptions
+) -> Generator[Fetch, Any, list[pa.Array | None]]:
+    """The entries of columns as string arrays; None where the stripe has no dictionary of one."""
     opened = OpenStripe(reader, stripe, index=None, read_ahead=READ_AHEAD, limits=Limits(options.batch_bytes))
-    with located(file=reader.name, stripe=stripe, column=node.dotted):
-        column = open_column(node, opened, options, file=reader.facts)
-        if not isinstance(column, DictionaryStrings):
-            return None
-        streams = [opened.source(node.id, kind) for kind in (StreamKind.LENGTH, StreamKind.DICTIONARY_DATA)]
-        for source in streams:
-            source.plan([(0, source.length)])
-        wanted = priming_request(streams, budget=2 * READ_AHEAD)
-        answer = (yield Fetch(tuple(source.absolute(piece) for source, piece in wanted), "index")) if wanted else ()
-        for (source, piece), buffer in zip(wanted, answer, strict=True):
-            source.put(piece[0], buffer)
-        return column.dictionary()
+    columns: list[DictionaryStrings | None] = []
+    streams = []
+    for node in nodes:
+        with located(file=reader.name, stripe=stripe, column=node.dotted):
+            column = open_column(node, opened, options, file=reader.facts)
+        columns.append(column if isinstance(column, DictionaryStrings) else None)
+        if isinstance(column, DictionaryStrings):
+            streams += [opened.source(node.id, kind) for kind in (StreamKind.LENGTH, StreamKind.DICTIONARY_DATA)]
+    for source in streams:
+        source.plan([(0, source.length)])
+    wanted = priming_request(streams, budget=2 * READ_AHEAD * len(nodes))
+    answer = (yield Fetch(tuple(source.absolute(piece) for source, piece in wanted), "index")) if wanted else ()
+    for (source, piece), buffer in zip(wanted, answer, strict=True):
+        source.put(piece[0], buffer)
+    entries = []
+    for node, dictionary in zip(nodes, columns, strict=True):
+        with located(file=reader.name, stripe=stripe, column=node.dotted):
+            entries.append(None if dictionary is None else dictionary.dictionary())
+    return entries

@@ -29,7 +29,7 @@ from orcidx.orc.metadata import (
 from orcidx.orc.metadata_cache import FOOTERS, PARSED, read_tail_cached
 from orcidx.orc.streams import locate_streams
 from orcidx.orc.stripe_plan import group_ranges
-from orcidx.orc.stripe_streams import PlannedStream, StripeBytes
+from orcidx.orc.stripe_streams import CHUNK_HEADER, DEMAND_BYTES, PlannedStream, StripeBytes, planned_bytes
 from orcidx.orc.types import OrcType
 from orcidx.orc.window import Window
 from orcidx.storage import RangeReader
@@ -147,12 +147,19 @@ class OpenStripe:
             self._extents,
             read_ahead,
             framed=self._on_demand,
+            demand=self._demand(),
             read_into=getattr(storage, "read_into", None),
             local_file=getattr(storage, "local_file", None),
         )
         self._codec = open_codec(reader.facts.compression)
         self._opened: dict[int, dict[StreamKind, list[PlannedStream]]] = {}
         self.windows: list[Window] = []
+
+    def _demand(self) -> int:
+        """Bytes that are read where a plan falls short: of a remote file the longest chunk at once."""
+        facts = self.reader.facts
+        whole = facts.compressed and not self.reader.storage.is_local
+        return max(DEMAND_BYTES, CHUNK_HEADER + facts.block_size) if whole else DEMAND_BYTES
 
     @property
     def is_local(self) -> bool:
@@ -210,4 +217,4 @@ class OpenStripe:
 
     def planned_bytes(self, streams: Sequence[PlannedStream]) -> int:
         """Bytes of the file that the plans of these streams name."""
-        return sum(stop - start for stream in streams for start, stop in stream.planned)
+        return sum(map(planned_bytes, streams))

@@ -2,7 +2,8 @@
 
 A row group's values start where its row-index entry points and end where the next entry points, or a little later: the
 run (at most 4,356 bytes for RLEv2 patched base, 1,281 for RLEv1) or the chunk that holds the boundary is shared by both
-groups. The end is planned tight; a reader that meets a run across the planned end fetches the rest on demand.
+groups, and such a run may end in the chunk behind. The end is planned tight; a reader that meets a run across the
+planned end fetches the rest on demand.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ def _end(positions: StreamPositions, group: int, *, length: int, block_size: int
         return min(length, offset + (LONGEST_RUN if shares_run else 0))
     if on_demand or (not shares_run and not positions.within[group]):
         return min(length, offset)
-    later = positions.offsets[group:]
+    chunks = 2 if shares_run and int(positions.within[group]) + LONGEST_RUN > block_size else 1
+    later = np.unique(positions.offsets[group:])
     later = later[later > offset]
-    chunk_end = offset + CHUNK_HEADER + block_size
-    return min(length, chunk_end, int(later[0]) if len(later) else length)
+    chunk_end = offset + chunks * (CHUNK_HEADER + block_size)
+    return min(length, chunk_end, int(later[chunks - 1]) if len(later) >= chunks else length)

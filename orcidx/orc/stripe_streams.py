@@ -40,7 +40,7 @@ class PlannedStream:
     """One stream of a stripe as a source for a ``Window``: offsets count from the start of the stream.
 
     ``framed``: it is made of compression chunks, and plans end where a chunk begins; what is asked for beyond the plan
-    is then read chunk by chunk, as long as its header says.
+    is then read chunk by chunk, as long as its header says. Else it is read ``demand`` bytes at a time.
     """
 
     def __init__(
@@ -51,12 +51,14 @@ class PlannedStream:
         length: int,
         read_ahead: int,
         framed: bool = False,
+        demand: int = DEMAND_BYTES,
         read_into: ReadInto | None = None,
         local_file: LocalFile | None = None,
     ) -> None:
         self.length = length
         self.run = None if local_file is None else PieceRun(local_file, file_offset=offset, step=read_ahead)
         self._framed = framed
+        self._demand = demand
         self._read_ranges = read_ranges
         self._read_into = read_into
         self._offset = offset
@@ -175,7 +177,7 @@ class PlannedStream:
                 end = min(stop, offset + self._read_ahead)
                 break
         else:  # A run or a chunk that reaches past what was planned.
-            end = min(self.length, offset + (self._chunk_bytes(offset) if self._framed else DEMAND_BYTES))
+            end = min(self.length, offset + (self._chunk_bytes(offset) if self._framed else self._demand))
         later = [piece.start for piece in self._pieces if piece.start > offset]
         return min([end, *later])
 
@@ -199,6 +201,7 @@ class StripeBytes:
     extents: Mapping[tuple[int, int], Range]
     read_ahead: int
     framed: bool = False
+    demand: int = DEMAND_BYTES
     read_into: ReadInto | None = None
     local_file: LocalFile | None = None
 
@@ -211,6 +214,7 @@ class StripeBytes:
             length=length,
             read_ahead=self.read_ahead,
             framed=self.framed,
+            demand=self.demand,
             read_into=self.read_into,
             local_file=self.local_file,
         )
@@ -219,7 +223,12 @@ class StripeBytes:
 def priming_request(streams: Sequence[PlannedStream], *, budget: int) -> list[tuple[PlannedStream, Range]]:
     """What to fetch for all streams before decoding starts, so that it takes one round trip.
 
-    Each stream gets an equal share of ``budget`` bytes.
+    Everything where ``budget`` bytes suffice. Else each stream gets an equal share of them.
     """
-    share = budget // max(1, len(streams))
+    share = budget if sum(map(planned_bytes, streams)) <= budget else budget // len(streams)
     return [(stream, piece) for stream in streams for piece in stream.first_pieces(share)]
+
+
+def planned_bytes(stream: PlannedStream) -> int:
+    """Bytes that the stream's plan names."""
+    return sum(stop - start for start, stop in stream.planned)

@@ -17,12 +17,15 @@ from fsspec.spec import AbstractFileSystem
 from orcidx.errors import StorageError
 from orcidx.storage.failures import AFTER_THEIRS, OURS, ShortBody, classify
 from orcidx.storage.fingerprint import Fingerprint, fingerprint_of_info, mtime_of, plain_etag
+from orcidx.storage.ranges import Sieve
 from orcidx.storage.remote import Answer, Backend, in_thread, shared_loop
 
 __all__ = ["fsspec_backend"]
 
 # A server without range requests sends the whole object; up to this size it is taken and kept.
 _LARGEST_WHOLE = 64 << 20
+# Of a body that is sifted, so much is asked of the S3 client at a time.
+_PIECE = 1 << 18
 
 
 def fsspec_backend(filesystem: Any, path: str) -> Backend:
@@ -57,6 +60,7 @@ class HttpBackend:
     """HTTP GET with a Range header, over the session of fsspec's HTTP file system (aiohttp)."""
 
     answers_identity = True
+    sifts = True
     retries = OURS
 
     def __init__(self, filesystem: Any, url: str) -> None:
@@ -73,8 +77,8 @@ class HttpBackend:
         assert answer.fingerprint is not None
         return answer.fingerprint
 
-    async def get(self, offset: int, length: int) -> Answer:
-        answer = await self._request(f"bytes={offset}-{offset + length - 1}", offset, length)
+    async def get(self, offset: int, length: int, sieve: Sieve | None = None) -> Answer:
+        answer = await self._request(f"bytes={offset}-{offset + length - 1}", offset, length, sieve)
         if answer is self._whole:
             return Answer(answer.data[offset : offset + length], answer.fingerprint)
         return answer
@@ -89,7 +93,7 @@ class HttpBackend:
     def close(self) -> None:
         self._whole = None
 
-    async def _request(self, wanted: str, offset: int | None, length: int) -> Answer:
+    async def _request(self, wanted: str, offset: int | None, length: int, sieve: Sieve | None = None) -> Answer:
         if self._whole is not None:
             return self._whole
         keywords = dict(self._filesystem.kwargs)
@@ -112,7 +116,7 @@ class HttpBackend:
             start = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
             if total is None or (offset is not None and start != str(offset)):
                 raise StorageError(f"asked for {wanted}, answered {response.headers.get('Content-Range')!r}")
-            data = await _read_body(response, length)
+            data = await _read_body(response, length, sieve)
             return Answer(data, self._fingerprint(response, total))
 
     async def _take_whole(self, response: Any) -> Answer:
@@ -130,15 +134,19 @@ class HttpBackend:
         return Fingerprint(total, plain_etag(headers.get("ETag")), mtime_of(headers.get("Last-Modified")))
 
 
-async def _read_body(response: Any, most: int) -> bytes:
-    """The body, at most ``most`` bytes: a server that sends more must not fill the memory."""
+async def _read_body(response: Any, most: int, sieve: Sieve | None = None) -> bytes:
+    """The body, at most ``most`` bytes: a server that sends more must not fill the memory. Nothing where ``sieve`` took
+    it."""
     chunks: list[bytes] = []
     have = 0
     async for chunk in response.content.iter_any():
-        chunks.append(chunk)
         have += len(chunk)
         if have > most:
             raise StorageError(f"the server sends more than the {most} bytes that were asked for")
+        if sieve is None:
+            chunks.append(chunk)
+        else:
+            sieve.take(chunk)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
@@ -146,6 +154,7 @@ class S3Backend:
     """GetObject with Range and If-Match through the client of s3fs (aiobotocore)."""
 
     answers_identity = True
+    sifts = True
     retries = AFTER_THEIRS
 
     def __init__(self, filesystem: Any, path: str) -> None:
@@ -165,9 +174,9 @@ class S3Backend:
         head = await self._filesystem._call_s3("head_object", **self._object())
         return self._fingerprint(head, head["ContentLength"])
 
-    async def get(self, offset: int, length: int) -> Answer:
+    async def get(self, offset: int, length: int, sieve: Sieve | None = None) -> Answer:
         match = {"IfMatch": self._etag} if self._etag else {}
-        return await self._request(f"bytes={offset}-{offset + length - 1}", length, match)
+        return await self._request(f"bytes={offset}-{offset + length - 1}", length, match, sieve)
 
     async def get_tail(self, length: int) -> Answer:
         try:
@@ -183,17 +192,20 @@ class S3Backend:
     def close(self) -> None:
         pass
 
-    async def _request(self, wanted: str, length: int, match: dict[str, str]) -> Answer:
+    async def _request(self, wanted: str, length: int, match: dict[str, str], sieve: Sieve | None = None) -> Answer:
         response = await self._filesystem._call_s3("get_object", **self._object(), Range=wanted, **match)
         body = response["Body"]
         try:
             if response["ContentLength"] > length:
                 raise StorageError(f"asked for {wanted}, answered {response['ContentLength']} bytes")
-            data = await body.read()
+            data = await body.read() if sieve is None else b""
+            while sieve is not None and (piece := await body.read(_PIECE)):
+                sieve.take(piece)
         finally:
             body.close()
         total = _total_of(response.get("ContentRange"))
-        return Answer(data, self._fingerprint(response, len(data) if total is None else total))
+        size = len(data) if sieve is None else sieve.seen
+        return Answer(data, self._fingerprint(response, size if total is None else total))
 
     def _fingerprint(self, response: dict[str, Any], size: int) -> Fingerprint:
         etag = response.get("ETag")
@@ -205,6 +217,7 @@ class AsyncBackend:
     """Any other asynchronous fsspec file system: ``_info`` and ``_cat_file`` on its own loop."""
 
     answers_identity = False
+    sifts = False
     retries = OURS
 
     def __init__(self, filesystem: Any, path: str) -> None:
@@ -219,7 +232,7 @@ class AsyncBackend:
         self._filesystem.invalidate_cache(self._path)  # a cached listing would hide a change
         return _fingerprint_of(await self._filesystem._info(self._path), self._path)
 
-    async def get(self, offset: int, length: int) -> Answer:
+    async def get(self, offset: int, length: int, sieve: Sieve | None = None) -> Answer:
         return Answer(await self._filesystem._cat_file(self._path, start=offset, end=offset + length))
 
     async def get_tail(self, length: int) -> Answer:
@@ -238,6 +251,7 @@ class BlockingBackend:
     """A synchronous fsspec file system, one call at a time (few are safe to share), in a thread."""
 
     answers_identity = False
+    sifts = False
     retries = OURS
 
     def __init__(self, filesystem: Any, path: str) -> None:
@@ -255,7 +269,7 @@ class BlockingBackend:
     async def stat(self) -> Fingerprint:
         return await in_thread(self._stat)
 
-    async def get(self, offset: int, length: int) -> Answer:
+    async def get(self, offset: int, length: int, sieve: Sieve | None = None) -> Answer:
         return await in_thread(lambda: Answer(self._read(offset, length)))
 
     async def get_tail(self, length: int) -> Answer:

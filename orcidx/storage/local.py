@@ -63,7 +63,7 @@ class _LocalBase:
         length = min(length, self._size)
         return self.read_ranges([(self._size - length, length)])[0], self._size
 
-    def read_ranges(self, ranges: Sequence[Range]) -> list[memoryview]:
+    def read_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
         check_inside(ranges, self._size, self.name)
         merged = merge_ranges(ranges, gap=self._gap, size=self._merge_size)
         self.metrics.asked(len(ranges), sum(length for _, length in ranges))
@@ -75,7 +75,7 @@ class _LocalBase:
         self._verify()
         return scatter(len(ranges), merged, buffers)
 
-    async def aread_ranges(self, ranges: Sequence[Range]) -> list[memoryview]:
+    async def aread_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
         return await asyncio.to_thread(self.read_ranges, ranges)
 
     def _fetch(self, offset: int, length: int) -> memoryview:
@@ -235,7 +235,7 @@ class BytesReader(_LocalBase):
         self._view: memoryview | None = view.cast("B").toreadonly() if view.nbytes else memoryview(b"")
         super().__init__(name, view.nbytes, options)
 
-    def read_ranges(self, ranges: Sequence[Range]) -> list[memoryview]:
+    def read_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
         view = self._view
         if view is None:
             raise StorageError("the reader is closed", file=self.name)
@@ -243,7 +243,7 @@ class BytesReader(_LocalBase):
         self.metrics.asked(len(ranges), sum(length for _, length in ranges))
         return [view[offset : offset + length] for offset, length in ranges]
 
-    async def aread_ranges(self, ranges: Sequence[Range]) -> list[memoryview]:
+    async def aread_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
         return self.read_ranges(ranges)
 
     def close(self) -> None:

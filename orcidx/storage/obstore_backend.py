@@ -9,15 +9,21 @@ import obstore
 
 from orcidx.storage.failures import AFTER_THEIRS, classify
 from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
+from orcidx.storage.ranges import Sieve
 from orcidx.storage.remote import Answer, shared_loop
 
 __all__ = ["ObstoreBackend"]
+
+
+# Of a body that is sifted, so much comes at a time.
+_PIECE = 1 << 18
 
 
 class ObstoreBackend:
     """``get`` with range and ``if_match``; never ``get_ranges``, which cannot notice a changed object."""
 
     answers_identity = True
+    sifts = True
     retries = AFTER_THEIRS
 
     def __init__(self, store: Any, path: str) -> None:
@@ -32,11 +38,11 @@ class ObstoreBackend:
     async def stat(self) -> Fingerprint:
         return self._fingerprint(await obstore.head_async(self._store, self._path))
 
-    async def get(self, offset: int, length: int) -> Answer:
+    async def get(self, offset: int, length: int, sieve: Sieve | None = None) -> Answer:
         options: dict[str, Any] = {"range": (offset, offset + length)}
         if self._etag:
             options["if_match"] = self._etag
-        return await self._get(options)
+        return await self._get(options, sieve)
 
     async def get_tail(self, length: int) -> Answer:
         try:
@@ -52,8 +58,12 @@ class ObstoreBackend:
     def close(self) -> None:
         pass
 
-    async def _get(self, options: dict[str, Any]) -> Answer:
+    async def _get(self, options: dict[str, Any], sieve: Sieve | None = None) -> Answer:
         result = await obstore.get_async(self._store, self._path, options=options)
+        if sieve is not None:
+            async for piece in result.stream(min_chunk_size=_PIECE):
+                sieve.take(memoryview(piece))
+            return Answer(b"", self._fingerprint(result.meta))
         return Answer(await result.bytes_async(), self._fingerprint(result.meta))
 
     def _fingerprint(self, meta: Any) -> Fingerprint:

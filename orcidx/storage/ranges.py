@@ -118,14 +118,16 @@ class RangeReader(Protocol):
     def read_tail(self, length: int) -> tuple[memoryview, int]:
         """The last ``min(length, size)`` bytes, and the size: one request where the storage can."""
 
-    def read_ranges(self, ranges: Sequence[Range]) -> list[memoryview]:
+    def read_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
         """One buffer per ``(offset, length)``, in the order asked, each of exactly ``length`` bytes.
 
-        Raises ``StorageError`` naming the range when the storage fails (after bounded retries), answers short, or the
-        object has changed since it was opened; ``FileNotFoundError`` and ``PermissionError`` stay themselves.
+        ``most``: in no more requests than these, whatever lies between the ranges, as far as ``io_bytes`` goes; for
+        storage that is far away. Raises ``StorageError`` naming the range when the storage fails (after bounded
+        retries), answers short, or the object has changed since it was opened; ``FileNotFoundError`` and
+        ``PermissionError`` stay themselves.
         """
 
-    async def aread_ranges(self, ranges: Sequence[Range]) -> list[memoryview]:
+    async def aread_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
         """``read_ranges`` for event loops: awaits the storage where it is asynchronous, else uses a thread."""
 
     def fingerprint(self) -> Fingerprint:
@@ -172,10 +174,30 @@ def merge_ranges(ranges: Sequence[Range], *, gap: int, size: int) -> list[Merged
     return merged
 
 
-def join_fetches(merged: Sequence[MergedRange], *, most: int, waste: int, size: int) -> list[MergedRange]:
-    """The same parts in fewer fetches: the smallest gaps are closed until ``most`` fetches are left.
+@dataclass(frozen=True)
+class JoinedFetch:
+    """One request for several neighbouring fetches, and all that lies between them."""
 
-    Gaps of no more than ``waste`` bytes together are closed, and no fetch grows beyond ``size`` bytes.
+    fetches: tuple[MergedRange, ...]
+
+    @property
+    def offset(self) -> int:
+        return self.fetches[0].offset
+
+    @property
+    def length(self) -> int:
+        last = self.fetches[-1]
+        return last.offset + last.length - self.offset
+
+    @property
+    def needed(self) -> int:
+        return sum(fetch.length for fetch in self.fetches)
+
+
+def join_fetches(merged: Sequence[MergedRange], *, most: int, waste: int, size: int) -> list[JoinedFetch]:
+    """The fetches in ``most`` requests: the smallest gaps are closed until no more are left, as far as these allow.
+
+    Gaps of no more than ``waste`` bytes together are closed, and no request grows beyond ``size`` bytes.
     """
     gaps = [after.offset - before.offset - before.length for before, after in pairwise(merged)]
     closed: set[int] = set()
@@ -190,16 +212,50 @@ def join_fetches(merged: Sequence[MergedRange], *, most: int, waste: int, size: 
         if merged[last].offset + merged[last].length - merged[first].offset <= size:
             closed.add(index)
             waste -= gaps[index]
-    joined: list[MergedRange] = []
+    joined: list[list[MergedRange]] = []
     for index, fetch in enumerate(merged):
         if index - 1 in closed:
-            before = joined.pop()
-            shift = fetch.offset - before.offset
-            parts = tuple((number, start + shift, length) for number, start, length in fetch.parts)
-            joined.append(MergedRange(before.offset, shift + fetch.length, before.parts + parts))
+            joined[-1].append(fetch)
         else:
-            joined.append(fetch)
-    return joined
+            joined.append([fetch])
+    return [JoinedFetch(tuple(fetches)) for fetches in joined]
+
+
+def bytes_in_vain(ranges: Sequence[Range], *, most: int, options: ReadOptions) -> int:
+    """Bytes between the ranges that come with them, from remote storage in ``most`` requests."""
+    gap, size = merge_limits(options, is_local=False)
+    merged = merge_ranges(ranges, gap=gap, size=size)
+    joined = join_fetches(merged, most=most, waste=options.io_bytes, size=options.io_bytes)
+    return sum(one.length - one.needed for one in joined)
+
+
+class Sieve:
+    """Keeps some stretches of a request's bytes as they arrive and lets the rest go, so that nothing but what is needed
+    takes memory. ``stretches``: (start, length) pairs in order, within the request."""
+
+    def __init__(self, stretches: Sequence[Range]) -> None:
+        self._stretches = [(start, start + length, memoryview(bytearray(length))) for start, length in stretches]
+        self._next = 0
+        self.seen = 0
+        """Bytes that have arrived."""
+
+    def take(self, data: bytes | memoryview) -> None:
+        """The next bytes of the request."""
+        begin, end = self.seen, self.seen + len(data)
+        view = memoryview(data)
+        for start, stop, kept in self._stretches[self._next :]:
+            if start >= end:
+                break
+            first, last = max(start, begin), min(stop, end)
+            if first < last:
+                kept[first - start : last - start] = view[first - begin : last - begin]
+            self._next += stop <= end
+        self.seen = end
+
+    @property
+    def kept(self) -> list[memoryview]:
+        """The stretches, once all has arrived."""
+        return [kept.toreadonly() for _, _, kept in self._stretches]
 
 
 def scatter(count: int, merged: Sequence[MergedRange], buffers: Sequence[memoryview]) -> list[memoryview]:
@@ -233,10 +289,11 @@ def changed(name: str, before: Fingerprint, after: Fingerprint | None = None) ->
     return StorageError(f"the object has changed since it was opened{now}; open it again", file=name)
 
 
-def start_read(reader: RangeReader, ranges: Sequence[Range]) -> Future[list[memoryview]]:
+def start_read(reader: RangeReader, ranges: Sequence[Range], *, most: int | None = None) -> Future[list[memoryview]]:
     """``reader.read_ranges(ranges)`` as a future: on the storage's own loop where it has one, else in a thread."""
-    start: Callable[[Sequence[Range]], Future[list[memoryview]]] | None = getattr(reader, "start_ranges", None)
-    return READERS.submit(lambda: reader.read_ranges(ranges)) if start is None else start(ranges)
+    limit = {} if most is None else {"most": most}
+    start: Callable[..., Future[list[memoryview]]] | None = getattr(reader, "start_ranges", None)
+    return READERS.submit(lambda: reader.read_ranges(ranges, **limit)) if start is None else start(ranges, **limit)
 
 
 class LentReader:
@@ -281,17 +338,17 @@ class RecordingReader:
         self.asked.append(("tail", length))
         return self.reader.read_tail(length)
 
-    def read_ranges(self, ranges: Sequence[Range]) -> list[memoryview]:
+    def read_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
         self.asked.append(("ranges", tuple(ranges)))
-        return self.reader.read_ranges(ranges)
+        return self.reader.read_ranges(ranges, most=most)
 
-    async def aread_ranges(self, ranges: Sequence[Range]) -> list[memoryview]:
+    async def aread_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
         self.asked.append(("ranges", tuple(ranges)))
-        return await self.reader.aread_ranges(ranges)
+        return await self.reader.aread_ranges(ranges, most=most)
 
-    def start_ranges(self, ranges: Sequence[Range]) -> Future[list[memoryview]]:
+    def start_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> Future[list[memoryview]]:
         self.asked.append(("ranges", tuple(ranges)))
-        return start_read(self.reader, ranges)
+        return start_read(self.reader, ranges, most=most)
 
     def fingerprint(self) -> Fingerprint:
         return self.reader.fingerprint()

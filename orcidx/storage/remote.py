@@ -21,9 +21,11 @@ from orcidx.options import ReadOptions
 from orcidx.storage.failures import Retries, ShortBody, classify, translate
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.ranges import (
+    JoinedFetch,
     MergedRange,
     Range,
     ReadMetrics,
+    Sieve,
     changed,
     check_inside,
     join_fetches,
@@ -38,9 +40,12 @@ __all__ = ["Answer", "Backend", "RemoteReader", "in_thread"]
 T = TypeVar("T")
 
 _MOST_IN_FLIGHT = 16
-# What is asked for at once takes so many requests, if no more bytes than these are fetched in vain for it.
+# What is asked for at once takes so many requests, if no more bytes than these are fetched in vain for it; in no more
+# than the caller names, whatever is fetched in vain.
 _FEW_REQUESTS = 2
 _MOST_WASTE = 4 << 20
+# Bytes fetched in vain are held with the others up to so many in a request; above, they are let go as they come.
+_HELD_WASTE = 1 << 20
 # A request may take this long, and a second more for every so many bytes, before it counts as lost.
 _PATIENCE_SECONDS = 60.0
 _SLOWEST_BYTES_PER_SECOND = 256 << 10
@@ -59,6 +64,8 @@ class Backend(Protocol):
 
     answers_identity: bool
     """Every answer carries a fingerprint; otherwise the engine asks ``stat`` beside each group of reads."""
+    sifts: bool
+    """``get`` gives a body to ``sieve`` as it arrives, and answers without data."""
     retries: Retries
     storage: str
     """Tells this storage from others with equal object names, for cache keys."""
@@ -67,7 +74,7 @@ class Backend(Protocol):
 
     async def stat(self) -> Fingerprint: ...
 
-    async def get(self, offset: int, length: int) -> Answer: ...
+    async def get(self, offset: int, length: int, sieve: Sieve | None = None) -> Answer: ...
 
     async def get_tail(self, length: int) -> Answer:
         """The last ``min(length, size)`` bytes, with a fingerprint."""
@@ -100,6 +107,9 @@ class RemoteReader:
         self._gap, self._merge_size = merge_limits(options, is_local=False)
         self._joins = options is None or options.merge_gap is None
         self._budget = (options or ReadOptions()).io_bytes
+        self._largest = None if options is None else options.merge_size
+        if self._largest is None:  # two of these at a time, whatever the budget
+            self._merge_size = min(self._merge_size, self._budget // 2)
         self._fingerprint = expected
         self._tail: tuple[int, memoryview] = (0, memoryview(b""))
 
@@ -122,17 +132,17 @@ class RemoteReader:
     def read_tail(self, length: int) -> tuple[memoryview, int]:
         return self._run(self._read_tail(length))
 
-    def read_ranges(self, ranges: Sequence[Range]) -> list[memoryview]:
-        return self._run(self._read_ranges(ranges))
+    def read_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
+        return self._run(self._read_ranges(ranges, most))
 
-    def start_ranges(self, ranges: Sequence[Range]) -> Future[list[memoryview]]:
+    def start_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> Future[list[memoryview]]:
         """``read_ranges`` without waiting; cancelling the future cancels the requests."""
-        return asyncio.run_coroutine_threadsafe(self._read_ranges(ranges), self._loop())
+        return asyncio.run_coroutine_threadsafe(self._read_ranges(ranges, most), self._loop())
 
-    async def aread_ranges(self, ranges: Sequence[Range]) -> list[memoryview]:
+    async def aread_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
         if asyncio.get_running_loop() is self._loop():
-            return await self._read_ranges(ranges)
-        return await asyncio.wrap_future(self.start_ranges(ranges))
+            return await self._read_ranges(ranges, most)
+        return await asyncio.wrap_future(self.start_ranges(ranges, most=most))
 
     def close(self) -> None:
         backend, self._backend = self._backend, None
@@ -179,7 +189,7 @@ class RemoteReader:
             self._tail = (size - len(data), data)
         return data, size
 
-    async def _read_ranges(self, ranges: Sequence[Range]) -> list[memoryview]:
+    async def _read_ranges(self, ranges: Sequence[Range], most: int | None) -> list[memoryview]:
         backend = self._open_backend()
         if self._fingerprint is not None:
             check_inside(ranges, self._fingerprint.size, self.name)
@@ -189,47 +199,72 @@ class RemoteReader:
         inside = [tail_start <= offset and offset + length <= tail_stop for offset, length in ranges]
         wanted = [(offset, 0 if held else length) for (offset, length), held in zip(ranges, inside, strict=True)]
         merged = merge_ranges(wanted, gap=self._gap, size=self._merge_size)
-        if self._joins:
-            merged = join_fetches(merged, most=_FEW_REQUESTS, waste=_MOST_WASTE, size=self._merge_size)
-        out = scatter(len(ranges), merged, await self._fetch(backend, merged))
+        out = scatter(len(ranges), merged, await self._fetch(backend, self._join(backend, merged, most)))
         for index, held in enumerate(inside):
             if held:
                 offset, length = ranges[index]
                 out[index] = tail[offset - tail_start : offset - tail_start + length]
         return out
 
-    async def _fetch(self, backend: Backend, merged: Sequence[MergedRange]) -> list[memoryview]:
-        if not merged:
+    def _join(self, backend: Backend, merged: Sequence[MergedRange], most: int | None) -> list[JoinedFetch]:
+        """The requests that bring these ranges. What a backend cannot sift is in memory whole: half the budget for it,
+        since the next stripe's may be on its way too."""
+        if not self._joins:
+            return [JoinedFetch((fetch,)) for fetch in merged]
+        few = join_fetches(
+            merged, most=min(_FEW_REQUESTS, most or _FEW_REQUESTS), waste=_MOST_WASTE, size=self._merge_size
+        )
+        if most is None or len(few) <= most:
+            return few
+        room = self._budget if backend.sifts else self._budget // 2
+        waste = max(0, room - sum(fetch.length for fetch in merged))
+        return join_fetches(merged, most=most, waste=waste, size=self._largest or room)
+
+    async def _fetch(self, backend: Backend, joined: Sequence[JoinedFetch]) -> list[memoryview]:
+        """The bytes of each merged range, in order."""
+        if not joined:
             return []
-        in_flight = max(1, min(_MOST_IN_FLIGHT, self._budget // max(fetch.length for fetch in merged)))
-        places = asyncio.Semaphore(in_flight)
+        weights = [one.needed if backend.sifts else one.length for one in joined]
+        in_flight = len(joined) if sum(weights) <= self._budget else max(1, self._budget // max(weights))
+        places = asyncio.Semaphore(min(_MOST_IN_FLIGHT, in_flight))
 
-        async def one(fetch: MergedRange) -> memoryview:
+        async def one(fetch: JoinedFetch) -> list[memoryview]:
             async with places:
-                return await self._get(backend, fetch.offset, fetch.length)
+                return await self._get(backend, fetch)
 
-        tasks: list[asyncio.Task[Any]] = [asyncio.ensure_future(one(fetch)) for fetch in merged]
+        tasks: list[asyncio.Task[Any]] = [asyncio.ensure_future(one(fetch)) for fetch in joined]
         if not backend.answers_identity:
             tasks.append(asyncio.ensure_future(self._stat()))
         try:
-            return list((await asyncio.gather(*tasks))[: len(merged)])
+            answers = (await asyncio.gather(*tasks))[: len(joined)]
+            return [buffer for buffers in answers for buffer in buffers]
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _get(self, backend: Backend, offset: int, length: int) -> memoryview:
-        async def once() -> memoryview:
+    async def _get(self, backend: Backend, fetch: JoinedFetch) -> list[memoryview]:
+        offset, length = fetch.offset, fetch.length
+        stretches = [(one.offset - offset, one.length) for one in fetch.fetches]
+
+        async def once() -> list[memoryview]:
             started = time.perf_counter()
-            answer = await backend.get(offset, length)
-            self.metrics.fetched(offset, len(answer.data), time.perf_counter() - started)
+            sieve = Sieve(stretches) if length - fetch.needed > _HELD_WASTE else None
+            answer = await backend.get(offset, length, sieve)
+            if sieve is not None and len(answer.data):
+                sieve.take(answer.data)
+            arrived = len(answer.data) if sieve is None else sieve.seen
+            self.metrics.fetched(offset, arrived, time.perf_counter() - started)
             if answer.fingerprint is not None:
                 self._learn(answer.fingerprint)
-            if len(answer.data) != length:
+            if arrived != length:
                 if self._fingerprint is not None:
                     check_inside([(offset, length)], self._fingerprint.size, self.name)
-                raise ShortBody(f"{len(answer.data)} of {length} bytes")
-            return memoryview(answer.data).cast("B").toreadonly()
+                raise ShortBody(f"{arrived} of {length} bytes")
+            if sieve is not None:
+                return sieve.kept
+            data = memoryview(answer.data).cast("B").toreadonly()
+            return [data[start : start + size] for start, size in stretches]
 
         return await self._attempt(f"{length} bytes at {offset}", offset, once, length)
 

@@ -72,6 +72,21 @@ def test_in_turn(is_local):
     assert turns[0].finished == turns[1].finished == [0, 1, 2]
 
 
+@pytest.mark.parametrize("awaited", [False, True])
+def test_the_turn_that_runs_asks_before_the_one_behind_it(awaited):
+    """What they share, such as footers that come together, is laid out by the first."""
+    order = []
+
+    def asks(name):
+        order.append(name)
+        yield Fetch(((1, 2),), "footer")
+        yield name
+
+    turns = List(Storage(), lambda: asks("a"), lambda: asks("b"))
+    found = asyncio.run(collect(arun_in_turn(turns))) if awaited else list(run_in_turn(turns))
+    assert found == order == ["a", "b"]
+
+
 def test_the_next_is_fetched_but_not_decoded_ahead():
     log, storage = [], Storage()
     turns = List(storage, lambda: steps("a", log), lambda: steps("b", log))

@@ -6,15 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.orc
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from range_server import RangeServer
 
 import orcidx
 from orcidx import CorruptFile, col
 from orcidx.held_range import HeldRange, served
 from orcidx.io_loop import Fetch
-from orcidx.storage.ranges import join_fetches, merge_ranges
 
 ROWS = 120_000
 
@@ -27,7 +24,7 @@ def stored(tmp_path_factory):
     columns = {"id": np.arange(ROWS), "key": rng.permutation(ROWS) * 2}
     columns |= {f"wide{i}": rng.random(ROWS) for i in range(14)}
     options = {"stripe_size": 3 << 20, "row_index_stride": 2000, "batch_size": 2000, "compression": "zstd"}
-    pyarrow.orc.write_table(pa.table(columns), path, bloom_filter_columns=[1], **options)
+    pyarrow.orc.write_table(pa.table(columns), path, bloom_filter_columns=[2], **options)
     return path.read_bytes(), columns
 
 
@@ -121,25 +118,3 @@ def test_held_ranges_answer_what_is_inside():
     with pytest.raises(StopIteration) as stopped:
         run.send("asked")
     assert stopped.value.value == ([b"ab", b"f"], "asked")
-
-
-@given(
-    ranges=st.lists(st.tuples(st.integers(0, 500), st.integers(1, 30)), max_size=12),
-    most=st.integers(1, 4),
-    waste=st.integers(0, 300),
-    size=st.integers(1, 600),
-)
-def test_joined_fetches_hold_the_same_parts(ranges, most, waste, size):
-    merged = merge_ranges(ranges, gap=3, size=size)
-    joined = join_fetches(merged, most=most, waste=waste, size=size)
-    data = bytes(i % 251 for i in range(600))
-    found = {}
-    for fetch in joined:
-        held = data[fetch.offset : fetch.offset + fetch.length]
-        for number, start, length in fetch.parts:
-            found[number] = held[start : start + length]
-    assert found == {i: data[offset : offset + length] for i, (offset, length) in enumerate(ranges)}
-    extra = sum(fetch.length for fetch in joined) - sum(fetch.length for fetch in merged)
-    assert extra <= waste
-    assert len(joined) <= len(merged)
-    assert all(fetch.length <= size or fetch in merged for fetch in joined)

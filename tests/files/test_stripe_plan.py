@@ -47,6 +47,17 @@ def test_a_chunk_across_the_end_is_taken_whole():
     assert group_ranges(where, mask("x...."), length=1000, block_size=100) == [(0, 103)]
 
 
+def test_a_run_that_may_end_in_the_chunk_behind_takes_that_too():
+    where = positions([0, 0, 500, 900], within=[0, 6000, 0, 0], mid_run=[False, True, False, False])
+    # The run ends no later than LONGEST_RUN bytes on: in its own chunk, or in the one that begins at 500.
+    assert group_ranges(where, mask("x..."), length=1000, block_size=6000 + LONGEST_RUN) == [(0, 500)]
+    assert group_ranges(where, mask("x..."), length=1000, block_size=5999 + LONGEST_RUN) == [(0, 900)]
+    # Two chunks are never longer than their headers and two blocks; the stream may end before.
+    short = positions([0, 0], within=[0, 90], mid_run=[False, True])
+    assert group_ranges(short, mask("x."), length=1000, block_size=100) == [(0, 206)]
+    assert group_ranges(short, mask("x."), length=150, block_size=100) == [(0, 150)]
+
+
 def test_without_positions_a_stream_is_needed_whole():
     assert group_ranges(None, mask("x."), length=10, block_size=1) == [(0, 10)]
     assert group_ranges(None, mask(".."), length=10, block_size=1) == []

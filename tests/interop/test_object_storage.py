@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.orc
 import pytest
 from goldens import FIXTURES
 from s3_server import KEY, RequestLog, arrow_of, obstore_of, s3_server
 
+import orcidx
 from orcidx import ReadOptions, StorageError, col
 from orcidx.paimon import open_table
 from orcidx.storage import RangeReader, Source, describe_source, list_sources, open_reader
@@ -97,6 +102,45 @@ def test_read(describe: Describe, s3: tuple[str, RequestLog]) -> None:
     assert known.etag is not None
     assert reader.identity is not None
     reader.close()
+
+
+def test_far_ranges_in_few_requests(describe: Describe, s3: tuple[str, RequestLog], store: Any) -> None:
+    """What lies between is left out while it arrives, or afterwards, as the library can."""
+    log = s3[1]
+    data = DATA * 4
+    obstore.put(store, "far.orc", data)
+    ranges = [(7_000_000, 1000), (100, 50_000), (4_000_000, 1), (1_500_000, 10)]
+    for most in (1, 2):
+        reader = describe("far.orc").open()
+        assert [bytes(b) for b in reader.read_ranges(ranges, most=most)] == [data[o : o + n] for o, n in ranges]
+        assert reader.metrics.requests == most
+        log.requests.clear()
+        assert [len(b) for b in asyncio.run(reader.aread_ranges(ranges, most=most))] == [n for _, n in ranges]
+        assert len([one for one in _objects(log, "far.orc") if one[0] == "GET"]) == most
+        reader.close()
+
+
+@pytest.mark.parametrize("kind", ["url", "obstore", "arrow"])
+def test_a_lookup_in_large_stripes(s3: tuple[str, RequestLog], store: Any, kind: str) -> None:
+    """Two requests and four for a stripe of 18 MB, through each library."""
+    endpoint, log = s3
+    rows = 300_000
+    random = np.random.default_rng(7)
+    columns = {"id": np.arange(rows)} | {f"n{i}": random.integers(0, 1 << 62, rows) for i in range(16)}
+    out = io.BytesIO()
+    pa.orc.write_table(pa.table(columns), out, stripe_size=18 << 20, row_index_stride=5000)
+    obstore.put(store, "large.orc", out.getvalue())
+    source, options = {
+        "url": (f"s3://{BUCKET}/large.orc", {"storage_options": {"endpoint_url": endpoint, **KEY}}),
+        "obstore": ((store, "large.orc"), {}),
+        "arrow": (f"{BUCKET}/large.orc", {"filesystem": arrow_of(endpoint)}),
+    }[kind]
+    with orcidx.open(source, **options) as file:
+        assert file.stripes[1].data_length > 15e6
+        log.requests.clear()
+        table = file.read(where=col("id") == 200_000)
+    assert table["n9"].to_pylist() == [columns["n9"][200_000]]
+    assert len([one for one in _objects(log, "large.orc") if one[0] == "GET"]) <= 1 + 4
 
 
 def test_empty_and_missing(describe: Describe) -> None:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -140,38 +141,78 @@ def test_lookups_in_large_stripes_read_little_more_than_the_chunks_that_hold_the
     check_lookups(large)
 
 
-def count_requests(server: RangeServer, where: Any) -> tuple[int, int, int]:
-    """Requests of a scan; stripes that statistics left alive, and that all indexes did."""
+@dataclass(frozen=True)
+class Work:
+    """Requests and bytes of a scan; stripes that statistics left alive, and numbers of those that all indexes did."""
+
+    requests: int
+    bytes: int
+    alive: int
+    left: list[int]
+
+
+def count_work(server: RangeServer, where: Any, columns: list[str] | None = None) -> Work:
     forget_metadata()
     server.log.clear()
-    scan = orcidx.scan(f"{server.url}/a.orc", where=where)
+    scan = orcidx.scan(f"{server.url}/a.orc", columns, where)
     batches = scan.to_batches()
     rows = pa.Table.from_batches(list(batches), scan.schema).num_rows
-    ranges = [one.range for one in server.gets]
-    assert batches.metrics.requests == len(ranges)
-    assert len(ranges) == len(set(ranges)), "a range was fetched twice"
+    gets = list(server.gets)
+    assert batches.metrics.requests == len(gets)
+    assert len(gets) == len({one.range for one in gets}), "a range was fetched twice"
     alive = batches.metrics.stripes - batches.metrics.stripes_skipped
-    left = [stripe.decision.rows_after for stripe in scan.stripes() if stripe.decision.rows_after]
-    assert rows <= sum(left)
-    return len(ranges), alive, len(left)
+    left = {stripe.decision.stripe: stripe.decision.rows_after for stripe in scan.stripes()}
+    assert rows <= sum(left.values())
+    return Work(len(gets), sum(one.sent for one in gets), alive, [stripe for stripe, rows in left.items() if rows])
 
 
-def check_requests(path: Path, most: int) -> None:
-    """After all evidence; a stripe that statistics left alive and a bloom filter ruled out takes one for its index."""
+def check_requests(path: Path) -> None:
+    """2, and 4 for each stripe after all evidence; one that statistics left alive and a bloom filter ruled out takes
+    one for its index. No more bytes than the indexes of those alive, and of those left all data and the asked column
+    again; 4 MiB may come with footers and indexes."""
     ruled_out = 0
-    asked = [*questions(path), ("l_comment", denied(path))]
+    layout = OrcLayout(path)
+    asked = [(name, col(name) == key) for name, key in questions(path)]
+    key = asked[1][1].literals[0]
+    asked += [
+        ("l_comment", col("l_comment") == denied(path)),
+        ("l_orderkey", col("l_orderkey").between(key, key + 5000)),
+    ]
+    index = max(stripe.data[0] - first for first, stripe in zip(starts(layout), layout.stripes, strict=True))
     with RangeServer({"a.orc": path.read_bytes()}, latency=0.03) as server:
-        for name, key in asked:
-            gets, alive, left = count_requests(server, col(name) == key)
-            assert gets <= 2 + most * left + (alive - left), (name, key, gets, alive, left)
-            ruled_out += alive - left
+        for name, where in asked:
+            for columns in (None, ["l_orderkey", "l_partkey", "l_shipdate"]):
+                work = count_work(server, where, columns)
+                assert work.requests <= 2 + 4 * len(work.left) + work.alive - len(work.left), (where, work)
+                most = TAIL_REQUEST + 4 * MIB + work.alive * (index + 1000)
+                for stripe in work.left:
+                    streams = layout.stripes[stripe].streams
+                    most += layout.stripes[stripe].data[1]
+                    most += sum(size for (column, kind), (_, size) in streams.items() if column == layout.column(name))
+                assert work.bytes <= most, (where, work)
+                ruled_out += work.alive - len(work.left)
     assert ruled_out
 
 
+def starts(layout: OrcLayout) -> list[int]:
+    """Where each stripe begins."""
+    return [min(offset for offset, _ in stripe.streams.values()) for stripe in layout.stripes]
+
+
 def test_requests_are_two_and_four_for_each_stripe_that_survives(small: Path) -> None:
-    check_requests(small, 4)
+    check_requests(small)
 
 
 @pytest.mark.slow
-def test_a_large_stripe_takes_one_request_more_rather_than_much_in_vain(large: Path) -> None:
-    check_requests(large, 5)
+def test_requests_are_as_few_for_large_stripes(large: Path) -> None:
+    check_requests(large)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mib", [64, 100])
+def test_requests_are_as_few_for_stripes_of_33_and_57_megabytes(
+    spark: Any, tmp_path_factory: pytest.TempPathFactory, mib: int
+) -> None:
+    path = write_lineitem(spark, tmp_path_factory.mktemp("huge"), 0.5, **{"orc.stripe.size": str(mib * MIB)})
+    assert max(stripe.data[1] for stripe in OrcLayout(path).stripes) > mib * 0.5e6
+    check_requests(path)
