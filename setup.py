@@ -2,7 +2,7 @@
 
 Environment switches (see CONTRIBUTING.md):
 
-``ORCIDX_DEBUG=1``     bounds checks, assertions and ``-O1 -g``
+``ORCIDX_DEBUG=1``     bounds checks, assertions and ``-O1 -g1``
 ``ORCIDX_SANITIZE=1``  the debug build with AddressSanitizer and UBSan
 ``ORCIDX_COVERAGE=1``  line tracing for ``coverage``
 """
@@ -24,7 +24,7 @@ SANITIZE = switch("ORCIDX_SANITIZE")
 DEBUG = switch("ORCIDX_DEBUG") or SANITIZE
 COVERAGE = switch("ORCIDX_COVERAGE")
 
-compile_args = ["-O1", "-g", "-UNDEBUG", "-fno-omit-frame-pointer"] if DEBUG else ["-O3", "-g0"]
+compile_args = ["-O1", "-g1", "-UNDEBUG", "-fno-omit-frame-pointer"] if DEBUG else ["-O3", "-g0"]
 link_args: list[str] = []
 if SANITIZE:
     flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
@@ -47,7 +47,7 @@ setup(
     options={"build_ext": {"parallel": os.cpu_count() or 1}},
     ext_modules=cythonize(
         extensions,
-        nthreads=0 if SANITIZE else (os.cpu_count() or 1),
+        nthreads=os.cpu_count() or 1,
         compiler_directives={
             "language_level": 3,
             "boundscheck": DEBUG,
