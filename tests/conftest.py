@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 import zlib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +30,6 @@ PAIMON_JAR = "paimon-bundle-1.4.2.jar"
 CONNECTOR_JAR = "paimon-spark-3.5-0.9.0.jar"
 CONNECTOR_SPARK = (3, 5)
 """The version of Spark that the connector is built for; the bundle, whose classes it has too, stays out of it."""
-JVM = "jvm"
-"""The xdist group of the tests that share the session's JVM."""
 MOST_WORKERS = 4
 SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """Options of a JVM that soon ends: without the second compiler the Spark tests take 28 s of its processor, not 63."""
@@ -58,8 +58,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for fixture, marker in _MARKER_OF_FIXTURE.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(marker)
-        if _needs_jvm(item):
-            item.add_marker(pytest.mark.xdist_group(JVM))
     if hasattr(config, "workerinput"):  # the longest part first, so that nobody waits for it at the end
         items.sort(key=lambda item: not _needs_jvm(item))
 
@@ -79,12 +77,17 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Whole files go to a worker, but for the tests with the JVM, which all go to one."""
-    from xdist.scheduler import LoadGroupScheduling
+    """Whole files go to a worker, and all that have tests with the JVM to one; the controller knows files alone."""
+    from xdist.scheduler import LoadFileScheduling
 
-    class Scheduling(LoadGroupScheduling):  # type: ignore[misc]
+    @cache
+    def scope_of(file: str) -> str:
+        asks = re.search(r"^def \w+\([^)]*\b(spark|paimon_java)\b", (config.rootpath / file).read_text(), re.MULTILINE)
+        return "jvm" if asks else file
+
+    class Scheduling(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return JVM if nodeid.endswith(f"@{JVM}") else nodeid.partition("::")[0]
+            return scope_of(nodeid.partition("::")[0])
 
     return Scheduling(config, log)
 
@@ -123,8 +126,7 @@ def no_ignored_exception() -> Iterator[None]:
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """Random numbers that depend on ``ORCIDX_SEED`` and on the test's name, not on the order of the tests."""
-    name = request.node.nodeid.removesuffix(f"@{JVM}")  # which xdist appends
-    return np.random.default_rng([SEED, zlib.crc32(name.encode())])
+    return np.random.default_rng([SEED, zlib.crc32(request.node.nodeid.encode())])
 
 
 def _present(folder: Path) -> Path:
