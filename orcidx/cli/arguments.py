@@ -20,7 +20,11 @@ columns_option = click.option(
 )
 where_option = click.option("-w", "--where", metavar="SQL", help="Only rows for which this is true, as in: id > 5")
 storage_option = click.option(
-    "--storage-option", "storage_options", multiple=True, metavar="KEY=VALUE", help="For the storage; repeatable."
+    "--storage-option",
+    "storage_options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="For the storage, such as anon=true; repeatable.",
 )
 
 
@@ -31,15 +35,17 @@ def parse_columns(columns: str | None) -> list[str] | None:
     return [name.strip() for name in columns.split(",") if name.strip()]
 
 
-def parse_storage_options(pairs: tuple[str, ...]) -> dict[str, str]:
-    """``KEY=VALUE`` pairs as a dictionary."""
+def parse_storage_options(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """``KEY=VALUE`` pairs as a dictionary; true and false are truth values."""
+    from orcidx.storage import options_of_text
+
     found = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals:
             raise InvalidQuery(f"--storage-option wants KEY=VALUE, not {pair!r}")
         found[key] = value
-    return found
+    return options_of_text(found)
 
 
 def open_from(file: str, storage_options: tuple[str, ...] = ()) -> Any:

@@ -24,6 +24,7 @@ from orcidx.scanner import Scan
 from orcidx.spark.plan import TARGET_BYTES, Plan, Query, assign, begin, split_orc, split_paimon
 from orcidx.spark.read_task import ReadTask
 from orcidx.spark.spark_types import arrow_schema_of, json_of_schema
+from orcidx.storage import options_of_text
 
 __all__ = ["OrcidxDataSource"]
 
@@ -67,7 +68,7 @@ class OrcidxDataSource(DataSource):
             format=options.get("format"),
             snapshot_id=_number(options, "snapshot_id"),
             target_bytes=_number(options, "target_bytes") or TARGET_BYTES,
-            storage_options=storage or None,
+            storage_options=options_of_text(storage) or None,
             **self.session,
         )
 

@@ -19,8 +19,8 @@ def register(spark: Any, *, pushdown: bool = False) -> None:
 
     Options of the format: ``columns`` (names with commas between, or a JSON list), ``where`` (SQL text, by which files,
     stripes and row groups are skipped), ``format`` ("orc" or "paimon"), ``snapshot_id``, ``target_bytes``, ``pushdown``
-    ("true" or "false"); an option ``storage.NAME`` goes to fsspec. ``.schema(...)`` gives the only columns to read, and
-    their types.
+    ("true" or "false"); an option ``storage.NAME`` goes to fsspec, "true" and "false" as truth values.
+    ``.schema(...)`` gives the only columns to read, and their types.
 
     ``pushdown`` skips by the filters of the query as well, and turns ``spark.sql.python.filterPushdown.enabled`` on for
     the session. Only for DataFrames that are used in one query: Spark 4.1 to 4.3 reads a DataFrame or view that two

@@ -18,6 +18,7 @@ from orcidx.storage.ranges import (
 )
 from orcidx.storage.reader_file import ReaderFile
 from orcidx.storage.sources import Source, describe_source, hive_partition, open_reader
+from orcidx.storage.text_options import options_of_text
 
 __all__ = [
     "Fetch",
@@ -36,5 +37,6 @@ __all__ = [
     "list_sources",
     "merge_ranges",
     "open_reader",
+    "options_of_text",
     "start_read",
 ]

@@ -11,6 +11,7 @@ from pyarrow import orc
 
 import orcidx.cli
 from orcidx.cli import main
+from orcidx.cli.arguments import parse_storage_options
 
 DEMO = str(Path(orcidx.cli.__file__).with_name("demo") / "lineitem.orc")
 
@@ -130,3 +131,9 @@ def test_debug_keeps_the_exit_code_and_shows_the_traceback(orcidx_command, tmp_p
         assert orcidx_command(*debug, "index", "check", str(index), DEMO)[0] == 1
     with pytest.raises(orcidx.CorruptFile):
         main(["--debug", "head", __file__])
+
+
+def test_storage_options_may_be_truth_values() -> None:
+    """s3fs takes any text for true: ``anon=false`` would mean the opposite."""
+    given = ("anon=false", "use_ssl=True", "key=12", "endpoint_url=http://h?a=b")
+    assert parse_storage_options(given) == {"anon": False, "use_ssl": True, "key": "12", "endpoint_url": "http://h?a=b"}
