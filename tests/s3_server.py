@@ -46,6 +46,17 @@ def s3_server(bucket: str, header: str = "HTTP_RANGE") -> Iterator[tuple[str, Re
         thread.join(10)
 
 
+@contextmanager
+def s3_bucket(bucket: str, header: str = "HTTP_RANGE") -> Iterator[tuple[dict[str, Any], RequestLog]]:
+    """A server with an empty bucket: fsspec's options for it, and the log of what is asked of the bucket."""
+    import s3fs
+
+    with s3_server(bucket, header) as (endpoint, log):
+        options = {"endpoint_url": endpoint, **KEY}
+        s3fs.S3FileSystem(**options).call_s3("create_bucket", Bucket=bucket)
+        yield options, log
+
+
 def obstore_of(endpoint: str, bucket: str) -> Any:
     """The bucket as an obstore store, without retries."""
     from obstore import store

@@ -45,14 +45,13 @@ cdef extern from *:
     #define ORCIDX_WIDTHS(F) ORCIDX_WIDTHS_32(F) \\
         ORCIDX_WIDTH(F, 40) ORCIDX_WIDTH(F, 48) ORCIDX_WIDTH(F, 56) ORCIDX_WIDTH(F, 64)
 
-    static void orcidx_unpack_plain(const uint8_t* p, uint64_t* out, int n, int width) {
-        enum { zigzag = 0 };
-        switch (width) { ORCIDX_WIDTHS(orcidx_unpack) }
-    }
-    static void orcidx_unpack_zigzag(const uint8_t* p, uint64_t* out, int n, int width) {
-        enum { zigzag = 1 };
-        switch (width) { ORCIDX_WIDTHS(orcidx_unpack) }
-    }
+    #define ORCIDX_BY_WIDTH(NAME, T, WIDTHS, F, ZIGZAG) \\
+        static void NAME(const uint8_t* p, T* out, int n, int width) { \\
+            enum { zigzag = ZIGZAG }; \\
+            switch (width) { WIDTHS(F) } \\
+        }
+    ORCIDX_BY_WIDTH(orcidx_unpack_plain, uint64_t, ORCIDX_WIDTHS, orcidx_unpack, 0)
+    ORCIDX_BY_WIDTH(orcidx_unpack_zigzag, uint64_t, ORCIDX_WIDTHS, orcidx_unpack, 1)
 
     #if defined(__x86_64__) && defined(__GNUC__)
     #include <immintrin.h>
@@ -128,22 +127,10 @@ cdef extern from *:
             _mm256_storeu_si256((__m256i*)out, ORCIDX_NARROW(width) ? orcidx_eight(p, width, zigzag) :
                 orcidx_low_halves(orcidx_four(p, 0, width, zigzag), orcidx_four(p, 4, width, zigzag)));
     }
-    ORCIDX_AVX2 static void orcidx_plain64(const uint8_t* p, uint64_t* out, int n, int width) {
-        enum { zigzag = 0 };
-        switch (width) { ORCIDX_WIDTHS(orcidx_unpack64) }
-    }
-    ORCIDX_AVX2 static void orcidx_zigzag64(const uint8_t* p, uint64_t* out, int n, int width) {
-        enum { zigzag = 1 };
-        switch (width) { ORCIDX_WIDTHS(orcidx_unpack64) }
-    }
-    ORCIDX_AVX2 static void orcidx_plain32(const uint8_t* p, uint32_t* out, int n, int width) {
-        enum { zigzag = 0 };
-        switch (width) { ORCIDX_WIDTHS_32(orcidx_unpack32) }
-    }
-    ORCIDX_AVX2 static void orcidx_zigzag32(const uint8_t* p, uint32_t* out, int n, int width) {
-        enum { zigzag = 1 };
-        switch (width) { ORCIDX_WIDTHS_32(orcidx_unpack32) }
-    }
+    ORCIDX_AVX2 ORCIDX_BY_WIDTH(orcidx_plain64, uint64_t, ORCIDX_WIDTHS, orcidx_unpack64, 0)
+    ORCIDX_AVX2 ORCIDX_BY_WIDTH(orcidx_zigzag64, uint64_t, ORCIDX_WIDTHS, orcidx_unpack64, 1)
+    ORCIDX_AVX2 ORCIDX_BY_WIDTH(orcidx_plain32, uint32_t, ORCIDX_WIDTHS_32, orcidx_unpack32, 0)
+    ORCIDX_AVX2 ORCIDX_BY_WIDTH(orcidx_zigzag32, uint32_t, ORCIDX_WIDTHS_32, orcidx_unpack32, 1)
 
     /* Sixteen values out of one word: value k lies k * stride bits below the top. */
     ORCIDX_AVX2 ORCIDX_INLINE void orcidx_sixteen(uint64_t bits, int width, int stride, int zigzag, __m256i* v) {

@@ -14,11 +14,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paimon_kinds import supports
 from paimon_oracle import first_values, holds
 from pyroaring import BitMap
 
 from orcidx import paimon
-from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.errors import InvalidQuery
 from orcidx.paimon import bitmap, bsi, range_bitmap
 from orcidx.paimon.data_types import parse_type
 from orcidx.selection import RowSelection
@@ -42,14 +43,6 @@ class Case:
     @property
     def kinds(self) -> list[str]:
         return [kind for kind in KINDS if supports(kind, self.sql)]
-
-
-def supports(kind: str, sql: str) -> bool:
-    try:
-        paimon.build_index(kind, pa.nulls(0, parse_type(sql).arrow_type), sql)
-    except Unsupported:
-        return False
-    return True
 
 
 def arrow(kind: pa.DataType) -> Callable[[list[Any]], pa.Array]:

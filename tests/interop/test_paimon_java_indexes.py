@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from paimon_kinds import supports
 from paimon_oracle import first_values, holds, is_nan
 from pyroaring import BitMap
 
 from orcidx import paimon
-from orcidx.errors import Unsupported
 from orcidx.paimon.container import Container, Entry, write_container
-from orcidx.paimon.data_types import parse_type
 from orcidx.paimon.index import EmptyIndex
 from orcidx.predicate import col
 
@@ -116,14 +115,6 @@ CASES = [
     Case("STRING", pa.string(), TEXTS),
     Case("BYTES", pa.binary(), [text.encode() for text in TEXTS], lambda value: value.decode()),
 ]
-
-
-def supports(kind: str, sql: str) -> bool:
-    try:
-        paimon.build_index(kind, pa.nulls(0, parse_type(sql).arrow_type), sql)
-    except Unsupported:
-        return False
-    return True
 
 
 def questions(case: Case, columns: list[str], rng: np.random.Generator, count: int) -> list[tuple[str, str, list[Any]]]:

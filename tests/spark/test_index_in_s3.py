@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from indexed_directory import SPEC, index_here
 from pyarrow import orc
-from s3_server import KEY, RequestLog, arrow_of, obstore_of, s3_server
+from s3_server import RequestLog, arrow_of, obstore_of, s3_bucket
 from spark_frames import collected
 
 import orcidx.spark
@@ -29,16 +29,9 @@ BUCKET = "orcidx-index"
 
 
 @pytest.fixture(scope="module")
-def s3() -> Iterator[tuple[str, RequestLog]]:
-    with s3_server(BUCKET, "HTTP_IF_NONE_MATCH") as found:
+def s3() -> Iterator[tuple[dict[str, Any], RequestLog]]:
+    with s3_bucket(BUCKET, "HTTP_IF_NONE_MATCH") as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def options(s3: tuple[str, RequestLog]) -> dict[str, Any]:
-    options = {"endpoint_url": s3[0], **KEY}
-    s3fs.S3FileSystem(**options).call_s3("create_bucket", Bucket=BUCKET)
-    return options
 
 
 def orc_bytes(start: int) -> bytes:
@@ -48,8 +41,8 @@ def orc_bytes(start: int) -> bytes:
     return sink.getvalue()
 
 
-def test_a_job_refresh_and_plan(spark: Any, s3: tuple[str, RequestLog], options: dict[str, Any]) -> None:
-    log = s3[1]
+def test_a_job_refresh_and_plan(spark: Any, s3: tuple[dict[str, Any], RequestLog]) -> None:
+    options, log = s3
     root = f"s3://{BUCKET}/events"
     filesystem = s3fs.S3FileSystem(**options)
     data = {f"day={n % 2}/{n}.orc": orc_bytes(n * 1000) for n in range(5)}
@@ -99,11 +92,13 @@ def test_a_job_refresh_and_plan(spark: Any, s3: tuple[str, RequestLog], options:
     assert explained.funnel[0].after == 2, "the changed file, and the one that cannot be read"
 
 
-def test_two_writers_of_one_object(options: dict[str, Any], s3: tuple[str, RequestLog]) -> None:
+def test_two_writers_of_one_object(s3: tuple[dict[str, Any], RequestLog]) -> None:
+    options, _ = s3
+    endpoint = options["endpoint_url"]
     sources = [
-        describe_source((obstore_of(s3[0], BUCKET), "two/obstore")),
+        describe_source((obstore_of(endpoint, BUCKET), "two/obstore")),
         describe_source(f"s3://{BUCKET}/two/fsspec", storage_options=options),
-        describe_source(f"{BUCKET}/two/arrow", filesystem=arrow_of(s3[0])),
+        describe_source(f"{BUCKET}/two/arrow", filesystem=arrow_of(endpoint)),
     ]
     for source in sources:
         folder = Folder(source)
@@ -121,7 +116,7 @@ def test_two_writers_of_one_object(options: dict[str, Any], s3: tuple[str, Reque
         assert folder.list() == []
 
 
-def test_a_directory_in_a_store_of_obstore(s3: tuple[str, RequestLog], options: dict[str, Any]) -> None:
+def test_a_directory_in_a_store_of_obstore() -> None:
     store = obstore_store.MemoryStore()
     for number in range(3):
         obstore.put(store, f"t/{number}.orc", orc_bytes(number * 1000))
