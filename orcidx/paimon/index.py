@@ -12,7 +12,7 @@ from pyroaring import BitMap
 from orcidx.errors import InvalidQuery
 from orcidx.paimon.data_types import DataType, parse_type
 from orcidx.paimon.keys import KeyType, key_type
-from orcidx.paimon.questions import NullTest, Points, Question, questions_of
+from orcidx.paimon.questions import NullTest, Question, questions_of
 from orcidx.predicate import And, BoundLeaf, Constant, Leaf, Op, Or, bind
 from orcidx.pruning import Verdict
 
@@ -195,8 +195,3 @@ def as_bitmap(selection: Any, rows: int) -> BitMap:
     if bitmap and bitmap.max() >= rows:
         return BitMap(bitmap & BitMap(range(rows)))
     return BitMap(bitmap)
-
-
-def is_positive_point(question: Question) -> bool:
-    """Whether the question is for rows with given keys, all that a hash can tell."""
-    return isinstance(question, Points) and not question.negated

@@ -6,7 +6,6 @@
 from orcidx.storage.cache import IdentityCache
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.listing import list_sources
-from orcidx.storage.prefetch import Fetch, Prefetcher
 from orcidx.storage.ranges import (
     MergedRange,
     RangeReader,
@@ -21,11 +20,9 @@ from orcidx.storage.sources import Source, describe_source, hive_partition, open
 from orcidx.storage.text_options import options_of_text
 
 __all__ = [
-    "Fetch",
     "Fingerprint",
     "IdentityCache",
     "MergedRange",
-    "Prefetcher",
     "RangeReader",
     "ReadMetrics",
     "ReaderFile",
