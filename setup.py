@@ -2,7 +2,7 @@
 
 Environment switches (see CONTRIBUTING.md):
 
-``ORCIDX_DEBUG=1``     bounds checks, assertions and ``-O1 -g1``
+``ORCIDX_DEBUG=1``     bounds checks, assertions and ``-Og -g1``
 ``ORCIDX_SANITIZE=1``  the debug build with AddressSanitizer and UBSan
 ``ORCIDX_COVERAGE=1``  line tracing for ``coverage``
 """
@@ -24,7 +24,7 @@ SANITIZE = switch("ORCIDX_SANITIZE")
 DEBUG = switch("ORCIDX_DEBUG") or SANITIZE
 COVERAGE = switch("ORCIDX_COVERAGE")
 
-compile_args = ["-O1", "-g1", "-UNDEBUG", "-fno-omit-frame-pointer"] if DEBUG else ["-O3", "-g0"]
+compile_args = ["-Og", "-g1", "-UNDEBUG", "-fno-omit-frame-pointer"] if DEBUG else ["-O3", "-g0"]
 link_args: list[str] = []
 if SANITIZE:
     flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
