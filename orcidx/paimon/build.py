@@ -60,7 +60,7 @@ class FileIndexBuilder:
     """Takes the record batches of a data file in order, and makes its indexes.
 
     ``spec``, ``types``, ``schema`` as in ``build_file_index``. Bloom filters take constant memory; the other formats
-    keep the indexed columns' keys until ``finish``.
+    keep the indexed columns' keys until ``finish``, a byte or two a row where values repeat.
     """
 
     def __init__(self, spec: Spec, schema: pa.Schema, types: Mapping[str, str | DataType] | None = None) -> None:

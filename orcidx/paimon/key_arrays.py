@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,7 @@ __all__ = ["Groups", "KeyColumn", "key_column", "map_values"]
 
 Rows = npt.NDArray[np.uint32]
 MOST_ROWS = (1 << 31) - 2
+_BLOCK = 1 << 20
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _SAFE_PRECISION = 6  # of timestamps; beyond it keys lose digits, and every reader knows
 
@@ -35,9 +36,17 @@ class Groups:
 
 
 @dataclass(frozen=True)
+class Encoded:
+    """The values of the rows that are not null: their places in ``dictionary``, which has each once, in no order."""
+
+    dictionary: pa.Array
+    codes: npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
 class KeyColumn:
     """Keys of a column of ``length`` rows: ``values`` is an int64 array, or an Arrow array of bytes, with anything
-    where ``valid`` (None: everywhere) is false."""
+    where ``valid`` (None: everywhere) is false; or they are ``Encoded``."""
 
     key_type: KeyType
     length: int
@@ -47,6 +56,9 @@ class KeyColumn:
     @property
     def present_values(self) -> Any:
         """The values of the rows that are not null: an int64 array or an Arrow array of bytes."""
+        if isinstance(self.values, Encoded):
+            values = self.values.dictionary.take(pa.array(self.values.codes))
+            return values.to_numpy() if self.key_type.width else values
         if self.valid is None:
             return self.values
         return self.values[self.valid] if isinstance(self.values, np.ndarray) else self.values.filter(self.valid)
@@ -71,14 +83,25 @@ class KeyColumn:
 
     @cached_property
     def _encoded(self) -> tuple[Keys, npt.NDArray[np.int32]]:
-        values = self.present_values
-        encoded = (pa.array(values) if isinstance(values, np.ndarray) else values).dictionary_encode()
+        encoded = self._as_encoded()
         order = pc.array_sort_indices(encoded.dictionary).to_numpy()
         rank = np.empty(len(order), np.int32)
         rank[order] = np.arange(len(order), dtype=np.int32)
-        codes = rank[encoded.indices.to_numpy()] if len(order) else np.empty(0, np.int32)
+        codes = np.empty(len(encoded.codes), np.int32)
+        for at in range(0, len(codes), _BLOCK):  # numpy widens the places to 8 bytes each while it takes them
+            codes[at : at + _BLOCK] = rank[encoded.codes[at : at + _BLOCK]]
         keys = encoded.dictionary.take(pa.array(order))
-        return (keys.to_numpy() if isinstance(values, np.ndarray) else keys.to_pylist()), codes
+        return (keys.to_numpy() if self.key_type.width else keys.to_pylist()), codes
+
+    def _as_encoded(self) -> Encoded:
+        return self.values if isinstance(self.values, Encoded) else _encode(self.present_values)
+
+    def compact(self) -> KeyColumn:
+        """The same with each value kept once, and a byte or two a row, where many are equal; else this column."""
+        encoded = self._as_encoded()
+        if 2 * len(encoded.dictionary) > len(encoded.codes):
+            return self
+        return replace(self, values=Encoded(encoded.dictionary, encoded.codes.astype(_code_type(encoded.dictionary))))
 
     @property
     def distinct(self) -> Keys:
@@ -105,14 +128,40 @@ class KeyColumn:
         length = sum(part.length for part in parts)
         if length > MOST_ROWS:
             raise ValueOutOfRange(f"an index holds up to {MOST_ROWS} rows, not {length}")
-        if kind.width:
-            values: Any = np.concatenate([np.empty(0, np.int64), *(part.values for part in parts)])
+        values: Any
+        if any(isinstance(part.values, Encoded) for part in parts):
+            values = _merged([part._as_encoded() for part in parts])
+        elif kind.width:
+            values = np.concatenate([np.empty(0, np.int64), *(part.values for part in parts)])
         else:
             values = pa.concat_arrays([part.values for part in parts]) if parts else pa.array([], pa.large_binary())
         if all(part.valid is None for part in parts):
             return cls(kind, length, values, None)
         masks = [np.ones(part.length, np.bool_) if part.valid is None else part.valid for part in parts]
         return cls(kind, length, values, np.concatenate(masks))
+
+
+def _encode(values: Any) -> Encoded:
+    """An int64 array, or an Arrow array without nulls."""
+    encoded = (pa.array(values) if isinstance(values, np.ndarray) else values).dictionary_encode()
+    return Encoded(encoded.dictionary, encoded.indices.to_numpy())
+
+
+def _code_type(dictionary: pa.Array) -> np.dtype[Any]:
+    return np.min_scalar_type(max(0, len(dictionary) - 1))
+
+
+def _merged(parts: Sequence[Encoded]) -> Encoded:
+    """The parts one after the other, over one dictionary."""
+    merged = _encode(pa.concat_arrays([part.dictionary for part in parts]))
+    codes = np.empty(sum(len(part.codes) for part in parts), _code_type(merged.dictionary))
+    known = row = 0
+    for part in parts:
+        places = merged.codes[known : known + len(part.dictionary)].astype(codes.dtype)
+        codes[row : row + len(part.codes)] = places[part.codes]
+        known += len(part.dictionary)
+        row += len(part.codes)
+    return Encoded(merged.dictionary, codes)
 
 
 def key_column(array: pa.Array | pa.ChunkedArray, data_type: DataType) -> KeyColumn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -82,7 +82,8 @@ def _version(name: str, value: Any) -> int:
 
 
 class _Collector:
-    """Keeps the keys of all batches, for formats that are made of a whole column."""
+    """Keeps the keys of all batches, for formats that are made of a whole column: a byte or two a row where few are
+    different, a batch after the other."""
 
     def __init__(self, build: Callable[..., Index], data_type: DataType, options: Mapping[str, Any]) -> None:
         self._build = build
@@ -91,10 +92,11 @@ class _Collector:
         self._parts: list[KeyColumn] = []
 
     def add(self, column: KeyColumn) -> None:
-        self._parts.append(column)
+        self._parts.append(column.compact())
 
     def finish(self) -> Index:
-        return self._build(KeyColumn.concat(self._parts, self._data_type), **self._options)
+        self._parts = [KeyColumn.concat(self._parts, self._data_type)]  # lets go of the batches
+        return self._build(replace(self._parts[0]), **self._options)  # a copy, which takes what it caches with it
 
 
 def _collecting(build: Callable[..., Index]) -> Callable[..., Builder]:
