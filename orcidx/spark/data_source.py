@@ -28,6 +28,7 @@ from orcidx.storage import options_of_text
 
 __all__ = ["OrcidxDataSource"]
 
+OPTIONS = ("columns", "where", "format", "snapshot_id", "target_bytes", "pushdown", "path", "paths")
 SLOTS = 8
 """What tasks are cut for, where nothing tells how many run at once."""
 
@@ -48,13 +49,21 @@ class OrcidxDataSource(DataSource):
         return _spark_schema(plan)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        asked = {name.lower(): value for name, value in self.options.items()}.get("pushdown", str(self.pushdown))
+        asked = self._options().get("pushdown", str(self.pushdown))
         if asked.lower() not in ("true", "false"):
             raise InvalidQuery(f"the option pushdown is true or false, not {asked!r}")
         return OrcidxReader(self._query(), schema, self.slots, pushdown=asked.lower() == "true")
 
-    def _query(self) -> Query:
+    def _options(self) -> dict[str, str]:
+        """The options by their names in small letters, as Spark compares them. Raises ``InvalidQuery`` for others."""
         options = {name.lower(): value for name, value in self.options.items()}
+        for name in options:
+            if name not in OPTIONS and not name.startswith("storage."):
+                raise InvalidQuery(f"unknown option {name!r}; the options are {', '.join(OPTIONS)} and storage.NAME")
+        return options
+
+    def _query(self) -> Query:
+        options = self._options()
         path = options.get("path")
         if "paths" in options:
             path = json.loads(options["paths"])

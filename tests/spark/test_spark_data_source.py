@@ -125,6 +125,8 @@ def test_options(spark: Any, files: Path, tmp_path: Path) -> None:
     assert spark.read.format("orcidx").option("columns", "sorted").load(paths).count() == 600
     with pytest.raises(Exception, match="whole number"):
         spark.read.format("orcidx").option("target_bytes", "many").load(str(files))
+    with pytest.raises(Exception, match="unknown option 'column'; the options are columns, where"):
+        spark.read.format("orcidx").option("column", "sorted").load(str(files))
     with pytest.raises(Exception, match=r"no path: write \.load"):
         spark.read.format("orcidx").load()
 
