@@ -54,7 +54,7 @@ class OrcidxDataSource(DataSource):
             raise InvalidQuery(f"the option pushdown is true or false, not {asked!r}")
         return OrcidxReader(self._query(), schema, self.slots, pushdown=asked.lower() == "true")
 
-    def _options(self) -> dict[str, str]:
+    def _options(self) -> dict[str, Any]:
         """The options by their names in small letters, as Spark compares them. Raises ``InvalidQuery`` for others."""
         options = {name.lower(): value for name, value in self.options.items()}
         for name in options:
