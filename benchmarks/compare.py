@@ -1,7 +1,7 @@
 """orcidx beside pyarrow.orc, in one run, on one thread, values checked equal:  python -m benchmarks.compare
 
-Each row is read in turn by both, several times; the best of each counts, and only the ratio says much on a shared
-machine. The file is in the page cache, and each read opens it afresh.
+Each row is read in turn by both, several times and for a while; the best of each counts, and only the ratio says much
+on a shared machine. The file is in the page cache, and each read opens it afresh.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ class Row:
         return self.pyarrow_ns / self.orcidx_ns
 
 
-def measure(group: str, name: str, codec: str, path: Path, repeat: int, columns: list[str] | None = None) -> Row:
-    """Best time of both readers, in turn, in nanoseconds a value."""
+def measure(
+    group: str, name: str, codec: str, path: Path, repeat: int, seconds: float, columns: list[str] | None = None
+) -> Row:
+    """Best time of both readers, in turn, in nanoseconds a value: of ``repeat`` reads at least, for ``seconds``."""
 
     def peer() -> pa.Table:
         return pa.orc.ORCFile(path).read(columns=columns)
@@ -55,7 +57,9 @@ def measure(group: str, name: str, codec: str, path: Path, repeat: int, columns:
     equal = same_values(expected, found)
     del expected, found
     best = [math.inf, math.inf]
-    for _ in range(repeat):
+    began, reads = time.perf_counter(), 0
+    while reads < repeat or time.perf_counter() - began < seconds:
+        reads += 1
         for side, read in enumerate((peer, ours)):
             best[side] = min(best[side], _seconds(read))
     size = path.stat().st_size / 1e6
@@ -81,7 +85,8 @@ def rows(given: argparse.Namespace) -> Iterator[Row]:
     for name in COLUMNS:
         for codec in given.codecs:
             if given.only in name:
-                yield measure("columns", name, codec, file_of(name, codec, given.rows), given.repeat)
+                path = file_of(name, codec, given.rows)
+                yield measure("columns", name, codec, path, given.repeat, given.seconds)
     if not given.scale:
         return
     writer = "Spark" if given.spark else "pyarrow"
@@ -89,10 +94,10 @@ def rows(given: argparse.Namespace) -> Iterator[Row]:
         path = lineitem.orc(given.scale, codec, spark=given.spark)
         name = f"lineitem sf {given.scale:g} ({writer})"
         if given.only in name:
-            yield measure("lineitem", name, codec, path, max(2, given.repeat // 2))
+            yield measure("lineitem", name, codec, path, max(2, given.repeat // 2), given.seconds)
         for column in pa.orc.ORCFile(path).schema.names if given.each_column else ():
             if given.only in column:
-                yield measure("lineitem by column", column, codec, path, given.repeat, [column])
+                yield measure("lineitem by column", column, codec, path, given.repeat, given.seconds, [column])
 
 
 def summary(group: str, found: list[Row]) -> str:
@@ -116,7 +121,8 @@ def report(found: list[Row]) -> str:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=2_000_000, help="values of each column (default 2,000,000)")
-    parser.add_argument("--repeat", type=int, default=5, help="reads of each, the best counts (default 5)")
+    parser.add_argument("--repeat", type=int, default=5, help="least reads of each, the best counts (default 5)")
+    parser.add_argument("--seconds", type=float, default=0.5, help="reads of a row go on for so long (default 0.5)")
     parser.add_argument("--codecs", nargs="+", default=list(CODECS), choices=CODECS, metavar="CODEC")
     parser.add_argument("--only", default="", help="rows whose name contains this text")
     parser.add_argument("--scale", type=float, default=0.1, help="TPC-H scale of lineitem, 0 for none (default 0.1)")
