@@ -41,6 +41,7 @@ class PlannedStream:
 
     ``framed``: it is made of compression chunks, and plans end where a chunk begins; what is asked for beyond the plan
     is then read chunk by chunk, as long as its header says. Else it is read ``demand`` bytes at a time.
+    ``read_into`` and ``local_file`` come together, from a local file.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class PlannedStream:
         local_file: LocalFile | None = None,
     ) -> None:
         self.length = length
+        # A local file's pieces come to one room, which the window fills anew by itself as far as the run allows.
         self.run = None if local_file is None else PieceRun(local_file, file_offset=offset, step=read_ahead)
         self._framed = framed
         self._demand = demand
@@ -125,35 +127,26 @@ class PlannedStream:
         for piece in self._pieces:
             if piece.start <= offset < piece.stop:
                 return piece.data[offset - piece.start :]
-        run = self.run
-        if run is not None and run.at <= offset < run.at + run.held:
-            return self._room[offset - run.at : run.held]
-        if self._read_into is not None:
-            return self._fill_room(offset, self._read_into)
+        if self.run is not None and self._read_into is not None:
+            return self._from_room(offset, self.run, self._read_into)
         self._pieces = [piece for piece in self._pieces if piece.start > offset]
         (data,) = self._read_ranges([(self._offset + offset, self._piece_end(offset) - offset)])
         self.put(offset, data)
         return self._pieces[-1].data
 
-    def _fill_room(self, offset: int, read_into: ReadInto) -> memoryview:
-        """A piece into the memory of the one before, which the processor still has at hand.
-
-        The window may bring those that follow in the planned range by itself.
-        """
+    def _from_room(self, offset: int, run: PieceRun, read_into: ReadInto) -> memoryview:
+        """What the room holds, or a piece into it: the memory of the one before is still in the processor's cache."""
+        if run.at <= offset < run.at + run.held:
+            return self._room[offset - run.at : run.held]
         self._pieces.clear()
         length = self._piece_end(offset) - offset
         if len(self._room) < length:
             self._room = memoryview(pa.allocate_buffer(length)).cast("B")
         view = self._room[:length]
-        run = self.run
-        if run is None:
-            read_into(self._offset + offset, [view])
-            self._pieces.append(_Piece(offset, view))
-        else:
-            run.allow(0, 0, room=self._room, at=0, held=0)  # if reading fails, the room holds nothing
-            read_into(self._offset + offset, [view])
-            start, stop = next((one for one in self._plan if one[0] <= offset < one[1]), (0, 0))
-            run.allow(start, stop, room=self._room, at=offset, held=length)
+        run.allow(0, 0, room=self._room, at=0, held=0)  # if reading fails, the room holds nothing
+        read_into(self._offset + offset, [view])
+        start, stop = next((one for one in self._plan if one[0] <= offset < one[1]), (0, 0))
+        run.allow(start, stop, room=self._room, at=offset, held=length)
         return view
 
     def read_into(self, offset: int, parts: Sequence[memoryview]) -> int:

@@ -38,6 +38,8 @@ def register(spark: Any, *, pushdown: bool = False) -> None:
 
     from orcidx.spark.data_source import OrcidxDataSource
 
+    if pushdown and not hasattr(DataSourceReader, "pushFilters"):
+        raise Unsupported("Spark pushes filters since 4.1; leave pushdown out, and give the option where")
     facts = facts_of(spark)
     session = {
         "clock_zone": facts.clock_zone,
@@ -49,6 +51,4 @@ def register(spark: Any, *, pushdown: bool = False) -> None:
     # A class made here travels by value, and with it what the planning process cannot ask for; its base by name.
     spark.dataSource.register(type("OrcidxDataSource", (OrcidxDataSource,), known))
     if pushdown:
-        if not hasattr(DataSourceReader, "pushFilters"):
-            raise Unsupported("Spark pushes filters since 4.1; leave pushdown out, and give the option where")
         spark.conf.set(PUSHDOWN, "true")

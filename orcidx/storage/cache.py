@@ -6,7 +6,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Any, Generic, TypeVar
 
 __all__ = ["IdentityCache"]
@@ -66,15 +66,6 @@ class IdentityCache(Generic[V]):
             self._weight += weight
             while self._weight > self.capacity:
                 self._drop(next(iter(self._entries)))
-
-    def get_or_make(self, key: Hashable | None, make: Callable[[], tuple[V, int]]) -> V:
-        """The kept value, else what ``make()`` gives with its weight. Two threads that miss at once both make it."""
-        found = self.get(key)
-        if found is not None:
-            return found
-        value, weight = make()
-        self.put(key, value, weight)
-        return value
 
     def clear(self) -> None:
         with self._lock:

@@ -17,15 +17,13 @@ from fsspec.spec import AbstractFileSystem
 from orcidx.errors import StorageError
 from orcidx.storage.failures import AFTER_THEIRS, OURS, ShortBody, classify
 from orcidx.storage.fingerprint import Fingerprint, fingerprint_of_info, mtime_of, plain_etag
-from orcidx.storage.ranges import Sieve
+from orcidx.storage.ranges import SIFTED_AT_ONCE, Sieve
 from orcidx.storage.remote import Answer, Backend, in_thread, shared_loop
 
 __all__ = ["fsspec_backend"]
 
 # A server without range requests sends the whole object; up to this size it is taken and kept.
 _LARGEST_WHOLE = 64 << 20
-# Of a body that is sifted, so much is asked of the S3 client at a time.
-_PIECE = 1 << 18
 
 
 def fsspec_backend(filesystem: Any, path: str) -> Backend:
@@ -199,7 +197,7 @@ class S3Backend:
             if response["ContentLength"] > length:
                 raise StorageError(f"asked for {wanted}, answered {response['ContentLength']} bytes")
             data = await body.read() if sieve is None else b""
-            while sieve is not None and (piece := await body.read(_PIECE)):
+            while sieve is not None and (piece := await body.read(SIFTED_AT_ONCE)):
                 sieve.take(piece)
         finally:
             body.close()

@@ -9,14 +9,10 @@ import obstore
 
 from orcidx.storage.failures import AFTER_THEIRS, classify
 from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
-from orcidx.storage.ranges import Sieve
+from orcidx.storage.ranges import SIFTED_AT_ONCE, Sieve
 from orcidx.storage.remote import Answer, shared_loop
 
 __all__ = ["ObstoreBackend"]
-
-
-# Of a body that is sifted, so much comes at a time.
-_PIECE = 1 << 18
 
 
 class ObstoreBackend:
@@ -61,7 +57,7 @@ class ObstoreBackend:
     async def _get(self, options: dict[str, Any], sieve: Sieve | None = None) -> Answer:
         result = await obstore.get_async(self._store, self._path, options=options)
         if sieve is not None:
-            async for piece in result.stream(min_chunk_size=_PIECE):
+            async for piece in result.stream(min_chunk_size=SIFTED_AT_ONCE):
                 sieve.take(memoryview(piece))
             return Answer(b"", self._fingerprint(result.meta))
         return Answer(await result.bytes_async(), self._fingerprint(result.meta))

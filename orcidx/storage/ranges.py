@@ -229,6 +229,10 @@ def bytes_in_vain(ranges: Sequence[Range], *, most: int, options: ReadOptions) -
     return sum(one.length - one.needed for one in joined)
 
 
+SIFTED_AT_ONCE = 1 << 18
+"""Bytes of a body that a backend asks for and gives to a sieve at a time."""
+
+
 class Sieve:
     """Keeps some stretches of a request's bytes as they arrive and lets the rest go, so that nothing but what is needed
     takes memory. ``stretches``: (start, length) pairs in order, within the request."""
