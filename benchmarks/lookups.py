@@ -37,8 +37,8 @@ from orcidx.orc.file_statistics import read_row_index
 from orcidx.orc.metadata_cache import forget_metadata
 from orcidx.orc.row_index import RowIndex
 from orcidx.predicate import bind
-from orcidx.pruning import Outcome, evaluate
-from orcidx.selection import RowSelection
+from orcidx.pruning.evaluate import Outcome, evaluate
+from orcidx.pruning.selection import RowSelection
 
 LOOKUPS = {"l_orderkey": 50.0, "l_partkey": 10.0, "l_comment": 10.0}
 """Column of a lookup, and how many times as fast as pyarrow's read and filter it must be."""

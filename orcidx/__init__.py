@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from orcidx import paimon
     from orcidx.engines.arrow_dataset import dataset
     from orcidx.engines.polars import scan_polars
-    from orcidx.explanation import Explanation
-    from orcidx.file import OrcFile
-    from orcidx.file import open_file as open
-    from orcidx.many_files import scan
+    from orcidx.explain.model import Explanation
     from orcidx.predicate import col
-    from orcidx.pruning import Verdict
-    from orcidx.scanner import Scan, Split
-    from orcidx.selection import RowSelection
+    from orcidx.pruning.evaluate import Verdict
+    from orcidx.pruning.selection import RowSelection
+    from orcidx.scanner.file import OrcFile
+    from orcidx.scanner.file import open_file as open
+    from orcidx.scanner.many_files import scan
+    from orcidx.scanner.scan import Scan, Split
 
 __version__ = "0.1.0"
 
@@ -50,16 +50,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Explanation": ("orcidx.explanation", "Explanation"),
-    "OrcFile": ("orcidx.file", "OrcFile"),
-    "RowSelection": ("orcidx.selection", "RowSelection"),
-    "Scan": ("orcidx.scanner", "Scan"),
-    "Split": ("orcidx.scanner", "Split"),
-    "Verdict": ("orcidx.pruning", "Verdict"),
+    "Explanation": ("orcidx.explain.model", "Explanation"),
+    "OrcFile": ("orcidx.scanner.file", "OrcFile"),
+    "RowSelection": ("orcidx.pruning.selection", "RowSelection"),
+    "Scan": ("orcidx.scanner.scan", "Scan"),
+    "Split": ("orcidx.scanner.scan", "Split"),
+    "Verdict": ("orcidx.pruning.evaluate", "Verdict"),
     "col": ("orcidx.predicate", "col"),
     "dataset": ("orcidx.engines.arrow_dataset", "dataset"),
-    "open": ("orcidx.file", "open_file"),
-    "scan": ("orcidx.many_files", "scan"),
+    "open": ("orcidx.scanner.file", "open_file"),
+    "scan": ("orcidx.scanner.many_files", "scan"),
     "scan_polars": ("orcidx.engines.polars", "scan_polars"),
 }
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from orcidx.index_store import IndexStore, listing_table
-from orcidx.indexing import INDEXED, IndexSpec, index_file
+from orcidx.index_directory.build import INDEXED, IndexSpec, index_file
+from orcidx.index_directory.catalog import RollUp
+from orcidx.index_directory.store import IndexStore, listing_table
 from orcidx.options import ReadOptions
-from orcidx.rollup import RollUp
 from orcidx.storage import list_sources
 
 SPEC: Mapping[str, Any] = {"bitmap": {"city": {}}, "bloom-filter": {"id": {"items": 1000, "fpp": 0.01}}}

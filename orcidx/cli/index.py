@@ -187,7 +187,7 @@ def check(
         with open_index(file, given, storage_options) as found:
             rows = [_checked(found, entry, None) for entry in found.entries]
     else:
-        from orcidx.index_evidence import paimon_types
+        from orcidx.planner.index_evidence import paimon_types
 
         with open_from(datafile, storage_options) as data:
             given = {**paimon_types(data.schema.names, data.columns), **given}
@@ -276,7 +276,7 @@ directory_argument = click.argument("directory")
 @storage_option
 def describe(directory: str, as_json: bool, storage_options: tuple[str, ...]) -> None:
     """Which files of DIRECTORY are indexed, by what, and which have changed since; opens no data file."""
-    from orcidx.index_description import describe_indexes
+    from orcidx.index_directory.describe import describe_indexes
 
     options = parse_storage_options(storage_options) or None
     _print_told(describe_indexes(directory, storage_options=options), as_json)
@@ -290,7 +290,7 @@ def describe(directory: str, as_json: bool, storage_options: tuple[str, ...]) ->
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
 def clean(directory: str, as_json: bool, storage_options: tuple[str, ...], older_than: float, dry_run: bool) -> None:
     """Delete what index jobs left in DIRECTORY: half-written files, replaced roll-ups, indexes that none names."""
-    from orcidx.index_cleaning import clean_indexes
+    from orcidx.index_directory.clean import clean_indexes
 
     options = parse_storage_options(storage_options) or None
     done = clean_indexes(directory, older_than=older_than, dry_run=dry_run, storage_options=options)

@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from orcidx.errors import InvalidQuery, Unsupported
-from orcidx.many_files import scan as scan_files
-from orcidx.metrics import ScanMetrics
 from orcidx.predicate import And, Constant, External, Leaf, Or, all_of, any_of, resolve_column
 from orcidx.predicate.adapters import from_expression
 from orcidx.predicate.external import Relaxation
-from orcidx.scanner import Scan
+from orcidx.scanner.many_files import scan as scan_files
+from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.scan import Scan
 
 __all__ = ["OrcDataset", "OrcFragment", "dataset"]
 

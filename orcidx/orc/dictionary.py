@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from orcidx.errors import located
-from orcidx.io_loop import Fetch
+from orcidx.fetching.drive import Fetch
 from orcidx.options import ReadOptions
 from orcidx.orc.column_readers import open_column
 from orcidx.orc.columns.base import Limits

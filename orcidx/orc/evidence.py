@@ -25,8 +25,8 @@ from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata import FileFacts
 from orcidx.orc.types import OrcType, reads_as_timestamp
 from orcidx.predicate import BoundLeaf, Domain, Op, like_prefix, matching_values
-from orcidx.pruning import Finding, Note, NoteKind
-from orcidx.selection import RowSelection
+from orcidx.pruning.evaluate import Finding, Note, NoteKind
+from orcidx.pruning.selection import RowSelection
 
 __all__ = ["BloomEvidence", "DictionaryEvidence", "StatisticsEvidence", "bloom_answers", "compares_alike"]
 

@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orcidx.paimon.build_file import build_file_index
+    from orcidx.index_building.file_index import build_file_index
     from orcidx.paimon.deletion_vector import (
         DeletionVector,
         Range,
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from orcidx.paimon.hash_index import BucketAssigner, HashIndex, key_hash
     from orcidx.paimon.index import Index
     from orcidx.paimon.registry import build_index, read_index
-    from orcidx.paimon.table import Table, open_table
-    from orcidx.paimon.table_plan import DeletionFile, FileTask, TableFile, TablePlan
+    from orcidx.paimon_table.plan import DeletionFile, FileTask, TableFile, TablePlan
+    from orcidx.paimon_table.table import Table, open_table
 
 __all__ = [
     "BucketAssigner",
@@ -50,34 +50,34 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BucketAssigner": "hash_index",
-    "DeletionFile": "table_plan",
-    "DeletionVector": "deletion_vector",
-    "FileIndex": "file_index",
-    "FileIndexOptions": "file_index_options",
-    "FileTask": "table_plan",
-    "HashIndex": "hash_index",
-    "Index": "index",
-    "Range": "deletion_vector",
-    "Table": "table",
-    "TableFile": "table_plan",
-    "TablePlan": "table_plan",
-    "build_file_index": "build_file",
-    "build_index": "registry",
-    "key_hash": "hash_index",
-    "open_table": "table",
-    "read_deletion_vector": "deletion_vector",
-    "read_deletion_vectors": "deletion_vector",
-    "read_file_index": "file_index",
-    "read_index": "registry",
-    "write_deletion_vectors": "deletion_vector",
+    "BucketAssigner": "orcidx.paimon.hash_index",
+    "DeletionFile": "orcidx.paimon_table.plan",
+    "DeletionVector": "orcidx.paimon.deletion_vector",
+    "FileIndex": "orcidx.paimon.file_index",
+    "FileIndexOptions": "orcidx.paimon.file_index_options",
+    "FileTask": "orcidx.paimon_table.plan",
+    "HashIndex": "orcidx.paimon.hash_index",
+    "Index": "orcidx.paimon.index",
+    "Range": "orcidx.paimon.deletion_vector",
+    "Table": "orcidx.paimon_table.table",
+    "TableFile": "orcidx.paimon_table.plan",
+    "TablePlan": "orcidx.paimon_table.plan",
+    "build_file_index": "orcidx.index_building.file_index",
+    "build_index": "orcidx.paimon.registry",
+    "key_hash": "orcidx.paimon.hash_index",
+    "open_table": "orcidx.paimon_table.table",
+    "read_deletion_vector": "orcidx.paimon.deletion_vector",
+    "read_deletion_vectors": "orcidx.paimon.deletion_vector",
+    "read_file_index": "orcidx.paimon.file_index",
+    "read_index": "orcidx.paimon.registry",
+    "write_deletion_vectors": "orcidx.paimon.deletion_vector",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'orcidx.paimon' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"orcidx.paimon.{_HOMES[name]}"), name)
+    value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
 

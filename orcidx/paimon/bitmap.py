@@ -43,7 +43,7 @@ from orcidx.paimon.keys import INT, Key, Keys, KeyType, key_type
 from orcidx.paimon.questions import NullTest, Points, Question
 from orcidx.paimon.roaring import read_bitmap, write_bitmap
 from orcidx.paimon.roaring_writer import write_groups
-from orcidx.pruning import Verdict
+from orcidx.pruning.evaluate import Verdict
 
 __all__ = ["BitmapIndex", "Contents", "build", "write"]
 

@@ -27,7 +27,7 @@ from orcidx.paimon.index import Index
 from orcidx.paimon.key_arrays import KeyColumn
 from orcidx.paimon.keys import INT, Key, KeyType, ordered_bits
 from orcidx.paimon.questions import Points, Question
-from orcidx.pruning import Verdict
+from orcidx.pruning.evaluate import Verdict
 
 __all__ = ["BloomFilterBuilder", "BloomFilterIndex", "Contents", "filter_size", "write"]
 

@@ -37,7 +37,7 @@ from orcidx.paimon.keys import INT
 from orcidx.paimon.questions import NullTest, Points, Question, Span
 from orcidx.paimon.roaring import read_bitmap, write_bitmap
 from orcidx.paimon.roaring_writer import write_slices
-from orcidx.pruning import Verdict
+from orcidx.pruning.evaluate import Verdict
 
 __all__ = ["BsiIndex", "Contents", "Part", "build", "write"]
 

@@ -34,7 +34,7 @@ from orcidx.errors import CorruptFile, ValueOutOfRange, located
 from orcidx.paimon.puffin import PUFFIN_MAGIC, DeletionBlob, deletion_blobs
 from orcidx.paimon.roaring import EMPTY_BITMAP, portable_end, read_bitmap, write_bitmap
 from orcidx.paimon.small_files import read_part, read_whole
-from orcidx.selection import RowSelection
+from orcidx.pruning.selection import RowSelection
 from orcidx.storage import describe_source
 
 __all__ = ["DeletionVector", "Range", "read_deletion_vector", "read_deletion_vectors", "write_deletion_vectors"]

@@ -20,7 +20,7 @@ from orcidx.paimon.data_types import DataType, parse_type
 from orcidx.paimon.index import EmptyIndex, Index, as_bitmap
 from orcidx.paimon.registry import FORMATS, read_index
 from orcidx.predicate import And, BoundLeaf, BoundPredicate, Constant, External, bind, parse
-from orcidx.pruning import Verdict
+from orcidx.pruning.evaluate import Verdict
 from orcidx.storage import Source, open_reader
 
 __all__ = ["Answer", "FileIndex", "read_file_index"]

@@ -14,7 +14,7 @@ from orcidx.paimon.data_types import DataType, parse_type
 from orcidx.paimon.keys import KeyType, key_type
 from orcidx.paimon.questions import NullTest, Question, questions_of
 from orcidx.predicate import And, BoundLeaf, Constant, Leaf, Op, Or, bind
-from orcidx.pruning import Verdict
+from orcidx.pruning.evaluate import Verdict
 
 __all__ = ["EmptyIndex", "Index", "as_bitmap"]
 

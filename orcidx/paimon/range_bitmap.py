@@ -42,7 +42,7 @@ from orcidx.paimon.questions import NullTest, Points, Question, Span
 from orcidx.paimon.range_dictionary import Dictionary, write_dictionary
 from orcidx.paimon.roaring import EMPTY_BITMAP, write_bitmap
 from orcidx.paimon.roaring_writer import write_slices
-from orcidx.pruning import Verdict
+from orcidx.pruning.evaluate import Verdict
 
 __all__ = ["Contents", "RangeBitmapIndex", "build", "write"]
 

@@ -18,14 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery, OrcidxError, Unsupported
-from orcidx.file import open_file
-from orcidx.index_store import IndexStore, listing_table
-from orcidx.indexing import INDEXED, IndexSpec, index_file, present_part
+from orcidx.index_directory.build import INDEXED, IndexSpec, index_file, present_part
+from orcidx.index_directory.catalog import RollUp
+from orcidx.index_directory.store import IndexStore, listing_table
 from orcidx.options import ReadOptions
 from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of
 from orcidx.paimon.file_index_options import FileIndexOptions
-from orcidx.paimon.table import open_table
-from orcidx.rollup import RollUp
+from orcidx.paimon_table.table import open_table
+from orcidx.scanner.file import open_file
 from orcidx.spark.arrow_tables import frame_of
 from orcidx.spark.jobs import FileTask, TaskFailure, error_from, run_over_files, sources_of, weigh
 from orcidx.spark.progress import Counters, Progress

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from orcidx.errors import InvalidQuery
 from orcidx.predicate import Predicate, all_of, keep_bindable, parse
 from orcidx.predicate.adapters import from_spark
-from orcidx.scanner import Scan
+from orcidx.scanner.scan import Scan
 from orcidx.spark.plan import TARGET_BYTES, Plan, Query, assign, begin, split_orc, split_paimon
 from orcidx.spark.read_task import ReadTask
 from orcidx.spark.spark_types import arrow_schema_of, json_of_schema

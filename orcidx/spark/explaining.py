@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from orcidx.directory_explanation import EXAMINED, DirectoryExplanation, Judged, Question, assemble, examine
 from orcidx.errors import InvalidQuery, OrcidxError, Unsupported
-from orcidx.file import open_file
-from orcidx.file_pruning import KnownFiles, plan_files
-from orcidx.index_store import IndexStore, listing_table, stale_notes
+from orcidx.index_directory.catalog import FILE_FIELDS
+from orcidx.index_directory.explain import EXAMINED, DirectoryExplanation, Judged, Question, assemble, examine
+from orcidx.index_directory.file_pruning import KnownFiles, plan_files
+from orcidx.index_directory.store import IndexStore, listing_table, stale_notes
 from orcidx.options import ReadOptions
+from orcidx.planner.request import ScanRequest
 from orcidx.predicate import And, Leaf, Or, all_of, any_of, resolve_column
-from orcidx.rollup import FILE_FIELDS
-from orcidx.scan_request import ScanRequest
-from orcidx.scanner import Scan
+from orcidx.scanner.file import open_file
+from orcidx.scanner.scan import Scan
 from orcidx.spark.build_index import is_table
 from orcidx.spark.jobs import FileTask, run_over_files, weigh
 from orcidx.spark.plan import Query, begin

@@ -16,21 +16,21 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from orcidx.constant_evidence import rules_out
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
-from orcidx.file import make_scan, open_file
-from orcidx.index_store import IndexStore
-from orcidx.many_files import scan
+from orcidx.index_directory.store import IndexStore
 from orcidx.options import ReadOptions
 from orcidx.orc.types import OrcType
-from orcidx.paimon.table import Table, open_table
-from orcidx.paimon.table_plan import FileTask
-from orcidx.paimon.table_scan import TableScan
-from orcidx.paimon.top_rows import SortKey, parse_order
+from orcidx.paimon_table.plan import FileTask
+from orcidx.paimon_table.scan import TableScan
+from orcidx.paimon_table.table import Table, open_table
+from orcidx.paimon_table.top_rows import SortKey, parse_order
+from orcidx.planner.constant_evidence import rules_out
+from orcidx.planner.request import FileJob
+from orcidx.planner.schema_mapping import choose_fields
 from orcidx.predicate import Predicate, bind, parse, resolve_column
-from orcidx.scan_request import FileJob
-from orcidx.scanner import Scan, Split
-from orcidx.schema_mapping import choose_fields
+from orcidx.scanner.file import make_scan, open_file
+from orcidx.scanner.many_files import scan
+from orcidx.scanner.scan import Scan, Split
 from orcidx.spark.hive_columns import partition_constants, partition_types
 from orcidx.spark.local_times import on_session_clock
 from orcidx.spark.read_task import ReadTask, gone_files_named

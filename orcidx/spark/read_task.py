@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from orcidx.errors import StorageError
-from orcidx.paimon.table_scan import TableScan
-from orcidx.paimon.top_rows import SortKey, first_rows
-from orcidx.scanner import Scan
-from orcidx.schema_mapping import widen
+from orcidx.paimon_table.scan import TableScan
+from orcidx.paimon_table.top_rows import SortKey, first_rows
+from orcidx.planner.schema_mapping import widen
+from orcidx.scanner.scan import Scan
 
 __all__ = ["ROW", "TASK", "ReadTask", "gone_files_named", "read_tasks"]
 

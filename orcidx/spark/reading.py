@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
-from orcidx.scanner import Scan
+from orcidx.scanner.scan import Scan
 from orcidx.spark.arrow_tables import table_of
 from orcidx.spark.placement import place
 from orcidx.spark.plan import (

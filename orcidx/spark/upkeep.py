@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orcidx.index_cleaning import Cleaning, clean_indexes
-from orcidx.index_description import IndexDescription, describe_indexes
-from orcidx.report import size_text
-from orcidx.sections import Section, Told
+from orcidx.explain.render import size_text
+from orcidx.explain.summary import Section, Told
+from orcidx.index_directory.clean import Cleaning, clean_indexes
+from orcidx.index_directory.describe import IndexDescription, describe_indexes
 from orcidx.spark.arrow_tables import table_of
 from orcidx.spark.build_index import RESULT
 

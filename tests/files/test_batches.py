@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orcidx.batches import join_batches
+from orcidx.scanner.batches import join_batches
 
 
 def batch(start: int, rows: int) -> pa.RecordBatch:

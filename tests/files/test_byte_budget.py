@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orcidx.byte_budget import ByteBudget
+from orcidx.fetching.byte_budget import ByteBudget
 
 
 def test_the_first_may_take_all_and_the_next_half_or_waits() -> None:

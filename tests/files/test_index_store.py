@@ -21,12 +21,12 @@ from pyarrow import orc
 import orcidx
 from orcidx import InvalidQuery, StorageError, paimon
 from orcidx.errors import CorruptFile
-from orcidx.file import make_scan
-from orcidx.index_store import IndexStore, listing_table
-from orcidx.indexing import IndexSpec, index_file
+from orcidx.index_directory.build import IndexSpec, index_file
+from orcidx.index_directory.catalog import FILE_FIELDS, OBSERVED, RollUp, StatisticsKey
+from orcidx.index_directory.store import IndexStore, listing_table
 from orcidx.options import ReadOptions
-from orcidx.rollup import FILE_FIELDS, OBSERVED, RollUp, StatisticsKey
-from orcidx.scan_request import FileJob
+from orcidx.planner.request import FileJob
+from orcidx.scanner.file import make_scan
 from orcidx.storage import Source, list_sources
 
 
@@ -126,7 +126,7 @@ def test_embedded_indexes_are_asked_by_the_plan(directory: Path, monkeypatch: py
     assert str(plan.reasons(1)[0]) == "no row of the file matches by its index in the roll-up (Paimon file index)"
     assert "file statistics" in str(store.plan(sources, "city = 'c1-300' AND id > 350").reasons(1)[0])
     assert store.plan(sources, "city LIKE '%300' AND day = 2").kept.tolist() == [4, 5]
-    monkeypatch.setattr("orcidx.file_pruning.MOST_ASKED", 2)
+    monkeypatch.setattr("orcidx.index_directory.file_pruning.MOST_ASKED", 2)
     assert len(store.plan(sources, "city = 'c1-300' AND id < 1000").kept) == 6
 
 
@@ -455,7 +455,7 @@ def test_without_a_rollup_there_is_no_store(tmp_path: Path) -> None:
 
 def test_a_large_rollup_is_read_in_ranges(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index_here(directory)
-    monkeypatch.setattr("orcidx.index_store.READ_AT_ONCE", 1000)
+    monkeypatch.setattr("orcidx.index_directory.store.READ_AT_ONCE", 1000)
     assert kept(opened(directory), "id = 420") == ["400"]
 
 

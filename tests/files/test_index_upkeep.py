@@ -15,8 +15,8 @@ from pyarrow import orc
 
 from orcidx import InvalidQuery
 from orcidx.cli import main
-from orcidx.index_cleaning import clean_indexes
-from orcidx.index_description import describe_indexes
+from orcidx.index_directory.clean import clean_indexes
+from orcidx.index_directory.describe import describe_indexes
 from orcidx.spark.upkeep import clean, describe, summarize
 from orcidx.storage.folder import Folder, is_temporary
 

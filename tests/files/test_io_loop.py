@@ -7,7 +7,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from orcidx.io_loop import LATER, Fetch, Turn, arun_in_turn, off_loop, run, run_in_turn, run_value
+from orcidx.fetching.drive import LATER, Fetch, Turn, arun_in_turn, off_loop, run, run_in_turn, run_value
 
 
 class Storage:

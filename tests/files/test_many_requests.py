@@ -10,8 +10,8 @@ from range_server import RangeServer
 
 import orcidx
 from orcidx import CorruptFile, col
-from orcidx.held_range import HeldRange, served
-from orcidx.io_loop import Fetch
+from orcidx.fetching.drive import Fetch
+from orcidx.fetching.prefetched_range import HeldRange, served
 
 ROWS = 120_000
 

@@ -13,7 +13,7 @@ import pytest
 import zstandard
 
 from orcidx.errors import CorruptFile, Unsupported
-from orcidx.paimon.avro_file import read_avro
+from orcidx.paimon_table.avro_file import read_avro
 
 SCHEMA = {
     "type": "record",

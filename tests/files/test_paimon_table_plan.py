@@ -23,11 +23,11 @@ from paimon_tables import PaimonTable, serialized
 
 from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, Unsupported
 from orcidx.paimon import DeletionVector, open_table, write_deletion_vectors
-from orcidx.paimon.binary_row import BinaryRow
 from orcidx.paimon.data_types import DataField, parse_type
-from orcidx.paimon.file_pruning import Bounds, may_be_true
 from orcidx.paimon.hash_index import bucket_of_hash, key_hash
-from orcidx.paimon.partition_path import partition_path
+from orcidx.paimon_table.binary_row import BinaryRow
+from orcidx.paimon_table.file_pruning import Bounds, may_be_true
+from orcidx.paimon_table.partition_path import partition_path
 from orcidx.predicate import bind, col, parse
 
 FROZEN = FIXTURES / "paimon" / "tables" / "db.db"

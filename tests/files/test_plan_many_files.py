@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from orcidx.index_store import LISTING, IndexStore
-from orcidx.indexing import INDEXED, IndexSpec
-from orcidx.rollup import OBSERVED, RollUp
+from orcidx.index_directory.build import INDEXED, IndexSpec
+from orcidx.index_directory.catalog import OBSERVED, RollUp
+from orcidx.index_directory.store import LISTING, IndexStore
 from orcidx.storage import Source
 
 FILES = 100_000

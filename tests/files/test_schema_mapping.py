@@ -8,7 +8,7 @@ import pytest
 
 import orcidx
 from orcidx import InvalidQuery, ReadOptions, ValueOutOfRange
-from orcidx.schema_mapping import choose_fields, widen
+from orcidx.planner.schema_mapping import choose_fields, widen
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from orcidx.paimon.deletion_vector import (
     read_deletion_vectors,
     write_deletion_vectors,
 )
-from orcidx.selection import RowSelection
+from orcidx.pruning.selection import RowSelection
 
 LARGEST64 = 9223372030412324864
 

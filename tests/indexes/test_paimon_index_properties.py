@@ -22,7 +22,7 @@ from orcidx import paimon
 from orcidx.errors import InvalidQuery
 from orcidx.paimon import bitmap, bsi, range_bitmap
 from orcidx.paimon.data_types import parse_type
-from orcidx.selection import RowSelection
+from orcidx.pruning.selection import RowSelection
 
 KINDS = ("bloom-filter", "bitmap", "range-bitmap", "bsi")
 ONE = ("eq", "neq", "lt", "lte", "gt", "gte")

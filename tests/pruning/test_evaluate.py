@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orcidx.predicate import And, BoundLeaf, Constant, Or, bind, col
-from orcidx.pruning import Finding, Note, Outcome, evaluate
-from orcidx.selection import RowSelection
+from orcidx.pruning.evaluate import Finding, Note, Outcome, evaluate
+from orcidx.pruning.selection import RowSelection
 
 ROWS = 24
 SCHEMA = pa.schema([(name, pa.int64()) for name in "abc"])

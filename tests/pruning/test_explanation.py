@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from orcidx.explanation import Explanation, FileExplanation, StripeExplanation, explain_row_groups
+from orcidx.explain.model import Explanation, FileExplanation, StripeExplanation, explain_row_groups
+from orcidx.explain.render import explanation_html, explanation_text, pruning_map_svg
 from orcidx.predicate import bind, col
-from orcidx.pruning import Finding, Note, Reason, evaluate
-from orcidx.report import explanation_html, explanation_text, pruning_map_svg
-from orcidx.selection import RowSelection
+from orcidx.pruning.evaluate import Finding, Note, Reason, evaluate
+from orcidx.pruning.selection import RowSelection
 
 ROWS, STRIDE = 1000, 100
 BOUNDS = np.arange(0, ROWS + 1, STRIDE)

@@ -30,8 +30,8 @@ from orcidx.orc.reader import OrcReader
 from orcidx.orc.statistics import file_statistics, stripe_statistics
 from orcidx.orc.types import OrcType
 from orcidx.predicate import BoundLeaf, bind, col
-from orcidx.pruning import evaluate
-from orcidx.selection import RowSelection
+from orcidx.pruning.evaluate import evaluate
+from orcidx.pruning.selection import RowSelection
 from orcidx.storage import open_reader
 
 OPTIONS = ReadOptions()

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from pyroaring import BitMap, BitMap64
 
 from orcidx.errors import InvalidQuery
-from orcidx.selection import RowSelection
+from orcidx.pruning.selection import RowSelection
 
 
 def check(selection: RowSelection, rows: set[int], length: int) -> None:

@@ -20,7 +20,8 @@ from py4j.java_gateway import get_field
 from py4j.protocol import Py4JJavaError
 
 import orcidx
-from orcidx import col, judge
+from orcidx import col
+from orcidx.planner import stripe_pruning
 
 pytestmark = pytest.mark.java
 
@@ -86,7 +87,7 @@ def exceptions(path: Path, where: Any) -> set[str]:
 @pytest.fixture(autouse=True)
 def every_bloom_filter(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bloom filter that is larger than the data it may save is not read; Java reads it anyway. Here all are."""
-    monkeypatch.setattr(judge, "BLOOM_SHARE", float("inf"))
+    monkeypatch.setattr(stripe_pruning, "BLOOM_SHARE", float("inf"))
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +142,7 @@ def test_never_more_row_groups_than_java(spark: Any, written: Path) -> None:
 
 def test_a_bloom_filter_that_is_not_read_is_named(spark: Any, written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one policy by which more is kept than by Java: the explanation says that it was the reason."""
-    monkeypatch.setattr(judge, "BLOOM_SHARE", 0.0)
+    monkeypatch.setattr(stripe_pruning, "BLOOM_SHARE", 0.0)
     where = col("spread") == 5001
     with orcidx.open(written) as file:
         notes = file.scan([], where).explain().notes

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from orcidx.pruning import Verdict
+from orcidx.pruning.evaluate import Verdict
 
 ROWS = 6
 row_sets = st.sets(st.integers(0, ROWS - 1))

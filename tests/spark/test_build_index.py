@@ -16,7 +16,7 @@ from pyarrow import orc
 from spark_frames import collected
 
 from orcidx import CorruptFile, InvalidQuery, Unsupported, paimon
-from orcidx.index_store import IndexStore
+from orcidx.index_directory.store import IndexStore
 from orcidx.spark import build_index
 from orcidx.spark.build_index import build_file_index, refresh
 from orcidx.spark.jobs import run_over_files, weigh

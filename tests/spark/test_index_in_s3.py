@@ -15,7 +15,7 @@ from spark_frames import collected
 
 import orcidx.spark
 from orcidx import paimon
-from orcidx.index_store import IndexStore
+from orcidx.index_directory.store import IndexStore
 from orcidx.storage import describe_source, list_sources
 from orcidx.storage.folder import Folder
 

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import orc
 
 from orcidx.errors import StorageError
-from orcidx.scanner import Scan
+from orcidx.scanner.scan import Scan
 from orcidx.spark import build_file_index, read, refresh
 from orcidx.spark.plan import Plan, Query, begin, split_orc
 

@@ -13,7 +13,7 @@ from paimon_tables import PaimonTable
 from pyarrow import orc
 
 from orcidx.errors import InvalidQuery
-from orcidx.scanner import Scan
+from orcidx.scanner.scan import Scan
 from orcidx.spark.hive_columns import partition_types
 from orcidx.spark.plan import LEAST_BYTES, Part, Plan, Query, assign, begin, pack, split_orc, split_paimon
 from orcidx.storage import Source

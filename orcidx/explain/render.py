@@ -1,0 +1,301 @@
+"""Explanations for the eye: text for a terminal, and HTML with the pruning map (rows = stripes, cells = row groups)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from html import escape
+
+from orcidx.explain.model import Explanation, FileExplanation, RowGroupExplanation, StripeExplanation
+from orcidx.pruning.evaluate import Note, Reason
+
+__all__ = ["STYLE", "explanation_html", "explanation_text", "html_page", "list_html", "pruning_map_svg", "size_text"]
+
+# Evidence by a part of its name: letter of the text map, colour of the drawn one.
+_LOOKS = {
+    "constant": ("c", "#7f8c8d"),
+    "file statistics": ("f", "#274c77"),
+    "index": ("p", "#7b2d8b"),
+    "stripe statistics": ("s", "#3a7ca5"),
+    "row-group statistics": ("g", "#81c3d7"),
+    "bloom filter": ("b", "#e0a458"),
+    "dictionary": ("d", "#c8553d"),
+    "selection": ("x", "#c9cdd2"),
+    "predicate": ("n", "#9aa0a6"),
+}
+_OTHER = ("o", "#a06cd5")
+_KEPT, _PARTLY = ("█", "#2e8b57"), ("▓", "#8fce9f")
+_MAP_WIDTH = 100
+_MAP_LINES = 10
+_LINES = 12
+_STRETCHES = 5
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def _look(group: RowGroupExplanation) -> tuple[str, str]:
+    """Letter and colour of a row group."""
+    if group.kept_rows == group.rows and group.rows:
+        return _KEPT
+    if group.kept:
+        return _PARTLY
+    source = group.reasons[-1].source if group.reasons else "selection"
+    return next((look for name, look in _LOOKS.items() if name in source), _OTHER)
+
+
+def size_text(count: int) -> str:
+    """A number of bytes for people."""
+    value, unit = float(count), 0
+    while value >= 1024 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{count} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
+
+
+def _stages(explanation: Explanation) -> list[tuple[str, str, str, str]]:
+    """(name, before, after, share) of the funnel."""
+    lines = []
+    for stage in explanation.funnel:
+        show = size_text if stage.name == "bytes" else "{:,}".format
+        share = f"{100 * stage.after / stage.before:.3g} %" if stage.before else ""
+        lines.append((stage.name, show(stage.before), show(stage.after), share))
+    return lines
+
+
+def _fate(group: RowGroupExplanation) -> tuple[object, ...]:
+    """What happened to a row group, and by which evidence; those that share it are told in one line."""
+    return _look(group), tuple((reason.source, reason.leaf) for reason in group.reasons), bool(group.proved_rows)
+
+
+def _by_fate(groups: Iterable[RowGroupExplanation]) -> list[list[RowGroupExplanation]]:
+    fates: dict[tuple[object, ...], list[RowGroupExplanation]] = {}
+    for group in groups:
+        fates.setdefault(_fate(group), []).append(group)
+    return list(fates.values())
+
+
+def _numbers(noun: str, numbers: Sequence[int]) -> str:
+    """Such as "row groups 0, 4–7, 9 (6)": a few stretches of neighbours, and how many in all."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    shown = ", ".join(f"{first}" if first == last else f"{first}–{last}" for first, last in runs[:_STRETCHES])
+    more = ", …" if len(runs) > _STRETCHES else ""
+    count = f" ({len(numbers):,} in all)" if len(runs) > 1 else ""
+    return f"{noun}{'s' if len(numbers) > 1 else ''} {shown}{more}{count}"
+
+
+def _told(groups: Sequence[RowGroupExplanation]) -> str:
+    """Why row groups of the same fate are skipped or kept, in one line."""
+    first, last = groups[0], groups[-1]
+    if not first.kept:
+        return "skipped: " + _why(first.reasons, last.reasons) if first.reasons else "skipped"
+    rows, kept = sum(group.rows for group in groups), sum(group.kept_rows for group in groups)
+    part = "" if kept == rows else f" {kept:,} of {rows:,} rows"
+    proved = first.proofs and all(group.proved_rows == group.kept_rows for group in groups)
+    why = _why(first.proofs, last.proofs) if proved else _why(first.reasons, last.reasons)
+    return f"kept{part}{', proved' if proved else ''}" + (f": {why}" if why else "")
+
+
+def _why(first: Sequence[Reason], last: Sequence[Reason]) -> str:
+    """Reasons that differ in the fact that decided, if at all: that of the first and of the last row group."""
+    both = zip(first, last) if len(first) == len(last) else zip(first, first)
+    return "; ".join(
+        str(one if one.detail == other.detail else replace(one, detail=f"{one.detail} … {other.detail}"))
+        for one, other in both
+    )
+
+
+def _merged_notes(notes: Iterable[Note]) -> list[str]:
+    """One line for each fact, with the stripes that it holds for counted."""
+    stripes: Counter[tuple[str, str, str, str | None]] = Counter()
+    for note in notes:
+        stripes[note.kind, note.source, note.text, note.column] += note.stripe is not None
+    lines = []
+    for (kind, source, text, column), count in stripes.items():
+        where = f" ({count} stripes)" if count > 1 else ""
+        of = f" of {column}" if column else ""
+        lines.append(f"{kind}: {source}{of}: {text}{where}")
+    return lines
+
+
+# ---------------------------------------------------------------------- text
+
+
+def explanation_text(explanation: Explanation) -> str:
+    """The funnel, then each file with its stripes: a map of the row groups, and why they were skipped or kept."""
+    lines = [f"where {explanation.where}" if explanation.where else "no predicate"]
+    lines += [
+        f"  {name:<10} {before:>14} → {after:>12}  {share}" for name, before, after, share in _stages(explanation)
+    ]
+    used = set()
+    for file in explanation.files:
+        lines += ["", *_file_lines(file)]
+        used |= {_look(group) for stripe in file.stripes for group in stripe.row_groups}
+    names = {look: name for name, look in _LOOKS.items()} | {
+        _KEPT: "kept", _PARTLY: "partly kept", _OTHER: "other evidence",
+    }  # fmt: skip
+    legend = [f"{look[0]} {name}" for look, name in names.items() if look in used]
+    if legend:
+        lines += ["", "  ".join(legend)]
+    if notes := _merged_notes(explanation.notes):
+        lines += ["", "notes", *(f"  {line}" for line in notes)]
+    return "\n".join(lines)
+
+
+def _file_lines(file: FileExplanation) -> list[str]:
+    lines = [f"{file.file}: {file.rows:,} rows → {file.kept_rows:,}"]
+    if not file.kept and file.reasons:
+        return [*lines, *(f"  skipped: {reason}" for reason in file.reasons)]
+    alike = _alike(file.stripes)
+    for stripes in alike[:_LINES]:
+        lines += _stripe_lines(stripes)
+    if len(alike) > _LINES:
+        lines.append(f"  … and {sum(map(len, alike[_LINES:])):,} more stripes")
+    return lines
+
+
+def _alike(stripes: Iterable[StripeExplanation]) -> list[list[StripeExplanation]]:
+    """Neighbouring stripes all of whose row groups share one fate, told together."""
+    found: list[list[StripeExplanation]] = []
+    before = None
+    for stripe in stripes:
+        fates = {_fate(group) for group in stripe.row_groups}
+        if found and len(fates) == 1 and fates == before:
+            found[-1].append(stripe)
+        else:
+            found.append([stripe])
+        before = fates
+    return found
+
+
+def _stripe_lines(stripes: Sequence[StripeExplanation]) -> list[str]:
+    rows, kept = sum(stripe.rows for stripe in stripes), sum(stripe.kept_rows for stripe in stripes)
+    size = size_text(sum(stripe.kept_bytes for stripe in stripes))
+    numbers = _numbers("stripe", [stripe.stripe for stripe in stripes])
+    lines = [f"  {numbers}: {rows:,} rows → {kept:,}, {size}"]
+    letters = " ".join("".join(_look(group)[0] for group in stripe.row_groups) for stripe in stripes)
+    shown = letters[: _MAP_WIDTH * _MAP_LINES]
+    lines += [f"    {shown[i : i + _MAP_WIDTH]}" for i in range(0, len(shown), _MAP_WIDTH)]
+    if len(stripes) > 1:
+        groups = [group for stripe in stripes for group in stripe.row_groups]
+        return [*lines, f"    all {_told(groups)}"]
+    told = _stripe_told(stripes[0])
+    lines += [f"    {line}" for line in told[:_LINES]]
+    if len(told) > _LINES:
+        lines.append(f"    … and {len(told) - _LINES} more lines like these")
+    return lines
+
+
+def _stripe_told(stripe: StripeExplanation) -> list[str]:
+    """What happened to the row groups of a stripe, a line for each fate."""
+    alike = _by_fate(stripe.row_groups)
+    return [f"{_numbers('row group', [group.row_group for group in groups])} {_told(groups)}" for groups in alike]
+
+
+# ---------------------------------------------------------------------- HTML
+
+STYLE = """
+.orcidx { font: 14px/1.45 system-ui, sans-serif; color: #1d2330; max-width: 72rem; }
+.orcidx h2 { font-size: 1rem; margin: 1.4em 0 .4em; overflow-wrap: anywhere; }
+.orcidx code { font: 13px ui-monospace, monospace; overflow-wrap: anywhere; }
+.orcidx table { border-collapse: collapse; margin: .6em 0; }
+.orcidx td, .orcidx th { padding: .15em .9em .15em 0; text-align: left; vertical-align: top; font-weight: normal; }
+.orcidx td.n { text-align: right; font-variant-numeric: tabular-nums; }
+.orcidx .bar { background: #e4e7eb; width: 14rem; height: .8em; display: inline-block; }
+.orcidx .bar span { background: #2e8b57; height: 100%; display: block; }
+.orcidx .key { display: inline-block; width: .9em; height: .9em; margin: 0 .35em 0 1em; vertical-align: -1px; }
+.orcidx summary { cursor: pointer; }
+.orcidx ul { margin: .3em 0; padding-left: 1.4em; }
+@media (prefers-color-scheme: dark) { body .orcidx { color: #dde3ea; } .orcidx .bar { background: #39424e; } }
+"""
+_CELL, _GAP, _ROW, _LABEL = 11, 2, 16, 64
+_CELLS = 80
+
+
+def explanation_html(explanation: Explanation, *, page: bool = True) -> str:
+    """The same as HTML that needs nothing else: a ``page``, or a fragment for a notebook."""
+    where = f"<code>{escape(explanation.where)}</code>" if explanation.where else "no predicate"
+    parts = [f"<style>{STYLE}</style><div class='orcidx'><p>where {where}</p>", _funnel_html(explanation)]
+    parts += [_file_html(file) for file in explanation.files]
+    parts.append(_legend_html(explanation))
+    if notes := _merged_notes(explanation.notes):
+        parts.append("<h2>Notes</h2><ul>" + "".join(f"<li>{escape(line)}</li>" for line in notes) + "</ul>")
+    body = "".join(parts) + "</div>"
+    return html_page("orcidx explain", body) if page else body
+
+
+def html_page(title: str, body: str) -> str:
+    """A page that needs no other file."""
+    return (
+        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{escape(title)}</title><body>{body}</body></html>"
+    )
+
+
+def _funnel_html(explanation: Explanation) -> str:
+    rows = []
+    for stage, (name, before, after, share) in zip(explanation.funnel, _stages(explanation)):
+        width = 100 * stage.after / stage.before if stage.before else 0
+        rows.append(
+            f"<tr><th>{name}</th><td class='n'>{before}</td><td>→</td><td class='n'>{after}</td>"
+            f"<td><span class='bar'><span style='width:{width:.4g}%'></span></span></td><td class='n'>{share}</td></tr>"
+        )
+    return f"<table>{''.join(rows)}</table>"
+
+
+def _file_html(file: FileExplanation) -> str:
+    head = f"<h2>{escape(file.file)}</h2><p>{file.rows:,} rows → {file.kept_rows:,}</p>"
+    if not file.kept and file.reasons:
+        return head + list_html(f"skipped: {reason}" for reason in file.reasons)
+    details = "".join(_stripe_html(stripe) for stripe in file.stripes)
+    return f"{head}{pruning_map_svg(file)}{details}"
+
+
+def _stripe_html(stripe: StripeExplanation) -> str:
+    summary = f"stripe {stripe.stripe}: {stripe.rows:,} rows → {stripe.kept_rows:,}, {size_text(stripe.kept_bytes)}"
+    return f"<details><summary>{summary}</summary>{list_html(_stripe_told(stripe))}</details>"
+
+
+def list_html(lines: Iterable[str]) -> str:
+    """A bulleted list."""
+    return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
+
+
+def _legend_html(explanation: Explanation) -> str:
+    used = {_look(group) for file in explanation.files for stripe in file.stripes for group in stripe.row_groups}
+    names = {_KEPT: "kept", _PARTLY: "partly kept"} | {look: f"skipped by {name}" for name, look in _LOOKS.items()}
+    names[_OTHER] = "skipped by other evidence"
+    keys = (
+        f"<span class='key' style='background:{look[1]}'></span>{escape(name)}"
+        for look, name in names.items()
+        if look in used
+    )
+    return f"<p>{''.join(keys)}</p>"
+
+
+def pruning_map_svg(file: FileExplanation) -> str:
+    """The pruning map of a file: a row for each stripe, a cell for each row group, coloured by what skipped it.
+
+    Hovering over a cell tells why. Long stripes go on in the next line.
+    """
+    cells, y = [], 0
+    for stripe in file.stripes:
+        cells.append(f"<text x='0' y='{y + _CELL}' font-size='11' fill='currentColor'>stripe {stripe.stripe}</text>")
+        for i, group in enumerate(stripe.row_groups):
+            if i and i % _CELLS == 0:
+                y += _CELL + _GAP
+            x = _LABEL + i % _CELLS * (_CELL + _GAP)
+            title = escape(f"row group {group.row_group}: {_told([group])}")
+            cells.append(
+                f"<rect x='{x}' y='{y}' width='{_CELL}' height='{_CELL}' fill='{_look(group)[1]}'>"
+                f"<title>{title}</title></rect>"
+            )
+        y += _ROW
+    widest = max((min(len(stripe.row_groups), _CELLS) for stripe in file.stripes), default=0)
+    width = _LABEL + widest * (_CELL + _GAP)
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{y}' viewBox='0 0 {width} {y}' "
+        f"role='img' aria-label='pruning map'>{''.join(cells)}</svg>"
+    )

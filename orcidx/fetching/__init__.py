@@ -1,0 +1,1 @@
+"""Everything that waits for bytes: driving a scan's requests, prefetched ranges, the byte budget."""

@@ -1,0 +1,1 @@
+"""What to index, and the index of one file."""

@@ -1,0 +1,50 @@
+"""``build_file_index``: the file index of an ORC file or of Arrow data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from orcidx.paimon.build import Spec, build_from_arrow, columns_of
+from orcidx.paimon.data_types import DataType
+from orcidx.paimon.file_index import FileIndex
+from orcidx.paimon.file_index_options import FileIndexOptions
+from orcidx.scanner.file import open_file
+
+__all__ = ["build_file_index"]
+
+
+def build_file_index(
+    source: Any,
+    spec: Spec | FileIndexOptions,
+    *,
+    types: Mapping[str, str | DataType] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: Any = None,
+    **options: Any,
+) -> FileIndex:
+    """Builds the file index of a data file: row i of the file is row i of the source.
+
+    ``source``: path, URL, bytes or file object of an ORC file (``storage_options`` and ``filesystem`` as in
+    ``orcidx.open``, ``options`` those of ``ReadOptions``); or a Table, a record batch, batches, a RecordBatchReader,
+    anything with the Arrow stream interface. ``spec``: per kind of index and column its options, such as ``{"bitmap":
+    {"city": {}}, "bloom-filter": {"id": {"items": 1000, "fpp": 0.01}}}``, or a table's ``FileIndexOptions``; the key k
+    of a map m is the column ``m[k]``. ``types``: the columns' Paimon types; those left out follow from the Arrow types
+    (a timestamp in ns, as ORC files give it, is then TIMESTAMP(9), which few indexes take).
+
+    Batches go through one at a time; bloom filters take constant memory, the other formats keep the indexed columns'
+    keys. Raises ``InvalidQuery`` for an unknown column or option and for values that are not of their type,
+    ``Unsupported`` for a type that an index does not take, ``ValueOutOfRange`` for a value that it cannot hold.
+    """
+    built = build_from_arrow(source, spec, types=types)
+    if built is not None:
+        given = {**options, "storage_options": storage_options, "filesystem": filesystem}
+        useless = [name for name, value in given.items() if value is not None]
+        if useless:
+            raise TypeError(f"{', '.join(useless)}: options are for reading a file, and the source is Arrow data")
+        return built
+    with open_file(source, storage_options=storage_options, filesystem=filesystem) as file:
+        reader = file.scan(columns=columns_of(spec), **options).to_reader()
+        built = build_from_arrow(reader, spec, types=types)
+    assert built is not None
+    return built

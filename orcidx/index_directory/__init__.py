@@ -1,0 +1,1 @@
+"""``_orcidx/``, the indexes beside plain files: its catalog, built, described, cleaned, asked."""

@@ -1,0 +1,186 @@
+"""Indexing one data file of a directory: its file index written, and its row of the roll-up made.
+
+It does the same wherever and however often it runs: the index has a name that tells the file's version and the spec,
+and the same bytes as on any machine. A second run that finds the index in its place takes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, StorageError, located
+from orcidx.index_directory.catalog import FILE_FIELDS, OBSERVED, observe
+from orcidx.index_directory.store import INDEXES
+from orcidx.options import ReadOptions
+from orcidx.paimon.body import Body
+from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of, split_map_key
+from orcidx.paimon.container import read_container
+from orcidx.paimon.file_index_options import FileIndexOptions
+from orcidx.scanner.file import OrcFile
+from orcidx.storage import Fingerprint, Source, describe_source
+from orcidx.storage.folder import Folder
+
+__all__ = ["EMBEDDED_BYTES", "INDEXED", "IndexSpec", "index_file"]
+
+EMBEDDED_BYTES = 500
+"""Paimon's file-index.in-manifest-threshold."""
+_LONGEST_NAME = 200
+_TICK, _COARSE_TICK = 100_000_000, 2_000_000_000
+"""Nanoseconds in which a file may be written twice with one modification time; of file systems with whole seconds."""
+
+INDEXED = FILE_FIELDS.append(pa.field("statistics", OBSERVED)).append(pa.field("is_final", pa.bool_()))
+"""What is reported of a file: ``is_final`` when doing it again would give the same, be it an error."""
+
+
+@dataclass(frozen=True)
+class IndexSpec:
+    """What is to be built: ``spec`` and ``types`` as ``paimon.build_file_index`` takes them, as plain JSON values.
+
+    An index of at most ``embedded_bytes`` stands in the roll-up instead of a file of its own.
+    """
+
+    spec: Spec
+    types: Mapping[str, str]
+    embedded_bytes: int = EMBEDDED_BYTES
+
+    @staticmethod
+    def of(
+        spec: Spec | FileIndexOptions, types: Mapping[str, Any] | None = None, *, embedded_bytes: int | None = None
+    ) -> IndexSpec:
+        """``embedded_bytes``: None for the threshold of the options, else Paimon's default. Raises ``InvalidQuery``
+        when nothing is to be built."""
+        given = spec.spec if isinstance(spec, FileIndexOptions) else spec
+        plain = {kind: {name: dict(options or {}) for name, options in of.items()} for kind, of in given.items()}
+        if not any(plain.values()):
+            raise InvalidQuery('spec names no index; give one such as {"bloom-filter": {"id": {}}}')
+        if embedded_bytes is None:
+            embedded_bytes = spec.in_manifest_threshold if isinstance(spec, FileIndexOptions) else EMBEDDED_BYTES
+        return IndexSpec(plain, {name: str(kind) for name, kind in (types or {}).items()}, embedded_bytes)
+
+    @property
+    def key(self) -> str:
+        """Sixteen hexadecimal digits that another spec does not have; the order of kinds counts, as in the bytes."""
+        return _digest([self.spec, sorted(self.types.items()), self.embedded_bytes])
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values; ``IndexSpec(**d)`` is the way back."""
+        return {"spec": self.spec, "types": dict(self.types), "embedded_bytes": self.embedded_bytes}
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """(column, kind) of each index."""
+        return [(column, kind) for kind, columns in self.spec.items() for column in columns]
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
+
+
+def index_name(path: str, source: Source, spec: IndexSpec) -> str:
+    """Where the index of a version of a file lies, as a name in ``_orcidx/``."""
+    version = source.listed
+    known = None if version is None else [version.size, version.etag or version.mtime]
+    directory, slash, name = path.rpartition("/")
+    if len(name.encode()) > _LONGEST_NAME:
+        name = f"{name[: _LONGEST_NAME // 4]}-{_digest(name)}"
+    return f"{INDEXES}/{directory}{slash}{name}.{_digest([known, spec.key])}.index"
+
+
+def index_file(folder: Folder, source: Source, path: str, spec: IndexSpec, options: ReadOptions) -> dict[str, Any]:
+    """Builds and writes what is missing; gives a row of ``INDEXED``, with the error if there was one.
+
+    ``source`` with the version that was listed, any other is refused; ``path`` below the directory.
+    """
+    started = time.perf_counter()
+    row: dict[str, Any] = dict.fromkeys(INDEXED.names)
+    row |= {"path": path, "spec": spec.key, "is_final": True, "statistics": [], "indexes": [], "index_size": 0}
+    if source.listed is not None:
+        row |= {"size": source.listed.size, "mtime": source.listed.mtime, "etag": source.listed.etag}
+    try:
+        with located(file=source.name):
+            _index(folder, source, spec, options, row)
+    except (OrcidxError, OSError, pa.ArrowException) as error:
+        row["error"] = f"{type(error).__name__}: {error}"
+        row["is_final"] = isinstance(error, OrcidxError) and not isinstance(error, StorageError)
+    row["millis"] = round(1000 * (time.perf_counter() - started))
+    return row
+
+
+def _index(folder: Folder, source: Source, spec: IndexSpec, options: ReadOptions, row: dict[str, Any]) -> None:
+    if source.size == 0:
+        row["rows"] = 0
+        return
+    _settle(source.listed)
+    reader = source.open(options, expected=source.listed)
+    try:
+        file = OrcFile(describe_source(reader), options)
+        tail = file.tail
+        row |= {"rows": file.num_rows, "tail": tail.checksum}
+        names = file.schema.names
+        present = present_part(spec.spec, names)
+        columns = {name: node for name, node in zip(names, file.columns) if names.count(name) == 1}
+        row["statistics"] = observe(tail, columns, columns_of(present))
+        if present and _build(folder, index_name(row["path"], source, spec), file, present, spec, row):
+            row["read_bytes"] = reader.metrics.bytes_fetched
+    finally:
+        reader.close()
+
+
+def _settle(version: Fingerprint | None) -> None:
+    """Waits until a later change of the file must show in its modification time, where nothing else tells it."""
+    if version is None or version.etag is not None or version.mtime is None:
+        return
+    age = time.time_ns() - version.mtime
+    tick = _COARSE_TICK if version.mtime % 1_000_000_000 == 0 else _TICK
+    if 0 <= age < tick:
+        time.sleep((tick - age) / 1e9)
+
+
+def present_part(spec: Spec, names: list[str]) -> dict[str, dict[str, Any]]:
+    """The part of a spec whose columns there are."""
+    found = {
+        kind: {name: options for name, options in columns.items() if split_map_key(name, names)[0] in names}
+        for kind, columns in spec.items()
+    }
+    return {kind: columns for kind, columns in found.items() if columns}
+
+
+def _build(folder: Folder, name: str, file: OrcFile, present: Spec, spec: IndexSpec, row: dict[str, Any]) -> bool:
+    """Whether it was built, rather than found; what there is is noted in the row."""
+    builder = FileIndexBuilder(present, file.schema, {k: v for k, v in spec.types.items() if k in file.schema.names})
+    found = data = _already_there(folder, name, IndexSpec(present, spec.types))
+    if data is None:
+        for batch in file.scan(columns=columns_of(present)).to_reader():
+            builder.add(batch)
+        data = builder.finish().to_bytes()
+        if len(data) > spec.embedded_bytes:
+            folder.put(name, data)
+    entries = read_container(Body.of(data)).entries
+    row["indexes"] = [
+        {"column": one.column, "kind": one.kind, "bytes": one.length, "type": str(builder.type_of(one.column))}
+        for one in entries
+    ]
+    row["index_size"] = len(data)
+    if len(data) > spec.embedded_bytes:
+        row["index"] = name
+    else:
+        row["embedded"] = data
+    return found is None
+
+
+def _already_there(folder: Folder, name: str, wanted: IndexSpec) -> bytes | None:
+    """The index that an earlier run wrote, which is whole or not there at all."""
+    data = folder.read(name)
+    if data is None:
+        return None
+    try:
+        entries = read_container(Body.of(data)).entries
+    except CorruptFile:
+        return None
+    return data if sorted((one.column, one.kind) for one in entries) == sorted(wanted.pairs()) else None

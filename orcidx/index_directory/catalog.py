@@ -1,0 +1,390 @@
+"""The roll-up of a directory of ORC files: one Parquet row for each data file, for planning without opening any.
+
+    path      its place below the directory, with "/"
+    size, mtime (ns), etag    which version of the file this is, as the listing told; ``tail``: a checksum of the tail
+    rows      in the file; null where it could not be read
+    error     why there is no index, where the file itself is the reason
+    index     its file index, as a name in ``_orcidx/``; or ``embedded``, the bytes themselves, when they are few
+    indexes   list of (column, kind, bytes, type): what is in it, ``type`` as Paimon's SQL text
+    spec      key of the spec that it was built by
+    read_bytes, millis    what building it took
+    s0, s1 …  statistics of one column in one ORC type, for the files that have it: count of values, flags, low, high
+
+The file's metadata (key ``X) has the format's version, the spec, and column and type of each ``s``.
+Low and high are whole numbers (days, nanoseconds, unscaled decimals), doubles, or bytes cut to 64 with the upper end
+raised; they bound every value, whatever the writer's faults. Columns are read alone, so that a plan takes the few that
+its predicate names.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.errors import CorruptFile
+from orcidx.options import ReadOptions
+from orcidx.orc.bounds import Bounds, BytesBounds, NumberBounds, StatisticsColumn, bound_statistics
+from orcidx.orc.kinds import TypeKind
+from orcidx.orc.metadata import FileTail
+from orcidx.orc.statistics import file_statistics
+from orcidx.orc.timezones import Zone, clock_zone
+from orcidx.orc.types import SPARK_TYPE, OrcType, decimal_digits, reads_as_timestamp
+
+__all__ = [
+    "FILE_FIELDS",
+    "OBSERVED",
+    "STATISTICS_OPTIONS",
+    "RollUp",
+    "StatisticsKey",
+    "observe",
+    "statistics_column",
+]
+
+VERSION = 1
+STATISTICS_OPTIONS = ReadOptions()
+"""How the statistics were read; the bounds do not hold for a scan that reads values otherwise."""
+MOST_COLUMNS = 32
+LONGEST_BOUND = 64
+_METADATA = b"orcidx.rollup"
+_SECOND = 1_000_000_000
+_FARTHEST_CLOCK = (1 << 63) - 2 * 86400 * _SECOND
+"""Wall clocks beyond it might leave 64 bits when they are moved to an instant."""
+_MAY_NULL, _ALL_NULL, _MAY_NAN, _LOW_EXACT, _HIGH_EXACT = 1, 2, 4, 8, 16
+
+_INDEX = pa.struct([("column", pa.string()), ("kind", pa.string()), ("bytes", pa.int64()), ("type", pa.string())])
+FILE_FIELDS = pa.schema(
+    [
+        ("path", pa.string()),
+        ("size", pa.int64()),
+        ("mtime", pa.int64()),
+        ("etag", pa.string()),
+        ("tail", pa.int64()),
+        ("rows", pa.int64()),
+        ("error", pa.string()),
+        ("index", pa.string()),
+        ("index_size", pa.int64()),
+        ("embedded", pa.binary()),
+        ("indexes", pa.list_(_INDEX)),
+        ("spec", pa.string()),
+        ("read_bytes", pa.int64()),
+        ("millis", pa.int64()),
+    ]
+)
+"""What is known of a file, but for its statistics."""
+
+OBSERVED = pa.list_(
+    pa.struct(
+        [
+            ("column", pa.string()),
+            ("type", pa.string()),
+            ("count", pa.int64()),
+            ("flags", pa.int32()),
+            ("low_integer", pa.int64()),
+            ("high_integer", pa.int64()),
+            ("low_double", pa.float64()),
+            ("high_double", pa.float64()),
+            ("low_bytes", pa.binary()),
+            ("high_bytes", pa.binary()),
+        ]
+    )
+)
+"""The statistics of one file as a task reports them."""
+
+_KINDS = {
+    "boolean": TypeKind.BOOLEAN,
+    "tinyint": TypeKind.BYTE,
+    "smallint": TypeKind.SHORT,
+    "int": TypeKind.INT,
+    "bigint": TypeKind.LONG,
+    "timestamp_ntz": TypeKind.LONG,
+    "float": TypeKind.FLOAT,
+    "double": TypeKind.DOUBLE,
+    "string": TypeKind.STRING,
+    "varchar": TypeKind.VARCHAR,
+    "char": TypeKind.CHAR,
+    "decimal": TypeKind.DECIMAL,
+    "date": TypeKind.DATE,
+    "timestamp": TypeKind.TIMESTAMP,
+    "timestamp with local time zone": TypeKind.TIMESTAMP_INSTANT,
+    "binary": TypeKind.BINARY,
+}
+_TYPE = re.compile(r"([a-z_ ]+)(?:\((\d+)(?:,(\d+))?\))?")
+_VALUES = {"integer": pa.int64(), "double": pa.float64(), "bytes": pa.binary()}
+
+
+# ---------------------------------------------------------------------- observing a file
+
+
+def observe(tail: FileTail, columns: Mapping[str, OrcType], wanted: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """The statistics (rows of ``OBSERVED``) of top-level columns of a file: those of ``wanted`` and the first ones."""
+    first = [*wanted, *columns][: MOST_COLUMNS + len(wanted)]
+    found = []
+    for name, node in columns.items():
+        if name not in first or node.kind not in _KINDS.values():
+            continue
+        try:
+            column = bound_statistics(file_statistics(tail, node), tail.facts, STATISTICS_OPTIONS)
+        except CorruptFile:  # what cannot be read bounds nothing
+            continue
+        found.append({"column": name, "type": _type_text(node), **_observed(column)})
+    return found
+
+
+def _type_text(node: OrcType) -> str:
+    return "timestamp_ntz" if reads_as_timestamp(node, STATISTICS_OPTIONS) else str(node)
+
+
+def _observed(column: StatisticsColumn) -> dict[str, Any]:
+    low, low_exact = _low(column.lower)
+    high, high_exact = _high(column.upper)
+    flags = _MAY_NULL * column.may_null[0] + _ALL_NULL * column.all_null[0] + _MAY_NAN * column.may_nan[0]
+    flags += _LOW_EXACT * (low_exact and column.lower.exact[0]) + _HIGH_EXACT * (high_exact and column.upper.exact[0])
+    values = _value_kind(column.node)
+    return {"count": int(column.count[0]), "flags": int(flags), f"low_{values}": low, f"high_{values}": high}
+
+
+def _value_kind(node: OrcType) -> str:
+    if node.kind in (TypeKind.FLOAT, TypeKind.DOUBLE):
+        return "double"
+    return "bytes" if node.kind in (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR, TypeKind.BINARY) else "integer"
+
+
+def _number(bounds: NumberBounds) -> int | float | None:
+    """The bound as it is kept; None where there is none, or it takes more than 64 bits."""
+    if not bounds.valid[0]:
+        return None
+    value = bounds.values[0].item() if isinstance(bounds.values[0], np.generic) else bounds.values[0]
+    return value if isinstance(value, float) or -(1 << 63) <= value < 1 << 63 else None
+
+
+def _low(bounds: Bounds) -> tuple[Any, bool]:
+    if isinstance(bounds, NumberBounds):
+        return _number(bounds), True
+    value = bounds.value(0)
+    return (value, True) if value is None or len(value) <= LONGEST_BOUND else (value[:LONGEST_BOUND], False)
+
+
+def _high(bounds: Bounds) -> tuple[Any, bool]:
+    if isinstance(bounds, NumberBounds):
+        return _number(bounds), True
+    value = bounds.value(0)
+    if value is None or len(value) <= LONGEST_BOUND:
+        return value, True
+    cut = value[:LONGEST_BOUND].rstrip(b"\xff")
+    return (cut[:-1] + bytes([cut[-1] + 1]) if cut else None), False
+
+
+# ---------------------------------------------------------------------- the table
+
+
+@dataclass(frozen=True)
+class StatisticsKey:
+    """A column in one ORC type; files may have it in different ones."""
+
+    column: str
+    type: str
+
+    @property
+    def node(self) -> OrcType:
+        """The column as if it were read from a file. Raises ``CorruptFile`` for a type that is not known."""
+        match = _TYPE.fullmatch(self.type)
+        if match is None or match[1] not in _KINDS:
+            raise CorruptFile(f"the roll-up has statistics of a {self.type!r}, which is no type", column=self.column)
+        kind, number, scale = _KINDS[match[1]], int(match[2] or 0), int(match[3] or 0)
+        decimal = kind is TypeKind.DECIMAL
+        return OrcType(
+            id=1,
+            kind=kind,
+            path=(self.column,),
+            max_length=0 if decimal else number,
+            precision=number if decimal else 0,
+            scale=scale if decimal else 0,
+            attributes=((SPARK_TYPE, "timestamp_ntz"),) if match[1] == "timestamp_ntz" else (),
+        )
+
+    @property
+    def storage(self) -> pa.StructType:
+        """How it is kept."""
+        values = _VALUES[_value_kind(self.node)]
+        return pa.struct([("count", pa.int64()), ("flags", pa.uint8()), ("low", values), ("high", values)])
+
+
+@dataclass(frozen=True)
+class RollUp:
+    """Files and their statistics: ``files`` with (some of) the columns of ``FILE_FIELDS``, each statistics array as
+    long. ``spec`` as ``build_file_index`` was given it, ``spec_key`` its key."""
+
+    files: pa.Table
+    statistics: Mapping[StatisticsKey, pa.Array]
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    spec_key: str = ""
+
+    def __len__(self) -> int:
+        return int(self.files.num_rows)
+
+    @staticmethod
+    def empty() -> RollUp:
+        return RollUp(FILE_FIELDS.empty_table(), {})
+
+    @staticmethod
+    def observed(files: pa.Table, observed: pa.Array, spec: Mapping[str, Any], spec_key: str) -> RollUp:
+        """Of what the tasks report: ``observed`` (of type ``OBSERVED``) has the statistics of each row of ``files``."""
+        return RollUp(files.select(FILE_FIELDS.names).cast(FILE_FIELDS), _pivoted(observed), spec, spec_key)
+
+    def take(self, rows: npt.NDArray[np.int64] | pa.Array) -> RollUp:
+        """Some rows; null makes a row of nulls."""
+        statistics = {key: array.take(pa.array(rows)) for key, array in self.statistics.items()}
+        return RollUp(self.files.take(pa.array(rows)), statistics, self.spec, self.spec_key)
+
+    @staticmethod
+    def concat(parts: Sequence[RollUp]) -> RollUp:
+        """One after the other; the spec is the last one's."""
+        keys = dict.fromkeys(key for part in parts for key in part.statistics)
+        statistics = {
+            key: pa.concat_arrays(
+                [part.statistics[key] if key in part.statistics else pa.nulls(len(part), key.storage) for part in parts]
+            )
+            for key in keys
+        }
+        return RollUp(pa.concat_tables([part.files for part in parts]), statistics, parts[-1].spec, parts[-1].spec_key)
+
+    def latest(self) -> RollUp:
+        """The last row of each path, in the order of the paths' first rows."""
+        codes = self.files["path"].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+        last = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
+        last[codes] = np.arange(len(codes))
+        return self if len(last) == len(codes) else self.take(last)
+
+    # ------------------------------------------------------------------ bytes
+
+    def to_bytes(self) -> bytes:
+        """The Parquet file."""
+        from pyarrow import parquet
+
+        columns = {name: self.files[name] for name in FILE_FIELDS.names}
+        keys = []
+        for number, (key, array) in enumerate(self.statistics.items()):
+            columns[f"s{number}"] = array
+            keys.append({"column": key.column, "type": key.type})
+        described = {"version": VERSION, "spec": self.spec, "spec_key": self.spec_key, "statistics": keys}
+        table = pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(described)})
+        sink = pa.BufferOutputStream()
+        parquet.write_table(table, sink, compression="zstd", row_group_size=1 << 18, write_page_checksum=True)
+        return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+    @staticmethod
+    def read(source: Any, *, files: Sequence[str] | None = None, columns: Iterable[str] | None = None) -> RollUp:
+        """Reads the file columns ``files`` and the statistics of the data columns ``columns`` in any case (None: all).
+
+        ``source``: anything that pyarrow reads Parquet from. Raises ``CorruptFile``.
+        """
+        from pyarrow import parquet
+
+        try:
+            file = parquet.ParquetFile(source, pre_buffer=True, page_checksum_verification=True)
+            described = json.loads((file.schema_arrow.metadata or {})[_METADATA])
+            if described["version"] != VERSION:
+                raise CorruptFile(f"a roll-up of version {described['version']}; only {VERSION} is known")
+            keys = [StatisticsKey(one["column"], one["type"]) for one in described["statistics"]]
+            wanted = None if columns is None else {name.lower() for name in columns}
+            chosen = {f"s{i}": key for i, key in enumerate(keys) if wanted is None or key.column.lower() in wanted}
+            names = list(FILE_FIELDS.names if files is None else files)
+            table = file.read(columns=[*names, *chosen])
+            found = table.select(names).cast(pa.schema([FILE_FIELDS.field(name) for name in names]))
+            found.validate(full=True)
+            statistics = {key: table[name].combine_chunks().cast(key.storage) for name, key in chosen.items()}
+            return RollUp(found, statistics, dict(described["spec"]), described["spec_key"])
+        except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
+            failed = isinstance(error, OSError) and (type(error) is not OSError or error.errno is not None)
+            if failed or isinstance(error, CorruptFile):  # pyarrow tells damage by a bare OSError, storages do not
+                raise
+            told = f"not a roll-up: {type(error).__name__}: {error}"
+            raise CorruptFile(f"{told}; delete the folder it is in, and build the indexes again") from error
+
+
+def _pivoted(observed: pa.Array) -> dict[StatisticsKey, pa.Array]:
+    """An array per column and type, of lists that have an item for each."""
+    values = observed.flatten()
+    parents = pc.list_parent_indices(observed).to_numpy()
+    fields = {one.name: values.field(i) for i, one in enumerate(values.type)}
+    both = pc.binary_join_element_wise(fields["type"], fields["column"], "\0")
+    encoded = both.dictionary_encode()
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    found = {}
+    for code, text in enumerate(encoded.dictionary.to_pylist()):
+        kind, _, column = text.partition("\0")
+        key = StatisticsKey(column, kind)
+        items = np.flatnonzero(codes == code)
+        place = np.full(len(observed), -1, np.int64)
+        place[parents[items]] = items
+        take = pa.array(place, mask=place < 0)
+        names = ["count", "flags", *(f"{side}_{_value_kind(key.node)}" for side in ("low", "high"))]
+        arrays = [fields[name].take(take).cast(one.type) for name, one in zip(names, key.storage)]
+        found[key] = pa.StructArray.from_arrays(arrays, fields=list(key.storage), mask=pa.array(place < 0))
+    return found
+
+
+# ---------------------------------------------------------------------- as evidence
+
+
+def statistics_column(
+    key: StatisticsKey, kept: pa.Array, rows: npt.NDArray[np.int64], options: ReadOptions = STATISTICS_OPTIONS
+) -> StatisticsColumn:
+    """What the roll-up proves of a column in each file; a null in ``kept``: nothing. ``rows`` in each file.
+
+    Of the options ``wall_clock_zone`` may be another than the default.
+    """
+    count, flags, low, high = kept.flatten()
+    known = _valid(count)
+    bits = flags.fill_null(0).to_numpy(zero_copy_only=False)
+    lower, upper = _bounds(key.node, low, (bits & _LOW_EXACT) != 0), _bounds(key.node, high, (bits & _HIGH_EXACT) != 0)
+    if key.node.kind is TypeKind.TIMESTAMP and (zone := clock_zone(options)) is not None:
+        lower, upper = _instants(lower, zone, max), _instants(upper, zone, min)
+    return StatisticsColumn(
+        node=key.node,
+        level="file",
+        rows=rows,
+        count=np.where(known, count.fill_null(-1).to_numpy(zero_copy_only=False), -1),
+        may_null=~known | ((bits & _MAY_NULL) != 0),
+        all_null=known & ((bits & _ALL_NULL) != 0),
+        may_nan=~known | ((bits & _MAY_NAN) != 0),
+        lower=lower,
+        upper=upper,
+        distrusted=None,
+        reasons=(),
+    )
+
+
+def _valid(array: pa.Array) -> npt.NDArray[np.bool_]:
+    return array.is_valid().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def _bounds(node: OrcType, values: pa.Array, exact: npt.NDArray[np.bool_]) -> Bounds:
+    valid = _valid(values)
+    if _value_kind(node) != "bytes":
+        numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
+        scale = decimal_digits(node, STATISTICS_OPTIONS)[1] if node.kind is TypeKind.DECIMAL else 0
+        return NumberBounds(numbers, valid, exact & valid, scale)
+    values = values.fill_null(b"")
+    _, offsets, data = values.buffers()
+    ends = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
+    buffer = b"" if data is None else data.to_pybytes()
+    return BytesBounds(buffer, np.stack([ends[:-1], ends[1:]], axis=1), valid, exact & valid)
+
+
+def _instants(bounds: Bounds, zone: Zone, farthest: Callable[[set[int]], int]) -> Bounds:
+    """Bounds of wall clocks (ns) as bounds of the instants at which the zone's clocks showed them."""
+    assert isinstance(bounds, NumberBounds)
+    hours, places = np.unique(bounds.values // (3600 * _SECOND), return_inverse=True)
+    offsets = np.array([farthest(zone.offsets_near(hour * 3600)) for hour in hours.tolist()], np.int64)
+    moved = bounds.values - offsets[places.reshape(-1)] * _SECOND
+    sound = np.abs(bounds.values) < _FARTHEST_CLOCK
+    return replace(bounds, values=moved, valid=bounds.valid & sound, exact=np.zeros_like(bounds.exact))

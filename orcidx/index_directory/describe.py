@@ -1,0 +1,142 @@
+"""Which files of a directory are indexed, by what, and whether that still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.errors import InvalidQuery
+from orcidx.explain.render import size_text
+from orcidx.explain.summary import Section, Told
+from orcidx.index_directory.store import FRESH, STALE, IndexStore, listing_table
+from orcidx.storage import list_sources
+
+__all__ = ["IndexDescription", "describe_indexes"]
+
+_SHOWN = 10
+STATES = ("fresh", "stale", "new", "error", "gone")
+
+_FILES = pa.schema(
+    [
+        ("path", pa.string()),
+        ("state", pa.string()),
+        ("size", pa.int64()),
+        ("rows", pa.int64()),
+        ("index", pa.string()),
+        ("index_size", pa.int64()),
+        ("indexes", pa.list_(pa.string())),
+        ("current", pa.bool_()),
+        ("error", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class IndexDescription(Told):
+    """The indexes of a directory.
+
+    ``files``: a row for each, with ``state``: "fresh"; "stale", it has changed since; "new", it is not known yet;
+    "error", it could not be indexed; "gone", it was deleted. ``indexes`` are texts such as "bitmap of city", ``index``
+    is null where they are embedded in the roll-up; ``current`` is False where another spec made them. ``spec`` is that
+    of the last build.
+    """
+
+    directory: str
+    generation: int
+    spec: Mapping[str, Any]
+    files: pa.Table = field(repr=False)
+
+    @property
+    def states(self) -> dict[str, int]:
+        """Files in each state that there are any in."""
+        counts = {one["values"]: one["counts"] for one in pc.value_counts(self.files["state"]).to_pylist()}
+        return {state: counts[state] for state in STATES if state in counts}
+
+    @property
+    def index_bytes(self) -> int:
+        """Of all index files and embedded indexes of fresh files."""
+        fresh = self.files.filter(pc.equal(self.files["state"], "fresh"))
+        return int(pc.sum(fresh["index_size"]).as_py() or 0)
+
+    @property
+    def headline(self) -> str:
+        told = ", ".join(f"{count:,} {state}" for state, count in self.states.items()) or "no files"
+        return f"{self.directory}: {told}; indexes of {size_text(self.index_bytes)}, roll-up {self.generation}"
+
+    def sections(self) -> Iterator[Section]:
+        given = self.spec.get("spec", {})
+        rows = [
+            (column, kind, ", ".join(f"{name}={value}" for name, value in options.items()), self._count(kind, column))
+            for kind, columns in given.items()
+            for column, options in columns.items()
+        ]
+        yield Section("indexes", rows, ("column", "kind", "options", "files"))
+        for state in STATES[1:]:
+            found = self.files.filter(pc.equal(self.files["state"], state)).slice(0, _SHOWN).to_pylist()
+            count = self.states.get(state, 0)
+            title = f"{state} files" if count <= _SHOWN else f"{state} files, the first {_SHOWN} of {count:,}"
+            yield Section(title, [(row["error"] or row["path"],) for row in found])
+
+    def _count(self, kind: str, column: str) -> int:
+        fresh = self.files.filter(pc.equal(self.files["state"], "fresh"))
+        return int(pc.sum(pc.equal(pc.list_flatten(fresh["indexes"]), f"{kind} of {column}")).as_py() or 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        return {
+            "directory": self.directory,
+            "generation": self.generation,
+            "spec": dict(self.spec),
+            "states": self.states,
+            "index_bytes": self.index_bytes,
+            "files": self.files.to_pylist(),
+        }
+
+
+def describe_indexes(path: Any, *, storage_options: Mapping[str, Any] | None = None) -> IndexDescription:
+    """Lists the directory and compares it with its roll-up; opens no data file.
+
+    Raises ``InvalidQuery`` where there are no indexes.
+    """
+    store = IndexStore.open(path, storage_options=storage_options)
+    if store is None:
+        raise InvalidQuery("the directory has no indexes; orcidx.spark.build_file_index makes them", file=str(path))
+    listing = listing_table(store.root, list_sources(path, storage_options=storage_options))
+    match = store.match(listing)
+    known = store.rollup(files=["size", "rows", "error", "index", "index_size", "indexes", "spec"], columns=()).files
+    gone = np.setdiff1d(np.arange(len(known)), match.entry)
+    entries = np.concatenate([match.entry, gone])
+    rows = known.take(pa.array(entries, mask=entries < 0))
+    error = pc.is_valid(rows["error"]).to_numpy()
+    state = np.where(match.state == FRESH, "fresh", np.where(match.state == STALE, "stale", "new"))
+    state = np.concatenate([state, np.full(len(gone), "gone")])
+    state = np.where(error & (state == "fresh"), "error", state)
+    columns = {
+        "path": pa.concat_arrays(
+            [listing["path"].combine_chunks(), known["path"].combine_chunks().take(pa.array(gone))]
+        ),
+        "state": pa.array(state.astype(object), pa.string()),
+        "size": pc.coalesce(pa.chunked_array([_padded(listing["size"], len(gone))]), rows["size"]),
+        "indexes": _texts(rows["indexes"].combine_chunks()),
+        "current": pc.equal(rows["spec"], store.spec_key),
+        **{name: rows[name] for name in ("rows", "index", "index_size", "error")},
+    }
+    files = pa.table([columns[name] for name in _FILES.names], names=_FILES.names).cast(_FILES).sort_by("path")
+    return IndexDescription(store.root.name, store.generation, store.spec, files)
+
+
+def _padded(values: pa.ChunkedArray, count: int) -> pa.Array:
+    return pa.concat_arrays([values.combine_chunks(), pa.nulls(count, values.type)])
+
+
+def _texts(indexes: pa.Array) -> pa.Array:
+    """``kind of column`` for each index of each file."""
+    indexes = indexes.fill_null([])
+    items = indexes.flatten()
+    texts = pc.binary_join_element_wise(items.field("kind"), items.field("column"), " of ")
+    return pa.ListArray.from_arrays(indexes.offsets, texts)

@@ -1,0 +1,318 @@
+"""What a query would read of a directory of ORC files, who rules out the rest, and what each evidence would alone.
+
+A file that the roll-up rules out is not opened. Of the others tails, row indexes and bloom filters are read, of all the
+file indexes; never data.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.errors import CorruptFile, OrcidxError
+from orcidx.explain.model import Explanation, Stage
+from orcidx.explain.render import size_text
+from orcidx.explain.summary import Section, Told
+from orcidx.index_directory.file_pruning import FilePlan
+from orcidx.paimon.body import Body
+from orcidx.paimon.container import Container, read_container
+from orcidx.paimon.file_index import FileIndex
+from orcidx.planner.index_evidence import StoredIndex, bind_to_index
+from orcidx.planner.request import FileJob, ScanRequest
+from orcidx.scanner.scan import Scan
+from orcidx.storage import Source
+from orcidx.storage.folder import Folder
+
+__all__ = ["EXAMINED", "Alone", "DirectoryExplanation", "Judged", "Question", "assemble", "examine"]
+
+OWN = "ORC statistics and bloom filters"
+ROLLED = "file statistics (roll-up)"
+_SHOWN = 10
+
+_NUMBERS = ("rows", "kept_rows", "stripes", "kept_stripes", "groups", "kept_groups", "kept_bytes", "index_bytes")
+_COUNTS = pa.list_(pa.struct([("name", pa.string()), ("rows", pa.int64())]))
+EXAMINED = pa.schema(
+    [
+        ("path", pa.string()),
+        *((name, pa.int64()) for name in _NUMBERS),
+        ("alone", _COUNTS),
+        ("skipped", _COUNTS),
+        ("notes", pa.list_(pa.string())),
+        ("error", pa.string()),
+    ]
+)
+"""What is found of one file: ``alone`` the rows that each evidence keeps by itself, ``skipped`` the rows of row groups
+that each ruled out first. Of a file that the roll-up rules out only the indexes are asked; the numbers are null."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of each file. ``request`` as a scan's, over the schema of all files; ``folder`` is ``_orcidx/``."""
+
+    request: ScanRequest
+    folder: Folder
+
+
+def examine(question: Question, source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of ``EXAMINED`` of one file; an error is in it.
+
+    ``row``: its path, ``kept`` (the roll-up rules it not out), ``known_rows``, and of its index ``index``,
+    ``embedded``, ``indexes`` and ``tail`` as in the roll-up, and the pickled ``constants`` of its partition or None.
+    """
+    found: dict[str, Any] = {**dict.fromkeys(EXAMINED.names), "path": row["path"]}
+    found |= {"alone": [], "skipped": [], "notes": []}
+    try:
+        stored, data = _read_index(question.folder, row)
+        found["index_bytes"] = len(data or b"")
+        if stored is not None and data is not None:
+            found["alone"] = _alone(stored, data, question.request, row["known_rows"])
+        if row["kept"]:
+            constants = {} if row["constants"] is None else pickle.loads(row["constants"])
+            job = FileJob(source, file_index=stored, fingerprint=source.listed, constants=constants)
+            _examine_file(question.request, job, found)
+    except (OrcidxError, OSError) as error:
+        found["error"] = f"{type(error).__name__}: {error}"
+    return found
+
+
+def _read_index(folder: Folder, row: Mapping[str, Any]) -> tuple[StoredIndex | None, bytes | None]:
+    """The index with its bytes, read once; with none where it is gone."""
+    types = {one["column"]: one["type"] for one in row["indexes"] or ()}
+    if row["embedded"] is not None:
+        return StoredIndex(row["embedded"], row["tail"], types), row["embedded"]
+    if row["index"] is None:
+        return None, None
+    data = folder.read(row["index"])
+    return StoredIndex(folder.source(row["index"]) if data is None else data, row["tail"], types), data
+
+
+def _alone(stored: StoredIndex, data: bytes, request: ScanRequest, rows: int) -> list[dict[str, Any]]:
+    """Rows that each index keeps when only it is asked."""
+    assert request.where is not None
+    try:
+        entries = read_container(Body.of(data)).entries
+    except CorruptFile:
+        return []
+    asked = bind_to_index(request.where, stored.types, request.options)
+    found = []
+    for entry in entries:
+        verdict = FileIndex(Container((entry,)), stored.types, rows=rows).evaluate(asked)
+        kept = rows if verdict.rows is None else len(verdict.rows)
+        found.append({"name": f"{entry.kind} index of {entry.column}", "rows": kept})
+    return found
+
+
+def _examine_file(request: ScanRequest, job: FileJob, found: dict[str, Any]) -> None:
+    explanation = Scan((job,), request, None).explain()
+    stages = {stage.name: stage for stage in explanation.funnel}
+    found |= {
+        "rows": stages["rows"].before,
+        "kept_rows": stages["rows"].after,
+        "stripes": stages["stripes"].before,
+        "kept_stripes": stages["stripes"].after,
+        "groups": stages["row groups"].before,
+        "kept_groups": stages["row groups"].after,
+        "kept_bytes": stages["bytes"].after,
+        "index_bytes": found["index_bytes"] + sum(file.index_bytes for file in explanation.files),
+    }
+    found["skipped"] = [{"name": name, "rows": rows} for name, rows in _skipped(explanation).items()]
+    found["notes"] = [f"{note.kind}: {note.source}: {note.text}" for note in explanation.notes if note.stripe is None]
+    own = explanation if job.file_index is None else Scan((replace(job, file_index=None),), request, None).explain()
+    kept = {stage.name: stage.after for stage in own.funnel}["rows"]
+    found["alone"] = [*found["alone"], {"name": OWN, "rows": kept}]
+
+
+def _skipped(explanation: Explanation) -> dict[str, int]:
+    """Rows of row groups by the evidence that ruled them out; all of a file where its own evidence did."""
+    counts = Counter(explanation.skipped_by)
+    for file in explanation.files:
+        if not file.kept and file.reasons and not counts:
+            counts[file.reasons[-1].source] += file.rows
+    return dict(counts)
+
+
+# ---------------------------------------------------------------------- the whole
+
+
+@dataclass(frozen=True)
+class Alone:
+    """What one evidence would do if there were no other: ``files`` that have it, ``skipped_files`` that it rules out
+    whole, ``kept_rows`` of all files that would be left."""
+
+    name: str
+    files: int
+    skipped_files: int
+    kept_rows: int
+
+
+@dataclass(frozen=True)
+class DirectoryExplanation(Told):
+    """What a query would read of a directory, and why the rest is skipped.
+
+    ``funnel``: files, rows, stripes, row groups and bytes before and after (stripes and row groups of the files that
+    the roll-up leaves); ``skipped_by``: rows by the evidence that ruled them out first; ``alone``: each evidence by
+    itself, to choose indexes by; ``files``: a row each (path, size, rows, kept_rows, skipped_by, error).
+    """
+
+    directory: str
+    where: str | None
+    funnel: tuple[Stage, ...]
+    skipped_by: Mapping[str, int]
+    alone: tuple[Alone, ...]
+    notes: tuple[str, ...]
+    index_bytes: int
+    files: pa.Table = field(repr=False)
+
+    @property
+    def headline(self) -> str:
+        files, rows = self.funnel[:2]
+        return (
+            f"where {self.where or 'everything'}: {files.after:,} of {files.before:,} files, {rows.after:,} of "
+            f"{rows.before:,} rows may match in {self.directory}"
+        )
+
+    def sections(self) -> Iterator[Section]:
+        stages = [(one.name, one.before, one.after, _share(one.after, one.before)) for one in self.funnel]
+        yield Section("funnel", stages, ("", "before", "after", "left"))
+        rows = self.funnel[1].before
+        skipped = [(name, count, _share(count, rows)) for name, count in self.skipped_by.items()]
+        yield Section("rows skipped, by what ruled them out first", skipped, ("evidence", "rows", "of all"))
+        alone = [
+            (one.name, one.files, one.skipped_files, one.kept_rows, _share(one.kept_rows, rows)) for one in self.alone
+        ]
+        headers = ("evidence", "files with it", "files skipped", "rows left", "of all")
+        yield Section("each evidence alone", alone, headers)
+        failed = self.files["error"].drop_null().to_pylist()
+        title = "errors" if len(failed) <= _SHOWN else f"errors, the first {_SHOWN} of {len(failed):,}"
+        yield Section(title, [(error,) for error in failed[:_SHOWN]])
+        read = [f"{size_text(self.index_bytes)} of indexes and metadata were read to tell"]
+        yield Section("notes", [(note,) for note in (*self.notes, *read)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        return {
+            "directory": self.directory,
+            "where": self.where,
+            "funnel": [asdict(stage) for stage in self.funnel],
+            "skipped_by": dict(self.skipped_by),
+            "alone": [asdict(one) for one in self.alone],
+            "notes": list(self.notes),
+            "index_bytes": self.index_bytes,
+            "files": self.files.to_pylist(),
+        }
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.3g} %" if whole else ""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the roll-up says of the files of a listing: by all it knows, by partitions alone, by statistics alone."""
+
+    listing: pa.Table
+    plan: FilePlan
+    by_partition: FilePlan
+    by_statistics: FilePlan
+
+    def mask(self, plan: FilePlan) -> Any:
+        """Which files a plan keeps."""
+        kept = np.zeros(len(self.listing), np.bool_)
+        kept[plan.kept] = True
+        return kept
+
+
+def assemble(directory: str, where: str | None, judged: Judged, examined: pa.Table) -> DirectoryExplanation:
+    """All of it, from the roll-up's judgement and the rows that tasks found."""
+    found = {row["path"]: row for row in examined.to_pylist()}
+    paths, sizes = judged.listing["path"].to_pylist(), judged.listing["size"].to_pylist()
+    kept, in_partition = judged.mask(judged.plan), judged.mask(judged.by_partition)
+    skipped: Counter[str] = Counter()
+    notes: Counter[str] = Counter()
+    files = []
+    for i, path in enumerate(paths):
+        one = found.get(path) or dict.fromkeys(EXAMINED.names)
+        rows = max(0, int(judged.plan.rows[i])) if one["rows"] is None else one["rows"]
+        row = {"path": path, "size": sizes[i], "rows": rows, "kept_rows": 0, "error": one["error"]}
+        if not kept[i]:
+            row["skipped_by"] = ROLLED if in_partition[i] else "partition"
+            skipped[row["skipped_by"]] += rows
+        else:
+            row["kept_rows"] = rows if one["kept_rows"] is None else one["kept_rows"]
+            counts = {part["name"]: part["rows"] for part in one["skipped"] or ()}
+            skipped.update(counts)
+            if not row["kept_rows"] and counts:
+                row["skipped_by"] = max(counts, key=lambda name: counts[name])
+        notes.update(one["notes"] or ())
+        files.append(row)
+    table = pa.Table.from_pylist(files, schema=_FILES)
+    told = [f"{text} ({count:,} files)" if count > 1 else text for text, count in notes.most_common(_SHOWN)]
+    return DirectoryExplanation(
+        directory=directory,
+        where=where,
+        funnel=_funnel(table, examined),
+        skipped_by=dict(skipped.most_common()),
+        alone=_alone_of_all(judged, table, found),
+        notes=(*(f"{note.kind}: {note.source}: {note.text}" for note in judged.plan.notes), *told),
+        index_bytes=_sum(examined["index_bytes"]),
+        files=table,
+    )
+
+
+_FILES = pa.schema(
+    [
+        ("path", pa.string()),
+        ("size", pa.int64()),
+        ("rows", pa.int64()),
+        ("kept_rows", pa.int64()),
+        ("skipped_by", pa.string()),
+        ("error", pa.string()),
+    ]
+)
+
+
+def _sum(values: pa.ChunkedArray) -> int:
+    return int(pc.sum(values).as_py() or 0)
+
+
+def _funnel(files: pa.Table, examined: pa.Table) -> tuple[Stage, ...]:
+    left = pc.or_(pc.greater(files["kept_rows"], 0), pc.is_valid(files["error"]))
+    return (
+        Stage("files", len(files), _sum(pc.cast(left, pa.int64()))),
+        Stage("rows", _sum(files["rows"]), _sum(files["kept_rows"])),
+        Stage("stripes", _sum(examined["stripes"]), _sum(examined["kept_stripes"])),
+        Stage("row groups", _sum(examined["groups"]), _sum(examined["kept_groups"])),
+        Stage("bytes", _sum(files["size"]), _sum(examined["kept_bytes"])),
+    )
+
+
+def _alone_of_all(judged: Judged, files: pa.Table, found: Mapping[str, Mapping[str, Any]]) -> tuple[Alone, ...]:
+    """Each evidence over all files; a file without it keeps its rows."""
+    rows = files["rows"].to_numpy()
+    total = int(rows.sum())
+    alone = []
+    for name, plan in (("partition", judged.by_partition), (ROLLED, judged.by_statistics)):
+        out = ~judged.mask(plan)
+        if out.any():
+            having = len(files) if plan is judged.by_partition else int(judged.plan.fresh.sum())
+            alone.append(Alone(name, having, int(out.sum()), total - int(rows[out].sum())))
+    by_statistics = judged.mask(judged.by_statistics)
+    counts: dict[str, list[int]] = {}
+    for i, path in enumerate(files["path"].to_pylist()):
+        parts = {one["name"]: one["rows"] for one in (found.get(path) or {}).get("alone") or ()}
+        if not by_statistics[i]:
+            parts[OWN] = 0
+        for name, kept in parts.items():
+            count = counts.setdefault(name, [0, 0, 0])
+            count[0] += 1
+            count[1] += kept == 0
+            count[2] += int(rows[i]) - kept
+    order = sorted(counts, key=lambda name: (name != OWN, -counts[name][2]))
+    return (*alone, *(Alone(name, counts[name][0], counts[name][1], total - counts[name][2]) for name in order))

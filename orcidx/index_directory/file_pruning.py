@@ -1,0 +1,327 @@
+"""Which files of a directory may hold a row that matches, told by its roll-up: all at once, without an object a file.
+
+The span of this evidence is the list of files, one "row" a file, so that it combines per leaf like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.errors import CorruptFile
+from orcidx.index_directory.catalog import STATISTICS_OPTIONS, RollUp, StatisticsKey, statistics_column
+from orcidx.options import ReadOptions
+from orcidx.orc.bounds import StatisticsColumn
+from orcidx.orc.evidence import StatisticsEvidence
+from orcidx.orc.kinds import TypeKind
+from orcidx.orc.types import arrow_type
+from orcidx.paimon.file_index import read_file_index
+from orcidx.planner.index_evidence import StoredIndex, bind_to_index
+from orcidx.predicate import And, BoundLeaf, BoundPredicate, External, Leaf, Or, Predicate, bind, keep_bindable
+from orcidx.predicate.evaluation import evaluate as evaluate_predicate
+from orcidx.pruning.evaluate import Evidence, Finding, Note, Outcome, Reason, evaluate
+from orcidx.pruning.selection import RowSelection
+from orcidx.scanner.many_files import partition_values
+from orcidx.storage import Source
+from orcidx.storage.folder import Folder
+
+__all__ = ["FilePlan", "KnownFiles", "Partitions", "asked_columns", "plan_files"]
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Path = tuple[str, ...]
+
+MOST_ASKED = 20_000
+"""So many embedded indexes are asked by a plan, at about 0.05 ms each; of more files the tasks do it."""
+_TEXTS = (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR)
+_TIMES = (TypeKind.DATE, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
+_OTHERWISE = {
+    "timezone": _TIMES,
+    "utf8": _TEXTS,
+    "timestamp_ntz": (TypeKind.LONG,),
+    "calendar": _TIMES,
+    "decimal_zero_precision": (TypeKind.DECIMAL,),
+}
+"""Options by which values of these kinds are read otherwise than the statistics were."""
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """The ``key=value`` directories of files: ``values[key][codes[i]]`` is the value of file ``i``.
+
+    ``keys``: all of them, also those whose values have no known type.
+    """
+
+    codes: Int64s
+    values: Mapping[str, pa.Array]
+    keys: frozenset[str] = frozenset()
+
+    @staticmethod
+    def none(files: int) -> Partitions:
+        return Partitions(np.zeros(files, np.int64), {})
+
+    @staticmethod
+    def of(paths: pa.Array, schema: pa.Schema | None = None) -> Partitions:
+        """Of paths below the directory that was listed.
+
+        Types are those of ``schema``, and keys that it lacks have none; without it as ``partition_values`` finds them.
+        """
+        directories = pc.replace_substring_regex(paths, r"[^/]*$", "").dictionary_encode()
+        distinct = directories.dictionary.to_pylist()
+        if not any("=" in directory for directory in distinct):
+            return Partitions.none(len(paths))
+        sources = [Source(directory, "path", f"/{directory}file", root="/") for directory in distinct]
+        keys = frozenset(key for source in sources for key in source.partition)
+        constants = partition_values(sources, schema)
+        typed = keys if schema is None else keys & set(schema.names)
+        values = {key: pa.array([one[key].as_py() for one in constants], constants[0][key].type) for key in typed}
+        return Partitions(directories.indices.to_numpy().astype(np.int64), values, keys)
+
+    def constants_of(self, file: int) -> dict[str, pa.Scalar]:
+        """The partition columns of one file."""
+        return {key: values[int(self.codes[file])] for key, values in self.values.items()}
+
+
+@dataclass(frozen=True)
+class KnownFiles:
+    """What is known of the files of a listing: a row of ``rollup`` for each, null where nothing is (or it is stale)."""
+
+    rollup: RollUp
+    partitions: Partitions
+    folder: Folder
+
+    @property
+    def count(self) -> int:
+        return len(self.rollup)
+
+    @property
+    def rows(self) -> Int64s:
+        """Rows of each file; -1 where they are not known."""
+        rows: Int64s = self.rollup.files["rows"].combine_chunks().fill_null(-1).to_numpy()
+        return rows
+
+
+@dataclass(frozen=True)
+class FilePlan:
+    """What a query reads of a listing.
+
+    ``kept``: positions of the files that may hold a row that matches; ``fresh``: files that the roll-up knows in the
+    version listed; ``rows`` of each, -1 where they are not known; ``outcomes``: over the files, each of some of them:
+    who ruled them out (none without a predicate), ``by_index``: those that then an index embedded in the roll-up did;
+    ``notes``: what was stale or missing.
+    """
+
+    kept: Int64s
+    fresh: Bools
+    known: KnownFiles = field(repr=False)
+    has_index: bool
+    outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
+    by_index: frozenset[int] = frozenset()
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def rows(self) -> Int64s:
+        return self.known.rows
+
+    def reasons(self, file: int) -> tuple[Reason, ...]:
+        """Why a file holds no row that matches; empty for those that are kept."""
+        if file in self.by_index:
+            return (Reason("Paimon file index", "", "no row of the file matches by its index in the roll-up"),)
+        for outcome in self.outcomes:
+            if not outcome.span.slice(file, file + 1).is_empty:
+                return outcome.reasons(file, file + 1)
+        return (Reason("roll-up", "", "the file has no rows"),) if self.rows[file] == 0 else ()
+
+    def index_of(self, file: int) -> StoredIndex | None:
+        """The file index of a file, as ``FileJob.file_index`` takes it; None where it has none that may help."""
+        return stored_index(self.known, file) if self.has_index and self.fresh[file] else None
+
+    def constants_of(self, file: int) -> dict[str, pa.Scalar]:
+        """The partition columns of a file, typed as over the whole listing."""
+        return self.known.partitions.constants_of(file)
+
+
+def stored_index(known: KnownFiles, file: int) -> StoredIndex | None:
+    """The index of a file; None where it has none."""
+    row = known.rollup.files.slice(file, 1).to_pylist()[0]
+    types = {one["column"]: one["type"] for one in row["indexes"] or ()}
+    if row["embedded"] is not None:
+        return StoredIndex(row["embedded"], row["tail"], types)
+    if row["index"] is None:
+        return None
+    source = replace(known.folder.source(row["index"]), size=row["index_size"])
+    return StoredIndex(source, row["tail"], types)
+
+
+def asked_columns(predicate: Predicate | None) -> set[str] | None:
+    """Top-level columns that a predicate may name (``a`` and ``a.b`` of ``a.b``); None: any."""
+    if predicate is None:
+        return set()
+    found: set[str] = set()
+    for leaf in _leaves(predicate):
+        if leaf is None:
+            return None
+        found |= {leaf.path[0], leaf.path[0].partition(".")[0]}
+    return found
+
+
+def _leaves(node: Any) -> Iterator[Leaf | None]:
+    if isinstance(node, Leaf):
+        yield node
+    elif isinstance(node, (And, Or)):
+        for child in node.children:
+            yield from _leaves(child)
+    elif isinstance(node, External):
+        yield from (None,) if node.columns is None else _leaves(node.may)
+
+
+# ---------------------------------------------------------------------- the plan
+
+
+def plan_files(
+    known: KnownFiles,
+    fresh: Bools,
+    predicate: Predicate | None,
+    options: ReadOptions,
+    *,
+    has_index: bool,
+    ask_indexes: bool = True,
+) -> FilePlan:
+    """Judges all files; without a predicate all but those without rows are kept.
+
+    ``has_index``: indexes of some of its columns are known; ``ask_indexes``: ask those that are embedded.
+    """
+    span = known.rows != 0
+    if predicate is None:
+        return FilePlan(np.flatnonzero(span), fresh, known, has_index)
+    outcomes = judge_files(known, predicate, options, span)
+    kept = np.zeros(known.count, np.bool_)
+    for outcome in outcomes:
+        kept |= outcome.may.mask()
+    notes = tuple(dict.fromkeys(note for outcome in outcomes for note in outcome.notes))
+    left = np.flatnonzero(kept)
+    out = _ruled_out(known, left, predicate, options) if has_index and ask_indexes else frozenset()
+    if out:
+        left = left[~np.isin(left, list(out))]
+    return FilePlan(left, fresh, known, has_index, tuple(outcomes), out, notes)
+
+
+def _ruled_out(known: KnownFiles, files: Int64s, predicate: Predicate, options: ReadOptions) -> frozenset[int]:
+    """Files that their embedded index rules out, where there are few enough to ask each."""
+    columns = known.rollup.files.select(["embedded", "indexes", "rows"]).take(pa.array(files))
+    has = np.flatnonzero(columns["embedded"].is_valid().to_numpy())
+    if not 0 < len(has) <= MOST_ASKED:
+        return frozenset()
+    bound: dict[tuple[tuple[str, str], ...], BoundPredicate] = {}
+    out = []
+    for place, row in zip(has.tolist(), columns.take(pa.array(has)).to_pylist()):
+        types = tuple((one["column"], one["type"]) for one in row["indexes"] or ())
+        if types not in bound:
+            bound[types] = bind_to_index(predicate, dict(types), options)
+        try:
+            index = read_file_index(row["embedded"], types=dict(types), rows=row["rows"])
+        except CorruptFile:  # the scan will tell
+            continue
+        if index.evaluate(bound[types]).is_empty:
+            out.append(int(files[place]))
+    return frozenset(out)
+
+
+def judge_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, span: Bools) -> list[Outcome]:
+    """What partitions and statistics say of a predicate, one outcome for all files with the same types of columns.
+
+    A question means what it means in the type that the file has: ``x = 7.5`` is never true where ``x`` is an integer.
+    """
+    off = _off(known.rollup, options)
+    reading = replace(STATISTICS_OPTIONS, wall_clock_zone=options.wall_clock_zone)
+    columns = {
+        key: statistics_column(key, array, known.rows, reading)
+        for key, array in known.rollup.statistics.items()
+        if key.column not in known.partitions.keys and options.row_index and key not in off
+    }
+    bounds = np.arange(known.count + 1, dtype=np.int64)
+    partitions = [PartitionEvidence(known.partitions)] if known.partitions.values else []
+    outcomes = []
+    for keys, files in _alike(known, list(columns)):
+        own: dict[Path, StatisticsColumn] = {(key.column,): columns[key] for key in keys}
+        evidence: list[Evidence] = [*partitions]
+        if own:
+            evidence.append(StatisticsEvidence("file statistics", own, bounds, reading))
+        root = _bound(predicate, known.partitions, keys, options)
+        outcome = evaluate(root, evidence, RowSelection.from_mask(files & span))
+        outcomes.append(replace(outcome, notes=(*outcome.notes, *off.values())))
+    return outcomes
+
+
+def _off(rollup: RollUp, options: ReadOptions) -> dict[StatisticsKey, Note]:
+    """The statistics that do not hold with these options."""
+    changed = [name for name in _OTHERWISE if getattr(options, name) != getattr(STATISTICS_OPTIONS, name)]
+    if options.utf8 != "replace" and "utf8" in changed:
+        changed.remove("utf8")
+    return {
+        key: Note("file statistics", "off", f"the roll-up's do not hold with the option {name}", key.column)
+        for key in rollup.statistics
+        for name in changed
+        if key.node.kind in _OTHERWISE[name] and (name != "decimal_zero_precision" or not key.node.precision)
+    }
+
+
+def _alike(known: KnownFiles, keys: Sequence[StatisticsKey]) -> Iterator[tuple[list[StatisticsKey], Bools]]:
+    """Files in groups in which every column has one type, or is not known in any, with these types."""
+    has = np.zeros((known.count, len(keys)), np.bool_)
+    for number, key in enumerate(keys):
+        has[:, number] = known.rollup.statistics[key].is_valid().to_numpy(zero_copy_only=False)
+    if not known.count:
+        return
+    packed = np.packbits(has, axis=1)
+    _, first, group = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    for number, example in enumerate(first.tolist()):
+        yield [key for key, present in zip(keys, has[example].tolist()) if present], group.reshape(-1) == number
+
+
+def _bound(predicate: Predicate, partitions: Partitions, keys: Sequence[StatisticsKey], options: ReadOptions) -> Any:
+    """The root of the predicate, with True for what names something else or does not fit: the scan will tell."""
+    fields = [pa.field(name, values.type) for name, values in partitions.values.items()]
+    reading = replace(STATISTICS_OPTIONS, wall_clock_zone=options.wall_clock_zone)
+    fields += [pa.field(key.column, arrow_type(key.node, reading)) for key in keys]
+    schema = pa.schema(fields)
+    nodes = {key.column: key.node for key in keys}
+    chars: dict[Path, int] = {(name,): node.max_length for name, node in nodes.items() if node.kind is TypeKind.CHAR}
+    known = keep_bindable(predicate, schema, case_sensitive=options.case_sensitive)
+    return bind(known, schema, nan=options.nan, case_sensitive=options.case_sensitive, char_lengths=chars).root
+
+
+class PartitionEvidence:
+    """Partition columns: one value in all rows of a file."""
+
+    name = "partition"
+
+    def __init__(self, partitions: Partitions) -> None:
+        self.notes: list[Note] = []
+        self._partitions = partitions
+
+    def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
+        """See ``pruning.Evidence``: exact."""
+        if len(leaf.path) != 1 or leaf.path[0] not in self._partitions.values:
+            return None
+        values = self._partitions.values[leaf.path[0]]
+        schema = pa.schema([(leaf.path[0], values.type)])
+        matches = evaluate_predicate(leaf, pa.RecordBatch.from_arrays([values], schema=schema), schema)
+        rows = RowSelection.from_mask(matches[self._partitions.codes])
+        return Finding(rows, rows, self.name, _Value(self._partitions, leaf.path[0]))
+
+
+@dataclass(frozen=True)
+class _Value:
+    partitions: Partitions
+    key: str
+
+    def __call__(self, file: int) -> str:
+        value = self.partitions.constants_of(file)[self.key].as_py()
+        return f"is {'null' if value is None else value} in the whole file"

@@ -1,0 +1,307 @@
+"""``IndexStore``: the indexes of a plain directory of ORC files, which lie in ``_orcidx/`` inside it.
+
+    _orcidx/rollup/00000007-full.parquet     what is known of every file (see ``rollup``)
+    _orcidx/rollup/00000008-part.parquet     files that were added or changed since; the highest number wins
+    _orcidx/index/<path>.<identity>.index    a file index too large to be embedded in the roll-up
+
+Spark and ``orcidx.scan`` do not look into names that begin with "_". A roll-up is written in one piece, by whoever gets
+the next number; the highest "full" one and the parts above it are valid, older ones wait for ``clean``. The identity in
+an index's name is that of the data file's version and of the spec, so that a changed file never meets an old index.
+
+To read with it (``path`` is the directory; None where it has no roll-up)::
+
+    store = IndexStore.open(path, storage_options=...)
+    sources = list_sources(path, storage_options=...)          # one listing, with each file's version
+    plan = store.plan(sources, where, options=options)
+    for i in plan.kept.tolist():                               # positions in ``sources``; the others cannot match
+        FileJob(sources[i], file_index=plan.index_of(i), fingerprint=sources[i].listed)
+
+``index_of`` gives a ``StoredIndex`` or None: where the file has none, or none of a column that ``where`` names.
+``plan.fresh`` tells which files the roll-up knows in exactly the version listed, ``plan.rows`` how many rows those have
+(-1 elsewhere), ``plan.reasons(i)`` who ruled a file out, ``plan.notes`` what was stale. Nothing of a file that is not
+fresh is used. Columns are matched by name. A plan takes two requests, whatever the number of files: the listing of
+``_orcidx/rollup`` and the roll-up (one more for each part; several for one above 32 MiB).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.errors import StorageError, located
+from orcidx.index_directory.catalog import RollUp
+from orcidx.index_directory.file_pruning import FilePlan, KnownFiles, Partitions, asked_columns, plan_files
+from orcidx.options import ReadOptions
+from orcidx.paimon.build import columns_of
+from orcidx.predicate import parse
+from orcidx.pruning.evaluate import Note
+from orcidx.storage import Fingerprint, ReaderFile, Source, describe_source
+from orcidx.storage.folder import Folder, Stored
+
+__all__ = ["FOLDER", "FRESH", "STALE", "UNKNOWN", "IndexStore", "Match", "listing_table", "stale_notes"]
+
+FOLDER = "_orcidx"
+ROLLUPS = "rollup"
+INDEXES = "index"
+MOST_PARTS = 8
+"""A roll-up with more parts is written anew in one piece."""
+REWRITTEN_AT_ONCE = 1 << 20
+"""Files up to which a roll-up is written anew to drop a single one."""
+READ_AT_ONCE = 32 << 20
+UNKNOWN, FRESH, STALE = 0, 1, 2
+"""States of a listed file."""
+
+_ROLLUP = re.compile(r"rollup/(\d{8,})-(full|part)\.parquet")
+_SECOND = 1_000_000_000
+Int64s = npt.NDArray[np.int64]
+
+LISTING = pa.schema([("path", pa.string()), ("size", pa.int64()), ("mtime", pa.int64()), ("etag", pa.string())])
+
+
+def listing_table(root: Source, sources: Iterable[Source]) -> pa.Table:
+    """Paths below ``root``, sizes and versions of listed files, as ``LISTING`` says."""
+    base = str(root.location).rstrip("/") + "/"
+    rows = [(_below(source, base, root), source.listed or Fingerprint(-1)) for source in sources]
+    columns = (
+        [path for path, _ in rows],
+        [version.size for _, version in rows],
+        [version.mtime for _, version in rows],
+        [version.etag for _, version in rows],
+    )
+    return pa.table([pa.array(values, kind) for values, kind in zip(columns, LISTING.types)], schema=LISTING)
+
+
+def _below(source: Source, base: str, root: Source) -> str:
+    place = str(source.location).replace("\\", "/") if source.kind == "path" else str(source.location)
+    if source.root is not None and root.kind != "path":  # a listing names objects without the URL's scheme
+        base = source.root.strip("/") + "/"
+        place = place.strip("/")
+    return place.removeprefix(base)
+
+
+@dataclass(frozen=True)
+class Match:
+    """For each listed file its row in the roll-up (-1: none), and whether that is about this version."""
+
+    entry: Int64s
+    state: npt.NDArray[np.int8]
+
+    @property
+    def fresh(self) -> npt.NDArray[np.bool_]:
+        return np.asarray(self.state == FRESH, np.bool_)
+
+    @property
+    def known(self) -> npt.NDArray[np.bool_]:
+        """Files that have a row, be it of another version."""
+        return np.asarray(self.state != UNKNOWN, np.bool_)
+
+
+class IndexStore:
+    """The indexes of one directory, as of the moment it was opened."""
+
+    def __init__(self, root: Source, folder: Folder, rollups: Sequence[Stored]) -> None:
+        self.root = root
+        self.folder = folder
+        self._rollups = tuple(rollups)
+        self._loaded: dict[tuple[Any, Any], RollUp] = {}
+        self._ends: dict[str, tuple[memoryview, int]] = {}
+
+    @staticmethod
+    def open(
+        path: Any, *, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None, create: bool = False
+    ) -> IndexStore | None:
+        """The store of a directory; None where there is no roll-up, unless ``create`` wants an empty one."""
+        root = describe_source(path, storage_options=storage_options, filesystem=filesystem)
+        if root.kind not in ("path", "url", "fsspec", "obstore", "arrow"):
+            return None
+        folder = Folder.of(root, FOLDER)
+        rollups = _valid_rollups(folder.list(ROLLUPS))
+        return IndexStore(root, folder, rollups) if rollups or create else None
+
+    @property
+    def generation(self) -> int:
+        """The number of the last roll-up; 0 without one."""
+        return _number(self._rollups[-1].name) if self._rollups else 0
+
+    @property
+    def rollup_names(self) -> tuple[str, ...]:
+        """The roll-ups in use, as names in ``_orcidx/``."""
+        return tuple(stored.name for stored in self._rollups)
+
+    def rollup(self, *, files: Sequence[str] | None = None, columns: Iterable[str] | None = None) -> RollUp:
+        """What is known: these columns of the files, and statistics of these data columns (None: all), latest rows.
+
+        Raises ``CorruptFile`` for a damaged roll-up.
+        """
+        key = (None if files is None else tuple(files), None if columns is None else frozenset(columns))
+        if key not in self._loaded:
+            names = None if files is None else list(dict.fromkeys(["path", *files]))
+            parts = [self._read(stored, names, key[1]) for stored in self._rollups]
+            whole = RollUp.concat(parts) if parts else RollUp.empty()
+            self._loaded[key] = whole.latest() if len(parts) > 1 else whole
+        return self._loaded[key]
+
+    def _read(self, stored: Stored, files: Sequence[str] | None, columns: Iterable[str] | None) -> RollUp:
+        source = self.folder.source(stored.name)
+        reader = source.open()
+        try:
+            if stored.name not in self._ends:
+                self._ends[stored.name] = reader.read_tail(READ_AT_ONCE)
+            last, size = self._ends[stored.name]
+            whole = pa.py_buffer(last) if len(last) == size else pa.PythonFile(ReaderFile(reader, tail=last), "r")
+            with located(file=source.name):
+                return RollUp.read(whole, files=files, columns=columns)
+        finally:
+            reader.close()
+
+    @cached_property
+    def _identities(self) -> RollUp:
+        return self.rollup(files=("size", "mtime", "etag"), columns=())
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """The spec that the indexes were last built by."""
+        return self._identities.spec
+
+    @property
+    def spec_key(self) -> str:
+        """A key of the spec: files with another one in their row were built by another spec."""
+        return self._identities.spec_key
+
+    # ------------------------------------------------------------------ planning
+
+    def match(self, listing: pa.Table) -> Match:
+        """Compares a listing (``listing_table``) with the roll-up."""
+        known = self._identities.files
+        found = pc.index_in(listing["path"].combine_chunks(), value_set=known["path"].combine_chunks())
+        entry = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        return Match(entry, _states(listing, known.select(["size", "mtime", "etag"]).take(found), entry >= 0))
+
+    def plan(
+        self,
+        files: pa.Table | Sequence[Source],
+        where: Any = None,
+        *,
+        schema: pa.Schema | None = None,
+        options: ReadOptions | None = None,
+    ) -> FilePlan:
+        """Which files may hold a row that matches, by their partitions and statistics, and where their indexes are.
+
+        ``files``: sources of a listing of the directory, or a table as ``listing_table`` gives it. ``schema`` names the
+        types of partition columns, and those that it lacks rule nothing out; without it types follow from the values. A
+        predicate that cannot be bound here (an unknown column, a literal that does not
+        fit) rules nothing out; the scan will say what is wrong with it.
+        """
+        listing = files if isinstance(files, pa.Table) else listing_table(self.root, files)
+        predicate = None if where is None else parse(where)
+        match = self.match(listing)
+        asked = asked_columns(predicate)
+        indexed = {name.lower() for name in columns_of(self.spec.get("spec", {}))}
+        has_index = asked is None or not indexed.isdisjoint(name.lower() for name in asked)
+        known = self.known(listing, match, columns=asked, schema=schema, indexes=has_index)
+        plan = plan_files(known, match.fresh, predicate, options or ReadOptions(), has_index=has_index)
+        return replace(plan, notes=(*stale_notes(listing, match), *plan.notes))
+
+    def known(
+        self,
+        listing: pa.Table,
+        match: Match,
+        *,
+        columns: Iterable[str] | None,
+        schema: pa.Schema | None = None,
+        indexes: bool = True,
+    ) -> KnownFiles:
+        """What is known of the listed files, with statistics of some columns, and where their indexes are."""
+        names = ("rows", "tail", "index", "index_size", "embedded", "indexes") if indexes else ("rows",)
+        rows = pa.array(match.entry, mask=~match.fresh)
+        paths = listing["path"].combine_chunks()
+        rollup = self.rollup(files=names, columns=columns).take(rows)
+        return KnownFiles(rollup, Partitions.of(paths, schema), self.folder)
+
+    # ------------------------------------------------------------------ writing
+
+    def commit(self, news: RollUp, *, listed: pa.Array | None = None) -> IndexStore:
+        """Adds rows to the roll-up and returns the store as it is then.
+
+        ``listed``: the paths that there are; given, rows of other files drop out (of a very large roll-up when it is
+        written anew anyway). When another job was faster, its rows stay, and ours come after them. Raises
+        ``StorageError`` when it used another spec, since the two would replace each other's work for ever.
+        """
+        store = self
+        for _ in range(16):
+            if store.generation != self.generation and store.spec_key != news.spec_key:
+                raise StorageError(
+                    "another job has indexed this directory by another spec meanwhile; run again", file=self.root.name
+                )
+            name, whole = store._next(news, listed)
+            if store.folder.create(name, whole.to_bytes()):
+                return IndexStore(self.root, self.folder, _valid_rollups(self.folder.list(ROLLUPS)))
+            store = IndexStore(self.root, self.folder, _valid_rollups(self.folder.list(ROLLUPS)))
+        raise StorageError("other jobs keep writing the roll-up; run again", file=self.root.name)
+
+    def _next(self, news: RollUp, listed: pa.Array | None) -> tuple[str, RollUp]:
+        """Name and content of the next roll-up: the news alone, or everything when the parts have become many."""
+        number = self.generation + 1
+        parts = sum("-part" in stored.name for stored in self._rollups)
+        changes, known = len(news), len(self._identities) if self._rollups else 0
+        if listed is not None and known:
+            gone = known - pc.sum(pc.is_in(self._identities.files["path"], value_set=listed)).as_py()
+            changes = known if gone and known <= REWRITTEN_AT_ONCE else changes + gone
+        if 0 < 4 * changes < known and parts < MOST_PARTS and news.spec_key == self.spec_key:
+            return f"{ROLLUPS}/{number:08}-part.parquet", news
+        whole = RollUp.concat([self.rollup(), news]).latest() if self._rollups else news
+        if listed is not None:
+            kept = pc.is_in(whole.files["path"].combine_chunks(), value_set=listed)
+            whole = whole.take(np.flatnonzero(kept.to_numpy(zero_copy_only=False)))
+        return f"{ROLLUPS}/{number:08}-full.parquet", whole
+
+
+def _number(name: str) -> int:
+    match = _ROLLUP.fullmatch(name)
+    assert match is not None
+    return int(match[1])
+
+
+def _valid_rollups(stored: Iterable[Stored]) -> list[Stored]:
+    """The highest full roll-up and the parts above it, in order."""
+    ours = sorted((one for one in stored if _ROLLUP.fullmatch(one.name)), key=lambda one: _number(one.name))
+    full = max((i for i, one in enumerate(ours) if "-full" in one.name), default=None)
+    return [] if full is None else ours[full:]
+
+
+def stale_notes(listing: pa.Table, match: Match) -> list[Note]:
+    """What of the roll-up could not be used, in two lines at most."""
+    found = []
+    for state, kind, text in ((STALE, "stale", "changed since it was made"), (UNKNOWN, "absent", "are not in it")):
+        files = np.flatnonzero(match.state == state)
+        if len(files):
+            first = listing["path"][int(files[0])].as_py()
+            told = f"{len(files):,} of {len(listing):,} files {text}, such as {first}: refresh it"
+            found.append(Note("roll-up", kind, told))  # type: ignore[arg-type]
+    return found
+
+
+def _states(listing: pa.Table, known: pa.Table, present: npt.NDArray[np.bool_]) -> npt.NDArray[np.int8]:
+    """``Fingerprint.matches`` for all files at once, but that something besides the size must be known to be equal."""
+    same_size = _true(pc.equal(listing["size"], known["size"]))
+    same_etag = pc.equal(listing["etag"], known["etag"])
+    ours, theirs = listing["mtime"], known["mtime"]
+    both = [pc.fill_null(times, 0).to_numpy() for times in (ours, theirs)]
+    whole = (both[0] % _SECOND == 0) | (both[1] % _SECOND == 0)
+    same_time = (both[0] == both[1]) | (whole & (both[0] // _SECOND == both[1] // _SECOND))
+    same_time &= _true(pc.is_valid(ours)) & _true(pc.is_valid(theirs))
+    told = _true(pc.is_valid(same_etag))
+    fresh = present & same_size & np.where(told, _true(same_etag), same_time)
+    return np.where(fresh, FRESH, np.where(present, STALE, UNKNOWN)).astype(np.int8)
+
+
+def _true(values: Any) -> npt.NDArray[np.bool_]:
+    return pc.fill_null(values, False).to_numpy().astype(np.bool_)  # type: ignore[no-any-return]

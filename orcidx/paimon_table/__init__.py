@@ -1,0 +1,1 @@
+"""Paimon tables: snapshots, manifests, what to read of them, and the scan."""

@@ -1,0 +1,120 @@
+"""The files of a table's directory, wherever it is: snapshots, schemas, manifests, and the sources of data files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from orcidx.errors import CorruptFile, InvalidQuery, located
+from orcidx.paimon.small_files import read_whole
+from orcidx.paimon_table.schema import TableSchema, parse_schema
+from orcidx.paimon_table.snapshot import Snapshot, parse_hint, parse_snapshot
+from orcidx.storage import Source, describe_source, list_sources
+
+__all__ = ["TableFiles"]
+
+T = TypeVar("T")
+_READERS = 8
+_MOST_PROBES = 100_000
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """The directory of one table; ``root`` is its path, URL, or path in a file system."""
+
+    root: Source
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.root.location, str):
+            raise InvalidQuery(f"{self.root.name}: a table is a directory: give a path or URL")
+
+    def source(self, path: str) -> Source:
+        """A file by its path within the table, with slashes."""
+        return replace(
+            self.root,
+            name=f"{self.root.name.rstrip('/')}/{path}",
+            location=f"{self.root.location.rstrip('/')}/{path}",
+        )
+
+    def external(self, path: str) -> Source:
+        """A file that a manifest names by its own absolute path."""
+        if self.root.filesystem is not None:
+            return describe_source(path, filesystem=self.root.filesystem)
+        return describe_source(path, storage_options=self.root.storage_options)
+
+    def parsed(self, path: str, parse: Callable[[memoryview], T]) -> T:
+        """One file, parsed; its name is added to errors."""
+        source = self.source(path)
+        with located(file=source.name):
+            return parse(read_whole(source))
+
+    def parsed_all(self, paths: Sequence[str], parse: Callable[[memoryview], T]) -> list[T]:
+        """Several files, read in parallel."""
+        if len(paths) < 2:
+            return [self.parsed(path, parse) for path in paths]
+        with ThreadPoolExecutor(min(_READERS, len(paths))) as pool:
+            return list(pool.map(lambda path: self.parsed(path, parse), paths))
+
+    def snapshot(self, snapshot_id: int) -> Snapshot:
+        """A snapshot by number; ``FileNotFoundError`` when it is not there (any more)."""
+        snapshot = self.parsed(f"snapshot/snapshot-{snapshot_id}", parse_snapshot)
+        if snapshot.id != snapshot_id:
+            raise CorruptFile(f"snapshot {snapshot_id} says that it is {snapshot.id}")
+        return snapshot
+
+    def latest_snapshot(self) -> Snapshot | None:
+        """The newest snapshot; None for a table that nothing was written to.
+
+        LATEST is only a hint: numbers are probed upwards from it, and the directory is listed where it leads nowhere.
+        """
+        hint = self._hint("LATEST")
+        latest = None if hint is None else self._last(self.snapshot, hint)
+        if latest is not None:
+            return latest
+        numbers = self._listed("snapshot", "snapshot-")
+        if hint is not None and not numbers:
+            raise CorruptFile(f"LATEST names snapshot {hint}, but there is none", file=self.root.name)
+        return self.snapshot(max(numbers)) if numbers else None
+
+    def schema(self, schema_id: int) -> TableSchema:
+        """A schema by number."""
+        schema = self.parsed(f"schema/schema-{schema_id}", parse_schema)
+        if schema.id != schema_id:
+            raise CorruptFile(f"schema {schema_id} says that it is {schema.id}")
+        return schema
+
+    def latest_schema(self, known: int) -> TableSchema | None:
+        """The newest schema, from number ``known`` on; None when that does not exist."""
+        return self._last(self.schema, known)
+
+    def _listed(self, directory: str, prefix: str) -> list[int]:
+        """The numbers of the files of this name in a directory."""
+        try:
+            sources = list_sources(self.source(directory))
+        except FileNotFoundError:
+            return []
+        names = [source.name.replace("\\", "/").rpartition("/")[2] for source in sources]
+        texts = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+        return [int(text) for text in texts if text.isdigit() and len(text) <= 19]
+
+    def _hint(self, name: str) -> int | None:
+        try:
+            return self.parsed(f"snapshot/{name}", parse_hint)
+        except FileNotFoundError:
+            return None
+
+    def _last(self, read: Callable[[int], T], first: int) -> T | None:
+        found: T | None = None
+        for number in range(first, first + _MOST_PROBES):
+            try:
+                found = read(number)
+            except FileNotFoundError:
+                return found
+        return found
+
+
+def table_files(path: Any, storage_options: Any, filesystem: Any) -> TableFiles:
+    """The table at a path or URL, or at a path in ``filesystem``."""
+    return TableFiles(describe_source(path, storage_options=storage_options, filesystem=filesystem))

@@ -1,0 +1,370 @@
+"""``TableScan``: the rows of a planned table, file by file, in the table's current schema.
+
+ORC files go through ``OrcFile.scan`` with all its pruning; parquet files through pyarrow, with the rows that the file
+index and the deletion vector leave. What a file cannot be asked in its own words is tested after conversion.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from orcidx.errors import CorruptFile, Unsupported, located
+from orcidx.explain.model import Explanation, FileExplanation, StripeExplanation
+from orcidx.options import ReadOptions
+from orcidx.paimon.data_types import DataField, arrow_field
+from orcidx.paimon.file_index import FileIndex, read_file_index
+from orcidx.paimon_table.evolution import FileWhere, convert, translate
+from orcidx.paimon_table.parquet_rows import read_parquet
+from orcidx.paimon_table.plan import FileTask, TablePlan
+from orcidx.paimon_table.schema import TableSchema, char_lengths
+from orcidx.paimon_table.top_rows import SortKey, first_rows
+from orcidx.predicate import BoundPredicate, Predicate, bind
+from orcidx.pruning.evaluate import Note
+from orcidx.pruning.selection import RowSelection
+from orcidx.scanner.arrow_stream import ArrowStream, Batches, limited
+from orcidx.scanner.batches import join_batches
+from orcidx.scanner.file import open_file
+from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.scan import Scan
+
+__all__ = ["TableBatches", "TableScan"]
+
+_UNITS = ("s", "ms", "us", "ns")
+
+
+@dataclass(frozen=True)
+class TableScan(ArrowStream):
+    """Rows of a table as record batches; made by ``Table.scan``. Holds no open file, and may be iterated many times.
+
+    ``plan`` says which files are read, and why the others are not. With ``top``, the first ``limit`` rows come in that
+    order.
+    """
+
+    plan: TablePlan
+    table_schema: TableSchema
+    columns: tuple[str, ...]
+    where: Predicate | None
+    options: ReadOptions
+    limit: int | None = None
+    top: tuple[SortKey, ...] = ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the batches: the table's own types, timestamps in the unit of their precision."""
+        return _arrow_schema([self.table_schema.by_name[name] for name in self.columns], self.options)
+
+    # ------------------------------------------------------------------ rows
+
+    def to_batches(self) -> TableBatches:
+        """An iterator over the batches, with ``.metrics`` and ``.notes`` of its own pass and ``.close()``."""
+        return TableBatches(self)
+
+    async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
+        """Batches; files are read and decoded off the event loop."""
+        batches = self.to_batches()
+        try:
+            while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+                yield batch
+        finally:
+            batches.close()
+
+    def count_rows(self) -> int:
+        """The number of rows; from metadata alone where nothing is asked."""
+        if self.where is None:
+            total = sum(_rows_left(task) for task in self.plan.tasks)
+        else:
+            asked = _bound(self.where, self.table_schema, self.options).columns
+            narrow = (asked[0][0] if asked else self.table_schema.fields[0].name,)
+            counting = replace(self, columns=narrow, limit=None, top=())
+            total = sum(_TaskRun(task, counting, ScanMetrics(), []).count() for task in self.plan.tasks)
+        return total if self.limit is None else min(total, self.limit)
+
+    def explain(self) -> Explanation:
+        """What the scan will read and why it can skip the rest; reads metadata and indexes only."""
+        files = [_TaskRun(task, self, ScanMetrics(), []).explain() for task in self.plan.tasks]
+        files += [
+            FileExplanation(skipped.file.path, skipped.file.rows, (), (), skipped.reasons)
+            for skipped in self.plan.skipped
+        ]
+        if files and self.plan.notes:
+            files[0] = replace(files[0], notes=(*self.plan.notes, *files[0].notes))
+        return Explanation(None if self.where is None else repr(self.where), self.columns, tuple(files))
+
+
+def _arrow_schema(fields: list[DataField], options: ReadOptions) -> pa.Schema:
+    views = options.strings == "view"
+    kinds = [pa.string_view() if views and f.type.root in ("CHAR", "VARCHAR") else f.type.arrow_type for f in fields]
+    return pa.schema([pa.field(f.name, kind, f.type.nullable) for f, kind in zip(fields, kinds)])
+
+
+def _rows_left(task: FileTask) -> int:
+    deletion = task.file.deletion
+    if deletion is None:
+        return task.file.rows
+    deleted = deletion.cardinality if deletion.cardinality is not None else len(deletion.read())
+    return task.file.rows - deleted
+
+
+class TableBatches(Batches):
+    """One pass over a table: an iterator of record batches. ``metrics`` and ``notes`` grow while it runs.
+
+    ``notes``: indexes that could not be used, and why; their rows were kept.
+    """
+
+    def __init__(self, scan: TableScan) -> None:
+        self.notes: list[Note] = list(scan.plan.notes)
+        metrics = ScanMetrics(files_skipped=len(scan.plan.skipped))
+        super().__init__(_batches(scan, metrics, self.notes), metrics)
+
+
+def _batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Generator[pa.RecordBatch, None, None]:
+    def rows_of(wanted: TableScan) -> Iterator[pa.RecordBatch]:
+        for task in wanted.plan.tasks:
+            yield from _TaskRun(task, wanted, metrics, notes).batches()
+
+    if scan.top:
+        columns = tuple(dict.fromkeys((*scan.columns, *(key.column for key in scan.top))))
+        every = replace(scan, columns=columns)
+        rows = first_rows(rows_of(every), every.schema, scan.top, scan.limit or 0)
+        pieces: Iterator[pa.RecordBatch] = iter(rows.select(list(scan.columns)).to_batches())
+    else:
+        pieces = limited(rows_of(scan), scan.limit)
+    yield from join_batches(pieces, batch_size=scan.options.batch_size, batch_bytes=scan.options.batch_bytes)
+
+
+class _TaskRun:
+    """One file during one pass."""
+
+    def __init__(self, task: FileTask, scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> None:
+        self.task = task
+        self.scan = scan
+        self.metrics = metrics
+        self.notes = notes
+        self.file = task.file
+        self.is_orc = self.file.format == "orc"
+        self.where = self._translated()
+        self.rest = None if self.where.rest is None else _bound(self.where.rest, scan.table_schema, scan.options)
+        names = dict.fromkeys(scan.columns)
+        if self.rest is not None:
+            names.update(dict.fromkeys(path[0] for path in self.rest.columns))
+        by_name = {entry.field.name: entry for entry in task.mapping}
+        self.entries = [by_name[name] for name in names]
+        self.schema = _arrow_schema([entry.field for entry in self.entries], scan.options)
+
+    def _translated(self) -> FileWhere:
+        if self.scan.where is None:
+            return FileWhere(None, None)
+        schema = self.scan.table_schema.arrow_schema
+        case_sensitive = self.scan.options.case_sensitive
+        return translate(
+            self.scan.where,
+            self.task.mapping,
+            schema,
+            times_are_numbers=self.is_orc,
+            case_sensitive=case_sensitive,
+        )
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        with located(file=self.file.path):
+            if self.is_orc:
+                rows = self._orc()
+            elif self.file.format == "parquet":
+                rows = self._parquet()
+            else:
+                raise Unsupported(f"data files of format {self.file.format!r} are not read; orc and parquet are")
+            self.metrics.files += 1
+            for batch in rows:
+                yield from self._finished(batch)
+
+    # ------------------------------------------------------------------ evidence
+
+    def _kept(self) -> RowSelection:
+        """Rows that are not deleted."""
+        deletion = self.file.deletion
+        return RowSelection.all(self.file.rows) if deletion is None else deletion.read().kept_rows(self.file.rows)
+
+    @contextmanager
+    def _index(self) -> Iterator[FileIndex | None]:
+        """The file index; None when there is none, or it is damaged: then every row is kept, and a note says so."""
+        index = self._open_index()
+        try:
+            yield index
+        finally:
+            if index is not None:
+                index.close()
+
+    def _open_index(self) -> FileIndex | None:
+        source = self.file.embedded_index if self.file.index is None else self.file.index
+        if source is None or (self.where.pushed is None and not self.scan.top):
+            return None
+        if not self.scan.table_schema.is_on("file-index.read.enabled", default=True):
+            return None
+        types = {field.file_field.name: field.file_field.type for field in self.task.mapping if field.file_field}
+        strict = self.scan.options.strict_index
+        try:
+            return read_file_index(source, types=types, strict=strict, rows=self.file.rows)
+        except (CorruptFile, Unsupported, FileNotFoundError) as error:
+            if strict:
+                raise
+            self.notes.append(Note("file index", "damaged", f"{self.file.path}: {error}"))
+            return None
+
+    def _selected(self, index: FileIndex | None) -> RowSelection:
+        """Rows that are not deleted; with ``top``, of those only rows that can be among the first."""
+        kept = self._kept()
+        limit = self.scan.limit
+        if index is None or not self.scan.top or limit is None or self.rest is not None:
+            return kept
+        if self.where.pushed is not None:
+            verdict = index.evaluate(self.where.pushed, nan=self.scan.options.nan)
+            if verdict.rows is None or not verdict.exact:
+                return kept
+            kept = kept & RowSelection.from_bitmap(verdict.rows, self.file.rows)
+        return self._first(index, kept, limit)
+
+    def _first(self, index: FileIndex, kept: RowSelection, k: int) -> RowSelection:
+        """By the range-bitmap of the first sort key, all that tie for the last place included."""
+        key = self.scan.top[0]
+        entry = next(entry for entry in self.task.mapping if entry.field.name == key.column)
+        if entry.file_field is None or not entry.is_same or kept.count <= k:
+            return kept
+        verdict = index.top_k(
+            entry.file_field.name,
+            k,
+            descending=key.descending,
+            nulls_first=key.nulls_first,
+            selection=kept,
+            strict=False,
+        )
+        return kept if verdict.rows is None else RowSelection.from_bitmap(verdict.rows, self.file.rows) & kept
+
+    # ------------------------------------------------------------------ reading
+
+    def count(self) -> int:
+        """Rows of the file that match; from metadata and indexes where they prove it."""
+        if self.is_orc and self.rest is None:
+            with located(file=self.file.path), self._orc_scan() as scan:
+                return scan.count_rows()
+        return sum(batch.num_rows for batch in self.batches())
+
+    def explain(self) -> FileExplanation:
+        """What is read of the file, and why the rest is not; of a parquet file only how many rows."""
+        with located(file=self.file.path):
+            if self.is_orc:
+                with self._orc_scan() as scan:
+                    found = scan.explain().files[0]
+            else:
+                rows = self._parquet_rows()
+                only = StripeExplanation(0, 0, self.file.rows, rows.count, self.file.size, self.file.size, ())
+                found = FileExplanation(self.file.path, self.file.rows, (only,))
+            return replace(found, notes=(*self.notes, *found.notes))
+
+    def _orc(self) -> Iterator[pa.RecordBatch]:
+        with self._orc_scan() as scan, scan.to_batches() as batches:
+            try:
+                yield from batches
+            finally:
+                _add(self.metrics, batches.metrics)
+
+    @contextmanager
+    def _orc_scan(self) -> Iterator[Scan]:
+        """The scan of an ORC file in its own names, with its file index open as long as it may be asked."""
+        known = {"case_sensitive": True, "strings": "string", "wall_clock_zone": None}  # what the table's types settle
+        options = self.scan.options.override(**known, timestamp_unit=self._unit())
+        with self._index() as index, open_file(self.file.source, options=options) as opened:
+            if opened.num_rows != self.file.rows:
+                raise CorruptFile(f"has {opened.num_rows} rows, where the manifest says {self.file.rows}")
+            names = [(entry.file_field.name,) for entry in self.entries if entry.file_field is not None]
+            deleted = None if self.file.deletion is None else self.file.deletion.read()
+            top = self._selected(index) if self.scan.top else None
+            pushed = self.where.pushed
+            yield opened.scan(names, pushed, selection=top, deletion_vector=deleted, file_index=index)
+
+    def _unit(self) -> str:
+        """The finest unit that the columns need: each is cast to its own afterwards."""
+        finest = 0
+        for kind in _leaf_types(self.schema):
+            if pa.types.is_timestamp(kind):
+                finest = max(finest, _UNITS.index(kind.unit))
+        return _UNITS[finest]
+
+    def _parquet(self) -> Iterator[pa.RecordBatch]:
+        selection = self._parquet_rows()
+        if selection.is_empty:
+            return
+        pushed = self.where.pushed
+        asked = [] if pushed is None else [path[0] for path in self._bound_in_file(pushed, None).columns]
+        names = [entry.file_field.name for entry in self.entries if entry.file_field is not None]
+        columns = list(dict.fromkeys([*names, *asked]))
+        for batch in read_parquet(self.file.source, columns, selection, batch_size=self.scan.options.batch_size):
+            self.metrics.rows_considered += batch.num_rows
+            if pushed is not None:
+                batch = batch.filter(pa.array(self._bound_in_file(pushed, batch.schema).evaluate(batch)))
+            yield batch
+
+    def _parquet_rows(self) -> RowSelection:
+        """What deletion vector and file index leave."""
+        with self._index() as index:
+            rows = self._selected(index)
+            if index is None or self.where.pushed is None:
+                return rows
+            verdict = index.evaluate(self.where.pushed, nan=self.scan.options.nan)
+            self.notes.extend(Note("file index", "damaged", f"{self.file.path}: {text}") for text in index.notes)
+            return rows if verdict.rows is None else rows & RowSelection.from_bitmap(verdict.rows, self.file.rows)
+
+    def _bound_in_file(self, pushed: Predicate, schema: pa.Schema | None) -> BoundPredicate:
+        """The predicate bound to the file's own columns, in the types that were read."""
+        fields = [entry.file_field for entry in self.task.mapping if entry.file_field is not None]
+        if schema is None:
+            schema = pa.schema([arrow_field(field) for field in fields])
+        return bind(pushed, schema, nan=self.scan.options.nan, char_lengths=char_lengths(fields))
+
+    def _finished(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """In the table's schema, without what the rest of the predicate denies."""
+        arrays = []
+        for entry, field in zip(self.entries, self.schema):
+            if entry.file_field is None:
+                arrays.append(pa.nulls(batch.num_rows, field.type))
+            else:
+                with located(column=entry.field.name):
+                    array = batch.column(entry.file_field.name)
+                    arrays.append(convert(array, entry.file_field.type, entry.field.type, field.type))
+        if arrays:
+            batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        if self.rest is not None:
+            batch = batch.filter(pa.array(self.rest.evaluate(batch)))
+        if batch.num_rows:
+            yield batch.select(list(self.scan.columns)) if arrays else batch
+
+
+def _bound(where: Predicate, schema: TableSchema, options: ReadOptions) -> BoundPredicate:
+    return bind(
+        where,
+        schema.arrow_schema,
+        nan=options.nan,
+        case_sensitive=options.case_sensitive,
+        char_lengths=char_lengths(schema.fields),
+    )
+
+
+def _leaf_types(schema: pa.Schema) -> Iterator[pa.DataType]:
+    waiting = list(schema.types)
+    while waiting:
+        kind = waiting.pop()
+        waiting.extend(kind.field(i).type for i in range(kind.num_fields))
+        yield kind
+
+
+def _add(total: ScanMetrics, part: ScanMetrics) -> None:
+    """What one file cost; files and returned rows are counted by the table's pass itself."""
+    for name in ("requests", "bytes_read", "stripes", "stripes_skipped", "row_groups", "row_groups_kept"):
+        setattr(total, name, getattr(total, name) + getattr(part, name))
+    for name in ("chunks_decompressed", "bytes_decompressed", "rows_considered"):
+        setattr(total, name, getattr(total, name) + getattr(part, name))
+    for stage, seconds in part.seconds.items():
+        total.seconds[stage] = total.seconds.get(stage, 0.0) + seconds

@@ -1,0 +1,277 @@
+"""Whole Paimon tables: one snapshot, its data files with their indexes and deletion vectors, and what a scan reads.
+
+Append tables, and primary-key tables as far as their files need no merging. Planning reads metadata only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from orcidx.errors import CorruptFile, InvalidQuery, located
+from orcidx.options import ReadOptions
+from orcidx.paimon_table.binary_row import BinaryRow
+from orcidx.paimon_table.files import TableFiles, table_files
+from orcidx.paimon_table.manifest import (
+    FileEntry,
+    IndexEntry,
+    ManifestInfo,
+    live_files,
+    read_index_manifest,
+    read_manifest,
+    read_manifest_list,
+)
+from orcidx.paimon_table.partition_path import partition_path
+from orcidx.paimon_table.plan import (
+    POSTPONE_BUCKET,
+    DeletionFile,
+    TableFile,
+    TablePlan,
+    matching_manifests,
+    plan_files,
+)
+from orcidx.paimon_table.scan import TableScan
+from orcidx.paimon_table.schema import TableSchema, char_lengths
+from orcidx.paimon_table.snapshot import Snapshot
+from orcidx.paimon_table.top_rows import parse_order
+from orcidx.predicate import bind, parse, resolve_column
+from orcidx.storage import Source
+
+__all__ = ["Table", "open_table"]
+
+_DELETION_VECTORS = "DELETION_VECTORS"
+_TEXTS = ("CHAR", "VARCHAR")
+
+
+class Table:
+    """One snapshot of a table; made by ``open_table``. Its metadata is read when it is needed, once."""
+
+    def __init__(self, files: TableFiles, snapshot: Snapshot | None, table_schema: TableSchema) -> None:
+        self._files = files
+        self._snapshot = snapshot
+        self._schemas = {table_schema.id: table_schema}
+        self._table_schema = table_schema
+        self._manifests: list[ManifestInfo] | None = None
+        self._entries: dict[str, list[FileEntry]] = {}
+        self._deletions: dict[tuple[bytes, int, str], DeletionFile] | None = None
+
+    @property
+    def path(self) -> str:
+        """As it was given."""
+        return self._files.root.name
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot; None when nothing has been written yet."""
+        return self._snapshot
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """Its number."""
+        return None if self._snapshot is None else self._snapshot.id
+
+    @property
+    def table_schema(self) -> TableSchema:
+        """Fields with their ids and Paimon types, keys and options."""
+        return self._table_schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema."""
+        return self._table_schema.arrow_schema
+
+    def __repr__(self) -> str:
+        return f"<Table {self.path!r} at snapshot {self.snapshot_id}>"
+
+    # ------------------------------------------------------------------ metadata
+
+    def files(self) -> list[TableFile]:
+        """The live data files, in the manifests' order; also those that a scan would not read as they are."""
+        return [self._table_file(entry) for entry in self._live(self._manifest_infos())]
+
+    def index_files(self) -> list[IndexEntry]:
+        """The live index files: hash indexes, deletion vectors, global indexes."""
+        if self._snapshot is None or self._snapshot.index_manifest is None:
+            return []
+        return self._files.parsed(self._manifest_path(self._snapshot.index_manifest), read_index_manifest)
+
+    def _manifest_path(self, name: str) -> str:
+        if "/" in name or name in ("", ".", ".."):
+            raise CorruptFile(f"{name!r:.120} is no name of a manifest", file=self.path)
+        return f"manifest/{name}"
+
+    def _manifest_infos(self) -> list[ManifestInfo]:
+        if self._manifests is None:
+            lists = []
+            if self._snapshot is not None:
+                lists = [self._snapshot.base_manifest_list, self._snapshot.delta_manifest_list]
+            paths = [self._manifest_path(name) for name in lists]
+            parsed = self._files.parsed_all(paths, read_manifest_list)
+            self._manifests = [info for infos in parsed for info in infos]
+        return self._manifests
+
+    def _live(self, manifests: Sequence[ManifestInfo]) -> list[FileEntry]:
+        missing = list(dict.fromkeys(info.name for info in manifests if info.name not in self._entries))
+        parsed = self._files.parsed_all([self._manifest_path(name) for name in missing], read_manifest)
+        self._entries.update(zip(missing, parsed))
+        return live_files(entry for info in manifests for entry in self._entries[info.name])
+
+    def _schema_of(self, schema_id: int) -> TableSchema:
+        if schema_id not in self._schemas:
+            self._schemas[schema_id] = self._files.schema(schema_id)
+        return self._schemas[schema_id]
+
+    # ------------------------------------------------------------------ files
+
+    def _table_file(self, entry: FileEntry) -> TableFile:
+        schema = self._table_schema
+        values = self._partition_values(entry)
+        directory = self._directory(entry, values)
+        if entry.external_path is not None:
+            source = self._files.external(entry.external_path)
+            parent = entry.external_path.rpartition("/")[0]
+        else:
+            source = self._files.source(f"{directory}/{entry.name}")
+            parent = None
+        names = [name for name in entry.extra_files if name.endswith(".index")]
+        if entry.embedded_index is None and len(names) > 1:
+            raise CorruptFile(f"{len(names)} index files for one data file", file=source.name)
+        index = None
+        if entry.embedded_index is None and names:
+            inside = f"{directory}/{names[0]}"
+            index = self._files.source(inside) if parent is None else self._files.external(f"{parent}/{names[0]}")
+        partition = {
+            field.name: value.decode("utf-8", "replace") if value is not None and field.type.root in _TEXTS else value
+            for field, value in zip(schema.partition_fields, values)
+        }
+        deletion = self._deletion_files().get((entry.partition, entry.bucket, entry.name))
+        return TableFile(source, partition, values, entry, entry.embedded_index, index, deletion)
+
+    def _partition_values(self, entry: FileEntry | IndexEntry) -> tuple[Any, ...]:
+        with located(file=self.path):
+            return BinaryRow(entry.partition).values([field.type for field in self._table_schema.partition_fields])
+
+    def _directory(self, entry: FileEntry | IndexEntry, values: Sequence[Any]) -> str:
+        """The bucket's directory in the table."""
+        options = self._table_schema.options
+        partition = partition_path(
+            self._table_schema.partition_fields,
+            values,
+            default_name=options.get("partition.default-name", "__DEFAULT_PARTITION__"),
+            legacy=self._table_schema.is_on("partition.legacy-name", default=True),
+        )
+        bucket = "postpone" if entry.bucket == POSTPONE_BUCKET else str(entry.bucket)
+        within = options.get("data-file.path-directory", "").strip("/")
+        return f"{within}/{partition}bucket-{bucket}" if within else f"{partition}bucket-{bucket}"
+
+    def _deletion_files(self) -> dict[tuple[bytes, int, str], DeletionFile]:
+        if self._deletions is None:
+            found: dict[tuple[bytes, int, str], DeletionFile] = {}
+            for entry in self.index_files():
+                if entry.index_type != _DELETION_VECTORS or not entry.deletion_ranges:
+                    continue
+                source = self._index_source(entry)
+                for data_file, where in entry.deletion_ranges:
+                    key = (entry.partition, entry.bucket, data_file)
+                    if key in found:
+                        raise CorruptFile(f"two deletion vectors for {data_file}", file=self.path)
+                    found[key] = DeletionFile(source, where.offset, where.length, where.cardinality)
+            self._deletions = found
+        return self._deletions
+
+    def _index_source(self, entry: IndexEntry) -> Source:
+        if entry.external_path is not None:
+            return self._files.external(entry.external_path)
+        if self._table_schema.is_on("index-file-in-data-file-dir"):
+            return self._files.source(f"{self._directory(entry, self._partition_values(entry))}/{entry.name}")
+        return self._files.source(f"index/{entry.name}")
+
+    # ------------------------------------------------------------------ planning
+
+    def plan(
+        self, where: Any = None, *, nan: Literal["ieee", "largest"] = "ieee", case_sensitive: bool = True
+    ) -> TablePlan:
+        """Which files a scan reads, pruned by partition, bucket and the manifests' statistics, and which not, and why.
+
+        Raises ``InvalidQuery`` for a predicate that does not fit the schema, and ``Unsupported``, saying why, where
+        files cannot be read one by one.
+        """
+        schema = self._table_schema
+        manifests = self._manifest_infos()
+        bound = None
+        if where is not None:
+            chars = char_lengths(schema.fields)
+            bound = bind(parse(where), self.schema, nan=nan, case_sensitive=case_sensitive, char_lengths=chars)
+            manifests = matching_manifests(manifests, schema, bound)
+        files = [self._table_file(entry) for entry in self._live(manifests)]
+        with located(file=self.path):
+            return plan_files(files, schema, self._schema_of, bound)
+
+    # ------------------------------------------------------------------ rows
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: Any = None,
+        *,
+        top: Sequence[Any] | None = None,
+        limit: int | None = None,
+        options: ReadOptions | None = None,
+        **option_overrides: Any,
+    ) -> TableScan:
+        """The rows of the snapshot, in the table's schema; plans at once, reads data when it is iterated.
+
+        ``columns``: names of whole columns, None for all; ``where``: as everywhere (see ``orcidx.col``); ``limit``: at
+        most so many rows; ``top``: the first ``limit`` rows in an order, such as ``[("score", "desc", "last"), "id"]``:
+        column, direction, place of nulls. ``options`` and any option by name: see ``ReadOptions``; timestamps come in
+        the unit of their column's precision, and ``strings="dictionary"`` gives plain strings. Raises ``InvalidQuery``,
+        and ``Unsupported`` saying why where rows must be merged.
+        """
+        options = (options or ReadOptions()).override(**option_overrides)
+        if isinstance(columns, str):
+            raise InvalidQuery(f"columns is a list: give [{columns!r}]")
+        if limit is not None and limit < 0:
+            raise InvalidQuery(f"limit must not be negative, and is {limit}")
+        if top is not None and limit is None:
+            raise InvalidQuery("top gives the first rows in an order; say how many by limit")
+        chosen = self.schema.names if columns is None else [self._column(name, options) for name in columns]
+        order = () if top is None else parse_order(top)
+        order = tuple(replace(key, column=self._column(key.column, options)) for key in order)
+        predicate = None if where is None else parse(where)
+        plan = self.plan(predicate, nan=options.nan, case_sensitive=options.case_sensitive)
+        return TableScan(plan, self._table_schema, tuple(chosen), predicate, options, limit, order)
+
+    def _column(self, name: str, options: ReadOptions) -> str:
+        path, _ = resolve_column((name,), self.schema, case_sensitive=options.case_sensitive)
+        if len(path) > 1:
+            raise InvalidQuery(f"a table's scan gives whole columns: ask for {path[0]!r}", column=name)
+        return path[0]
+
+
+def open_table(
+    path: Any,
+    *,
+    snapshot_id: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: Any = None,
+) -> Table:
+    """Opens a table at its latest snapshot, or at ``snapshot_id`` with the schema of that time.
+
+    ``path``: the table's directory, as a path or URL, or a path in ``filesystem``. Raises ``FileNotFoundError`` where
+    no table is, ``InvalidQuery`` for a snapshot that is not there, ``CorruptFile`` and ``Unsupported``.
+    """
+    files = table_files(path, storage_options, filesystem)
+    if snapshot_id is not None:
+        try:
+            snapshot = files.snapshot(snapshot_id)
+        except FileNotFoundError:
+            raise InvalidQuery(f"{files.root.name} has no snapshot {snapshot_id}; it may have expired") from None
+        return Table(files, snapshot, files.schema(snapshot.schema_id))
+    latest = files.latest_snapshot()
+    schema = files.latest_schema(0 if latest is None else latest.schema_id)
+    if schema is None:
+        raise FileNotFoundError(f"{files.root.name} is no Paimon table: it has no schema")
+    return Table(files, latest, schema)

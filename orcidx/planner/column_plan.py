@@ -1,0 +1,55 @@
+"""``ColumnPlan``: which columns a scan decodes; ``StripeRows``: what the indexes leave of a stripe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from orcidx.options import ReadOptions
+from orcidx.orc.types import OrcType
+from orcidx.predicate import BoundPredicate
+from orcidx.pruning.selection import RowSelection
+
+__all__ = ["ColumnPlan", "StripeRows"]
+
+
+@dataclass(frozen=True)
+class ColumnPlan:
+    """Which columns a scan decodes, the same for every stripe of a file.
+
+    ``output``: top-level columns in the order of ``schema``, each with its options; ``predicate``: columns that the
+    residual filter needs, with theirs, the names by which it knows them, and whether their timestamps come as exact
+    128-bit nanoseconds; ``constants``: (name, value) of what it asks that is no column here. ``shared[i]``: index
+    into ``predicate`` of the same array as output ``i``, or None. ``row_number``: index in ``schema`` of the column of
+    row numbers, or None.
+    """
+
+    schema: pa.Schema
+    output: tuple[OrcType, ...]
+    output_options: tuple[ReadOptions, ...]
+    predicate: tuple[OrcType, ...]
+    predicate_options: tuple[ReadOptions, ...]
+    predicate_names: tuple[str, ...]
+    exact_times: tuple[bool, ...]
+    constants: tuple[tuple[str, pa.Scalar], ...]
+    shared: tuple[int | None, ...]
+    row_number: int | None
+    where: BoundPredicate | None
+
+    @property
+    def rest(self) -> tuple[int, ...]:
+        """Outputs that the predicate's columns do not already give."""
+        return tuple(index for index, shared in enumerate(self.shared) if shared is None)
+
+
+@dataclass(frozen=True)
+class StripeRows:
+    """What the indexes left of a stripe: rows that may match, and those of them that surely do."""
+
+    first_row: int
+    bounds: npt.NDArray[np.int64]
+    may: RowSelection
+    must: RowSelection

@@ -1,0 +1,64 @@
+"""Columns that have one value in a whole file: partition columns, and columns that the file lacks (null throughout)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from orcidx.planner.schema_mapping import FieldSource
+from orcidx.predicate import BoundLeaf, BoundPredicate
+from orcidx.predicate.evaluation import evaluate as evaluate_predicate
+from orcidx.pruning.evaluate import Finding, Note, evaluate
+from orcidx.pruning.selection import RowSelection
+
+__all__ = ["ConstantEvidence", "rules_out"]
+
+Path = tuple[str, ...]
+
+
+class ConstantEvidence:
+    """Decides every leaf on a constant column, exactly. ``constants`` by path; ``rows`` of the file."""
+
+    name = "constant column"
+
+    def __init__(self, constants: Mapping[Path, FieldSource], rows: int) -> None:
+        self.notes: Iterable[Note] = ()
+        self._constants = constants
+        self._rows = rows
+
+    def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
+        """All rows or none; see ``pruning.Evidence``."""
+        source = self._constants.get(leaf.path)
+        if source is None:
+            return None
+        if len(leaf.path) > 1:  # a field of a struct that the file lacks
+            value = pa.scalar(None, leaf.type)
+        else:
+            value = replace(source, field=source.field.with_type(leaf.type)).scalar
+        schema = pa.schema([pa.field("value", leaf.type)])
+        batch = pa.RecordBatch.from_arrays([pa.repeat(value, 1)], schema=schema)
+        matches = bool(evaluate_predicate(replace(leaf, path=("value",)), batch, schema).all())
+        rows = RowSelection.all(self._rows) if matches else RowSelection.none(self._rows)
+        shown = str(value) if value.is_valid else "null"
+        return Finding(rows, rows, self.name, _Value(f"is {shown} in the whole file"))
+
+
+def rules_out(where: BoundPredicate, constants: Mapping[str, Any]) -> bool:
+    """Whether no row of a file with these constants, by name, can match; nothing else of the file is known."""
+    known: dict[Path, FieldSource] = {
+        leaf.path: FieldSource(pa.field(leaf.path[0], leaf.type), None, constants[leaf.path[0]])
+        for leaf in where.leaves()
+        if len(leaf.path) == 1 and leaf.path[0] in constants
+    }
+    return bool(known) and evaluate(where.root, [ConstantEvidence(known, 1)], RowSelection.all(1)).may.is_empty
+
+
+class _Value:
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __call__(self, row: int) -> str:
+        return self.text

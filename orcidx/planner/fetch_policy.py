@@ -1,0 +1,158 @@
+"""The requests of a remote file, stripe by stripe: footers and indexes ahead, and how many may follow for the data.
+
+A round trip costs tens of milliseconds, as much as a megabyte or two, so that a scan with a predicate or a selection
+takes at most ``MOST`` requests for a stripe: its footer and its index, which come with those of its neighbours where
+they lie beside them, what else its indexes need in one, and its data in those that are left. How wide the gaps are that
+close for it is the storage's business (``storage.ranges.join_fetches``).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from orcidx.errors import CorruptFile, Unsupported
+from orcidx.fetching.drive import LATER, Fetch, Later
+from orcidx.fetching.prefetched_range import HeldRange, served
+from orcidx.options import ReadOptions
+from orcidx.orc.reader import OrcReader
+from orcidx.planner.stripe_pruning import FileJudge, StripeDecision
+
+__all__ = ["StripeRequests"]
+
+MOST_OF_FILE = 2
+"""Requests for the file: its tail, and the rest of a large one. What a small one spares goes to the first stripe."""
+MOST = 4
+"""Requests for each stripe that its own and the file's statistics leave alive."""
+FOOTERS_AHEAD = 8
+"""Stripes whose footers are read at once."""
+LARGEST_INDEX = 4 << 20
+"""Bytes of an index section that is read whole with the footer, rather than stream by stream after it: what is read in
+vain costs less than the requests and the second wait. Together they stay within a quarter of ``io_bytes``."""
+
+Steps = Generator[Fetch | Later, Any, Any]
+
+
+class StripeRequests:
+    """Reads what is known of a remote file's stripes and counts the requests for each.
+
+    ``selective``: the scan may leave rows out, so that it wants indexes and few requests.
+    """
+
+    def __init__(self, reader: OrcReader, options: ReadOptions, *, selective: bool) -> None:
+        self._reader = reader
+        self._options = options
+        self._selective = selective
+        self._spare = max(0, MOST_OF_FILE - max(1, reader.storage.metrics.requests))
+        self._spent: dict[int, int] = {}
+        self._indexes: dict[int, HeldRange] = {}
+        self._coming: set[int] = set()
+
+    def spend(self, stripe: int, requests: int = 1) -> None:
+        """Counts what was asked for a stripe."""
+        self._spent[stripe] = self._spent.get(stripe, 0) + requests
+
+    def left(self, stripe: int) -> int | None:
+        """Requests that the stripe's data may take; None where nothing limits them."""
+        if not self._selective or self._options.merge_gap is not None:
+            return None
+        left, self._spare = MOST - self._spent.get(stripe, 0) + self._spare, 0
+        return max(1, left)
+
+    def decide(self, stripe: int, alive: Sequence[int], judge: FileJudge) -> Steps:
+        """Has a stripe judged. ``alive``: the numbers of all stripes that will be, in order."""
+        while stripe in self._coming:
+            yield LATER
+        if not self._reader.has_footer(stripe):
+            yield from self._fetch_ahead(stripe, alive)
+        steps = served(judge.decide(stripe), self._indexes.pop(stripe, None))
+        decision = yield from self._counted(stripe, steps, judge)
+        return decision
+
+    # ------------------------------------------------------------------ ahead
+
+    def _fetch_ahead(self, stripe: int, alive: Sequence[int]) -> Steps:
+        """Reads the footers of the next living stripes in one go, with their indexes where those are small."""
+        place = bisect_left(alive, stripe)
+        wanted = alive[place : place + FOOTERS_AHEAD] if stripe in alive else [stripe]
+        stripes = [one for one in wanted if not self._reader.has_footer(one) and one not in self._coming]
+        stripes, indexed = self._with_indexes(stripes, alive)
+        places = [(one, self._reader.footer_range(one)) for one in stripes]
+        for one in indexed:
+            information = self._reader.stripes[one]
+            places.append((one, (information.offset, information.index_length)))
+        self._spend_ahead(stripes, indexed)
+        self._coming.update(stripes)
+        try:
+            buffers = yield Fetch(tuple(extent for _, extent in places), "footer")
+        finally:
+            self._coming.difference_update(stripes)
+        for (one, (offset, _)), buffer in zip(places, buffers, strict=True):
+            if offset == self._reader.stripes[one].offset:
+                self._indexes[one] = HeldRange(offset, buffer)
+            elif one == stripe:
+                self._reader.put_footer(one, buffer)
+            else:
+                self._put_if_sound(one, buffer)
+
+    def _with_indexes(self, stripes: list[int], alive: Sequence[int]) -> tuple[list[int], list[int]]:
+        """So many of the stripes as the budget holds the small index sections of, and those whose come: also that of
+        the stripe behind, which lies beside the last footer."""
+        if not self._selective:
+            return stripes, []
+        left = self._options.io_bytes // 4
+        indexed: list[int] = []
+        after = stripes[-1] + 1
+        beside = after in alive and after not in self._coming
+        for place, one in enumerate([*stripes, after] if beside else stripes):
+            size = 0 if one in self._indexes else self._reader.stripes[one].index_length
+            if not 0 < size <= LARGEST_INDEX:
+                continue
+            if size > left:
+                return (stripes[:place], indexed) if place else (stripes, indexed)
+            left -= size
+            indexed.append(one)
+        return stripes, indexed
+
+    def _spend_ahead(self, stripes: Sequence[int], indexed: Sequence[int]) -> None:
+        """A footer lies beside the index of the stripe behind; the first index of a row of stripes is by itself."""
+        for one in stripes:
+            requests = 2 if one in indexed and one - 1 not in stripes else 1
+            if requests == 2 and self._spare:
+                self._spare -= 1
+                requests = 1
+            self.spend(one, requests)
+
+    def _put_if_sound(self, stripe: int, buffer: memoryview) -> None:
+        """Takes the footer of a later stripe; damage is met again, and told, when its turn comes."""
+        try:
+            self._reader.put_footer(stripe, buffer)
+        except (CorruptFile, Unsupported):
+            self._indexes.pop(stripe, None)
+
+    # ------------------------------------------------------------------ what is left to ask
+
+    def _counted(self, stripe: int, steps: Generator[Fetch, Any, StripeDecision], judge: FileJudge) -> Steps:
+        """The same steps, each of one request; bloom filters that may be wanted come with the row index."""
+        most = 1 if self._options.merge_gap is None else None
+        held: dict[tuple[int, int], Any] = {}
+        asked = False
+        answer: Any = None
+        while True:
+            try:
+                item = steps.send(answer)
+            except StopIteration as stop:
+                return stop.value
+            known = [held.get(one) for one in item.ranges]
+            if None not in known:
+                answer = known
+                continue
+            beside: list[tuple[int, int]] = []
+            if item.what == "index" and not asked:
+                beside = [one for one in judge.bloom_places(stripe) if one not in item.ranges]
+            asked = True
+            self.spend(stripe)
+            found = yield Fetch((*item.ranges, *beside), item.what, most)
+            held.update(zip(beside, found[len(item.ranges) :], strict=True))
+            answer = found[: len(item.ranges)]

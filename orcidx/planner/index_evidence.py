@@ -1,0 +1,144 @@
+"""Paimon file indexes as evidence, one for each kind of index, beside ORC's own statistics and bloom filters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, Unsupported
+from orcidx.options import ReadOptions
+from orcidx.orc.kinds import TypeKind
+from orcidx.orc.types import OrcType
+from orcidx.paimon.data_types import parse_type
+from orcidx.paimon.file_index import FileIndex, read_file_index
+from orcidx.predicate import BoundLeaf, BoundPredicate, Domain, Predicate, bind, keep_bindable
+from orcidx.pruning.evaluate import Finding, Note
+from orcidx.pruning.selection import RowSelection
+from orcidx.storage import Source
+
+__all__ = ["IndexEvidence", "StoredIndex", "bind_to_index", "index_evidence", "paimon_types"]
+
+_UNASKED = ("TIMESTAMP", "TIMESTAMP_LTZ", "MAP")
+KINDS = ("bitmap", "range-bitmap", "bsi", "bloom-filter")
+"""The exact ones first, so that the bloom filter, which is read whole, is often not needed."""
+
+
+@dataclass(frozen=True)
+class StoredIndex:
+    """A file index as the roll-up of a directory knows it: its bytes or where they are, the checksum of the tail of
+    the data file that it is of, and the Paimon types of its columns."""
+
+    data: bytes | Source
+    tail: int | None
+    types: Mapping[str, str]
+
+
+def bind_to_index(predicate: Predicate, types: Mapping[str, str], options: ReadOptions) -> BoundPredicate:
+    """A predicate as an index of columns of these Paimon types can be asked, without the file: True in place of what
+    it cannot be, and of times, whose zones only a scan knows."""
+    parsed = {column: parse_type(sql) for column, sql in types.items()}
+    kinds = {column: kind for column, kind in parsed.items() if kind.root not in _UNASKED}
+    schema = pa.schema([(column, kind.arrow_type) for column, kind in kinds.items()])
+    chars: dict[tuple[str, ...], int] = {
+        (column,): kind.length for column, kind in kinds.items() if kind.root == "CHAR"
+    }
+    asked = keep_bindable(predicate, schema, case_sensitive=options.case_sensitive)
+    return bind(asked, schema, nan=options.nan, case_sensitive=options.case_sensitive, char_lengths=chars)
+
+
+class IndexEvidence:
+    """One kind of index of a file. ``names``: the index's column for the predicate's, where they differ."""
+
+    def __init__(self, index: FileIndex, kind: str, rows: int, names: Mapping[str, str] | None = None) -> None:
+        self.name = f"Paimon {kind} index"
+        self.notes: list[Note] = []
+        self._index = index
+        self._kind = kind
+        self._rows = rows
+        self._names = names
+
+    def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
+        """See ``pruning.Evidence``; damage keeps the rows and leaves a note, unless the index was opened as strict."""
+        if len(leaf.path) != 1:
+            return None
+        column = leaf.path[0] if self._names is None else self._names.get(leaf.path[0])
+        if column is None or self._kind not in self._index.columns.get(column, ()):
+            return None
+        try:
+            index = self._index.index(column, self._kind)
+            assert index is not None
+            if index.rows not in (None, self._rows):
+                raise CorruptFile(f"the index has {index.rows} rows and the file {self._rows}")
+            if leaf.domain is Domain.TIMESTAMP and (leaf.type.tz is None) is (index.data_type.root == "TIMESTAMP_LTZ"):
+                raise Unsupported(f"the index is of {index.data_type}, and the column is asked as {leaf.type}")
+            verdict = index.test(leaf)
+            if verdict.rows is None:
+                return None
+            rows = RowSelection.from_bitmap(verdict.rows, self._rows)
+        except (CorruptFile, Unsupported, InvalidQuery) as error:
+            if self._index.strict and isinstance(error, CorruptFile):
+                raise
+            self._doubt(column, error)
+            return None
+        must = rows if verdict.exact else RowSelection.none(self._rows)
+        return Finding(rows, must, self.name, _Kept(rows.count, self._rows))
+
+    def _doubt(self, column: str, error: OrcidxError) -> None:
+        kind = "damaged" if isinstance(error, CorruptFile) else "silent"
+        note = Note(self.name, kind, str(error), column)  # type: ignore[arg-type]
+        if note not in self.notes:
+            self.notes.append(note)
+
+
+class _Kept:
+    def __init__(self, kept: int, rows: int) -> None:
+        self.text = f"the index keeps {kept} of {rows} rows of the file"
+
+    def __call__(self, row: int) -> str:
+        return self.text
+
+
+def index_evidence(
+    index: Any, root: OrcType, rows: int, *, strict: bool = False, names: Mapping[str, str] | None = None
+) -> tuple[IndexEvidence, ...]:
+    """Evidence from a file index: a ``FileIndex``, a ``StoredIndex`` of just this file, or its bytes or path (then
+    typed by the file's own columns).
+
+    A timestamp column of a path or bytes is left out: its precision, which the keys depend on, stands only in the
+    table's schema; open the index with ``paimon.read_file_index`` and its types to use it.
+    """
+    if isinstance(index, StoredIndex):
+        index = read_file_index(index.data, types=index.types, strict=strict, rows=rows)
+    elif not isinstance(index, FileIndex):
+        index = read_file_index(index, types=paimon_types(root.names, root.children), strict=strict, rows=rows)
+    return tuple(IndexEvidence(index, kind, rows, names) for kind in KINDS)
+
+
+_SQL = {
+    TypeKind.BOOLEAN: "BOOLEAN",
+    TypeKind.BYTE: "TINYINT",
+    TypeKind.SHORT: "SMALLINT",
+    TypeKind.INT: "INT",
+    TypeKind.LONG: "BIGINT",
+    TypeKind.FLOAT: "FLOAT",
+    TypeKind.DOUBLE: "DOUBLE",
+    TypeKind.STRING: "STRING",
+    TypeKind.BINARY: "BYTES",
+    TypeKind.DATE: "DATE",
+}
+
+
+def paimon_types(names: Iterable[str], columns: Iterable[OrcType]) -> dict[str, str]:
+    """Paimon's SQL types of the top-level columns of an ORC file, as far as they are certain."""
+    found = {}
+    for name, child in zip(names, columns):
+        if child.kind in _SQL:
+            found[name] = _SQL[child.kind]
+        elif child.kind is TypeKind.DECIMAL and child.precision:
+            found[name] = f"DECIMAL({child.precision}, {child.scale})"
+        elif child.kind in (TypeKind.CHAR, TypeKind.VARCHAR) and child.max_length:
+            found[name] = f"{child.kind.name}({child.max_length})"
+    return found

@@ -1,0 +1,118 @@
+"""What a scan is asked for: ``ScanRequest`` of every file, ``FileJob`` of one. Frozen and picklable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery, located
+from orcidx.options import ReadOptions
+from orcidx.paimon.deletion_vector import DeletionVector
+from orcidx.planner.schema_mapping import choose_fields
+from orcidx.predicate import Predicate
+from orcidx.pruning.selection import RowSelection
+from orcidx.storage import Fingerprint, Source
+
+__all__ = ["FileJob", "ScanRequest", "as_selection", "deleted_rows"]
+
+
+@dataclass(frozen=True)
+class ScanRequest:
+    """What a scan wants of every file; see ``OrcFile.scan``. ``limit``: rows of it that are read at most."""
+
+    columns: tuple[str | tuple[str, ...], ...] | None = None
+    where: Predicate | None = None
+    schema: pa.Schema | None = None
+    match: Literal["name", "position", "field_id"] = "name"
+    row_numbers: str | None = None
+    file_path: str | None = None
+    options: ReadOptions = field(default_factory=ReadOptions)
+    limit: int | None = None
+
+    def with_row_numbers(self, schema: pa.Schema) -> pa.Schema:
+        """The schema with the column of row numbers, if it was asked for."""
+        if self.row_numbers is not None:
+            schema = schema.append(pa.field(self.row_numbers, pa.int64(), nullable=False))
+        repeated = [name for name in (self.row_numbers, self.file_path) if name and schema.names.count(name) > 1]
+        if repeated:
+            raise InvalidQuery(f"there is a column {repeated[0]!r} already; give the added one another name")
+        return schema
+
+    @property
+    def askable_schema(self) -> pa.Schema:
+        """The wanted schema with what the predicate may name besides."""
+        assert self.schema is not None
+        return self.schema if self.file_path is None else self.schema.append(pa.field(self.file_path, pa.string()))
+
+    @property
+    def wanted_schema(self) -> pa.Schema | None:
+        """The schema of the batches, where it does not depend on a file."""
+        if self.schema is None:
+            return None
+        chosen = choose_fields(self.schema, self.columns, case_sensitive=self.options.case_sensitive)
+        fields = [one for _, one in chosen]
+        if self.file_path is not None:
+            fields.append(pa.field(self.file_path, pa.string()))
+        return self.with_row_numbers(pa.schema(fields))
+
+
+@dataclass(frozen=True)
+class FileJob:
+    """One file of a scan and what is known of it beforehand.
+
+    ``stripes``: numbers of the only stripes to read; ``row_range``: (start, stop) in file rows; ``selection``: the only
+    rows to read (see ``as_selection``); ``deleted``: rows never to return; ``file_index``: a Paimon file index of the
+    file, its bytes or its path; ``constants``: columns with one value in this file, such as Hive partitions;
+    ``fingerprint``: the version of the file that all this is about, any other is refused.
+    """
+
+    source: Source
+    stripes: tuple[int, ...] | None = None
+    row_range: tuple[int, int] | None = None
+    selection: Any = None
+    deleted: Any = None
+    file_index: Any = None
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    fingerprint: Fingerprint | None = None
+
+
+def as_selection(rows: Any, length: int) -> RowSelection:
+    """A selection over ``length`` rows from a selection, a bool mask, a bitmap or row numbers.
+
+    Raises ``InvalidQuery`` for one that does not fit.
+    """
+    if isinstance(rows, RowSelection):
+        if rows.length != length:
+            raise InvalidQuery(f"the selection spans {rows.length} rows, the file has {length}")
+        return rows
+    if hasattr(rows, "range_cardinality"):
+        return RowSelection.from_bitmap(rows, length)
+    array = rows.to_numpy(zero_copy_only=False) if isinstance(rows, pa.Array) else np.asarray(rows)
+    if array.dtype == bool:
+        if len(array) != length:
+            raise InvalidQuery(f"the mask has {len(array)} values, the file {length} rows")
+        return RowSelection.from_mask(array)
+    return RowSelection.from_positions(array, length)
+
+
+def deleted_rows(deleted: Any, rows: int, name: str) -> RowSelection:
+    """The rows of a deletion vector, bitmap, selection or list of row numbers.
+
+    A position past the file is an error: a vector that does not fit belongs to another file.
+    """
+    if isinstance(deleted, DeletionVector):
+        with located(file=name):
+            return deleted.deleted_rows(rows)
+    if isinstance(deleted, RowSelection):
+        found = deleted
+    elif hasattr(deleted, "range_cardinality"):
+        found = RowSelection.from_bitmap(deleted, max(rows, int(deleted.max()) + 1 if len(deleted) else 0))
+    else:
+        found = RowSelection.from_positions(deleted, rows)
+    if found.length != rows:
+        raise InvalidQuery(f"the deletion vector reaches past the {rows} rows of {name}")
+    return found

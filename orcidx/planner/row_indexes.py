@@ -1,0 +1,85 @@
+"""The row indexes of one stripe, in two steps: first of the columns that the predicate asks about, then of the others.
+
+Most stripes are ruled out by the first, and the others' indexes need not be decoded; of a local file they are not even
+read. Elsewhere a second request would cost more than the bytes, so that all come with the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Mapping
+from typing import Any
+
+from orcidx.fetching.drive import Fetch
+from orcidx.orc.kinds import StreamKind
+from orcidx.orc.metadata_cache import INDEXES, PARSED
+from orcidx.orc.reader import OrcReader
+from orcidx.orc.row_index import RowIndex, build_row_index
+from orcidx.orc.types import OrcType
+
+__all__ = ["StripeIndexes"]
+
+Range = tuple[int, int]
+
+
+class StripeIndexes:
+    """Reads the indexes of the columns ``nodes`` (by id) of a stripe whose footer is here; ``leaves``: ids of those
+    that are asked about."""
+
+    def __init__(self, reader: OrcReader, stripe: int, nodes: Mapping[int, OrcType], leaves: Collection[int]) -> None:
+        self._reader = reader
+        self._stripe = stripe
+        self._nodes = nodes
+        self._leaves = leaves
+        self._buffers: dict[int, Any] = {}
+        self._index: RowIndex | None = None
+        self.complete = False
+        """Whether the index of every column was read."""
+
+    def of_leaves(self) -> Generator[Fetch, Any, RowIndex | None]:
+        """The index of the columns that are asked about, with their statistics; None where the stripe has none."""
+        places = self._places()
+        asked = {column: place for column, place in places.items() if column in self._leaves}
+        if not asked:
+            return (yield from self.of_all())
+        self._index = yield from self._read(asked, places)
+        if self._index.untrusted:  # the others may know the row groups
+            return (yield from self.of_all())
+        return self._index
+
+    def of_all(self) -> Generator[Fetch, Any, RowIndex | None]:
+        """The index of every column, the others' without statistics; None where the stripe has none."""
+        if not self.complete:
+            self.complete = True
+            known = set() if self._index is None else {*self._index.columns, *self._index.untrusted}
+            places = {column: place for column, place in self._places().items() if column not in known}
+            if places:
+                others = yield from self._read(places, places, only_seek=True)
+                self._index = others if self._index is None else self._index.joined(others)
+        return self._index
+
+    def _places(self) -> dict[int, Range]:
+        extents = self._reader.extents(self._stripe)
+        return {
+            column: extent
+            for column in self._nodes
+            if (extent := extents.get((column, StreamKind.ROW_INDEX))) is not None and extent[1]
+        }
+
+    def _read(
+        self, places: Mapping[int, Range], ahead: Mapping[int, Range], *, only_seek: bool = False
+    ) -> Generator[Fetch, Any, RowIndex]:
+        """The index of the columns of ``places``; from a remote file those of ``ahead`` are fetched with them."""
+        reader, stripe = self._reader, self._stripe
+        key = reader.cache_key(stripe, tuple(places), only_seek)
+        index = INDEXES.get(key)
+        if index is None:
+            if not places.keys() <= self._buffers.keys():
+                wanted = places if reader.storage.is_local else ahead
+                answer = yield Fetch(tuple(wanted.values()), "index")
+                self._buffers.update(zip(wanted, answer, strict=True))
+            buffers = {column: self._buffers[column] for column in places}
+            nodes = [self._nodes[column] for column in places]
+            footer = reader.footer(stripe)
+            index = build_row_index(reader.tail, stripe, footer, nodes, buffers, only_seek=only_seek)
+            INDEXES.put(key, index, 1024 + PARSED * sum(map(len, buffers.values())))
+        return index

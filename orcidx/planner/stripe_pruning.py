@@ -1,0 +1,327 @@
+"""Which rows of a file may match: all evidence of a file and its stripes, coarse to fine, before any data is read.
+
+The order: constants (partition columns, columns that the file lacks), file statistics, a Paimon file index, stripe
+statistics; then, stripe by stripe, row-group statistics, bloom filters for what is still alive, and dictionaries.
+An index that is damaged, distrusted or absent keeps the rows and leaves a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from orcidx.errors import CorruptFile, Unsupported
+from orcidx.fetching.drive import Fetch
+from orcidx.options import ReadOptions
+from orcidx.orc.bloom import BloomFilters
+from orcidx.orc.bloom_keys import distrust_bloom
+from orcidx.orc.bounds import StatisticsColumn, bound_statistics
+from orcidx.orc.dictionary import fetch_dictionaries
+from orcidx.orc.evidence import BloomEvidence, DictionaryEvidence, StatisticsEvidence, bloom_answers
+from orcidx.orc.kinds import StreamKind, TypeKind
+from orcidx.orc.metadata import unframe
+from orcidx.orc.reader import OrcReader
+from orcidx.orc.row_index import RowIndex
+from orcidx.orc.statistics import RawStatistics, file_statistics, stripe_statistics
+from orcidx.orc.types import OrcType
+from orcidx.planner.column_plan import StripeRows
+from orcidx.planner.row_indexes import StripeIndexes
+from orcidx.predicate import BoundLeaf, BoundPredicate
+from orcidx.pruning.evaluate import Evidence, Note, NoteKind, Outcome, evaluate
+from orcidx.pruning.selection import RowSelection
+
+__all__ = ["FileJudge", "StripeDecision"]
+
+Path = tuple[str, ...]
+Requests = Generator[Fetch, Any, Any]
+
+BLOOM_SHARE = 1.0
+"""A bloom filter is fetched when its bytes are at most this share of the data that it may save."""
+DICTIONARY_SHARE = 0.1
+LARGEST_DICTIONARY = 1 << 20
+"""Bytes of a dictionary that is read to rule a stripe out."""
+
+
+@dataclass(frozen=True)
+class StripeDecision:
+    """What was decided on one stripe.
+
+    ``rows``: what is left of it; ``index``: its row index, where that can be used to seek; ``outcome``: what the
+    evidence said, None without a predicate; ``notes``: what could not speak, and why.
+    """
+
+    stripe: int
+    rows: StripeRows
+    index: RowIndex | None
+    outcome: Outcome | None = None
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def row_groups(self) -> int:
+        return len(self.rows.bounds) - 1
+
+    @property
+    def kept(self) -> npt.NDArray[np.bool_]:
+        """Which row groups are read: one bool each."""
+        return self.rows.may.any_in(self.rows.bounds)
+
+    @property
+    def rows_before(self) -> int:
+        """Rows of the stripe."""
+        return self.rows.may.length
+
+    @property
+    def rows_after(self) -> int:
+        """Rows that may match."""
+        return self.rows.may.count
+
+    def reasons(self, row_group: int) -> tuple[str, ...]:
+        """Why a row group is skipped, in words; empty when it is not."""
+        start, stop = self.rows.bounds[row_group : row_group + 2].tolist()
+        if self.outcome is None:
+            return () if self.kept[row_group] else ("none of these rows was asked for (selection)",)
+        return tuple(str(reason) for reason in self.outcome.reasons(start, stop))
+
+
+@dataclass
+class FileJudge:
+    """Judges the stripes of one file.
+
+    ``places``: the file's column for each path of the predicate, None where it is a constant or missing; ``columns``:
+    all columns that are read; ``beforehand``: evidence on the whole file from elsewhere.
+    """
+
+    reader: OrcReader
+    where: BoundPredicate | None
+    wanted: RowSelection
+    columns: Iterable[OrcType]
+    places: Mapping[Path, OrcType | None]
+    options: ReadOptions
+    beforehand: Sequence[Evidence] = ()
+    notes: list[Note] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.nodes = {node.id: node for column in self.columns for node in column.walk()}
+        self._leaf_nodes = {path: node for path, node in self.places.items() if node is not None}
+
+    # ------------------------------------------------------------------ the file
+
+    @cached_property
+    def outcome(self) -> Outcome | None:
+        """What is known before any stripe is opened; None without a predicate."""
+        if self.where is None:
+            return None
+        evidence = [*self.beforehand]
+        if self.options.row_index:
+            evidence = [*evidence[:1], self._file_statistics(), *evidence[1:], self._stripe_statistics()]
+        found = evaluate(self.where.root, evidence, self.wanted)
+        return replace(found, notes=(*self.notes, *found.notes)) if self.notes else found
+
+    def _file_statistics(self) -> StatisticsEvidence:
+        tail = self.reader.tail
+        bounds = np.array([0, tail.footer.rows], np.int64)
+        return self._statistics("file statistics", lambda node: file_statistics(tail, node), bounds)
+
+    def _stripe_statistics(self) -> StatisticsEvidence:
+        tail = self.reader.tail
+        return self._statistics(
+            "stripe statistics", lambda node: stripe_statistics(tail, node), self.reader.stripe_bounds
+        )
+
+    def _statistics(
+        self, name: str, read: Callable[[OrcType], RawStatistics], bounds: npt.NDArray[np.int64]
+    ) -> StatisticsEvidence:
+        columns = {}
+        missing = {}
+        for path, node in self._leaf_nodes.items():
+            try:
+                columns[path] = self._bounded(node, read(node))
+            except CorruptFile as error:
+                missing[path] = f"damaged: {error.message}"
+        return StatisticsEvidence(name, columns, bounds, self.options, missing=missing)
+
+    def _bounded(self, node: OrcType, raw: RawStatistics) -> StatisticsColumn:
+        repeated = node.id in self.reader.root.repeated_ids
+        return bound_statistics(raw, self.reader.facts, self.options, repeated=repeated)
+
+    def stripes(self) -> list[int]:
+        """Numbers of the stripes that may hold rows to return."""
+        left = self.wanted if self.outcome is None else self.outcome.may
+        if left.is_all:
+            return [number for number, stripe in enumerate(self.reader.stripes) if stripe.rows]
+        alive = left.any_in(self.reader.stripe_bounds)
+        return [stripe for stripe, kept in enumerate(alive.tolist()) if kept]
+
+    # ------------------------------------------------------------------ a stripe
+
+    def decide(self, stripe: int) -> Generator[Fetch, Any, StripeDecision]:
+        """Judges one stripe, whose footer is here if the file's own evidence left it alive."""
+        first, last = self.reader.stripe_bounds[stripe : stripe + 2].tolist()
+        outcome = None if self.outcome is None else self.outcome.slice(first, last)
+        may = self.wanted.slice(first, last) if outcome is None else outcome.may
+        indexes = StripeIndexes(self.reader, stripe, self.nodes, {node.id for node in self._leaf_nodes.values()})
+        index = None
+        if not may.is_empty and outcome is not None and not outcome.proved:
+            index = yield from indexes.of_leaves()
+        bounds = np.array([0, last - first] if last > first else [0], np.int64) if index is None else index.bounds
+        if outcome is not None:
+            outcome = yield from self._refine(stripe, outcome, index, bounds)
+            may = outcome.may
+        must = may if outcome is None else outcome.must
+        if not may.is_empty and (not may.is_all or (outcome is not None and not outcome.proved)):
+            index = yield from indexes.of_all()
+            bounds = bounds if index is None else index.bounds
+        rows = StripeRows(first, bounds, may, must)
+        notes = () if outcome is None else outcome.notes
+        if index is None and indexes.complete:
+            notes += (Note("row index", "absent", "the stripe has none: all of it or nothing is read", stripe=stripe),)
+        if index is None or not indexes.complete:
+            return StripeDecision(stripe, rows, None, outcome, notes)
+        unseekable = index.unseekable(self.nodes)
+        if unseekable is not None:
+            missing = self.nodes.keys() - index.columns.keys() - index.untrusted.keys()
+            kind: Any = "absent" if missing else "damaged"
+            notes += (Note("row index", kind, f"rows cannot be skipped: {unseekable}", stripe=stripe),)
+        return StripeDecision(stripe, rows, None if unseekable else index, outcome, notes)
+
+    def _refine(
+        self, stripe: int, outcome: Outcome, index: RowIndex | None, bounds: npt.NDArray[np.int64]
+    ) -> Generator[Fetch, Any, Outcome]:
+        """Hears the stripe's own evidence, each kind only while something is open."""
+        if index is not None and self.options.row_index:
+            outcome = self._hear(outcome, self._group_statistics(stripe, index))
+        if self.options.bloom_filters and index is not None and not outcome.proved:
+            blooms = yield from self._bloom_filters(stripe, outcome, bounds)
+            if blooms is not None:
+                outcome = self._hear(outcome, blooms)
+        if self.options.row_index and not outcome.proved:
+            dictionaries = yield from self._dictionaries(stripe, outcome)
+            if dictionaries is not None:
+                outcome = self._hear(outcome, dictionaries)
+        return outcome
+
+    def _hear(self, outcome: Outcome, evidence: Evidence) -> Outcome:
+        heard = evaluate(outcome.root, [evidence], outcome.span, prior=outcome.states)
+        notes = tuple(dict.fromkeys((*outcome.notes, *heard.notes)))
+        return Outcome(heard.root, heard.span, heard.may, heard.must, heard.states, notes)
+
+    def _open_leaves(self, outcome: Outcome) -> list[BoundLeaf]:
+        """Leaves of which some living row is still undecided."""
+        assert self.where is not None
+        return [
+            leaf
+            for leaf, state in zip(self.where.leaves(), outcome.states, strict=True)
+            if not ((state.may & outcome.may) - state.must).is_empty
+        ]
+
+    # ------------------------------------------------------------------ row-group statistics
+
+    def _group_statistics(self, stripe: int, index: RowIndex) -> StatisticsEvidence:
+        columns = {}
+        missing = {}
+        for path, node in self._leaf_nodes.items():
+            if node.id in index.columns:
+                columns[path] = self._bounded(node, index.columns[node.id].statistics)
+            elif node.id in index.untrusted:
+                missing[path] = index.untrusted[node.id]
+        name = "row-group statistics"
+        return StatisticsEvidence(name, columns, index.bounds, self.options, stripe=stripe, missing=missing)
+
+    # ------------------------------------------------------------------ bloom filters
+
+    def _bloom_filters(
+        self, stripe: int, outcome: Outcome, bounds: npt.NDArray[np.int64]
+    ) -> Generator[Fetch, Any, BloomEvidence | None]:
+        """The bloom filters that may decide an open leaf, where they are trusted and pay; None when there are none."""
+        ignored: dict[Path, tuple[NoteKind, str]] = {}
+        chosen: dict[Path, tuple[OrcType, tuple[int, int]]] = {}
+        saved = self._data_bytes(stripe) * float(outcome.may.any_in(bounds).mean())
+        for leaf in self._open_leaves(outcome):
+            node = self._leaf_nodes.get(leaf.path)
+            if node is None or not bloom_answers(leaf, node, self.options) or leaf.path in chosen:
+                continue
+            found = self._bloom_stream(stripe, node)
+            if isinstance(found, str):
+                ignored[leaf.path] = "distrusted", found
+            elif found is not None and found[1] > BLOOM_SHARE * saved:
+                ignored[leaf.path] = "off", f"its {found[1]} bytes are more than the data that it may save"
+            elif found is not None:
+                chosen[leaf.path] = node, found
+        if not chosen and not ignored:
+            return None
+        answer = (yield Fetch(tuple(extent for _, extent in chosen.values()), "bloom")) if chosen else ()
+        filters = {}
+        for (path, (node, _)), buffer in zip(chosen.items(), answer, strict=True):
+            try:
+                raw = unframe(buffer, self.reader.tail.postscript, name="BLOOM_FILTER_UTF8")
+                filters[path] = node, BloomFilters(raw)
+            except (CorruptFile, Unsupported) as error:
+                ignored[path] = "damaged", error.message
+        return BloomEvidence(filters, bounds, self.reader.facts, self.options, stripe=stripe, ignored=ignored)
+
+    def bloom_places(self, stripe: int) -> list[tuple[int, int]]:
+        """Where those bloom filters of a stripe lie that may be asked, if its row groups' statistics leave enough."""
+        if self.where is None or not self.options.bloom_filters:
+            return []
+        nodes: dict[int, OrcType] = {}
+        for leaf in self.where.leaves():
+            node = self._leaf_nodes.get(leaf.path)
+            if node is not None and bloom_answers(leaf, node, self.options):
+                nodes[node.id] = node
+        most = min(BLOOM_SHARE * self._data_bytes(stripe), self.options.io_bytes // 4)
+        found = [self._bloom_stream(stripe, node) for node in nodes.values()]
+        return [place for place in found if isinstance(place, tuple) and place[1] <= most]
+
+    def _bloom_stream(self, stripe: int, node: OrcType) -> tuple[int, int] | str | None:
+        """Where the column's filters lie; why they are not believed; or None without any."""
+        extents = self.reader.extents(stripe)
+        encoding = self.reader.footer(stripe).encodings[node.id]
+        reason = None
+        for kind in (StreamKind.BLOOM_FILTER_UTF8, StreamKind.BLOOM_FILTER):
+            extent = extents.get((node.id, kind))
+            if extent is None or not extent[1]:
+                continue
+            distrusted = distrust_bloom(kind, node, encoding, self.reader.facts)
+            if distrusted is None:
+                return extent
+            reason = reason or distrusted
+        return reason
+
+    def _data_bytes(self, stripe: int) -> int:
+        """Bytes of the stripe's data streams of the columns that are read."""
+        return sum(
+            length
+            for (column, kind), (_, length) in self.reader.extents(stripe).items()
+            if column in self.nodes and kind <= StreamKind.SECONDARY
+        )
+
+    # ------------------------------------------------------------------ dictionaries
+
+    def _dictionaries(self, stripe: int, outcome: Outcome) -> Generator[Fetch, Any, DictionaryEvidence | None]:
+        """The dictionaries of open string leaves, where they are small beside the data; None when there are none."""
+        data = self._data_bytes(stripe)
+        chosen: dict[Path, OrcType] = {}
+        for leaf in self._open_leaves(outcome):
+            node = self._leaf_nodes.get(leaf.path)
+            if node is None or node.kind not in (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR):
+                continue
+            size = self._dictionary_bytes(stripe, node)
+            if 0 < size <= min(LARGEST_DICTIONARY, DICTIONARY_SHARE * data):
+                chosen[leaf.path] = node
+        if not chosen:
+            return None
+        found = yield from fetch_dictionaries(self.reader, stripe, tuple(chosen.values()), self.options)
+        entries = dict(zip(chosen, found, strict=True))
+        return DictionaryEvidence(entries.get, self.reader.stripes[stripe].rows, stripe=stripe)
+
+    def _dictionary_bytes(self, stripe: int, node: OrcType) -> int:
+        """Stored bytes of a column's dictionary; 0 when it has none."""
+        if self.reader.footer(stripe).encodings[node.id].dictionary_size == 0:
+            return 0
+        extents = self.reader.extents(stripe)
+        return sum(extents.get((node.id, kind), (0, 0))[1] for kind in (StreamKind.LENGTH, StreamKind.DICTIONARY_DATA))

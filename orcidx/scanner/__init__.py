@@ -1,0 +1,1 @@
+"""Doing the scan: files in order, stripes decoded, batches joined."""

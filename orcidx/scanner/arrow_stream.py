@@ -1,0 +1,103 @@
+"""What every scan hands out: its rows as Arrow, from the start as often as it is asked.
+
+``ArrowStream`` is the face of a scan of files or of a table, ``Batches`` one pass over it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Generator, Iterator
+from dataclasses import replace
+from typing import Any, Self
+
+import pyarrow as pa
+
+from orcidx.scanner.metrics import ScanMetrics
+
+__all__ = ["ArrowStream", "Batches", "limited"]
+
+
+class Batches:
+    """One pass over a scan: an iterator of record batches. ``metrics`` grows while it runs."""
+
+    def __init__(self, batches: Generator[pa.RecordBatch, None, None], metrics: ScanMetrics) -> None:
+        self.metrics = metrics
+        self._batches = batches
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        batch = next(self._batches)
+        self.metrics.rows_returned += batch.num_rows
+        return batch
+
+    def close(self) -> None:
+        """Ends the pass and closes its files."""
+        self._batches.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class ArrowStream(ABC):
+    """Rows as record batches, by iterating, as a table, or through the Arrow stream interface.
+
+    A subclass is a frozen dataclass with the field ``limit``. One iterator belongs to one thread; all may share a scan.
+    """
+
+    limit: int | None
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """The schema of the batches."""
+
+    @abstractmethod
+    def to_batches(self) -> Batches:
+        """An iterator over the batches, with ``.metrics`` of its own pass and ``.close()``."""
+
+    def __iter__(self) -> Batches:
+        return self.to_batches()
+
+    @abstractmethod
+    def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
+        """Batches; the event loop waits for nothing."""
+
+    @abstractmethod
+    def count_rows(self) -> int:
+        """The number of rows; from metadata and indexes alone where those prove it."""
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """A ``pyarrow.RecordBatchReader`` over one pass."""
+        return pa.RecordBatchReader.from_batches(self.schema, iter(self))
+
+    def to_table(self) -> pa.Table:
+        """All rows as one table."""
+        return pa.Table.from_batches(list(self), self.schema)
+
+    def head(self, n: int) -> pa.Table:
+        """The first ``n`` rows."""
+        limit = n if self.limit is None else min(n, self.limit)
+        shorter: Any = replace(self, limit=limit)  # type: ignore[type-var]
+        return shorter.to_table()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.schema.__arrow_c_schema__()
+
+
+def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """The first ``limit`` rows (None: all); the batch after the last is not asked for."""
+    left = limit
+    for batch in batches if left != 0 else ():
+        yield batch if left is None else batch.slice(0, left)
+        if left is not None:
+            left -= min(left, batch.num_rows)
+            if not left:
+                return

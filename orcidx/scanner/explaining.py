@@ -1,0 +1,66 @@
+"""Explaining a scan: the decisions it would take, from metadata and indexes only, as an ``Explanation``."""
+
+from __future__ import annotations
+
+from orcidx.explain.model import FileExplanation, StripeExplanation, explain_row_groups
+from orcidx.fetching.drive import run_value
+from orcidx.orc.kinds import StreamKind
+from orcidx.orc.row_index import usual_bounds
+from orcidx.orc.stripe_plan import group_ranges
+from orcidx.planner.stripe_pruning import StripeDecision
+from orcidx.scanner.file_scan import FileRun
+from orcidx.storage import RangeReader
+
+__all__ = ["explain_file"]
+
+
+def explain_file(run: FileRun, storage: RangeReader) -> FileExplanation:
+    """What the run would read of its file. Stripes that the file's own evidence rules out are not looked into."""
+    before = storage.metrics.bytes_fetched
+    alive = set(run.stripe_numbers())
+    stripes = [_explain_stripe(run, number, number in alive, storage) for number in range(len(run.reader.stripes))]
+    outcome = run.judge.outcome
+    rows = run.reader.tail.footer.rows
+    return FileExplanation(
+        file=run.reader.name,
+        rows=rows,
+        stripes=tuple(stripes),
+        notes=() if outcome is None else outcome.notes,
+        reasons=() if outcome is None or alive or not rows else outcome.reasons(0, rows),
+        index_bytes=storage.metrics.bytes_fetched - before,
+    )
+
+
+def _explain_stripe(run: FileRun, number: int, alive: bool, storage: RangeReader) -> StripeExplanation:
+    decision = run_value(run.decide(number) if alive else run.judge.decide(number), storage)
+    total, kept = data_bytes(run, decision) if alive else (run.reader.stripes[number].data_length, 0)
+    rows = decision.rows
+    # No index was needed, or none could be read: the stripe is told by its stride all the same.
+    bounds = rows.bounds if len(rows.bounds) > 2 else usual_bounds(run.reader.tail, number)
+    groups = explain_row_groups(
+        bounds, first_row=rows.first_row, may=rows.may, must=rows.must, outcome=decision.outcome
+    )
+    return StripeExplanation(
+        stripe=number,
+        first_row=rows.first_row,
+        rows=rows.may.length,
+        kept_rows=rows.may.count,
+        bytes=total,
+        kept_bytes=kept,
+        row_groups=groups,
+        notes=decision.notes,
+    )
+
+
+def data_bytes(run: FileRun, decision: StripeDecision) -> tuple[int, int]:
+    """Bytes of the data streams of the columns that are read: all of them in the stripe, and those planned."""
+    total = kept = 0
+    block_size = run.reader.facts.block_size
+    for (column, kind), (_, length) in run.reader.extents(decision.stripe).items():
+        if column not in run.judge.nodes or kind > StreamKind.SECONDARY:
+            continue
+        total += length
+        positions = None if decision.index is None else decision.index.stream_positions(column, StreamKind(kind))
+        ranges = group_ranges(positions, decision.kept, length=length, block_size=block_size)
+        kept += sum(stop - start for start, stop in ranges)
+    return total, kept

@@ -1,0 +1,243 @@
+"""``OrcFile``: an ORC file opened for its metadata, its statistics and scans; ``orcidx.open`` makes one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery
+from orcidx.fetching.drive import run_value
+from orcidx.options import ReadOptions
+from orcidx.orc.file_statistics import column_statistics, statistics_table
+from orcidx.orc.metadata import FileTail, StripeInformation, TypeKind, WriterKind
+from orcidx.orc.reader import OrcReader
+from orcidx.orc.statistics import ColumnStatistics
+from orcidx.orc.types import OrcType
+from orcidx.planner.request import FileJob, ScanRequest, as_selection
+from orcidx.predicate import parse
+from orcidx.scanner.file_scan import FileRun
+from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.scan import SPLIT_BYTES, Scan, Split
+from orcidx.storage import RangeReader, Source, describe_source
+
+__all__ = ["OrcFile", "Writer", "make_scan", "open_file"]
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Who wrote a file: ``kind`` such as "java" or "cpp", ``version`` of its feature level, ``software`` as it called
+    itself ("" when it did not)."""
+
+    kind: str
+    version: int
+    software: str
+
+
+class OrcFile:
+    """An open ORC file. A context manager; scans do not need it to stay open.
+
+    Reading starts with one request for the tail; everything else is read when it is asked for.
+    """
+
+    def __init__(self, source: Source, options: ReadOptions | None = None) -> None:
+        self.source = source
+        self.options = options or ReadOptions()
+        self._storage: RangeReader | None = source.open(self.options)
+        try:
+            self._reader = OrcReader(self._storage)
+        except BaseException:
+            self._storage.close()
+            raise
+
+    def __enter__(self) -> OrcFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file; metadata that was read stays usable, and so do its scans."""
+        if self._storage is not None:
+            self._storage.close()
+            self._storage = None
+
+    def __repr__(self) -> str:
+        return f"<OrcFile {self.source.name}: {self.num_rows} rows in {len(self.stripes)} stripes, {self.compression}>"
+
+    # ------------------------------------------------------------------ metadata
+
+    @property
+    def tail(self) -> FileTail:
+        """The parsed tail of the file."""
+        return self._reader.tail
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema in which ``scan`` reads the file with the default options."""
+        storage = self._open_storage()
+        run = FileRun(self._reader, FileJob(self.source), ScanRequest(options=self.options), ScanMetrics())
+        run_value(run.prepare(), storage)
+        return run.schema
+
+    @property
+    def orc_schema(self) -> str:
+        """The schema as Hive and ORC Java write it, such as ``struct<id:bigint,name:string>``."""
+        return str(self._reader.root)
+
+    @property
+    def columns(self) -> tuple[OrcType, ...]:
+        """The ORC types of the top-level columns, in the order of ``schema``."""
+        root = self._reader.root
+        return root.children if root.kind is TypeKind.STRUCT else (root,)
+
+    @property
+    def num_rows(self) -> int:
+        """Rows in the file."""
+        return self.tail.footer.rows
+
+    @property
+    def stripes(self) -> tuple[StripeInformation, ...]:
+        """Where each stripe lies and how many rows it has."""
+        return self._reader.stripes
+
+    @property
+    def compression(self) -> str:
+        """The codec: "NONE", "ZLIB", "SNAPPY", "LZO", "LZ4", "ZSTD" or "BROTLI"."""
+        return self.tail.postscript.compression.name
+
+    @property
+    def writer(self) -> Writer:
+        """The software that wrote the file."""
+        facts = self.tail.facts
+        kind = facts.writer.name.lower() if isinstance(facts.writer, WriterKind) else f"unknown {facts.writer}"
+        return Writer(kind, facts.writer_version, facts.software_version)
+
+    @property
+    def user_metadata(self) -> Mapping[str, bytes]:
+        """The key-value pairs that the writer's user stored."""
+        return self.tail.footer.user_metadata
+
+    def statistics(
+        self, column: str | Sequence[str] | int, stripe: int | None = None, row_group: int | None = None
+    ) -> ColumnStatistics | None:
+        """Statistics of a column (path or column id) over the file, a stripe, or a row group of a stripe.
+
+        None where the writer stored none. Raises ``InvalidQuery`` for an unknown column, stripe or row group.
+        """
+        return column_statistics(self._reader, column, stripe, row_group)
+
+    def statistics_table(self, level: str = "file") -> pa.Table:
+        """Statistics of all columns as one table; ``level`` is "file", "stripe" or "row_group"."""
+        return statistics_table(self._reader, level)
+
+    def _open_storage(self) -> RangeReader:
+        if self._storage is None:
+            raise InvalidQuery("the file is closed; open it again")
+        return self._storage
+
+    # ------------------------------------------------------------------ rows
+
+    def scan(
+        self,
+        columns: Sequence[str | Sequence[str]] | None = None,
+        where: Any = None,
+        *,
+        stripes: Iterable[int] | None = None,
+        row_range: tuple[int, int] | None = None,
+        limit: int | None = None,
+        row_numbers: bool | str = False,
+        selection: Any = None,
+        deletion_vector: Any = None,
+        file_index: Any = None,
+        schema: pa.Schema | None = None,
+        options: ReadOptions | None = None,
+        **option_overrides: Any,
+    ) -> Scan:
+        """A scan of this file; nothing is read until it is iterated.
+
+        ``columns``: names, dotted paths or sequences of names, None for all; ``where``: see ``orcidx.col``, also SQL
+        text, a ``pyarrow.compute.Expression`` or a DNF list; ``stripes``: only these; ``row_range``: (start, stop) of
+        file rows; ``limit``: at most so many rows; ``row_numbers``: True or a name adds the number of each row in the
+        file as an int64 column (``row_number``) at the end; ``selection``: row numbers, a bool mask or a
+        ``RowSelection`` of the only rows to read; ``deletion_vector``: rows never to return; ``file_index``: a Paimon
+        file index of this file, or its bytes or path; ``schema``: read into this schema (by name; missing columns are
+        null). ``options`` and any option by name: see ``ReadOptions``.
+        """
+        numbers = tuple(stripes) if stripes is not None else None
+        for number in numbers or ():
+            if not 0 <= number < len(self.stripes):
+                raise InvalidQuery(f"no stripe {number}; the file has {len(self.stripes)}")
+        job = FileJob(
+            self.source,
+            stripes=numbers,
+            row_range=row_range,
+            selection=None if selection is None else as_selection(selection, self.num_rows),
+            deleted=deletion_vector,
+            file_index=file_index,
+            fingerprint=self._reader.fingerprint,
+        )
+        return make_scan(
+            [job],
+            columns,
+            where,
+            limit=limit,
+            row_numbers=row_numbers,
+            schema=schema,
+            options=(options or self.options).override(**option_overrides),
+        )
+
+    def splits(self, target_bytes: int = SPLIT_BYTES, *args: Any, **kwargs: Any) -> list[Split]:
+        """``scan(...)`` as tasks of about ``target_bytes`` stored bytes each, for other machines."""
+        return self.scan(*args, **kwargs).splits(target_bytes)
+
+    def read(self, *args: Any, **kwargs: Any) -> pa.Table:
+        """``scan(...)`` as one table."""
+        return self.scan(*args, **kwargs).to_table()
+
+
+def make_scan(
+    jobs: Iterable[FileJob],
+    columns: Sequence[str | Sequence[str]] | None,
+    where: Any,
+    *,
+    limit: int | None,
+    row_numbers: bool | str,
+    schema: pa.Schema | None,
+    options: ReadOptions,
+    match: Literal["name", "position", "field_id"] = "name",
+    file_path: bool | str = False,
+) -> Scan:
+    """A scan from a caller's words; raises ``InvalidQuery`` for what cannot be."""
+    if isinstance(columns, str):
+        raise InvalidQuery(f"columns is a list: give [{columns!r}]")
+    if limit is not None and limit < 0:
+        raise InvalidQuery(f"limit must not be negative, and is {limit}")
+    request = ScanRequest(
+        columns=None if columns is None else tuple(c if isinstance(c, str) else tuple(c) for c in columns),
+        where=None if where is None else parse(where),
+        schema=schema,
+        match=match,
+        row_numbers="row_number" if row_numbers is True else (row_numbers or None),
+        file_path="file_path" if file_path is True else (file_path or None),
+        options=options,
+    )
+    return Scan(tuple(jobs), request, limit)
+
+
+def open_file(
+    source: Any,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: Any = None,
+    options: ReadOptions | None = None,
+) -> OrcFile:
+    """Opens an ORC file: a path, URL, bytes, a binary file object, or a path in ``filesystem``.
+
+    ``storage_options`` go to fsspec; ``filesystem`` may be of fsspec, ``pyarrow.fs`` or obstore. Raises
+    ``FileNotFoundError``, ``CorruptFile`` and ``StorageError``.
+    """
+    return OrcFile(describe_source(source, storage_options=storage_options, filesystem=filesystem), options)

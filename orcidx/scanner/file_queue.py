@@ -1,0 +1,177 @@
+"""The files of a scan, opened in order and ahead: the tails of the next ones are read and judged meanwhile.
+
+A file whose constant columns (Hive partitions) rule it out is never opened.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, wait
+from functools import partial
+from typing import Any
+
+from orcidx.fetching.drive import run_value
+from orcidx.orc.reader import OrcReader
+from orcidx.orc.row_index import group_count
+from orcidx.planner.constant_evidence import rules_out
+from orcidx.planner.request import FileJob, ScanRequest
+from orcidx.predicate import BoundPredicate, bind
+from orcidx.scanner.file_scan import FileRun
+from orcidx.scanner.metrics import ScanMetrics
+from orcidx.storage import RangeReader
+from orcidx.storage.threads import READERS
+
+__all__ = ["FileQueue", "OpenFile", "open_job"]
+
+REMOTE_AHEAD = 8
+LOCAL_AHEAD = 2
+"""Most files that are opened before their turn."""
+
+
+class OpenFile:
+    """A file of a scan, open, with its ``run``; ``close`` adds its requests to the scan's metrics."""
+
+    def __init__(self, storage: RangeReader, run: FileRun) -> None:
+        self.storage = storage
+        self.run = run
+        self.is_open = True
+
+    def close(self) -> None:
+        if self.is_open:
+            self.is_open = False
+            self.run.metrics.requests += self.storage.metrics.requests
+            self.run.metrics.bytes_read += self.storage.metrics.bytes_fetched
+            self.storage.close()
+
+    def __enter__(self) -> OpenFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFile:
+    """Opens a file and reads what must be known of it before its stripes are: the tail, and what ``prepare`` wants."""
+    storage = job.source.open(request.options, expected=job.fingerprint)
+    try:
+        run = FileRun(OrcReader(storage), job, request, metrics)
+        run_value(run.prepare(), storage)
+        return OpenFile(storage, run)
+    except BaseException:
+        storage.close()
+        raise
+
+
+def _open_and_judge(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFile:
+    file = open_job(job, request, metrics)
+    try:
+        file.run.stripe_numbers()
+        return file
+    except BaseException:
+        file.close()
+        raise
+
+
+class FileQueue:
+    """Opens the files of ``jobs``; a context manager that closes those which were not.
+
+    ``open_all``: also those that their constants rule out.
+    """
+
+    def __init__(
+        self, jobs: Iterable[FileJob], request: ScanRequest, metrics: ScanMetrics, *, open_all: bool = False
+    ) -> None:
+        self._request = request
+        self._open_all = open_all
+        self._metrics = metrics
+        self._jobs = self._left(jobs)
+        self._opening: deque[Future[OpenFile]] = deque()
+        self._taken = 0
+        self._in_use: list[OpenFile] = []
+
+    def _left(self, jobs: Iterable[FileJob]) -> Iterator[FileJob]:
+        """The files that their constants do not rule out."""
+        where = self._bound()
+        for job in jobs:
+            self._metrics.files += 1
+            if where is not None and rules_out(where, self._constants(job)):
+                self._metrics.files_skipped += 1
+            else:
+                yield job
+
+    def _constants(self, job: FileJob) -> Mapping[str, Any]:
+        name = self._request.file_path
+        return job.constants if name is None else {**job.constants, name: job.source.name}
+
+    def _bound(self) -> BoundPredicate | None:
+        """The predicate over the wanted schema, in which constants have their types."""
+        request = self._request
+        if request.where is None or request.schema is None or self._open_all:
+            return None
+        schema = request.askable_schema
+        return bind(request.where, schema, nan=request.options.nan, case_sensitive=request.options.case_sensitive)
+
+    def take(self, *, wait: bool) -> OpenFile | None:
+        """The next file, judged; None when there is none (any more), or none yet that could be had without waiting."""
+        if wait and not self._opening:
+            job = next(self._jobs, None)
+            if job is None:
+                return None
+            self._fill()
+            with self._metrics.stage("open"):
+                file = _open_and_judge(job, self._request, self._metrics)
+        else:
+            self._fill()
+            if not self._opening or not (wait or self._opening[0].done()):
+                return None
+            with self._metrics.stage("open"):
+                file = self._opening.popleft().result()
+        self._taken += 1
+        self._in_use = [*(one for one in self._in_use if one.is_open), file]
+        self._count(file)
+        self._fill()
+        return file
+
+    def _fill(self) -> None:
+        """Has the next files opened; the more of them, the more were wanted so far."""
+        while len(self._opening) < min(REMOTE_AHEAD, self._taken):
+            if len(self._opening) >= LOCAL_AHEAD and self._in_use[-1].storage.is_local:
+                return
+            job = next(self._jobs, None)
+            if job is None:
+                return
+            self._opening.append(READERS.submit(partial(_open_and_judge, job, self._request, self._metrics)))
+
+    def _count(self, file: OpenFile) -> None:
+        metrics, reader = self._metrics, file.run.reader
+        alive = len(file.run.stripe_numbers())
+        metrics.files_skipped += alive == 0
+        metrics.stripes += len(reader.stripes)
+        metrics.stripes_skipped += len(reader.stripes) - alive
+        stride = reader.facts.row_index_stride
+        metrics.row_groups += sum(group_count(stripe.rows, stride) for stripe in reader.stripes)
+
+    def __iter__(self) -> Iterator[OpenFile]:
+        """The files one after the other, each closed when the next is wanted."""
+        while (file := self.take(wait=True)) is not None:
+            with file:
+                yield file
+
+    def close(self) -> None:
+        """Closes every file, and waits for those that are just being opened."""
+        opening = [future for future in self._opening if not future.cancel()]
+        self._opening.clear()
+        if opening:
+            wait(opening)
+        for future in opening:
+            if future.exception() is None:
+                future.result().close()
+        for file in self._in_use:
+            file.close()
+
+    def __enter__(self) -> FileQueue:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

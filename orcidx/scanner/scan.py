@@ -1,0 +1,324 @@
+"""``Scan``: one pass, or many, over the rows of one or many ORC files.
+
+A ``Scan`` is a value: it holds no open file, may be iterated any number of times and pickles. Each iteration opens the
+files in order, judges their stripes by all indexes, and reads what is left; see ``file_run`` and ``stripe_scan``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from contextlib import aclosing, closing
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery
+from orcidx.explain.model import Explanation
+from orcidx.fetching.byte_budget import ByteBudget
+from orcidx.fetching.drive import Turn, arun_in_turn, run, run_in_turn, run_value
+from orcidx.options import ReadOptions
+from orcidx.orc.row_index import group_count, usual_bounds
+from orcidx.planner.request import FileJob, ScanRequest
+from orcidx.planner.stripe_pruning import StripeDecision
+from orcidx.scanner.arrow_stream import ArrowStream, Batches, limited
+from orcidx.scanner.batches import Joiner, join_batches
+from orcidx.scanner.explaining import explain_file
+from orcidx.scanner.file_queue import FileQueue, OpenFile, open_job
+from orcidx.scanner.file_scan import FileRun
+from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.split import job_from_json, job_to_json, plan_parts, request_from_json, request_to_json
+from orcidx.storage import RangeReader, Source
+
+__all__ = ["Batches", "Scan", "Split", "StripeScan"]
+
+T = TypeVar("T")
+
+SPLIT_BYTES = 128 << 20
+"""What Spark aims for (spark.sql.files.maxPartitionBytes)."""
+
+TABLE_ROWS = 1 << 20
+"""Rows that are decoded at once for a table, whose chunks nobody asked to be small. Half as many take up to 20 %
+longer; twice as many make strings and lists slow, whose buffers Arrow's pool is then too small to hand out again."""
+
+
+@dataclass(frozen=True)
+class Scan(ArrowStream):
+    """Rows of files, as record batches. Made by ``OrcFile.scan`` and ``orcidx.scan``.
+
+    Iterating yields ``pyarrow.RecordBatch``es of at most ``options.batch_size`` rows; remainders are joined across row
+    groups and stripes. One iterator belongs to one thread; the scan itself may be shared.
+    """
+
+    jobs: tuple[FileJob, ...]
+    request: ScanRequest
+    limit: int | None = None
+
+    @property
+    def options(self) -> ReadOptions:
+        return self.request.options
+
+    # ------------------------------------------------------------------ schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the batches; reads the first file's tail, unless a schema was given."""
+        return self._known("_known_schema", self._find_schema)
+
+    @property
+    def resolved(self) -> ScanRequest:
+        """What is asked of every file: where no schema was given, many files are read into that of the first."""
+        if self.request.schema is not None or len(self.jobs) < 2:
+            return self.request
+        return self._known("_known_request", self._resolve)
+
+    @property
+    def _limited(self) -> ScanRequest:
+        """What is asked of every file by a pass that ends after ``limit`` rows."""
+        return self.resolved if self.limit is None else replace(self.resolved, limit=self.limit)
+
+    def _known(self, name: str, find: Callable[[], T]) -> T:
+        if name not in self.__dict__:
+            object.__setattr__(self, name, find())
+        found: T = self.__dict__[name]
+        return found
+
+    def _resolve(self) -> ScanRequest:
+        whole = replace(self.request, columns=None, row_numbers=None, file_path=None)
+        with open_job(self.jobs[0], whole, ScanMetrics()) as file:
+            return replace(self.request, schema=file.run.schema)
+
+    def _find_schema(self) -> pa.Schema:
+        schema = self.resolved.wanted_schema
+        if schema is not None:
+            return schema
+        if not self.jobs:
+            raise InvalidQuery("a scan of no files has no schema; give schema=")
+        with open_job(self.jobs[0], self.request, ScanMetrics()) as file:
+            return file.run.schema
+
+    def learn_schema(self, run: FileRun) -> None:
+        """Takes the schema from a run over a file, which spares opening it once more."""
+        self._known("_known_schema", lambda: run.schema)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_known_schema"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    # ------------------------------------------------------------------ batches
+
+    def to_batches(self) -> Batches:
+        """An iterator over the batches, with ``.metrics`` of its own pass and ``.close()``."""
+        metrics = ScanMetrics()
+        return Batches(self._batches(metrics), metrics)
+
+    def _batches(self, metrics: ScanMetrics) -> Generator[pa.RecordBatch, None, None]:
+        if self.limit == 0:
+            return
+        with (
+            FileQueue(self.jobs, self._limited, metrics) as files,
+            closing(run_in_turn(_StripeTurns(self, files), stage=metrics.stage)) as results,
+        ):
+            yield from join_batches(
+                limited(results, self.limit),
+                batch_size=self.options.batch_size,
+                batch_bytes=self.options.batch_bytes,
+            )
+
+    async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
+        """Batches; ranges are awaited, decoding runs off the event loop."""
+        left = self.limit
+        joiner = Joiner(batch_size=self.options.batch_size, batch_bytes=self.options.batch_bytes)
+        metrics = ScanMetrics()
+        with FileQueue(self.jobs, self._limited, metrics) as files:
+            if left != 0:
+                async with aclosing(arun_in_turn(_StripeTurns(self, files), stage=metrics.stage)) as results:
+                    async for batch in results:
+                        if left is not None:
+                            batch = batch.slice(0, left)
+                            left -= batch.num_rows
+                        for joined in joiner.add(batch):
+                            yield joined
+                        if left == 0:
+                            break
+            for joined in joiner.rest():
+                yield joined
+
+    def stripes(self) -> Iterator[StripeScan]:
+        """Stripe by stripe: each has its ``decision`` and iterates over its own batches, never joined with others'.
+
+        Stripes without a wanted or possibly matching row come too, with no batches, so that every decision is seen;
+        but not those of files that their partition rules out.
+        """
+        with FileQueue(self.jobs, self.resolved, ScanMetrics()) as files:
+            for file in files:
+                for number in range(len(file.run.reader.stripes)):
+                    decision = run_value(file.run.decide(number), file.storage)
+                    yield StripeScan(file.run, decision, file.storage)
+
+    def to_table(self) -> pa.Table:
+        """All rows as one table."""
+        options = self.options
+        if options.batch_size < TABLE_ROWS:
+            options = options.override(batch_size=TABLE_ROWS)
+        scan = Scan(self.jobs, replace(self.resolved, options=options), self.limit)
+        batches = list(scan)
+        return pa.Table.from_batches(batches, scan.schema)
+
+    def count_rows(self) -> int:
+        """The number of rows; from metadata and indexes alone where those prove it."""
+        total = 0
+        request = replace(self.resolved, columns=(), row_numbers=None, file_path=None)
+        with FileQueue(self.jobs, request, ScanMetrics()) as files:
+            for file in files:
+                for number in file.run.stripe_numbers():
+                    if self.limit is not None and total >= self.limit:
+                        return self.limit
+                    total += _count_stripe(file.run, number, file.storage)
+        return total if self.limit is None else min(total, self.limit)
+
+    def splits(self, target_bytes: int = SPLIT_BYTES) -> list[Split]:
+        """The scan as tasks of about ``target_bytes`` stored bytes of the columns read; their rows in order are its.
+
+        Files and stripes that their statistics rule out are in none. Raises ``InvalidQuery`` for a scan with a limit,
+        which counts over all rows.
+        """
+        if self.limit is not None:
+            raise InvalidQuery("a scan with a limit cannot be split: the limit counts over all rows")
+        request = self.resolved
+        parts = plan_parts(self.jobs, request, target_bytes)
+        return [Split(part.job, request, part.rows, part.estimated_bytes) for part in parts]
+
+    def explain(self) -> Explanation:
+        """What the scan will read and why it can skip the rest; reads metadata and indexes only."""
+        with FileQueue(self.jobs, self.resolved, ScanMetrics(), open_all=True) as queue:
+            files = [explain_file(file.run, file.storage) for file in queue]
+        where = None if self.request.where is None else repr(self.request.where)
+        return Explanation(where, tuple(self.schema.names), tuple(files))
+
+
+def _decided_scan(run: FileRun, number: int, budget: ByteBudget) -> Any:
+    share = budget.enter()
+    try:
+        decision = yield from run.decide(number)
+        _count_groups(run, decision)
+        yield from run.scan(decision, share)
+    finally:
+        share.close()
+
+
+def _count_groups(run: FileRun, decision: StripeDecision) -> None:
+    may, bounds = decision.rows.may, decision.rows.bounds
+    if may.is_all:
+        kept = group_count(may.length, run.reader.facts.row_index_stride)
+    else:
+        bounds = usual_bounds(run.reader.tail, decision.stripe) if len(bounds) == 2 else bounds  # no index was needed
+        kept = int(may.any_in(bounds).sum())
+    run.metrics.row_groups_kept += kept
+    run.metrics.rows_considered += may.count
+
+
+def _count_stripe(run: FileRun, number: int, storage: RangeReader) -> int:
+    decision = run_value(run.decide(number), storage)
+    rows = decision.rows
+    if (rows.may - rows.must).is_empty:
+        return rows.may.count
+    return sum(batch.num_rows for batch in StripeScan(run, decision, storage))
+
+
+@dataclass(frozen=True)
+class Split:
+    """A task of a scan, for any machine that reaches the storage: some stripes of one file, or a part of a large one.
+
+    Made by ``Scan.splits``. Pickles, and goes through JSON. ``rows``: of its span, before any predicate;
+    ``estimated_bytes``: stored, of the columns that it reads.
+    """
+
+    job: FileJob
+    request: ScanRequest
+    rows: int
+    estimated_bytes: int
+
+    @property
+    def source(self) -> Source:
+        """The file."""
+        return self.job.source
+
+    def scan(self, *, storage_options: Mapping[str, Any] | None = None) -> Scan:
+        """The rows of the split. ``storage_options`` as of ``orcidx.open``: JSON does not carry them.
+
+        Iterating it raises ``StorageError`` when the file is not the version that was split.
+        """
+        job = self.job
+        if storage_options:
+            job = replace(job, source=Source.from_dict(job.source.to_dict(), storage_options=storage_options))
+        return Scan((job,), self.request)
+
+    def to_json(self) -> str:
+        """The split as JSON, without secrets. Raises ``InvalidQuery`` for what is not reached by path or URL."""
+        request = request_to_json(self.request)
+        sizes = {"rows": self.rows, "estimated_bytes": self.estimated_bytes}
+        return json.dumps({"orcidx_split": 1, **sizes, "job": job_to_json(self.job), "request": request})
+
+    @staticmethod
+    def from_json(text: str | bytes) -> Split:
+        """The way back from ``to_json``. Raises ``InvalidQuery`` for anything else."""
+        try:
+            data = json.loads(text)
+            version, rows, size = (data[name] for name in ("orcidx_split", "rows", "estimated_bytes"))
+            job, request = data["job"], data["request"]
+        except (ValueError, LookupError, TypeError) as error:
+            raise InvalidQuery(f"this is no split in JSON: {error}") from error
+        if version != 1:
+            raise InvalidQuery(f"a split of version {version!r}; this orcidx reads version 1")
+        return Split(job_from_json(job), request_from_json(request), rows, size)
+
+
+@dataclass(frozen=True, eq=False)
+class StripeScan:
+    """One stripe of a scan: ``decision`` says what was skipped and why; iterating reads what was not."""
+
+    run: FileRun
+    decision: StripeDecision
+    storage: RangeReader
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        options = self.run.options
+        return join_batches(
+            run(self.run.scan(self.decision), self.storage),
+            batch_size=options.batch_size,
+            batch_bytes=options.batch_bytes,
+        )
+
+
+class _StripeTurns:
+    """The living stripes of all files, as turns; each file is closed after its last."""
+
+    def __init__(self, scan: Scan, files: FileQueue) -> None:
+        self._scan = scan
+        self._files = files
+        self._waiting: deque[Turn] = deque()
+        self._budget = ByteBudget(scan.options.io_bytes)
+
+    def take(self, *, wait: bool) -> Turn | None:
+        while not self._waiting:
+            file = self._files.take(wait=wait)
+            if file is None:
+                return None
+            self._scan.learn_schema(file.run)
+            self._waiting.extend(_turns_of(file, self._budget))
+        return self._waiting.popleft()
+
+
+def _turns_of(file: OpenFile, budget: ByteBudget) -> Iterator[Turn]:
+    numbers = file.run.stripe_numbers()
+    if not numbers:
+        file.close()
+    for number in numbers:
+        finish = file.close if number == numbers[-1] else None
+        yield Turn(partial(_decided_scan, file.run, number, budget), file.storage, finish)

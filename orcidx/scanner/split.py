@@ -1,0 +1,253 @@
+"""Cutting a scan into tasks, and their JSON form. ``Split`` itself is in ``scanner``, since it makes scans.
+
+A task is a run of stripes of one file, or a part of one large stripe that begins and ends at row groups. It carries the
+version of its file, and the rows that are left of a selection and a deletion vector.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+from pyroaring import BitMap, BitMap64
+
+from orcidx.errors import InvalidQuery
+from orcidx.fetching.drive import run_value
+from orcidx.options import ReadOptions
+from orcidx.orc.kinds import StreamKind
+from orcidx.planner.request import FileJob, ScanRequest, as_selection
+from orcidx.predicate import predicate_from_json, predicate_to_json
+from orcidx.pruning.selection import RowSelection
+from orcidx.scanner.file_queue import FileQueue, OpenFile
+from orcidx.scanner.file_scan import FileRun
+from orcidx.scanner.metrics import ScanMetrics
+from orcidx.storage import Fingerprint, Source
+
+__all__ = ["Part", "job_from_json", "job_to_json", "plan_parts", "request_from_json", "request_to_json"]
+
+BITMAP_ROWS = 1 << 32
+"""A selection over more rows than these has 64-bit row numbers."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A task: ``rows`` in its span before any predicate, ``estimated_bytes`` stored of the columns that it reads."""
+
+    job: FileJob
+    rows: int
+    estimated_bytes: int
+
+
+def plan_parts(jobs: Iterable[FileJob], request: ScanRequest, target_bytes: int) -> Iterator[Part]:
+    """The parts of all files in order, of about ``target_bytes`` each; none for what statistics rule out.
+
+    Reads tails, and stripe footers where only some columns are wanted. Raises ``InvalidQuery`` for a target below 1.
+    """
+    if target_bytes < 1:
+        raise InvalidQuery(f"target_bytes must be at least 1, and is {target_bytes}")
+    with FileQueue(jobs, request, ScanMetrics()) as files:
+        for file in files:
+            yield from _parts_of(file, target_bytes)
+
+
+def _parts_of(file: OpenFile, target: int) -> Iterator[Part]:
+    run = file.run
+    sizes = _stripe_sizes(file)
+    waiting: list[int] = []
+    for stripe, size in sizes.items():
+        if waiting and sum(sizes[one] for one in waiting) + size > target:
+            yield _part(run, waiting, sizes)
+            waiting = []
+        pieces = _pieces(run, stripe, size, target)
+        if pieces:
+            yield from pieces
+        else:
+            waiting.append(stripe)
+    if waiting:
+        yield _part(run, waiting, sizes)
+
+
+def _stripe_sizes(file: OpenFile) -> dict[int, int]:
+    """Stored bytes of the columns that are read, for every living stripe."""
+    run = file.run
+    stripes = run.stripe_numbers()
+    columns = {node.id for column in (*run.plan.output, *run.plan.predicate) for node in column.walk()}
+    if columns >= run.reader.root.ids:
+        return {stripe: run.reader.stripes[stripe].data_length for stripe in stripes}
+    run_value(run.fetch_footers(stripes), file.storage)
+    return {
+        stripe: sum(
+            length
+            for (column, kind), (_, length) in run.reader.extents(stripe).items()
+            if column in columns and kind <= StreamKind.SECONDARY
+        )
+        for stripe in stripes
+    }
+
+
+def _part(run: FileRun, stripes: list[int], sizes: Mapping[int, int]) -> Part:
+    bounds = run.reader.stripe_bounds
+    first, last = int(bounds[stripes[0]]), int(bounds[stripes[-1] + 1])
+    job = _job(run, first, last, stripes)
+    rows = sum(run.reader.stripes[stripe].rows for stripe in stripes)
+    return Part(job, rows, sum(sizes[stripe] for stripe in stripes))
+
+
+def _pieces(run: FileRun, stripe: int, size: int, target: int) -> list[Part]:
+    """A stripe much larger than the target, cut at row groups; nothing where it is small or has no row groups."""
+    first, last = (int(row) for row in run.reader.stripe_bounds[stripe : stripe + 2])
+    stride = run.reader.facts.row_index_stride
+    groups = -(-(last - first) // stride) if stride else 1
+    count = min(groups, round(size / target))
+    if count < 2:
+        return []
+    edges = [first + stride * (groups * i // count) for i in range(count)] + [last]
+    low, high = run.job.row_range or (first, last)
+    parts = []
+    for start, stop in pairwise(edges):
+        cut = (max(start, low), min(stop, high))
+        if cut[0] < cut[1]:
+            job = replace(_job(run, start, stop, [stripe]), row_range=cut)
+            parts.append(Part(job, stop - start, size * (stop - start) // (last - first)))
+    return parts
+
+
+def _job(run: FileRun, start: int, stop: int, stripes: list[int]) -> FileJob:
+    """The job for the rows [start, stop), with no more of the selection than lies in them."""
+    job = replace(run.job, stripes=tuple(stripes), fingerprint=run.reader.fingerprint)
+    if job.selection is None and job.deleted is None:
+        return job
+    rows = int(run.reader.stripe_bounds[-1])
+    wanted = run.wanted_rows & RowSelection.from_runs([(start, stop)], rows)
+    return replace(job, selection=wanted, deleted=None)
+
+
+# ---------------------------------------------------------------------- JSON
+
+
+def job_to_json(job: FileJob) -> dict[str, Any]:
+    """What ``json.dumps`` takes. Raises ``InvalidQuery`` for a source or an index that cannot travel as text."""
+    if job.deleted is not None or not isinstance(job.selection, RowSelection | None):
+        raise InvalidQuery("a selection has a JSON form once the scan was cut into splits", file=job.source.name)
+    return {
+        "source": job.source.to_dict(),
+        "fingerprint": None if job.fingerprint is None else job.fingerprint.to_dict(),
+        "stripes": None if job.stripes is None else list(job.stripes),
+        "row_range": None if job.row_range is None else list(job.row_range),
+        "selection": None if job.selection is None else _selection_to_json(job.selection),
+        "file_index": None if job.file_index is None else _index_to_json(job.file_index, job.source.name),
+        "constants": _constants_to_json(job.constants),
+    }
+
+
+def job_from_json(data: Any) -> FileJob:
+    """The way back from ``job_to_json``. Raises ``InvalidQuery`` for anything else."""
+    try:
+        fingerprint, stripes, row_range = data["fingerprint"], data["stripes"], data["row_range"]
+        return FileJob(
+            Source.from_dict(data["source"]),
+            stripes=None if stripes is None else tuple(int(stripe) for stripe in stripes),
+            row_range=None if row_range is None else (int(row_range[0]), int(row_range[1])),
+            selection=None if data["selection"] is None else _selection_from_json(data["selection"]),
+            file_index=None if data["file_index"] is None else _index_from_json(data["file_index"]),
+            constants=_constants_from_json(data["constants"]),
+            fingerprint=None if fingerprint is None else Fingerprint(**fingerprint),
+        )
+    except (LookupError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
+        raise _not_a_split(error) from error
+
+
+def request_to_json(request: ScanRequest) -> dict[str, Any]:
+    """What ``json.dumps`` takes; options that have their default are left out."""
+    defaults = asdict(ReadOptions())
+    columns = request.columns
+    return {
+        "columns": None if columns is None else [one if isinstance(one, str) else list(one) for one in columns],
+        "where": None if request.where is None else predicate_to_json(request.where),
+        "schema": None if request.schema is None else _text(request.schema.serialize()),
+        "match": request.match,
+        "row_numbers": request.row_numbers,
+        "file_path": request.file_path,
+        "options": {name: value for name, value in asdict(request.options).items() if value != defaults[name]},
+    }
+
+
+def request_from_json(data: Any) -> ScanRequest:
+    """The way back from ``request_to_json``. Raises ``InvalidQuery`` for anything else."""
+    try:
+        columns, where, schema = data["columns"], data["where"], data["schema"]
+        options = {name: tuple(value) if isinstance(value, list) else value for name, value in data["options"].items()}
+        return ScanRequest(
+            columns=None if columns is None else tuple(one if isinstance(one, str) else tuple(one) for one in columns),
+            where=None if where is None else predicate_from_json(where),
+            schema=None if schema is None else pa.ipc.read_schema(pa.py_buffer(_bytes(schema))),
+            match=data["match"],
+            row_numbers=data["row_numbers"],
+            file_path=data["file_path"],
+            options=ReadOptions().override(**options),
+        )
+    except (LookupError, TypeError, ValueError, AttributeError, OSError, pa.ArrowException) as error:
+        raise _not_a_split(error) from error
+
+
+def _not_a_split(error: Exception) -> InvalidQuery:
+    return error if isinstance(error, InvalidQuery) else InvalidQuery(f"this is no split in JSON: {error!r}")
+
+
+def _text(data: Any) -> str:
+    return base64.b64encode(memoryview(data)).decode()
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise InvalidQuery(f"this is no split in JSON: {error}") from error
+
+
+def _selection_to_json(selection: RowSelection) -> dict[str, Any]:
+    return {"length": selection.length, "bitmap": _text(selection.bitmap().serialize())}
+
+
+def _selection_from_json(data: Mapping[str, Any]) -> RowSelection:
+    length = int(data["length"])
+    kind = BitMap if length <= BITMAP_ROWS else BitMap64
+    return as_selection(kind.deserialize(_bytes(data["bitmap"])), length)
+
+
+def _index_to_json(index: Any, name: str) -> dict[str, str]:
+    if isinstance(index, (str, os.PathLike)):
+        return {"path": os.fsdecode(index)}
+    if isinstance(index, (bytes, bytearray, memoryview)):
+        return {"bytes": _text(index)}
+    raise InvalidQuery("a file index goes into JSON as its path or its bytes", file=name)
+
+
+def _index_from_json(data: Mapping[str, str]) -> str | bytes:
+    return data["path"] if "path" in data else _bytes(data["bytes"])
+
+
+def _constants_to_json(constants: Mapping[str, Any]) -> str | None:
+    """The constants as a record batch of one row, in Arrow's stream format."""
+    if not constants:
+        return None
+    arrays = [pa.repeat(value if isinstance(value, pa.Scalar) else pa.scalar(value), 1) for value in constants.values()]
+    batch = pa.RecordBatch.from_arrays(arrays, names=list(constants))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return _text(sink.getvalue())
+
+
+def _constants_from_json(data: str | None) -> dict[str, pa.Scalar]:
+    if data is None:
+        return {}
+    batch = pa.ipc.open_stream(_bytes(data)).read_next_batch()
+    batch.validate(full=True)
+    return {name: batch.column(i)[0] for i, name in enumerate(batch.schema.names)}

@@ -1,0 +1,449 @@
+"""Scanning one stripe: predicate columns first, the others only where rows survive.
+
+A stripe's scan is a generator that never reads by itself: it yields ``Fetch`` requests and gets their bytes sent back,
+and it yields record batches. Loops around it do the I/O: in the caller's thread, awaited, or ahead (``io_loop``).
+
+Late materialisation. The predicate's columns are decoded for the row groups that the indexes left alive, and filtered.
+What survives waits until there is a batch's worth; then the other columns are planned for the row groups that hold
+survivors, and read. When most row groups survive, holding back only costs: the scan turns to reading all columns
+side by side, and where most rows do, to decoding them at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from orcidx.fetching.byte_budget import ByteBudget, Share
+from orcidx.fetching.drive import LATER, Fetch, Later
+from orcidx.options import ReadOptions
+from orcidx.orc.column_readers import BatchTooLarge
+from orcidx.orc.reader import OpenStripe
+from orcidx.orc.stripe_streams import PlannedStream, priming_request
+from orcidx.orc.types import OrcType
+from orcidx.planner.column_plan import ColumnPlan, StripeRows
+from orcidx.pruning.selection import RowSelection
+from orcidx.scanner.column_group import Lane, read_lanes
+from orcidx.storage.ranges import bytes_in_vain
+
+__all__ = ["Step", "scan_stripe"]
+
+Bools = npt.NDArray[np.bool_]
+
+DENSE = 0.5
+"""From this share of row groups with survivors on, columns are read side by side."""
+
+SPARSE_RUNS = 8
+"""Up to so many runs of survivors in a span the other columns skip and read; beyond, they read all and filter."""
+
+TOGETHER = 1 << 20
+"""Bytes that are fetched at once from a remote file sooner than with a request of their own..."""
+TOGETHER_IN_VAIN = 4 << 20
+"""...if no more than these come with them in vain."""
+
+FIRST_ROWS = 4096
+"""Rows of the first read of a stripe whose row width is not known yet."""
+
+GROWTH = 8
+"""While it is not known whether the other columns are read side by side, a read is at most so many times as long as
+the one before: what is read until then is read by few threads."""
+
+
+Step = Generator[Fetch | Later | pa.RecordBatch, Sequence[object] | None, None]
+
+
+@dataclass
+class _Survivors:
+    """Rows of one span that matched, with the filtered arrays of the predicate's columns, and of the ``others`` where
+    they were decoded at the same time."""
+
+    start: int
+    stop: int
+    mask: Bools | None
+    arrays: list[pa.Array]
+    rows: int
+    others: list[pa.Array] | None = None
+
+    def halves(self) -> Iterator[_Survivors]:
+        """The two halves of the span that have rows."""
+        middle = (self.stop - self.start) // 2
+        before = middle if self.mask is None else int(np.count_nonzero(self.mask[:middle]))
+        masks = (None, None) if self.mask is None else (self.mask[:middle], self.mask[middle:])
+        if before:
+            arrays = [array.slice(0, before) for array in self.arrays]
+            yield _Survivors(self.start, self.start + middle, masks[0], arrays, before)
+        if self.rows > before:
+            arrays = [array.slice(before) for array in self.arrays]
+            yield _Survivors(self.start + middle, self.stop, masks[1], arrays, self.rows - before)
+
+
+@dataclass
+class _Width:
+    """How many rows to read at once: from the bytes of a row, where the types tell, else from what rows took so far in
+    each lane."""
+
+    options: ReadOptions
+    share: float = 0.75
+    """Of ``batch_bytes``: rows differ, and a read that turns out too large is done again."""
+    seen: dict[Lane, tuple[int, float]] = field(default_factory=dict)
+    known: bool = False
+
+    def learn(self, lanes: Sequence[Lane]) -> None:
+        """Takes the bytes of a row from the types, where those tell for every lane."""
+        sizes = {lane: lane.row_bytes for lane in lanes}
+        if None not in sizes.values():
+            self.known = True
+            self.seen = {lane: (1, size) for lane, size in sizes.items() if size is not None}
+
+    def next_rows(self, *lanes: Lane) -> int:
+        """Rows that fit a batch, of some lanes or of all that were read."""
+        seen = [self.seen[lane] for lane in lanes or self.seen if lane in self.seen]
+        if not seen:
+            return min(FIRST_ROWS, self.options.batch_size)
+        size = sum(size / rows for rows, size in seen)
+        return max(1, min(self.options.batch_size, int(self.options.batch_bytes * self.share / max(size, 1e-9))))
+
+    def saw(self, lane: Lane, arrays: Sequence[pa.Array], rows: int) -> None:
+        if not self.known:
+            before, size = self.seen.get(lane, (0, 0))
+            self.seen[lane] = before + rows, size + sum(array.nbytes for array in arrays)
+
+    def was_too_large(self) -> None:
+        if self.seen:
+            self.share = max(0.25, self.share * 0.75)
+
+
+@dataclass
+class StripeScan:
+    """The state of one stripe's scan; ``scan_stripe`` runs it.
+
+    ``requests``: those that are left for the stripe's data, None where nothing limits them. The predicate's columns
+    take one, the other columns the rest; the last is for all that may still be wanted. ``share``: of the bytes that the
+    scan may hold.
+    """
+
+    stripe: OpenStripe
+    columns: ColumnPlan
+    rows: StripeRows
+    options: ReadOptions
+    requests: int | None
+    share: Share
+    width: _Width = field(init=False)
+    waiting: list[_Survivors] = field(default_factory=list)
+    dense: bool = False
+    together: bool = False
+
+    def __post_init__(self) -> None:
+        plan = self.columns
+        self.width = _Width(self.options)
+        self.first = self._lane(plan.predicate, plan.predicate_options, plan.exact_times)
+        rest = plan.rest
+        self.rest = self._lane(
+            [plan.output[index] for index in rest], [plan.output_options[index] for index in rest], [False] * len(rest)
+        )
+        self.width.learn([lane for lane in (self.first, self.rest) if lane.columns])
+        self.alive = self.rows.may.any_in(self.rows.bounds)
+
+    def _lane(self, columns: Sequence[OrcType], options: Sequence[ReadOptions], exact: Sequence[bool]) -> Lane:
+        threads = self.options.use_threads
+        return Lane(self.stripe, columns, options, exact_times=exact, bounds=self.rows.bounds, use_threads=threads)
+
+    # ------------------------------------------------------------------ the run
+
+    def run(self) -> Step:
+        plan = self.columns
+        filtering = plan.where is not None and not self.rows.may.issubset(self.rows.must)
+        if not filtering:
+            self.dense, self.together = True, self.rows.may.is_all
+            yield from self._prime(self.first.plan(self.alive) + self.rest.plan(self.alive))
+        else:
+            yield from self._prime_first()
+        for start, stop in self._spans(filtering=filtering):
+            for found in self._filtered(start, stop, filtering=filtering):
+                if self.dense:
+                    yield from self._batches(found)
+                    continue
+                self.waiting.append(found)
+                if self._is_dense(stop):
+                    yield from self._turn_dense()
+                elif self._waited_enough():
+                    yield from self._turn_dense() if self.requests == 1 else self._flush(most=1)
+        yield from self._flush()
+
+    def _prime_first(self) -> Step:
+        """The predicate's columns; the others with them where that is cheaper than a round trip later, or the last."""
+        first = self.first.plan(self.alive)
+        if self.stripe.is_local or not self.rest.columns:
+            yield from self._prime(first)
+            return
+        rest = self.rest.plan(self.alive)
+        most = self._share_of(first, rest)
+        yield from self._prime(first, most=most) if most else self._prime(first + rest)
+
+    def _share_of(self, first: list[PlannedStream], rest: list[PlannedStream]) -> int:
+        """How many of the requests the predicate's columns take, so that least is fetched in vain; 0 where all columns
+        come together."""
+        needed = self.stripe.planned_bytes(rest)
+        if self.requests is None:
+            return 0 if needed <= TOGETHER else 1
+        left = self.requests
+        together = self._in_vain(first + rest, left)
+        if left == 1 or (needed <= TOGETHER and together <= TOGETHER_IN_VAIN):
+            return 0
+        alone = {most: self._in_vain(first, most) for most in range(1, left)}
+        share = min(alone, key=lambda most: alone[most] + self._in_vain(rest, left - most))
+        return 0 if together + needed <= alone[share] else share
+
+    def _in_vain(self, streams: list[PlannedStream], most: int) -> int:
+        """Bytes between what is planned that come with it in so many requests."""
+        places = [stream.absolute(piece) for stream in streams for piece in stream.planned]
+        return bytes_in_vain(places, most=most, options=self.options)
+
+    def _prime(self, streams: list[PlannedStream], *, most: int | None = None) -> Step:
+        """Fetches what is planned, in ``most`` requests or in all that are left."""
+        # A local file is read piece by piece, into memory that stays in the cache; elsewhere round trips count.
+        if self.stripe.is_local:
+            return
+        needed = self.stripe.planned_bytes(streams)
+        while (budget := self.share.room(needed, whole=self.requests is not None)) is None:
+            yield LATER
+        wanted = priming_request(streams, budget=budget)
+        if not wanted:
+            return
+        self.share.held += sum(stop - start for _, (start, stop) in wanted)
+        if self.requests is not None:
+            most = min(most or self.requests, self.requests) or 1
+            self.requests = max(0, self.requests - most)
+        # Between first pieces lies what comes after them: no reason to fetch it twice.
+        limit = None if self.requests is None or needed > budget else most
+        buffers = yield Fetch(tuple(stream.absolute(piece) for stream, piece in wanted), "data", limit)
+        assert buffers is not None
+        for (stream, piece), buffer in zip(wanted, buffers, strict=True):
+            stream.put(piece[0], buffer)
+
+    def _spans(self, *, filtering: bool) -> Iterator[tuple[int, int]]:
+        """Spans (start, stop) of rows to read at once: inside runs of living row groups, trimmed to wanted rows."""
+        bounds = self.rows.bounds
+        groups = RowSelection.from_groups(self.alive, bounds)
+        most = self.options.batch_size if not filtering else FIRST_ROWS
+        for first, last in groups.runs().tolist():
+            start = first
+            while start < last:
+                rows = self.width.next_rows()
+                stop = min(last, start + (rows if self.dense else min(rows, most)))
+                most *= GROWTH
+                if self.rows.may.is_all:
+                    yield start, stop
+                else:
+                    runs = self.rows.may.slice(start, stop).runs()
+                    if len(runs):
+                        yield start + int(runs[0, 0]), start + int(runs[-1, 1])
+                start = stop
+
+    def _filtered(self, start: int, stop: int, *, filtering: bool) -> Iterator[_Survivors]:
+        """The survivors of a span; of its halves where its bytes are too many for one batch."""
+        try:
+            found = self._filter(start, stop, filtering=filtering)
+        except BatchTooLarge:
+            self.width.was_too_large()
+            middle = (start + stop) // 2
+            yield from self._filtered(start, middle, filtering=filtering)
+            yield from self._filtered(middle, stop, filtering=filtering)
+            return
+        if found is not None:
+            yield found
+
+    def _filter(self, start: int, stop: int, *, filtering: bool) -> _Survivors | None:
+        """Decodes the predicate's columns over a span and says which rows survive."""
+        mask, count = self._wanted(start, stop)
+        where = self.columns.where
+        needs_test = filtering and not self._is_proved(start, stop)
+        if not self.first.columns or (not needs_test and self._first_is_hidden()):
+            return _Survivors(start, stop, mask, [], count)
+        arrays, others = self._read_first(start, stop - start)
+        if needs_test:
+            assert where is not None
+            matches = self._matches(arrays, stop - start)
+            if not self.rows.must.is_empty:
+                matches |= self.rows.must.slice(start, stop).mask()
+            mask = matches if mask is None else mask & matches
+            if mask.all():
+                mask = None
+        count = stop - start if mask is None else int(np.count_nonzero(mask))
+        self.together = self.dense and count * 2 >= stop - start
+        if count == 0:
+            return None
+        if mask is not None:
+            arrow_mask = pa.array(mask)
+            arrays = [array.filter(arrow_mask) for array in arrays]
+            others = None if others is None else [array.filter(arrow_mask) for array in others]
+        return _Survivors(start, stop, mask, arrays, count, others)
+
+    def _read_first(self, start: int, rows: int) -> tuple[list[pa.Array], list[pa.Array] | None]:
+        """The predicate's columns, and the others where the span before makes it likely that their rows survive."""
+        self.first.go(start)
+        if not (self.together and self.rest.columns):
+            arrays = self.first.read(rows)
+            self.width.saw(self.first, arrays, rows)
+            return arrays, None
+        self.rest.go(start)
+        arrays, others = read_lanes([self.first, self.rest], rows)
+        self.width.saw(self.first, arrays, rows)
+        self.width.saw(self.rest, others, rows)
+        return arrays, others
+
+    def _wanted(self, start: int, stop: int) -> tuple[Bools | None, int]:
+        """Which rows of a span may match (None: all) and how many."""
+        if self.rows.may.is_all:
+            return None, stop - start
+        wanted = self.rows.may.slice(start, stop)
+        return (None if wanted.is_all else wanted.mask()), wanted.count
+
+    def _is_proved(self, start: int, stop: int) -> bool:
+        must = self.rows.must
+        return not must.is_empty and (must.is_all or must.slice(start, stop).is_all)
+
+    def _first_is_hidden(self) -> bool:
+        """Whether no output comes from the predicate's columns, so that proved rows need not decode them."""
+        return all(shared is None for shared in self.columns.shared)
+
+    def _matches(self, arrays: Sequence[pa.Array], rows: int) -> Bools:
+        where = self.columns.where
+        assert where is not None
+        plan = self.columns
+        constants = [pa.repeat(value, rows) for _, value in plan.constants]
+        names = [*plan.predicate_names, *(name for name, _ in plan.constants)]
+        return where.evaluate(pa.RecordBatch.from_arrays([*arrays, *constants], names=names))
+
+    # ------------------------------------------------------------------ policy
+
+    def _is_dense(self, examined: int) -> bool:
+        """Whether so many of the row groups examined so far have survivors that waiting does not pay."""
+        bounds = self.rows.bounds
+        looked = self.alive & (bounds[:-1] < examined)
+        most = max(2.0, DENSE * int(looked.sum()))
+        return bool(self.columns.rest and len(self.surviving()) >= most)
+
+    def surviving(self) -> npt.NDArray[np.int64]:
+        """Numbers of the row groups that hold waiting survivors."""
+        bounds = self.rows.bounds
+        touched = np.zeros(len(bounds) - 1, np.bool_)
+        for found in self.waiting:
+            first, last = (np.searchsorted(bounds, (found.start, found.stop - 1), "right") - 1).tolist()
+            if found.mask is None:
+                touched[first : last + 1] = True
+            else:
+                starts = np.maximum(bounds[first : last + 1], found.start) - found.start
+                touched[first : last + 1] |= np.logical_or.reduceat(found.mask, starts)
+        return np.flatnonzero(touched)
+
+    def _waited_enough(self) -> bool:
+        if sum(found.rows for found in self.waiting) >= self.options.batch_size:
+            return True
+        held = sum(array.nbytes for found in self.waiting for array in found.arrays)
+        return bool(held >= self.options.batch_bytes // 2)
+
+    def _turn_dense(self) -> Step:
+        """Plans the other columns for all living row groups from the first waiting row on, and reads on."""
+        self.dense = True
+        first = self.waiting[0].start
+        groups = self.alive & (self.rows.bounds[1:] > first)
+        yield from self._prime(self.rest.plan(groups))
+        for found in self.waiting:
+            yield from self._batches(found)
+        self.waiting.clear()
+
+    def _flush(self, *, most: int | None = None) -> Step:
+        """Reads the other columns for the waiting survivors."""
+        if not self.waiting:
+            return
+        if self.rest.columns:
+            groups = np.zeros(len(self.rows.bounds) - 1, bool)
+            groups[self.surviving()] = True
+            yield from self._prime(self.rest.plan(groups), most=most)
+        for found in self.waiting:
+            yield from self._batches(found)
+        self.waiting.clear()
+
+    # ------------------------------------------------------------------ batches
+
+    def _batches(self, found: _Survivors) -> Iterator[pa.RecordBatch]:
+        """A batch of the survivors; several where the other columns' bytes are too many for one."""
+        if found.others is not None:
+            yield self._batch(found, found.others)
+            return
+        if self.rest not in self.width.seen or found.rows <= self.width.next_rows(self.rest):
+            try:
+                rest = self._read_rest(found)
+            except BatchTooLarge:
+                self.width.was_too_large()
+            else:
+                yield self._batch(found, rest)
+                return
+        for half in found.halves():
+            yield from self._batches(half)
+
+    def _batch(self, found: _Survivors, others: list[pa.Array]) -> pa.RecordBatch:
+        rest = iter(others)
+        plan = self.columns
+        arrays = [found.arrays[shared] if shared is not None else next(rest) for shared in plan.shared]
+        if plan.row_number is not None:
+            arrays.insert(plan.row_number, self._row_numbers(found))
+        if not arrays:
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * found.rows, pa.struct([])))
+        return pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
+
+    def _row_numbers(self, found: _Survivors) -> pa.Array:
+        start = self.rows.first_row + found.start
+        if found.mask is None:
+            return pa.array(np.arange(start, start + found.rows, dtype=np.int64))
+        return pa.array(start + np.flatnonzero(found.mask).astype(np.int64))
+
+    def _read_rest(self, found: _Survivors) -> list[pa.Array]:
+        if not self.rest.columns:
+            return []
+        if found.mask is None:
+            self.rest.go(found.start)
+            arrays = self.rest.read(found.stop - found.start)
+            self.width.saw(self.rest, arrays, found.stop - found.start)
+            return arrays
+        runs = RowSelection.from_mask(found.mask).runs()
+        if len(runs) <= SPARSE_RUNS:
+            return self._read_runs(found.start, runs)
+        first, last = int(runs[0, 0]), int(runs[-1, 1])
+        self.rest.go(found.start + first)
+        arrays = self.rest.read(last - first)
+        self.width.saw(self.rest, arrays, last - first)
+        mask = pa.array(found.mask[first:last])
+        return [array.filter(mask) for array in arrays]
+
+    def _read_runs(self, start: int, runs: npt.NDArray[np.int64]) -> list[pa.Array]:
+        pieces: list[list[pa.Array]] = []
+        for first, last in runs.tolist():
+            self.rest.go(start + first)
+            pieces.append(self.rest.read(last - first))
+        if len(pieces) == 1:
+            return pieces[0]
+        return [pa.concat_arrays(list(column)) for column in zip(*pieces)]
+
+
+def scan_stripe(
+    stripe: OpenStripe,
+    columns: ColumnPlan,
+    rows: StripeRows,
+    options: ReadOptions,
+    *,
+    requests: int | None = None,
+    share: Share | None = None,
+) -> Step:
+    """The batches of one stripe; see the module's text. Batches are no larger than ``options.batch_size`` rows.
+
+    ``requests``: those that its data may take of remote storage; ``share``: of the bytes that the scan may hold."""
+    if not rows.may.is_empty:
+        yield from StripeScan(
+            stripe, columns, rows, options, requests, share or ByteBudget(options.io_bytes).enter()
+        ).run()
