@@ -15,11 +15,12 @@ import pytest
 from range_server import RangeServer
 
 import orcidx
-from orcidx import col, stripe_requests
+from orcidx import col
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import TAIL_REQUEST
 from orcidx.orc.metadata_cache import forget_metadata
 from orcidx.orc.reader import OrcReader
+from orcidx.planner import fetch_policy
 from orcidx.storage import open_reader
 
 MIB = 1 << 20
@@ -143,7 +144,7 @@ def test_four_requests_for_smaller_and_larger_stripes(stripe_bytes: int) -> None
 
 def test_four_requests_with_large_bloom_filters(large: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
     """Index sections that are too large to come whole: row indexes and bloom filters together in one request."""
-    monkeypatch.setattr(stripe_requests, "LARGEST_INDEX", 1 << 10)
+    monkeypatch.setattr(fetch_policy, "LARGEST_INDEX", 1 << 10)
     with RangeServer({"a.orc": large.data}) as server:
         for where, expression, columns in large.questions():
             forget_metadata()
