@@ -42,7 +42,7 @@ from orcidx.pruning.selection import RowSelection
 
 LOOKUPS = {"l_orderkey": 50.0, "l_partkey": 10.0, "l_comment": 10.0}
 """Column of a lookup, and how many times as fast as pyarrow's read and filter it must be."""
-JUDGED_MS = 1.0
+PRUNED_MS = 1.0
 PROVED_SHARE = 0.10
 
 
@@ -140,10 +140,10 @@ def measure_lookup(path: Path, name: str, keys: Sequence[Any], peer_keys: Sequen
     return Row(f"lookup by {name}", times, text, ratio >= needed)
 
 
-# ---------------------------------------------------------------------- judging
+# ---------------------------------------------------------------------- pruning
 
 
-def judge(file: orcidx.OrcFile, index: RowIndex, where: orcidx.predicate.Predicate) -> Outcome:
+def pruner(file: orcidx.OrcFile, index: RowIndex, where: orcidx.predicate.Predicate) -> Outcome:
     """From decoded row-group entries to the rows that may match."""
     (column,) = (node for node in index.columns.values() if node.statistics.node.dotted == "clustered")
     bounds = bound_statistics(column.statistics, file.tail.facts, file.options)
@@ -152,16 +152,16 @@ def judge(file: orcidx.OrcFile, index: RowIndex, where: orcidx.predicate.Predica
     return evaluate(root, [evidence], RowSelection.all(int(index.bounds[-1])))
 
 
-def measure_judging() -> Row:
+def measure_pruning() -> Row:
     """10,000 row-group entries of a column, decoded: bounded, asked one question, and made a selection of rows."""
     with orcidx.open(str(many_row_groups(DATA))) as file:
         index = read_row_index(file._reader, 0, file._reader.root.walk())
         questions = [col("clustered") == key for key in range(0, 1_000_000, 20_000)]
         assert index.groups == 10_000
-        assert judge(file, index, questions[1]).may.count == 100
-        took = median_ms([lambda where=where: judge(file, index, where) for where in questions])
-    text = f"10,000 entries in {took:.2f} ms (needed below {JUDGED_MS:.0f} ms)"
-    return Row("judging row-group statistics", {"orcidx": took}, text, took < JUDGED_MS)
+        assert pruner(file, index, questions[1]).may.count == 100
+        took = median_ms([lambda where=where: pruner(file, index, where) for where in questions])
+    text = f"10,000 entries in {took:.2f} ms (needed below {PRUNED_MS:.0f} ms)"
+    return Row("pruning row-group statistics", {"orcidx": took}, text, took < PRUNED_MS)
 
 
 # ---------------------------------------------------------------------- predicates that keep everything
@@ -225,7 +225,7 @@ def measure(path: Path, given: argparse.Namespace) -> Iterator[Row]:
         keys = choose_keys(path, name, given.keys)
         step = max(1, len(keys) // given.peer_keys)
         yield measure_lookup(path, name, keys, keys[::step])
-    yield measure_judging()
+    yield measure_pruning()
     yield measure_keeping(path, "l_orderkey", -1, given.rounds, proved=True)
     yield measure_keeping(path, "l_comment", "m", given.rounds, proved=False)
     yield measure_keeping(path, "l_extendedprice", absent_price(path), given.rounds, proved=False)

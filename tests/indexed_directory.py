@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from orcidx.index_directory.build import INDEXED, IndexSpec, index_file
-from orcidx.index_directory.catalog import RollUp
+from orcidx.index_directory.catalog import Catalog
 from orcidx.index_directory.store import IndexStore, listing_table
 from orcidx.options import ReadOptions
 from orcidx.storage import list_sources
@@ -24,9 +24,9 @@ def index_here(root: Any, spec: Mapping[str, Any] = SPEC, *, embedded_bytes: int
     sources = list_sources([root])
     paths = listing_table(store.root, sources)["path"].to_pylist()
     rows = [index_file(store.folder, *one, wanted, ReadOptions()) for one in zip(sources, paths)]
-    return store.commit(rollup_of(rows, wanted))
+    return store.commit(catalog_of(rows, wanted))
 
 
-def rollup_of(rows: list[dict[str, Any]], spec: IndexSpec) -> RollUp:
+def catalog_of(rows: list[dict[str, Any]], spec: IndexSpec) -> Catalog:
     table = pa.Table.from_pylist(rows, schema=INDEXED)
-    return RollUp.observed(table, table["statistics"].combine_chunks(), spec.to_dict(), spec.key)
+    return Catalog.observed(table, table["statistics"].combine_chunks(), spec.to_dict(), spec.key)

@@ -1,4 +1,4 @@
-"""How fast are 10,000 row groups judged, and how much is left to read?"""
+"""How fast are 10,000 row groups pruned, and how much is left to read?"""
 
 import orcidx
 from benchmarks.columns import DATA

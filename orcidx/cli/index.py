@@ -289,7 +289,7 @@ def describe(directory: str, as_json: bool, storage_options: tuple[str, ...]) ->
 @click.option("--older-than", default=86400.0, show_default=True, metavar="SECONDS", help="Leave younger ones alone.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
 def clean(directory: str, as_json: bool, storage_options: tuple[str, ...], older_than: float, dry_run: bool) -> None:
-    """Delete what index jobs left in DIRECTORY: half-written files, replaced roll-ups, indexes that none names."""
+    """Delete what index jobs left in DIRECTORY: half-written files, replaced catalogs, indexes that none names."""
     from orcidx.index_directory.clean import clean_indexes
 
     options = parse_storage_options(storage_options) or None

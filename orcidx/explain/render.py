@@ -182,14 +182,14 @@ def _stripe_lines(stripes: Sequence[StripeExplanation]) -> list[str]:
     if len(stripes) > 1:
         groups = [group for stripe in stripes for group in stripe.row_groups]
         return [*lines, f"    all {_told(groups)}"]
-    told = _stripe_told(stripes[0])
+    told = _row_group_lines(stripes[0])
     lines += [f"    {line}" for line in told[:_LINES]]
     if len(told) > _LINES:
         lines.append(f"    … and {len(told) - _LINES} more lines like these")
     return lines
 
 
-def _stripe_told(stripe: StripeExplanation) -> list[str]:
+def _row_group_lines(stripe: StripeExplanation) -> list[str]:
     """What happened to the row groups of a stripe, a line for each fate."""
     alike = _by_fate(stripe.row_groups)
     return [f"{_numbers('row group', [group.row_group for group in groups])} {_told(groups)}" for groups in alike]
@@ -255,7 +255,7 @@ def _file_html(file: FileExplanation) -> str:
 
 def _stripe_html(stripe: StripeExplanation) -> str:
     summary = f"stripe {stripe.stripe}: {stripe.rows:,} rows → {stripe.kept_rows:,}, {size_text(stripe.kept_bytes)}"
-    return f"<details><summary>{summary}</summary>{list_html(_stripe_told(stripe))}</details>"
+    return f"<details><summary>{summary}</summary>{list_html(_row_group_lines(stripe))}</details>"
 
 
 def list_html(lines: Iterable[str]) -> str:

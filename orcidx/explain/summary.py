@@ -10,7 +10,7 @@ from typing import Any
 
 from orcidx.explain.render import STYLE, html_page, list_html
 
-__all__ = ["Section", "Told"]
+__all__ = ["Section", "Summary"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Section:
     headers: Sequence[str] = ()
 
 
-class Told:
+class Summary:
     """What can be shown: ``str()`` is a text for a terminal, ``to_html()`` a page; Jupyter shows it by itself."""
 
     @property

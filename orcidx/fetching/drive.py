@@ -16,9 +16,9 @@ from typing import Any, Protocol, TypeVar
 from orcidx.storage import RangeReader, start_read
 
 __all__ = [
-    "LATER",
+    "PENDING",
     "Fetch",
-    "Later",
+    "Pending",
     "RangeSource",
     "Turn",
     "Turns",
@@ -52,11 +52,11 @@ class Fetch:
         return {} if self.most is None else {"most": self.most}
 
 
-class Later:
+class Pending:
     """What a step generator yields while it needs what the turn before it has asked for: it is sent on again later."""
 
 
-LATER = Later()
+PENDING = Pending()
 
 
 class RangeSource(Protocol):
@@ -74,7 +74,7 @@ def run(steps: Generator[Any, Any, Any], source: RangeSource) -> Iterator[Any]:
             answer = None
             if isinstance(item, Fetch):
                 answer = source.read_ranges(item.ranges, **item.limit)
-            elif item is not LATER:
+            elif item is not PENDING:
                 yield item
     except StopIteration:
         return
@@ -90,7 +90,7 @@ def run_value(steps: Generator[Any, Any, T], source: RangeSource) -> T:
             item = steps.send(answer)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
-        answer = None if item is LATER else source.read_ranges(item.ranges, **item.limit)
+        answer = None if item is PENDING else source.read_ranges(item.ranges, **item.limit)
 
 
 # ---------------------------------------------------------------------- in turn
@@ -124,7 +124,7 @@ class _Running:
 
     def __init__(self, turn: Turn, stage: Stage) -> None:
         self.turn = turn
-        self.pending: Future[list[Any]] | None = None
+        self.coming: Future[list[Any]] | None = None
         self.results: list[Any] = []
         self.waits = False
         self._stage = stage
@@ -143,7 +143,7 @@ class _Running:
             except StopIteration:
                 self._ended = True
                 return
-        self.waits = item is LATER
+        self.waits = item is PENDING
         if self.waits:
             return
         if isinstance(item, Fetch):
@@ -151,7 +151,7 @@ class _Running:
             if self.turn.source.is_local:
                 self._wanted = item
             else:
-                self.pending = start_read(self.turn.source, item.ranges, most=item.most)
+                self.coming = start_read(self.turn.source, item.ranges, most=item.most)
         else:
             self._fetched = "decode"
             self.results.append(item)
@@ -166,18 +166,18 @@ class _Running:
         try:
             if self._steps is None or self.waits:
                 self._send(None)
-            while self.pending is not None and self.pending.done() and self._fetched != "decode":
-                if self.pending.exception() is not None:
+            while self.coming is not None and self.coming.done() and self._fetched != "decode":
+                if self.coming.exception() is not None:
                     return
                 self._answer()
         except Exception as error:  # whatever decoding the indexes raised: the rows before come first
             self._failed = error
 
     def _answer(self) -> None:
-        assert self.pending is not None
-        pending, self.pending = self.pending, None
+        assert self.coming is not None
+        coming, self.coming = self.coming, None
         with self._stage("read"):
-            buffers = pending.result()
+            buffers = coming.result()
         self._send(buffers)
 
     def step(self) -> bool:
@@ -191,7 +191,7 @@ class _Running:
             with self._stage("read"):
                 buffers = self.turn.source.read_ranges(wanted.ranges)
             self._send(buffers)
-        elif self.pending is not None:
+        elif self.coming is not None:
             self._answer()
         else:
             self._send(None)
@@ -203,15 +203,15 @@ class _Running:
 
     def close(self) -> None:
         """Ends it; with every result taken, that is how it finishes."""
-        if self.pending is not None:
-            self.pending.cancel()
+        if self.coming is not None:
+            self.coming.cancel()
         if self._steps is not None:
             self._steps.close()
         if self._ended and self.turn.finish is not None:
             self.turn.finish()
 
 
-class _Row:
+class _Lookahead:
     """The turn that runs and the one behind it."""
 
     def __init__(self, turns: Turns, stage: Stage) -> None:
@@ -257,44 +257,44 @@ def run_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> Generator[Any, Non
 
     ``stage(name)`` is entered for what happens: "plan", "read", "decode".
     """
-    row = _Row(turns, stage)
+    lookahead = _Lookahead(turns, stage)
     current: _Running | None = None
     try:
-        while (current := row.next()) is not None:
+        while (current := lookahead.next()) is not None:
             current.poll()  # it asks before the one behind it does
-            row.look_ahead()
+            lookahead.look_ahead()
             yield from current.take_results()
             while current.step():
-                row.look_ahead()
+                lookahead.look_ahead()
                 yield from current.take_results()
             current.close()
     finally:
         if current is not None:
             current.close()
-        row.close()
+        lookahead.close()
 
 
 async def arun_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> AsyncGenerator[Any, None]:
     """Like ``run_in_turn``: requests are awaited; what decodes between them runs in a thread, off the event loop."""
-    row = _Row(turns, stage)
+    lookahead = _Lookahead(turns, stage)
     current: _Running | None = None
     try:
-        while (current := await off_loop(row.next)) is not None:
+        while (current := await off_loop(lookahead.next)) is not None:
             await off_loop(current.poll)
-            await off_loop(row.look_ahead)
+            await off_loop(lookahead.look_ahead)
             more = True
             while more:
                 for result in current.take_results():
                     yield result
-                if current.pending is not None:
-                    await asyncio.wait([asyncio.wrap_future(current.pending)])
+                if current.coming is not None:
+                    await asyncio.wait([asyncio.wrap_future(current.coming)])
                 more = await off_loop(current.step)
-                await off_loop(row.look_ahead)
+                await off_loop(lookahead.look_ahead)
             current.close()
     finally:
         if current is not None:
             current.close()
-        row.close()
+        lookahead.close()
 
 
 async def off_loop(call: Callable[[], T]) -> T:

@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 
 from orcidx.fetching.drive import Fetch
 
-__all__ = ["HeldRange", "served"]
+__all__ = ["PrefetchedRange", "served"]
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class HeldRange:
+class PrefetchedRange:
     """Bytes of a file that are here: ``data`` from ``offset`` on."""
 
     offset: int
@@ -32,7 +32,7 @@ class HeldRange:
         return self.data[start : start + length]
 
 
-def served(steps: Generator[Fetch, Any, T], held: HeldRange | None) -> Generator[Fetch, Any, T]:
+def served(steps: Generator[Fetch, Any, T], held: PrefetchedRange | None) -> Generator[Fetch, Any, T]:
     """The same steps, without the requests that ``held`` answers."""
     if held is None:
         return (yield from steps)

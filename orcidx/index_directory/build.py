@@ -1,4 +1,4 @@
-"""Indexing one data file of a directory: its file index written, and its row of the roll-up made.
+"""Indexing one data file of a directory: its file index written, and its row of the catalog made.
 
 It does the same wherever and however often it runs: the index has a name that tells the file's version and the spec,
 and the same bytes as on any machine. A second run that finds the index in its place takes it.
@@ -43,7 +43,7 @@ INDEXED = FILE_FIELDS.append(pa.field("statistics", OBSERVED)).append(pa.field("
 class IndexSpec:
     """What is to be built: ``spec`` and ``types`` as ``paimon.build_file_index`` takes them, as plain JSON values.
 
-    An index of at most ``embedded_bytes`` stands in the roll-up instead of a file of its own.
+    An index of at most ``embedded_bytes`` stands in the catalog instead of a file of its own.
     """
 
     spec: Spec

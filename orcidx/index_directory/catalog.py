@@ -1,4 +1,4 @@
-"""The roll-up of a directory of ORC files: one Parquet row for each data file, for planning without opening any.
+"""The catalog of a directory of ORC files: one Parquet row for each data file, for planning without opening any.
 
     path      its place below the directory, with "/"
     size, mtime (ns), etag    which version of the file this is, as the listing told; ``tail``: a checksum of the tail
@@ -42,7 +42,7 @@ __all__ = [
     "FILE_FIELDS",
     "OBSERVED",
     "STATISTICS_OPTIONS",
-    "RollUp",
+    "Catalog",
     "StatisticsKey",
     "observe",
     "statistics_column",
@@ -197,7 +197,7 @@ class StatisticsKey:
         """The column as if it were read from a file. Raises ``CorruptFile`` for a type that is not known."""
         match = _TYPE.fullmatch(self.type)
         if match is None or match[1] not in _KINDS:
-            raise CorruptFile(f"the roll-up has statistics of a {self.type!r}, which is no type", column=self.column)
+            raise CorruptFile(f"the catalog has statistics of a {self.type!r}, which is no type", column=self.column)
         kind, number, scale = _KINDS[match[1]], int(match[2] or 0), int(match[3] or 0)
         decimal = kind is TypeKind.DECIMAL
         return OrcType(
@@ -218,7 +218,7 @@ class StatisticsKey:
 
 
 @dataclass(frozen=True)
-class RollUp:
+class Catalog:
     """Files and their statistics: ``files`` with (some of) the columns of ``FILE_FIELDS``, each statistics array as
     long. ``spec`` as ``build_file_index`` was given it, ``spec_key`` its key."""
 
@@ -231,21 +231,21 @@ class RollUp:
         return int(self.files.num_rows)
 
     @staticmethod
-    def empty() -> RollUp:
-        return RollUp(FILE_FIELDS.empty_table(), {})
+    def empty() -> Catalog:
+        return Catalog(FILE_FIELDS.empty_table(), {})
 
     @staticmethod
-    def observed(files: pa.Table, observed: pa.Array, spec: Mapping[str, Any], spec_key: str) -> RollUp:
+    def observed(files: pa.Table, observed: pa.Array, spec: Mapping[str, Any], spec_key: str) -> Catalog:
         """Of what the tasks report: ``observed`` (of type ``OBSERVED``) has the statistics of each row of ``files``."""
-        return RollUp(files.select(FILE_FIELDS.names).cast(FILE_FIELDS), _pivoted(observed), spec, spec_key)
+        return Catalog(files.select(FILE_FIELDS.names).cast(FILE_FIELDS), _pivoted(observed), spec, spec_key)
 
-    def take(self, rows: npt.NDArray[np.int64] | pa.Array) -> RollUp:
+    def take(self, rows: npt.NDArray[np.int64] | pa.Array) -> Catalog:
         """Some rows; null makes a row of nulls."""
         statistics = {key: array.take(pa.array(rows)) for key, array in self.statistics.items()}
-        return RollUp(self.files.take(pa.array(rows)), statistics, self.spec, self.spec_key)
+        return Catalog(self.files.take(pa.array(rows)), statistics, self.spec, self.spec_key)
 
     @staticmethod
-    def concat(parts: Sequence[RollUp]) -> RollUp:
+    def concat(parts: Sequence[Catalog]) -> Catalog:
         """One after the other; the spec is the last one's."""
         keys = dict.fromkeys(key for part in parts for key in part.statistics)
         statistics = {
@@ -254,9 +254,9 @@ class RollUp:
             )
             for key in keys
         }
-        return RollUp(pa.concat_tables([part.files for part in parts]), statistics, parts[-1].spec, parts[-1].spec_key)
+        return Catalog(pa.concat_tables([part.files for part in parts]), statistics, parts[-1].spec, parts[-1].spec_key)
 
-    def latest(self) -> RollUp:
+    def latest(self) -> Catalog:
         """The last row of each path, in the order of the paths' first rows."""
         codes = self.files["path"].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
         last = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
@@ -281,7 +281,7 @@ class RollUp:
         return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
     @staticmethod
-    def read(source: Any, *, files: Sequence[str] | None = None, columns: Iterable[str] | None = None) -> RollUp:
+    def read(source: Any, *, files: Sequence[str] | None = None, columns: Iterable[str] | None = None) -> Catalog:
         """Reads the file columns ``files`` and the statistics of the data columns ``columns`` in any case (None: all).
 
         ``source``: anything that pyarrow reads Parquet from. Raises ``CorruptFile``.
@@ -292,7 +292,7 @@ class RollUp:
             file = parquet.ParquetFile(source, pre_buffer=True, page_checksum_verification=True)
             described = json.loads((file.schema_arrow.metadata or {})[_METADATA])
             if described["version"] != VERSION:
-                raise CorruptFile(f"a roll-up of version {described['version']}; only {VERSION} is known")
+                raise CorruptFile(f"a catalog of version {described['version']}; only {VERSION} is known")
             keys = [StatisticsKey(one["column"], one["type"]) for one in described["statistics"]]
             wanted = None if columns is None else {name.lower() for name in columns}
             chosen = {f"s{i}": key for i, key in enumerate(keys) if wanted is None or key.column.lower() in wanted}
@@ -301,12 +301,12 @@ class RollUp:
             found = table.select(names).cast(pa.schema([FILE_FIELDS.field(name) for name in names]))
             found.validate(full=True)
             statistics = {key: table[name].combine_chunks().cast(key.storage) for name, key in chosen.items()}
-            return RollUp(found, statistics, dict(described["spec"]), described["spec_key"])
+            return Catalog(found, statistics, dict(described["spec"]), described["spec_key"])
         except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
             failed = isinstance(error, OSError) and (type(error) is not OSError or error.errno is not None)
             if failed or isinstance(error, CorruptFile):  # pyarrow tells damage by a bare OSError, storages do not
                 raise
-            told = f"not a roll-up: {type(error).__name__}: {error}"
+            told = f"not a catalog: {type(error).__name__}: {error}"
             raise CorruptFile(f"{told}; delete the folder it is in, and build the indexes again") from error
 
 
@@ -338,7 +338,7 @@ def _pivoted(observed: pa.Array) -> dict[StatisticsKey, pa.Array]:
 def statistics_column(
     key: StatisticsKey, kept: pa.Array, rows: npt.NDArray[np.int64], options: ReadOptions = STATISTICS_OPTIONS
 ) -> StatisticsColumn:
-    """What the roll-up proves of a column in each file; a null in ``kept``: nothing. ``rows`` in each file.
+    """What the catalog proves of a column in each file; a null in ``kept``: nothing. ``rows`` in each file.
 
     Of the options ``wall_clock_zone`` may be another than the default.
     """

@@ -10,8 +10,8 @@ from typing import Any
 
 from orcidx.errors import InvalidQuery
 from orcidx.explain.render import size_text
-from orcidx.explain.summary import Section, Told
-from orcidx.index_directory.store import FOLDER, INDEXES, ROLLUPS, IndexStore
+from orcidx.explain.summary import Section, Summary
+from orcidx.index_directory.store import CATALOGS, FOLDER, INDEXES, IndexStore
 from orcidx.storage import describe_source
 from orcidx.storage.folder import Folder, Stored, is_temporary
 
@@ -30,7 +30,7 @@ class Removed:
 
 
 @dataclass(frozen=True)
-class Cleaning(Told):
+class Cleaning(Summary):
     """What ``clean`` deleted, or would delete in a dry run; ``kept``: leftovers that are too young."""
 
     directory: str
@@ -64,7 +64,7 @@ def clean_indexes(
 ) -> Cleaning:
     """Deletes leftovers that are older than ``older_than`` (seconds, or a timedelta) in a directory's ``_orcidx/``.
 
-    Leftovers are temporary files of writers that died, roll-ups that a later one replaced, and indexes that the roll-up
+    Leftovers are temporary files of writers that died, catalogs that a later one replaced, and indexes that the catalog
     does not name. Younger ones may belong to a job that runs, or to a query that was planned a moment ago.
     """
     seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else float(older_than)
@@ -72,7 +72,7 @@ def clean_indexes(
         raise InvalidQuery(f"older_than is {older_than!r}; an age cannot be negative")
     root = describe_source(path, storage_options=storage_options)
     folder = Folder.of(root, FOLDER)
-    stored = folder.list()  # before the roll-up is read: what is written after this is not in it
+    stored = folder.list()  # before the catalog is read: what is written after this is not in it
     before = time.time_ns() - round(seconds * 1e9)
     removed, kept = [], 0
     for one, reason in _leftovers(stored, IndexStore.open(path, storage_options=storage_options)):
@@ -86,22 +86,22 @@ def clean_indexes(
 
 
 def _leftovers(stored: list[Stored], store: IndexStore | None) -> Iterator[tuple[Stored, str]]:
-    in_use = set() if store is None else {*store.rollup_names}
+    in_use = set() if store is None else {*store.catalog_names}
     if store is not None:
-        in_use |= set(store.rollup(files=["index"], columns=()).files["index"].drop_null().to_pylist())
+        in_use |= set(store.catalog(files=["index"], columns=()).files["index"].drop_null().to_pylist())
     last = 0 if store is None else store.generation
     for one in stored:
         if is_temporary(one.name):
             yield one, "its writer died"
         elif one.name in in_use:
             continue
-        elif one.name.startswith(f"{ROLLUPS}/") and _generation(one.name) <= last:
-            yield one, "a later roll-up replaced it"
+        elif one.name.startswith(f"{CATALOGS}/") and _generation(one.name) <= last:
+            yield one, "a later catalog replaced it"
         elif one.name.startswith(f"{INDEXES}/"):
-            yield one, "no roll-up names it"
+            yield one, "no catalog names it"
 
 
 def _generation(name: str) -> float:
-    """The number of a roll-up; what has none is none of ours, and later than all."""
-    digits = name.removeprefix(f"{ROLLUPS}/").partition("-")[0]
+    """The number of a catalog; what has none is none of ours, and later than all."""
+    digits = name.removeprefix(f"{CATALOGS}/").partition("-")[0]
     return int(digits) if digits.isdecimal() else float("inf")

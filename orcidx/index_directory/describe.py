@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
 from orcidx.explain.render import size_text
-from orcidx.explain.summary import Section, Told
+from orcidx.explain.summary import Section, Summary
 from orcidx.index_directory.store import FRESH, STALE, IndexStore, listing_table
 from orcidx.storage import list_sources
 
@@ -37,12 +37,12 @@ _FILES = pa.schema(
 
 
 @dataclass(frozen=True)
-class IndexDescription(Told):
+class IndexDescription(Summary):
     """The indexes of a directory.
 
     ``files``: a row for each, with ``state``: "fresh"; "stale", it has changed since; "new", it is not known yet;
     "error", it could not be indexed; "gone", it was deleted. ``indexes`` are texts such as "bitmap of city", ``index``
-    is null where they are embedded in the roll-up; ``current`` is False where another spec made them. ``spec`` is that
+    is null where they are embedded in the catalog; ``current`` is False where another spec made them. ``spec`` is that
     of the last build.
     """
 
@@ -66,7 +66,7 @@ class IndexDescription(Told):
     @property
     def headline(self) -> str:
         told = ", ".join(f"{count:,} {state}" for state, count in self.states.items()) or "no files"
-        return f"{self.directory}: {told}; indexes of {size_text(self.index_bytes)}, roll-up {self.generation}"
+        return f"{self.directory}: {told}; indexes of {size_text(self.index_bytes)}, catalog {self.generation}"
 
     def sections(self) -> Iterator[Section]:
         given = self.spec.get("spec", {})
@@ -99,7 +99,7 @@ class IndexDescription(Told):
 
 
 def describe_indexes(path: Any, *, storage_options: Mapping[str, Any] | None = None) -> IndexDescription:
-    """Lists the directory and compares it with its roll-up; opens no data file.
+    """Lists the directory and compares it with its catalog; opens no data file.
 
     Raises ``InvalidQuery`` where there are no indexes.
     """
@@ -108,7 +108,7 @@ def describe_indexes(path: Any, *, storage_options: Mapping[str, Any] | None = N
         raise InvalidQuery("the directory has no indexes; orcidx.spark.build_file_index makes them", file=str(path))
     listing = listing_table(store.root, list_sources(path, storage_options=storage_options))
     match = store.match(listing)
-    known = store.rollup(files=["size", "rows", "error", "index", "index_size", "indexes", "spec"], columns=()).files
+    known = store.catalog(files=["size", "rows", "error", "index", "index_size", "indexes", "spec"], columns=()).files
     gone = np.setdiff1d(np.arange(len(known)), match.entry)
     entries = np.concatenate([match.entry, gone])
     rows = known.take(pa.array(entries, mask=entries < 0))

@@ -1,6 +1,6 @@
 """What a query would read of a directory of ORC files, who rules out the rest, and what each evidence would alone.
 
-A file that the roll-up rules out is not opened. Of the others tails, row indexes and bloom filters are read, of all the
+A file that the catalog rules out is not opened. Of the others tails, row indexes and bloom filters are read, of all the
 file indexes; never data.
 """
 
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from orcidx.errors import CorruptFile, OrcidxError
 from orcidx.explain.model import Explanation, Stage
 from orcidx.explain.render import size_text
-from orcidx.explain.summary import Section, Told
+from orcidx.explain.summary import Section, Summary
 from orcidx.index_directory.file_pruning import FilePlan
 from orcidx.paimon.body import Body
 from orcidx.paimon.container import Container, read_container
@@ -30,10 +30,10 @@ from orcidx.scanner.scan import Scan
 from orcidx.storage import Source
 from orcidx.storage.folder import Folder
 
-__all__ = ["EXAMINED", "Alone", "DirectoryExplanation", "Judged", "Question", "assemble", "examine"]
+__all__ = ["EXAMINED", "Alone", "DirectoryExplanation", "Pruned", "Question", "assemble", "examine"]
 
 OWN = "ORC statistics and bloom filters"
-ROLLED = "file statistics (roll-up)"
+ROLLED = "file statistics (catalog)"
 _SHOWN = 10
 
 _NUMBERS = ("rows", "kept_rows", "stripes", "kept_stripes", "groups", "kept_groups", "kept_bytes", "index_bytes")
@@ -49,7 +49,7 @@ EXAMINED = pa.schema(
     ]
 )
 """What is found of one file: ``alone`` the rows that each evidence keeps by itself, ``skipped`` the rows of row groups
-that each ruled out first. Of a file that the roll-up rules out only the indexes are asked; the numbers are null."""
+that each ruled out first. Of a file that the catalog rules out only the indexes are asked; the numbers are null."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class Question:
 def examine(question: Question, source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of ``EXAMINED`` of one file; an error is in it.
 
-    ``row``: its path, ``kept`` (the roll-up rules it not out), ``known_rows``, and of its index ``index``,
-    ``embedded``, ``indexes`` and ``tail`` as in the roll-up, and the pickled ``constants`` of its partition or None.
+    ``row``: its path, ``kept`` (the catalog rules it not out), ``known_rows``, and of its index ``index``,
+    ``embedded``, ``indexes`` and ``tail`` as in the catalog, and the pickled ``constants`` of its partition or None.
     """
     found: dict[str, Any] = {**dict.fromkeys(EXAMINED.names), "path": row["path"]}
     found |= {"alone": [], "skipped": [], "notes": []}
@@ -153,11 +153,11 @@ class Alone:
 
 
 @dataclass(frozen=True)
-class DirectoryExplanation(Told):
+class DirectoryExplanation(Summary):
     """What a query would read of a directory, and why the rest is skipped.
 
     ``funnel``: files, rows, stripes, row groups and bytes before and after (stripes and row groups of the files that
-    the roll-up leaves); ``skipped_by``: rows by the evidence that ruled them out first; ``alone``: each evidence by
+    the catalog leaves); ``skipped_by``: rows by the evidence that ruled them out first; ``alone``: each evidence by
     itself, to choose indexes by; ``files``: a row each (path, size, rows, kept_rows, skipped_by, error).
     """
 
@@ -214,8 +214,8 @@ def _share(part: int, whole: int) -> str:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """What the roll-up says of the files of a listing: by all it knows, by partitions alone, by statistics alone."""
+class Pruned:
+    """What the catalog says of the files of a listing: by all it knows, by partitions alone, by statistics alone."""
 
     listing: pa.Table
     plan: FilePlan
@@ -229,17 +229,17 @@ class Judged:
         return kept
 
 
-def assemble(directory: str, where: str | None, judged: Judged, examined: pa.Table) -> DirectoryExplanation:
-    """All of it, from the roll-up's judgement and the rows that tasks found."""
+def assemble(directory: str, where: str | None, pruned: Pruned, examined: pa.Table) -> DirectoryExplanation:
+    """All of it, from the catalog's pruning and the rows that tasks found."""
     found = {row["path"]: row for row in examined.to_pylist()}
-    paths, sizes = judged.listing["path"].to_pylist(), judged.listing["size"].to_pylist()
-    kept, in_partition = judged.mask(judged.plan), judged.mask(judged.by_partition)
+    paths, sizes = pruned.listing["path"].to_pylist(), pruned.listing["size"].to_pylist()
+    kept, in_partition = pruned.mask(pruned.plan), pruned.mask(pruned.by_partition)
     skipped: Counter[str] = Counter()
     notes: Counter[str] = Counter()
     files = []
     for i, path in enumerate(paths):
         one = found.get(path) or dict.fromkeys(EXAMINED.names)
-        rows = max(0, int(judged.plan.rows[i])) if one["rows"] is None else one["rows"]
+        rows = max(0, int(pruned.plan.rows[i])) if one["rows"] is None else one["rows"]
         row = {"path": path, "size": sizes[i], "rows": rows, "kept_rows": 0, "error": one["error"]}
         if not kept[i]:
             row["skipped_by"] = ROLLED if in_partition[i] else "partition"
@@ -259,8 +259,8 @@ def assemble(directory: str, where: str | None, judged: Judged, examined: pa.Tab
         where=where,
         funnel=_funnel(table, examined),
         skipped_by=dict(skipped.most_common()),
-        alone=_alone_of_all(judged, table, found),
-        notes=(*(f"{note.kind}: {note.source}: {note.text}" for note in judged.plan.notes), *told),
+        alone=_alone_of_all(pruned, table, found),
+        notes=(*(f"{note.kind}: {note.source}: {note.text}" for note in pruned.plan.notes), *told),
         index_bytes=_sum(examined["index_bytes"]),
         files=table,
     )
@@ -293,17 +293,17 @@ def _funnel(files: pa.Table, examined: pa.Table) -> tuple[Stage, ...]:
     )
 
 
-def _alone_of_all(judged: Judged, files: pa.Table, found: Mapping[str, Mapping[str, Any]]) -> tuple[Alone, ...]:
+def _alone_of_all(pruned: Pruned, files: pa.Table, found: Mapping[str, Mapping[str, Any]]) -> tuple[Alone, ...]:
     """Each evidence over all files; a file without it keeps its rows."""
     rows = files["rows"].to_numpy()
     total = int(rows.sum())
     alone = []
-    for name, plan in (("partition", judged.by_partition), (ROLLED, judged.by_statistics)):
-        out = ~judged.mask(plan)
+    for name, plan in (("partition", pruned.by_partition), (ROLLED, pruned.by_statistics)):
+        out = ~pruned.mask(plan)
         if out.any():
-            having = len(files) if plan is judged.by_partition else int(judged.plan.fresh.sum())
+            having = len(files) if plan is pruned.by_partition else int(pruned.plan.fresh.sum())
             alone.append(Alone(name, having, int(out.sum()), total - int(rows[out].sum())))
-    by_statistics = judged.mask(judged.by_statistics)
+    by_statistics = pruned.mask(pruned.by_statistics)
     counts: dict[str, list[int]] = {}
     for i, path in enumerate(files["path"].to_pylist()):
         parts = {one["name"]: one["rows"] for one in (found.get(path) or {}).get("alone") or ()}

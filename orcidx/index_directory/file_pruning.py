@@ -1,4 +1,4 @@
-"""Which files of a directory may hold a row that matches, told by its roll-up: all at once, without an object a file.
+"""Which files of a directory may hold a row that matches, told by its catalog: all at once, without an object a file.
 
 The span of this evidence is the list of files, one "row" a file, so that it combines per leaf like any other.
 """
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import CorruptFile
-from orcidx.index_directory.catalog import STATISTICS_OPTIONS, RollUp, StatisticsKey, statistics_column
+from orcidx.index_directory.catalog import STATISTICS_OPTIONS, Catalog, StatisticsKey, statistics_column
 from orcidx.options import ReadOptions
 from orcidx.orc.bounds import StatisticsColumn
 from orcidx.orc.evidence import StatisticsEvidence
@@ -90,20 +90,21 @@ class Partitions:
 
 @dataclass(frozen=True)
 class KnownFiles:
-    """What is known of the files of a listing: a row of ``rollup`` for each, null where nothing is (or it is stale)."""
+    """What is known of the files of a listing: a row of ``catalog`` for each, null where nothing is (or it
+    is stale)."""
 
-    rollup: RollUp
+    catalog: Catalog
     partitions: Partitions
     folder: Folder
 
     @property
     def count(self) -> int:
-        return len(self.rollup)
+        return len(self.catalog)
 
     @property
     def rows(self) -> Int64s:
         """Rows of each file; -1 where they are not known."""
-        rows: Int64s = self.rollup.files["rows"].combine_chunks().fill_null(-1).to_numpy()
+        rows: Int64s = self.catalog.files["rows"].combine_chunks().fill_null(-1).to_numpy()
         return rows
 
 
@@ -111,9 +112,9 @@ class KnownFiles:
 class FilePlan:
     """What a query reads of a listing.
 
-    ``kept``: positions of the files that may hold a row that matches; ``fresh``: files that the roll-up knows in the
+    ``kept``: positions of the files that may hold a row that matches; ``fresh``: files that the catalog knows in the
     version listed; ``rows`` of each, -1 where they are not known; ``outcomes``: over the files, each of some of them:
-    who ruled them out (none without a predicate), ``by_index``: those that then an index embedded in the roll-up did;
+    who ruled them out (none without a predicate), ``by_index``: those that then an index embedded in the catalog did;
     ``notes``: what was stale or missing.
     """
 
@@ -132,11 +133,11 @@ class FilePlan:
     def reasons(self, file: int) -> tuple[Reason, ...]:
         """Why a file holds no row that matches; empty for those that are kept."""
         if file in self.by_index:
-            return (Reason("Paimon file index", "", "no row of the file matches by its index in the roll-up"),)
+            return (Reason("Paimon file index", "", "no row of the file matches by its index in the catalog"),)
         for outcome in self.outcomes:
             if not outcome.span.slice(file, file + 1).is_empty:
                 return outcome.reasons(file, file + 1)
-        return (Reason("roll-up", "", "the file has no rows"),) if self.rows[file] == 0 else ()
+        return (Reason("catalog", "", "the file has no rows"),) if self.rows[file] == 0 else ()
 
     def index_of(self, file: int) -> StoredIndex | None:
         """The file index of a file, as ``FileJob.file_index`` takes it; None where it has none that may help."""
@@ -149,7 +150,7 @@ class FilePlan:
 
 def stored_index(known: KnownFiles, file: int) -> StoredIndex | None:
     """The index of a file; None where it has none."""
-    row = known.rollup.files.slice(file, 1).to_pylist()[0]
+    row = known.catalog.files.slice(file, 1).to_pylist()[0]
     types = {one["column"]: one["type"] for one in row["indexes"] or ()}
     if row["embedded"] is not None:
         return StoredIndex(row["embedded"], row["tail"], types)
@@ -193,14 +194,14 @@ def plan_files(
     has_index: bool,
     ask_indexes: bool = True,
 ) -> FilePlan:
-    """Judges all files; without a predicate all but those without rows are kept.
+    """Prunes all files; without a predicate all but those without rows are kept.
 
     ``has_index``: indexes of some of its columns are known; ``ask_indexes``: ask those that are embedded.
     """
     span = known.rows != 0
     if predicate is None:
         return FilePlan(np.flatnonzero(span), fresh, known, has_index)
-    outcomes = judge_files(known, predicate, options, span)
+    outcomes = prune_files(known, predicate, options, span)
     kept = np.zeros(known.count, np.bool_)
     for outcome in outcomes:
         kept |= outcome.may.mask()
@@ -214,7 +215,7 @@ def plan_files(
 
 def _ruled_out(known: KnownFiles, files: Int64s, predicate: Predicate, options: ReadOptions) -> frozenset[int]:
     """Files that their embedded index rules out, where there are few enough to ask each."""
-    columns = known.rollup.files.select(["embedded", "indexes", "rows"]).take(pa.array(files))
+    columns = known.catalog.files.select(["embedded", "indexes", "rows"]).take(pa.array(files))
     has = np.flatnonzero(columns["embedded"].is_valid().to_numpy())
     if not 0 < len(has) <= MOST_ASKED:
         return frozenset()
@@ -233,16 +234,16 @@ def _ruled_out(known: KnownFiles, files: Int64s, predicate: Predicate, options: 
     return frozenset(out)
 
 
-def judge_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, span: Bools) -> list[Outcome]:
+def prune_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, span: Bools) -> list[Outcome]:
     """What partitions and statistics say of a predicate, one outcome for all files with the same types of columns.
 
     A question means what it means in the type that the file has: ``x = 7.5`` is never true where ``x`` is an integer.
     """
-    off = _off(known.rollup, options)
+    off = _off(known.catalog, options)
     reading = replace(STATISTICS_OPTIONS, wall_clock_zone=options.wall_clock_zone)
     columns = {
         key: statistics_column(key, array, known.rows, reading)
-        for key, array in known.rollup.statistics.items()
+        for key, array in known.catalog.statistics.items()
         if key.column not in known.partitions.keys and options.row_index and key not in off
     }
     bounds = np.arange(known.count + 1, dtype=np.int64)
@@ -259,14 +260,14 @@ def judge_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, s
     return outcomes
 
 
-def _off(rollup: RollUp, options: ReadOptions) -> dict[StatisticsKey, Note]:
+def _off(catalog: Catalog, options: ReadOptions) -> dict[StatisticsKey, Note]:
     """The statistics that do not hold with these options."""
     changed = [name for name in _OTHERWISE if getattr(options, name) != getattr(STATISTICS_OPTIONS, name)]
     if options.utf8 != "replace" and "utf8" in changed:
         changed.remove("utf8")
     return {
-        key: Note("file statistics", "off", f"the roll-up's do not hold with the option {name}", key.column)
-        for key in rollup.statistics
+        key: Note("file statistics", "off", f"the catalog's do not hold with the option {name}", key.column)
+        for key in catalog.statistics
         for name in changed
         if key.node.kind in _OTHERWISE[name] and (name != "decimal_zero_precision" or not key.node.precision)
     }
@@ -276,7 +277,7 @@ def _alike(known: KnownFiles, keys: Sequence[StatisticsKey]) -> Iterator[tuple[l
     """Files in groups in which every column has one type, or is not known in any, with these types."""
     has = np.zeros((known.count, len(keys)), np.bool_)
     for number, key in enumerate(keys):
-        has[:, number] = known.rollup.statistics[key].is_valid().to_numpy(zero_copy_only=False)
+        has[:, number] = known.catalog.statistics[key].is_valid().to_numpy(zero_copy_only=False)
     if not known.count:
         return
     packed = np.packbits(has, axis=1)

@@ -1,14 +1,14 @@
 """``IndexStore``: the indexes of a plain directory of ORC files, which lie in ``_orcidx/`` inside it.
 
-    _orcidx/rollup/00000007-full.parquet     what is known of every file (see ``rollup``)
+    _orcidx/rollup/00000007-full.parquet     what is known of every file (see ``catalog``)
     _orcidx/rollup/00000008-part.parquet     files that were added or changed since; the highest number wins
-    _orcidx/index/<path>.<identity>.index    a file index too large to be embedded in the roll-up
+    _orcidx/index/<path>.<identity>.index    a file index too large to be embedded in the catalog
 
-Spark and ``orcidx.scan`` do not look into names that begin with "_". A roll-up is written in one piece, by whoever gets
+Spark and ``orcidx.scan`` do not look into names that begin with "_". A catalog is written in one piece, by whoever gets
 the next number; the highest "full" one and the parts above it are valid, older ones wait for ``clean``. The identity in
 an index's name is that of the data file's version and of the spec, so that a changed file never meets an old index.
 
-To read with it (``path`` is the directory; None where it has no roll-up)::
+To read with it (``path`` is the directory; None where it has no catalog)::
 
     store = IndexStore.open(path, storage_options=...)
     sources = list_sources(path, storage_options=...)          # one listing, with each file's version
@@ -17,10 +17,10 @@ To read with it (``path`` is the directory; None where it has no roll-up)::
         FileJob(sources[i], file_index=plan.index_of(i), fingerprint=sources[i].listed)
 
 ``index_of`` gives a ``StoredIndex`` or None: where the file has none, or none of a column that ``where`` names.
-``plan.fresh`` tells which files the roll-up knows in exactly the version listed, ``plan.rows`` how many rows those have
+``plan.fresh`` tells which files the catalog knows in exactly the version listed, ``plan.rows`` how many rows those have
 (-1 elsewhere), ``plan.reasons(i)`` who ruled a file out, ``plan.notes`` what was stale. Nothing of a file that is not
 fresh is used. Columns are matched by name. A plan takes two requests, whatever the number of files: the listing of
-``_orcidx/rollup`` and the roll-up (one more for each part; several for one above 32 MiB).
+``_orcidx/rollup`` and the catalog (one more for each part; several for one above 32 MiB).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import StorageError, located
-from orcidx.index_directory.catalog import RollUp
+from orcidx.index_directory.catalog import Catalog
 from orcidx.index_directory.file_pruning import FilePlan, KnownFiles, Partitions, asked_columns, plan_files
 from orcidx.options import ReadOptions
 from orcidx.paimon.build import columns_of
@@ -49,17 +49,17 @@ from orcidx.storage.folder import Folder, Stored
 __all__ = ["FOLDER", "FRESH", "STALE", "UNKNOWN", "IndexStore", "Match", "listing_table", "stale_notes"]
 
 FOLDER = "_orcidx"
-ROLLUPS = "rollup"
+CATALOGS = "rollup"
 INDEXES = "index"
 MOST_PARTS = 8
-"""A roll-up with more parts is written anew in one piece."""
+"""A catalog with more parts is written anew in one piece."""
 REWRITTEN_AT_ONCE = 1 << 20
-"""Files up to which a roll-up is written anew to drop a single one."""
+"""Files up to which a catalog is written anew to drop a single one."""
 READ_AT_ONCE = 32 << 20
 UNKNOWN, FRESH, STALE = 0, 1, 2
 """States of a listed file."""
 
-_ROLLUP = re.compile(r"rollup/(\d{8,})-(full|part)\.parquet")
+_CATALOG = re.compile(r"rollup/(\d{8,})-(full|part)\.parquet")
 _SECOND = 1_000_000_000
 Int64s = npt.NDArray[np.int64]
 
@@ -89,7 +89,7 @@ def _below(source: Source, base: str, root: Source) -> str:
 
 @dataclass(frozen=True)
 class Match:
-    """For each listed file its row in the roll-up (-1: none), and whether that is about this version."""
+    """For each listed file its row in the catalog (-1: none), and whether that is about this version."""
 
     entry: Int64s
     state: npt.NDArray[np.int8]
@@ -107,49 +107,49 @@ class Match:
 class IndexStore:
     """The indexes of one directory, as of the moment it was opened."""
 
-    def __init__(self, root: Source, folder: Folder, rollups: Sequence[Stored]) -> None:
+    def __init__(self, root: Source, folder: Folder, catalogs: Sequence[Stored]) -> None:
         self.root = root
         self.folder = folder
-        self._rollups = tuple(rollups)
-        self._loaded: dict[tuple[Any, Any], RollUp] = {}
+        self._catalogs = tuple(catalogs)
+        self._loaded: dict[tuple[Any, Any], Catalog] = {}
         self._ends: dict[str, tuple[memoryview, int]] = {}
 
     @staticmethod
     def open(
         path: Any, *, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None, create: bool = False
     ) -> IndexStore | None:
-        """The store of a directory; None where there is no roll-up, unless ``create`` wants an empty one."""
+        """The store of a directory; None where there is no catalog, unless ``create`` wants an empty one."""
         root = describe_source(path, storage_options=storage_options, filesystem=filesystem)
         if root.kind not in ("path", "url", "fsspec", "obstore", "arrow"):
             return None
         folder = Folder.of(root, FOLDER)
-        rollups = _valid_rollups(folder.list(ROLLUPS))
-        return IndexStore(root, folder, rollups) if rollups or create else None
+        catalogs = _valid_catalogs(folder.list(CATALOGS))
+        return IndexStore(root, folder, catalogs) if catalogs or create else None
 
     @property
     def generation(self) -> int:
-        """The number of the last roll-up; 0 without one."""
-        return _number(self._rollups[-1].name) if self._rollups else 0
+        """The number of the last catalog; 0 without one."""
+        return _number(self._catalogs[-1].name) if self._catalogs else 0
 
     @property
-    def rollup_names(self) -> tuple[str, ...]:
-        """The roll-ups in use, as names in ``_orcidx/``."""
-        return tuple(stored.name for stored in self._rollups)
+    def catalog_names(self) -> tuple[str, ...]:
+        """The catalogs in use, as names in ``_orcidx/``."""
+        return tuple(stored.name for stored in self._catalogs)
 
-    def rollup(self, *, files: Sequence[str] | None = None, columns: Iterable[str] | None = None) -> RollUp:
+    def catalog(self, *, files: Sequence[str] | None = None, columns: Iterable[str] | None = None) -> Catalog:
         """What is known: these columns of the files, and statistics of these data columns (None: all), latest rows.
 
-        Raises ``CorruptFile`` for a damaged roll-up.
+        Raises ``CorruptFile`` for a damaged catalog.
         """
         key = (None if files is None else tuple(files), None if columns is None else frozenset(columns))
         if key not in self._loaded:
             names = None if files is None else list(dict.fromkeys(["path", *files]))
-            parts = [self._read(stored, names, key[1]) for stored in self._rollups]
-            whole = RollUp.concat(parts) if parts else RollUp.empty()
+            parts = [self._read(stored, names, key[1]) for stored in self._catalogs]
+            whole = Catalog.concat(parts) if parts else Catalog.empty()
             self._loaded[key] = whole.latest() if len(parts) > 1 else whole
         return self._loaded[key]
 
-    def _read(self, stored: Stored, files: Sequence[str] | None, columns: Iterable[str] | None) -> RollUp:
+    def _read(self, stored: Stored, files: Sequence[str] | None, columns: Iterable[str] | None) -> Catalog:
         source = self.folder.source(stored.name)
         reader = source.open()
         try:
@@ -158,13 +158,13 @@ class IndexStore:
             last, size = self._ends[stored.name]
             whole = pa.py_buffer(last) if len(last) == size else pa.PythonFile(ReaderFile(reader, tail=last), "r")
             with located(file=source.name):
-                return RollUp.read(whole, files=files, columns=columns)
+                return Catalog.read(whole, files=files, columns=columns)
         finally:
             reader.close()
 
     @cached_property
-    def _identities(self) -> RollUp:
-        return self.rollup(files=("size", "mtime", "etag"), columns=())
+    def _identities(self) -> Catalog:
+        return self.catalog(files=("size", "mtime", "etag"), columns=())
 
     @property
     def spec(self) -> Mapping[str, Any]:
@@ -179,7 +179,7 @@ class IndexStore:
     # ------------------------------------------------------------------ planning
 
     def match(self, listing: pa.Table) -> Match:
-        """Compares a listing (``listing_table``) with the roll-up."""
+        """Compares a listing (``listing_table``) with the catalog."""
         known = self._identities.files
         found = pc.index_in(listing["path"].combine_chunks(), value_set=known["path"].combine_chunks())
         entry = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -223,15 +223,15 @@ class IndexStore:
         names = ("rows", "tail", "index", "index_size", "embedded", "indexes") if indexes else ("rows",)
         rows = pa.array(match.entry, mask=~match.fresh)
         paths = listing["path"].combine_chunks()
-        rollup = self.rollup(files=names, columns=columns).take(rows)
-        return KnownFiles(rollup, Partitions.of(paths, schema), self.folder)
+        catalog = self.catalog(files=names, columns=columns).take(rows)
+        return KnownFiles(catalog, Partitions.of(paths, schema), self.folder)
 
     # ------------------------------------------------------------------ writing
 
-    def commit(self, news: RollUp, *, listed: pa.Array | None = None) -> IndexStore:
-        """Adds rows to the roll-up and returns the store as it is then.
+    def commit(self, news: Catalog, *, listed: pa.Array | None = None) -> IndexStore:
+        """Adds rows to the catalog and returns the store as it is then.
 
-        ``listed``: the paths that there are; given, rows of other files drop out (of a very large roll-up when it is
+        ``listed``: the paths that there are; given, rows of other files drop out (of a very large catalog when it is
         written anew anyway). When another job was faster, its rows stay, and ours come after them. Raises
         ``StorageError`` when it used another spec, since the two would replace each other's work for ever.
         """
@@ -243,49 +243,49 @@ class IndexStore:
                 )
             name, whole = store._next(news, listed)
             if store.folder.create(name, whole.to_bytes()):
-                return IndexStore(self.root, self.folder, _valid_rollups(self.folder.list(ROLLUPS)))
-            store = IndexStore(self.root, self.folder, _valid_rollups(self.folder.list(ROLLUPS)))
-        raise StorageError("other jobs keep writing the roll-up; run again", file=self.root.name)
+                return IndexStore(self.root, self.folder, _valid_catalogs(self.folder.list(CATALOGS)))
+            store = IndexStore(self.root, self.folder, _valid_catalogs(self.folder.list(CATALOGS)))
+        raise StorageError("other jobs keep writing the catalog; run again", file=self.root.name)
 
-    def _next(self, news: RollUp, listed: pa.Array | None) -> tuple[str, RollUp]:
-        """Name and content of the next roll-up: the news alone, or everything when the parts have become many."""
+    def _next(self, news: Catalog, listed: pa.Array | None) -> tuple[str, Catalog]:
+        """Name and content of the next catalog: the news alone, or everything when the parts have become many."""
         number = self.generation + 1
-        parts = sum("-part" in stored.name for stored in self._rollups)
-        changes, known = len(news), len(self._identities) if self._rollups else 0
+        parts = sum("-part" in stored.name for stored in self._catalogs)
+        changes, known = len(news), len(self._identities) if self._catalogs else 0
         if listed is not None and known:
             gone = known - pc.sum(pc.is_in(self._identities.files["path"], value_set=listed)).as_py()
             changes = known if gone and known <= REWRITTEN_AT_ONCE else changes + gone
         if 0 < 4 * changes < known and parts < MOST_PARTS and news.spec_key == self.spec_key:
-            return f"{ROLLUPS}/{number:08}-part.parquet", news
-        whole = RollUp.concat([self.rollup(), news]).latest() if self._rollups else news
+            return f"{CATALOGS}/{number:08}-part.parquet", news
+        whole = Catalog.concat([self.catalog(), news]).latest() if self._catalogs else news
         if listed is not None:
             kept = pc.is_in(whole.files["path"].combine_chunks(), value_set=listed)
             whole = whole.take(np.flatnonzero(kept.to_numpy(zero_copy_only=False)))
-        return f"{ROLLUPS}/{number:08}-full.parquet", whole
+        return f"{CATALOGS}/{number:08}-full.parquet", whole
 
 
 def _number(name: str) -> int:
-    match = _ROLLUP.fullmatch(name)
+    match = _CATALOG.fullmatch(name)
     assert match is not None
     return int(match[1])
 
 
-def _valid_rollups(stored: Iterable[Stored]) -> list[Stored]:
-    """The highest full roll-up and the parts above it, in order."""
-    ours = sorted((one for one in stored if _ROLLUP.fullmatch(one.name)), key=lambda one: _number(one.name))
+def _valid_catalogs(stored: Iterable[Stored]) -> list[Stored]:
+    """The highest full catalog and the parts above it, in order."""
+    ours = sorted((one for one in stored if _CATALOG.fullmatch(one.name)), key=lambda one: _number(one.name))
     full = max((i for i, one in enumerate(ours) if "-full" in one.name), default=None)
     return [] if full is None else ours[full:]
 
 
 def stale_notes(listing: pa.Table, match: Match) -> list[Note]:
-    """What of the roll-up could not be used, in two lines at most."""
+    """What of the catalog could not be used, in two lines at most."""
     found = []
     for state, kind, text in ((STALE, "stale", "changed since it was made"), (UNKNOWN, "absent", "are not in it")):
         files = np.flatnonzero(match.state == state)
         if len(files):
             first = listing["path"][int(files[0])].as_py()
             told = f"{len(files):,} of {len(listing):,} files {text}, such as {first}: refresh it"
-            found.append(Note("roll-up", kind, told))  # type: ignore[arg-type]
+            found.append(Note("catalog", kind, told))  # type: ignore[arg-type]
     return found
 
 

@@ -113,7 +113,7 @@ class StatisticsEvidence:
             self._note(leaf, "damaged" if reason else "absent", reason or "the column has none")
             return None
         alike = compares_alike(leaf, column.node, self._options)
-        may, must = _Judgement(leaf, column, alike).run()
+        may, must = _LeafTest(leaf, column, alike).run()
         if may.all() and not must.any():
             self._explain_silence(leaf, column, alike)
             return None
@@ -153,7 +153,7 @@ class StatisticsEvidence:
             self._note(leaf, "absent", "no minimum and maximum")
 
 
-class _Judgement:
+class _LeafTest:
     """What the statistics of all units say of one leaf."""
 
     def __init__(self, leaf: BoundLeaf, column: StatisticsColumn, alike: bool) -> None:

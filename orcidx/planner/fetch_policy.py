@@ -13,11 +13,11 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from orcidx.errors import CorruptFile, Unsupported
-from orcidx.fetching.drive import LATER, Fetch, Later
-from orcidx.fetching.prefetched_range import HeldRange, served
+from orcidx.fetching.drive import PENDING, Fetch, Pending
+from orcidx.fetching.prefetched_range import PrefetchedRange, served
 from orcidx.options import ReadOptions
 from orcidx.orc.reader import OrcReader
-from orcidx.planner.stripe_pruning import FileJudge, StripeDecision
+from orcidx.planner.stripe_pruning import FilePruner, StripeDecision
 
 __all__ = ["StripeRequests"]
 
@@ -31,7 +31,7 @@ LARGEST_INDEX = 4 << 20
 """Bytes of an index section that is read whole with the footer, rather than stream by stream after it: what is read in
 vain costs less than the requests and the second wait. Together they stay within a quarter of ``io_bytes``."""
 
-Steps = Generator[Fetch | Later, Any, Any]
+Steps = Generator[Fetch | Pending, Any, Any]
 
 
 class StripeRequests:
@@ -46,7 +46,7 @@ class StripeRequests:
         self._selective = selective
         self._spare = max(0, MOST_OF_FILE - max(1, reader.storage.metrics.requests))
         self._spent: dict[int, int] = {}
-        self._indexes: dict[int, HeldRange] = {}
+        self._indexes: dict[int, PrefetchedRange] = {}
         self._coming: set[int] = set()
 
     def spend(self, stripe: int, requests: int = 1) -> None:
@@ -60,14 +60,14 @@ class StripeRequests:
         left, self._spare = MOST - self._spent.get(stripe, 0) + self._spare, 0
         return max(1, left)
 
-    def decide(self, stripe: int, alive: Sequence[int], judge: FileJudge) -> Steps:
-        """Has a stripe judged. ``alive``: the numbers of all stripes that will be, in order."""
+    def decide(self, stripe: int, alive: Sequence[int], pruner: FilePruner) -> Steps:
+        """Has a stripe pruned. ``alive``: the numbers of all stripes that will be, in order."""
         while stripe in self._coming:
-            yield LATER
+            yield PENDING
         if not self._reader.has_footer(stripe):
             yield from self._fetch_ahead(stripe, alive)
-        steps = served(judge.decide(stripe), self._indexes.pop(stripe, None))
-        decision = yield from self._counted(stripe, steps, judge)
+        steps = served(pruner.decide(stripe), self._indexes.pop(stripe, None))
+        decision = yield from self._counted(stripe, steps, pruner)
         return decision
 
     # ------------------------------------------------------------------ ahead
@@ -90,7 +90,7 @@ class StripeRequests:
             self._coming.difference_update(stripes)
         for (one, (offset, _)), buffer in zip(places, buffers, strict=True):
             if offset == self._reader.stripes[one].offset:
-                self._indexes[one] = HeldRange(offset, buffer)
+                self._indexes[one] = PrefetchedRange(offset, buffer)
             elif one == stripe:
                 self._reader.put_footer(one, buffer)
             else:
@@ -133,7 +133,7 @@ class StripeRequests:
 
     # ------------------------------------------------------------------ what is left to ask
 
-    def _counted(self, stripe: int, steps: Generator[Fetch, Any, StripeDecision], judge: FileJudge) -> Steps:
+    def _counted(self, stripe: int, steps: Generator[Fetch, Any, StripeDecision], pruner: FilePruner) -> Steps:
         """The same steps, each of one request; bloom filters that may be wanted come with the row index."""
         most = 1 if self._options.merge_gap is None else None
         held: dict[tuple[int, int], Any] = {}
@@ -150,7 +150,7 @@ class StripeRequests:
                 continue
             beside: list[tuple[int, int]] = []
             if item.what == "index" and not asked:
-                beside = [one for one in judge.bloom_places(stripe) if one not in item.ranges]
+                beside = [one for one in pruner.bloom_places(stripe) if one not in item.ranges]
             asked = True
             self.spend(stripe)
             found = yield Fetch((*item.ranges, *beside), item.what, most)

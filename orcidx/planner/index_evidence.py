@@ -28,7 +28,7 @@ KINDS = ("bitmap", "range-bitmap", "bsi", "bloom-filter")
 
 @dataclass(frozen=True)
 class StoredIndex:
-    """A file index as the roll-up of a directory knows it: its bytes or where they are, the checksum of the tail of
+    """A file index as the catalog of a directory knows it: its bytes or where they are, the checksum of the tail of
     the data file that it is of, and the Paimon types of its columns."""
 
     data: bytes | Source

@@ -35,7 +35,7 @@ from orcidx.predicate import BoundLeaf, BoundPredicate
 from orcidx.pruning.evaluate import Evidence, Note, NoteKind, Outcome, evaluate
 from orcidx.pruning.selection import RowSelection
 
-__all__ = ["FileJudge", "StripeDecision"]
+__all__ = ["FilePruner", "StripeDecision"]
 
 Path = tuple[str, ...]
 Requests = Generator[Fetch, Any, Any]
@@ -89,8 +89,8 @@ class StripeDecision:
 
 
 @dataclass
-class FileJudge:
-    """Judges the stripes of one file.
+class FilePruner:
+    """Prunes the stripes of one file.
 
     ``places``: the file's column for each path of the predicate, None where it is a constant or missing; ``columns``:
     all columns that are read; ``beforehand``: evidence on the whole file from elsewhere.
@@ -160,7 +160,7 @@ class FileJudge:
     # ------------------------------------------------------------------ a stripe
 
     def decide(self, stripe: int) -> Generator[Fetch, Any, StripeDecision]:
-        """Judges one stripe, whose footer is here if the file's own evidence left it alive."""
+        """Prunes one stripe, whose footer is here if the file's own evidence left it alive."""
         first, last = self.reader.stripe_bounds[stripe : stripe + 2].tolist()
         outcome = None if self.outcome is None else self.outcome.slice(first, last)
         may = self.wanted.slice(first, last) if outcome is None else outcome.may

@@ -1,4 +1,4 @@
-"""``Lane``: column readers of one stripe that move in lockstep from row to row.
+"""``ColumnGroup``: column readers of one stripe that move in lockstep from row to row.
 
 Going forward inside a row group skips (lazily, by run headers); going further, or backwards, seeks to the start of the
 row group by the row index, when the stripe has one that can be trusted.
@@ -25,14 +25,14 @@ from orcidx.orc.stripe_streams import PlannedStream
 from orcidx.orc.types import OrcType, row_bytes
 from orcidx.scanner.decode_pool import run_all
 
-__all__ = ["Lane", "read_lanes"]
+__all__ = ["ColumnGroup", "read_groups"]
 
 FEW_ROWS = 2048
 """Below this many values in all, handing columns to other threads costs more than it gains."""
 
 
-class Lane:
-    """Reads some columns of a stripe: ``go`` to a row, ``read`` so many rows from there.
+class ColumnGroup:
+    """Reads some columns of a stripe: ``seek`` to a row, ``read`` so many rows from there.
 
     ``bounds``: first rows of the row groups and the stripe's number of rows at the end.
     """
@@ -77,7 +77,7 @@ class Lane:
         """Announces the row groups that will be read; returns the streams that want bytes."""
         return self.stripe.plan(self.columns, groups)
 
-    def go(self, row: int) -> None:
+    def seek(self, row: int) -> None:
         """Makes ``row`` the next one read."""
         if row == self.row or not self._readers:
             self.row = row
@@ -86,7 +86,7 @@ class Lane:
         start = int(self._bounds[group])
         with self.located(row=row):
             if row < self.row or start > self.row:
-                self._seek(group, start)
+                self._seek_group(group, start)
             if row > self.row:
                 rows = row - self.row
                 if self._root is not None:
@@ -95,7 +95,7 @@ class Lane:
                     reader.skip(rows)
         self.row = row
 
-    def _seek(self, group: int, start: int) -> None:
+    def _seek_group(self, group: int, start: int) -> None:
         index = self.stripe.index
         if index is not None and self._root is None:
             for reader in self._readers:
@@ -113,43 +113,44 @@ class Lane:
         self.row = 0
 
     def read(self, rows: int) -> list[pa.Array]:
-        """The next ``rows`` rows of every column; see ``read_lanes``."""
-        return read_lanes([self], rows)[0]
+        """The next ``rows`` rows of every column; see ``read_groups``."""
+        return read_groups([self], rows)[0]
 
     def tasks(self, rows: int) -> list[Callable[[], pa.Array]]:
-        """What reads the next rows of each column; the lane itself moves when its user says so."""
+        """What reads the next rows of each column; the group itself moves when its user says so."""
         parent = None if self._root is None else self._root.read(rows)
         return [partial(reader.read, rows, parent) for reader in self._readers]
 
     def rewind(self) -> None:
         """Back to ``row`` after a read that failed halfway."""
         row, self.row = self.row, len(self._bounds) and int(self._bounds[-1]) + 1
-        self.go(row)
+        self.seek(row)
 
 
-def read_lanes(lanes: Sequence[Lane], rows: int) -> list[list[pa.Array]]:
-    """The next ``rows`` rows of every column of lanes of one stripe that stand at the same row, decoded side by side.
+def read_groups(groups: Sequence[ColumnGroup], rows: int) -> list[list[pa.Array]]:
+    """The next ``rows`` rows of every column of some groups of one stripe that stand at the same row, decoded side
+    by side.
 
-    Raises ``BatchTooLarge`` when they would be too many bytes for one batch, and leaves the lanes where they were. A
+    Raises ``BatchTooLarge`` when they would be too many bytes for one batch, and leaves the groups where they were. A
     single row is always read.
     """
-    first = lanes[0]
+    first = groups[0]
     limits = first.stripe.limits
     with first.located(row=first.row):
         limits.begin(first.batch_bytes)
         try:
-            tasks = [lane.tasks(rows) for lane in lanes]
+            tasks = [one.tasks(rows) for one in groups]
             flat = [task for part in tasks for task in part]
             arrays = iter(run_all(flat, use_threads=first.use_threads and rows * len(flat) >= FEW_ROWS))
         except BatchTooLarge:
-            for lane in lanes:
-                lane.rewind()
+            for one in groups:
+                one.rewind()
             if rows > 1:
                 raise
             limits.begin(None)
-            tasks = [lane.tasks(1) for lane in lanes]
+            tasks = [one.tasks(1) for one in groups]
             arrays = iter([task() for part in tasks for task in part])
         found = [[next(arrays) for _ in part] for part in tasks]
-    for lane in lanes:
-        lane.row += rows
+    for one in groups:
+        one.row += rows
     return found

@@ -8,21 +8,21 @@ from orcidx.orc.kinds import StreamKind
 from orcidx.orc.row_index import usual_bounds
 from orcidx.orc.stripe_plan import group_ranges
 from orcidx.planner.stripe_pruning import StripeDecision
-from orcidx.scanner.file_scan import FileRun
+from orcidx.scanner.file_scan import FileScan
 from orcidx.storage import RangeReader
 
 __all__ = ["explain_file"]
 
 
-def explain_file(run: FileRun, storage: RangeReader) -> FileExplanation:
-    """What the run would read of its file. Stripes that the file's own evidence rules out are not looked into."""
+def explain_file(scan: FileScan, storage: RangeReader) -> FileExplanation:
+    """What the scan would read of its file. Stripes that the file's own evidence rules out are not looked into."""
     before = storage.metrics.bytes_fetched
-    alive = set(run.stripe_numbers())
-    stripes = [_explain_stripe(run, number, number in alive, storage) for number in range(len(run.reader.stripes))]
-    outcome = run.judge.outcome
-    rows = run.reader.tail.footer.rows
+    alive = set(scan.stripe_numbers())
+    stripes = [_explain_stripe(scan, number, number in alive, storage) for number in range(len(scan.reader.stripes))]
+    outcome = scan.pruner.outcome
+    rows = scan.reader.tail.footer.rows
     return FileExplanation(
-        file=run.reader.name,
+        file=scan.reader.name,
         rows=rows,
         stripes=tuple(stripes),
         notes=() if outcome is None else outcome.notes,
@@ -31,12 +31,12 @@ def explain_file(run: FileRun, storage: RangeReader) -> FileExplanation:
     )
 
 
-def _explain_stripe(run: FileRun, number: int, alive: bool, storage: RangeReader) -> StripeExplanation:
-    decision = run_value(run.decide(number) if alive else run.judge.decide(number), storage)
-    total, kept = data_bytes(run, decision) if alive else (run.reader.stripes[number].data_length, 0)
+def _explain_stripe(scan: FileScan, number: int, alive: bool, storage: RangeReader) -> StripeExplanation:
+    decision = run_value(scan.decide(number) if alive else scan.pruner.decide(number), storage)
+    total, kept = data_bytes(scan, decision) if alive else (scan.reader.stripes[number].data_length, 0)
     rows = decision.rows
     # No index was needed, or none could be read: the stripe is told by its stride all the same.
-    bounds = rows.bounds if len(rows.bounds) > 2 else usual_bounds(run.reader.tail, number)
+    bounds = rows.bounds if len(rows.bounds) > 2 else usual_bounds(scan.reader.tail, number)
     groups = explain_row_groups(
         bounds, first_row=rows.first_row, may=rows.may, must=rows.must, outcome=decision.outcome
     )
@@ -52,12 +52,12 @@ def _explain_stripe(run: FileRun, number: int, alive: bool, storage: RangeReader
     )
 
 
-def data_bytes(run: FileRun, decision: StripeDecision) -> tuple[int, int]:
+def data_bytes(scan: FileScan, decision: StripeDecision) -> tuple[int, int]:
     """Bytes of the data streams of the columns that are read: all of them in the stripe, and those planned."""
     total = kept = 0
-    block_size = run.reader.facts.block_size
-    for (column, kind), (_, length) in run.reader.extents(decision.stripe).items():
-        if column not in run.judge.nodes or kind > StreamKind.SECONDARY:
+    block_size = scan.reader.facts.block_size
+    for (column, kind), (_, length) in scan.reader.extents(decision.stripe).items():
+        if column not in scan.pruner.nodes or kind > StreamKind.SECONDARY:
             continue
         total += length
         positions = None if decision.index is None else decision.index.stream_positions(column, StreamKind(kind))

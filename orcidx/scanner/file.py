@@ -19,7 +19,7 @@ from orcidx.orc.statistics import ColumnStatistics
 from orcidx.orc.types import OrcType
 from orcidx.planner.request import FileJob, ScanRequest, as_selection
 from orcidx.predicate import parse
-from orcidx.scanner.file_scan import FileRun
+from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import SPLIT_BYTES, Scan, Split
 from orcidx.storage import RangeReader, Source, describe_source
@@ -79,9 +79,9 @@ class OrcFile:
     def schema(self) -> pa.Schema:
         """The Arrow schema in which ``scan`` reads the file with the default options."""
         storage = self._open_storage()
-        run = FileRun(self._reader, FileJob(self.source), ScanRequest(options=self.options), ScanMetrics())
-        run_value(run.prepare(), storage)
-        return run.schema
+        scan = FileScan(self._reader, FileJob(self.source), ScanRequest(options=self.options), ScanMetrics())
+        run_value(scan.prepare(), storage)
+        return scan.schema
 
     @property
     def orc_schema(self) -> str:

@@ -1,4 +1,4 @@
-"""The files of a scan, opened in order and ahead: the tails of the next ones are read and judged meanwhile.
+"""The files of a scan, opened in order and ahead: the tails of the next ones are read and pruned meanwhile.
 
 A file whose constant columns (Hive partitions) rule it out is never opened.
 """
@@ -17,7 +17,7 @@ from orcidx.orc.row_index import group_count
 from orcidx.planner.constant_evidence import rules_out
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.predicate import BoundPredicate, bind
-from orcidx.scanner.file_scan import FileRun
+from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.storage import RangeReader
 from orcidx.storage.threads import READERS
@@ -30,18 +30,18 @@ LOCAL_AHEAD = 2
 
 
 class OpenFile:
-    """A file of a scan, open, with its ``run``; ``close`` adds its requests to the scan's metrics."""
+    """A file of a scan, open, with its ``scan``; ``close`` adds its requests to the scan's metrics."""
 
-    def __init__(self, storage: RangeReader, run: FileRun) -> None:
+    def __init__(self, storage: RangeReader, scan: FileScan) -> None:
         self.storage = storage
-        self.run = run
+        self.scan = scan
         self.is_open = True
 
     def close(self) -> None:
         if self.is_open:
             self.is_open = False
-            self.run.metrics.requests += self.storage.metrics.requests
-            self.run.metrics.bytes_read += self.storage.metrics.bytes_fetched
+            self.scan.metrics.requests += self.storage.metrics.requests
+            self.scan.metrics.bytes_read += self.storage.metrics.bytes_fetched
             self.storage.close()
 
     def __enter__(self) -> OpenFile:
@@ -55,18 +55,18 @@ def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFi
     """Opens a file and reads what must be known of it before its stripes are: the tail, and what ``prepare`` wants."""
     storage = job.source.open(request.options, expected=job.fingerprint)
     try:
-        run = FileRun(OrcReader(storage), job, request, metrics)
-        run_value(run.prepare(), storage)
-        return OpenFile(storage, run)
+        scan = FileScan(OrcReader(storage), job, request, metrics)
+        run_value(scan.prepare(), storage)
+        return OpenFile(storage, scan)
     except BaseException:
         storage.close()
         raise
 
 
-def _open_and_judge(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFile:
+def _open_and_prune(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFile:
     file = open_job(job, request, metrics)
     try:
-        file.run.stripe_numbers()
+        file.scan.stripe_numbers()
         return file
     except BaseException:
         file.close()
@@ -113,14 +113,14 @@ class FileQueue:
         return bind(request.where, schema, nan=request.options.nan, case_sensitive=request.options.case_sensitive)
 
     def take(self, *, wait: bool) -> OpenFile | None:
-        """The next file, judged; None when there is none (any more), or none yet that could be had without waiting."""
+        """The next file, pruned; None when there is none (any more), or none yet that could be had without waiting."""
         if wait and not self._opening:
             job = next(self._jobs, None)
             if job is None:
                 return None
             self._fill()
             with self._metrics.stage("open"):
-                file = _open_and_judge(job, self._request, self._metrics)
+                file = _open_and_prune(job, self._request, self._metrics)
         else:
             self._fill()
             if not self._opening or not (wait or self._opening[0].done()):
@@ -141,11 +141,11 @@ class FileQueue:
             job = next(self._jobs, None)
             if job is None:
                 return
-            self._opening.append(READERS.submit(partial(_open_and_judge, job, self._request, self._metrics)))
+            self._opening.append(READERS.submit(partial(_open_and_prune, job, self._request, self._metrics)))
 
     def _count(self, file: OpenFile) -> None:
-        metrics, reader = self._metrics, file.run.reader
-        alive = len(file.run.stripe_numbers())
+        metrics, reader = self._metrics, file.scan.reader
+        alive = len(file.scan.stripe_numbers())
         metrics.files_skipped += alive == 0
         metrics.stripes += len(reader.stripes)
         metrics.stripes_skipped += len(reader.stripes) - alive

@@ -1,6 +1,6 @@
-"""One file during one pass of a scan: mapped onto the wanted columns, judged, and read stripe by stripe.
+"""One file during one pass of a scan: mapped onto the wanted columns, pruned, and read stripe by stripe.
 
-A ``FileJob`` says what to read of a file; ``FileRun`` does it. Like ``stripe_scan`` it never waits
+A ``FileJob`` says what to read of a file; ``FileScan`` does it. Like ``stripe_reader`` it never waits
 for bytes itself: its generators yield ``Fetch`` requests.
 """
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.fetching.byte_budget import Share
-from orcidx.fetching.drive import Fetch, Later
+from orcidx.fetching.drive import Fetch, Pending
 from orcidx.options import ReadOptions
 from orcidx.orc.bounds import within_nanoseconds
 from orcidx.orc.columns.base import Limits
@@ -29,14 +29,14 @@ from orcidx.planner.fetch_policy import StripeRequests
 from orcidx.planner.index_evidence import IndexEvidence, StoredIndex, index_evidence
 from orcidx.planner.request import FileJob, ScanRequest, as_selection, deleted_rows
 from orcidx.planner.schema_mapping import FieldSource, MappedColumns, map_columns, widen
-from orcidx.planner.stripe_pruning import FileJudge, StripeDecision
+from orcidx.planner.stripe_pruning import FilePruner, StripeDecision
 from orcidx.predicate import And, BoundPredicate, Leaf, Or, all_of, any_of, bind, resolve_column
 from orcidx.pruning.evaluate import Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.metrics import ScanMetrics
-from orcidx.scanner.stripe_reader import Step, scan_stripe
+from orcidx.scanner.stripe_reader import Step, read_stripe
 
-__all__ = ["FileRun"]
+__all__ = ["FileScan"]
 
 Path = tuple[str, ...]
 Requests = Generator[Fetch, Any, Any]
@@ -51,7 +51,7 @@ LOCAL_BYTES = 1 << 20
 stays in the processor's cache is worth more than fewer reads."""
 
 
-class FileRun:
+class FileScan:
     """Reads one open file as a request asks. ``dictionaries`` are known once ``prepare`` has run."""
 
     def __init__(self, reader: OrcReader, job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> None:
@@ -305,13 +305,13 @@ class FileRun:
     # ------------------------------------------------------------------ rows
 
     @cached_property
-    def judge(self) -> FileJudge:
+    def pruner(self) -> FilePruner:
         constants = {path: self._askable[path[0]] for path, node in self._places.items() if node is None}
         beforehand: list[Any] = [ConstantEvidence(constants, int(self.reader.stripe_bounds[-1]))]
         notes: list[Note] = []
         if self.job.file_index is not None and self.where is not None:
             beforehand += self._file_index(notes)
-        return FileJudge(
+        return FilePruner(
             self.reader,
             self.where,
             self.wanted_rows,
@@ -366,16 +366,16 @@ class FileRun:
     def stripe_numbers(self) -> list[int]:
         """The stripes that hold wanted rows and that the file's and the stripes' own statistics leave alive."""
         if self._alive is None:
-            self._alive = self.judge.stripes()
+            self._alive = self.pruner.stripes()
         return self._alive
 
-    def decide(self, stripe: int) -> Generator[Fetch | Later, Any, StripeDecision]:
-        """Judges one stripe with all its indexes; reads no data."""
+    def decide(self, stripe: int) -> Generator[Fetch | Pending, Any, StripeDecision]:
+        """Prunes one stripe with all its indexes; reads no data."""
         if self.reader.storage.is_local:
             yield from self.fetch_footers([stripe])
-            decision: StripeDecision = yield from self.judge.decide(stripe)
+            decision: StripeDecision = yield from self.pruner.decide(stripe)
             return decision
-        decision = yield from self._requests.decide(stripe, self.stripe_numbers(), self.judge)
+        decision = yield from self._requests.decide(stripe, self.stripe_numbers(), self.pruner)
         return decision
 
     @cached_property
@@ -383,7 +383,7 @@ class FileRun:
         selective = self.request.where is not None or not self.wanted_rows.is_all
         return StripeRequests(self.reader, self.options, selective=selective)
 
-    def scan(self, decision: StripeDecision, share: Share | None = None) -> Step:
+    def read(self, decision: StripeDecision, share: Share | None = None) -> Step:
         """The batches of a stripe, in the wanted schema. ``share``: of the scan's bytes; None: all are the stripe's."""
         if decision.rows.may.is_empty:
             return
@@ -396,7 +396,7 @@ class FileRun:
             dictionaries=self._dictionaries,
         )
         requests = None if stripe.is_local else self._requests.left(decision.stripe)
-        steps = scan_stripe(stripe, self.plan, decision.rows, self.options, requests=requests, share=share)
+        steps = read_stripe(stripe, self.plan, decision.rows, self.options, requests=requests, share=share)
         answer = None
         try:
             while True:
@@ -405,7 +405,7 @@ class FileRun:
                 except StopIteration:
                     break
                 answer = None
-                if isinstance(item, Fetch | Later):
+                if isinstance(item, Fetch | Pending):
                     answer = yield item
                 else:
                     yield self.complete(item)

@@ -1,7 +1,7 @@
 """``Scan``: one pass, or many, over the rows of one or many ORC files.
 
 A ``Scan`` is a value: it holds no open file, may be iterated any number of times and pickles. Each iteration opens the
-files in order, judges their stripes by all indexes, and reads what is left; see ``file_run`` and ``stripe_scan``.
+files in order, prunes their stripes by all indexes, and reads what is left; see ``file_scan`` and ``stripe_reader``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from orcidx.scanner.arrow_stream import ArrowStream, Batches, limited
 from orcidx.scanner.batches import Joiner, join_batches
 from orcidx.scanner.explaining import explain_file
 from orcidx.scanner.file_queue import FileQueue, OpenFile, open_job
-from orcidx.scanner.file_scan import FileRun
+from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.split import job_from_json, job_to_json, plan_parts, request_from_json, request_to_json
 from orcidx.storage import RangeReader, Source
@@ -89,7 +89,7 @@ class Scan(ArrowStream):
     def _resolve(self) -> ScanRequest:
         whole = replace(self.request, columns=None, row_numbers=None, file_path=None)
         with open_job(self.jobs[0], whole, ScanMetrics()) as file:
-            return replace(self.request, schema=file.run.schema)
+            return replace(self.request, schema=file.scan.schema)
 
     def _find_schema(self) -> pa.Schema:
         schema = self.resolved.wanted_schema
@@ -98,11 +98,11 @@ class Scan(ArrowStream):
         if not self.jobs:
             raise InvalidQuery("a scan of no files has no schema; give schema=")
         with open_job(self.jobs[0], self.request, ScanMetrics()) as file:
-            return file.run.schema
+            return file.scan.schema
 
-    def learn_schema(self, run: FileRun) -> None:
-        """Takes the schema from a run over a file, which spares opening it once more."""
-        self._known("_known_schema", lambda: run.schema)
+    def learn_schema(self, scan: FileScan) -> None:
+        """Takes the schema from the scan of a file, which spares opening it once more."""
+        self._known("_known_schema", lambda: scan.schema)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_known_schema"}
@@ -157,9 +157,9 @@ class Scan(ArrowStream):
         """
         with FileQueue(self.jobs, self.resolved, ScanMetrics()) as files:
             for file in files:
-                for number in range(len(file.run.reader.stripes)):
-                    decision = run_value(file.run.decide(number), file.storage)
-                    yield StripeScan(file.run, decision, file.storage)
+                for number in range(len(file.scan.reader.stripes)):
+                    decision = run_value(file.scan.decide(number), file.storage)
+                    yield StripeScan(file.scan, decision, file.storage)
 
     def to_table(self) -> pa.Table:
         """All rows as one table."""
@@ -176,10 +176,10 @@ class Scan(ArrowStream):
         request = replace(self.resolved, columns=(), row_numbers=None, file_path=None)
         with FileQueue(self.jobs, request, ScanMetrics()) as files:
             for file in files:
-                for number in file.run.stripe_numbers():
+                for number in file.scan.stripe_numbers():
                     if self.limit is not None and total >= self.limit:
                         return self.limit
-                    total += _count_stripe(file.run, number, file.storage)
+                    total += _count_stripe(file.scan, number, file.storage)
         return total if self.limit is None else min(total, self.limit)
 
     def splits(self, target_bytes: int = SPLIT_BYTES) -> list[Split]:
@@ -197,38 +197,38 @@ class Scan(ArrowStream):
     def explain(self) -> Explanation:
         """What the scan will read and why it can skip the rest; reads metadata and indexes only."""
         with FileQueue(self.jobs, self.resolved, ScanMetrics(), open_all=True) as queue:
-            files = [explain_file(file.run, file.storage) for file in queue]
+            files = [explain_file(file.scan, file.storage) for file in queue]
         where = None if self.request.where is None else repr(self.request.where)
         return Explanation(where, tuple(self.schema.names), tuple(files))
 
 
-def _decided_scan(run: FileRun, number: int, budget: ByteBudget) -> Any:
+def _decided_scan(scan: FileScan, number: int, budget: ByteBudget) -> Any:
     share = budget.enter()
     try:
-        decision = yield from run.decide(number)
-        _count_groups(run, decision)
-        yield from run.scan(decision, share)
+        decision = yield from scan.decide(number)
+        _count_groups(scan, decision)
+        yield from scan.read(decision, share)
     finally:
         share.close()
 
 
-def _count_groups(run: FileRun, decision: StripeDecision) -> None:
+def _count_groups(scan: FileScan, decision: StripeDecision) -> None:
     may, bounds = decision.rows.may, decision.rows.bounds
     if may.is_all:
-        kept = group_count(may.length, run.reader.facts.row_index_stride)
+        kept = group_count(may.length, scan.reader.facts.row_index_stride)
     else:
-        bounds = usual_bounds(run.reader.tail, decision.stripe) if len(bounds) == 2 else bounds  # no index was needed
+        bounds = usual_bounds(scan.reader.tail, decision.stripe) if len(bounds) == 2 else bounds  # no index was needed
         kept = int(may.any_in(bounds).sum())
-    run.metrics.row_groups_kept += kept
-    run.metrics.rows_considered += may.count
+    scan.metrics.row_groups_kept += kept
+    scan.metrics.rows_considered += may.count
 
 
-def _count_stripe(run: FileRun, number: int, storage: RangeReader) -> int:
-    decision = run_value(run.decide(number), storage)
+def _count_stripe(scan: FileScan, number: int, storage: RangeReader) -> int:
+    decision = run_value(scan.decide(number), storage)
     rows = decision.rows
     if (rows.may - rows.must).is_empty:
         return rows.may.count
-    return sum(batch.num_rows for batch in StripeScan(run, decision, storage))
+    return sum(batch.num_rows for batch in StripeScan(scan, decision, storage))
 
 
 @dataclass(frozen=True)
@@ -283,14 +283,14 @@ class Split:
 class StripeScan:
     """One stripe of a scan: ``decision`` says what was skipped and why; iterating reads what was not."""
 
-    run: FileRun
+    scan: FileScan
     decision: StripeDecision
     storage: RangeReader
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        options = self.run.options
+        options = self.scan.options
         return join_batches(
-            run(self.run.scan(self.decision), self.storage),
+            run(self.scan.read(self.decision), self.storage),
             batch_size=options.batch_size,
             batch_bytes=options.batch_bytes,
         )
@@ -310,15 +310,15 @@ class _StripeTurns:
             file = self._files.take(wait=wait)
             if file is None:
                 return None
-            self._scan.learn_schema(file.run)
+            self._scan.learn_schema(file.scan)
             self._waiting.extend(_turns_of(file, self._budget))
         return self._waiting.popleft()
 
 
 def _turns_of(file: OpenFile, budget: ByteBudget) -> Iterator[Turn]:
-    numbers = file.run.stripe_numbers()
+    numbers = file.scan.stripe_numbers()
     if not numbers:
         file.close()
     for number in numbers:
         finish = file.close if number == numbers[-1] else None
-        yield Turn(partial(_decided_scan, file.run, number, budget), file.storage, finish)
+        yield Turn(partial(_decided_scan, file.scan, number, budget), file.storage, finish)

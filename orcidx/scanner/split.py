@@ -25,7 +25,7 @@ from orcidx.planner.request import FileJob, ScanRequest, as_selection
 from orcidx.predicate import predicate_from_json, predicate_to_json
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.file_queue import FileQueue, OpenFile
-from orcidx.scanner.file_scan import FileRun
+from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.storage import Fingerprint, Source
 
@@ -57,74 +57,74 @@ def plan_parts(jobs: Iterable[FileJob], request: ScanRequest, target_bytes: int)
 
 
 def _parts_of(file: OpenFile, target: int) -> Iterator[Part]:
-    run = file.run
+    scan = file.scan
     sizes = _stripe_sizes(file)
     waiting: list[int] = []
     for stripe, size in sizes.items():
         if waiting and sum(sizes[one] for one in waiting) + size > target:
-            yield _part(run, waiting, sizes)
+            yield _part(scan, waiting, sizes)
             waiting = []
-        pieces = _pieces(run, stripe, size, target)
+        pieces = _pieces(scan, stripe, size, target)
         if pieces:
             yield from pieces
         else:
             waiting.append(stripe)
     if waiting:
-        yield _part(run, waiting, sizes)
+        yield _part(scan, waiting, sizes)
 
 
 def _stripe_sizes(file: OpenFile) -> dict[int, int]:
     """Stored bytes of the columns that are read, for every living stripe."""
-    run = file.run
-    stripes = run.stripe_numbers()
-    columns = {node.id for column in (*run.plan.output, *run.plan.predicate) for node in column.walk()}
-    if columns >= run.reader.root.ids:
-        return {stripe: run.reader.stripes[stripe].data_length for stripe in stripes}
-    run_value(run.fetch_footers(stripes), file.storage)
+    scan = file.scan
+    stripes = scan.stripe_numbers()
+    columns = {node.id for column in (*scan.plan.output, *scan.plan.predicate) for node in column.walk()}
+    if columns >= scan.reader.root.ids:
+        return {stripe: scan.reader.stripes[stripe].data_length for stripe in stripes}
+    run_value(scan.fetch_footers(stripes), file.storage)
     return {
         stripe: sum(
             length
-            for (column, kind), (_, length) in run.reader.extents(stripe).items()
+            for (column, kind), (_, length) in scan.reader.extents(stripe).items()
             if column in columns and kind <= StreamKind.SECONDARY
         )
         for stripe in stripes
     }
 
 
-def _part(run: FileRun, stripes: list[int], sizes: Mapping[int, int]) -> Part:
-    bounds = run.reader.stripe_bounds
+def _part(scan: FileScan, stripes: list[int], sizes: Mapping[int, int]) -> Part:
+    bounds = scan.reader.stripe_bounds
     first, last = int(bounds[stripes[0]]), int(bounds[stripes[-1] + 1])
-    job = _job(run, first, last, stripes)
-    rows = sum(run.reader.stripes[stripe].rows for stripe in stripes)
+    job = _job(scan, first, last, stripes)
+    rows = sum(scan.reader.stripes[stripe].rows for stripe in stripes)
     return Part(job, rows, sum(sizes[stripe] for stripe in stripes))
 
 
-def _pieces(run: FileRun, stripe: int, size: int, target: int) -> list[Part]:
+def _pieces(scan: FileScan, stripe: int, size: int, target: int) -> list[Part]:
     """A stripe much larger than the target, cut at row groups; nothing where it is small or has no row groups."""
-    first, last = (int(row) for row in run.reader.stripe_bounds[stripe : stripe + 2])
-    stride = run.reader.facts.row_index_stride
+    first, last = (int(row) for row in scan.reader.stripe_bounds[stripe : stripe + 2])
+    stride = scan.reader.facts.row_index_stride
     groups = -(-(last - first) // stride) if stride else 1
     count = min(groups, round(size / target))
     if count < 2:
         return []
     edges = [first + stride * (groups * i // count) for i in range(count)] + [last]
-    low, high = run.job.row_range or (first, last)
+    low, high = scan.job.row_range or (first, last)
     parts = []
     for start, stop in pairwise(edges):
         cut = (max(start, low), min(stop, high))
         if cut[0] < cut[1]:
-            job = replace(_job(run, start, stop, [stripe]), row_range=cut)
+            job = replace(_job(scan, start, stop, [stripe]), row_range=cut)
             parts.append(Part(job, stop - start, size * (stop - start) // (last - first)))
     return parts
 
 
-def _job(run: FileRun, start: int, stop: int, stripes: list[int]) -> FileJob:
+def _job(scan: FileScan, start: int, stop: int, stripes: list[int]) -> FileJob:
     """The job for the rows [start, stop), with no more of the selection than lies in them."""
-    job = replace(run.job, stripes=tuple(stripes), fingerprint=run.reader.fingerprint)
+    job = replace(scan.job, stripes=tuple(stripes), fingerprint=scan.reader.fingerprint)
     if job.selection is None and job.deleted is None:
         return job
-    rows = int(run.reader.stripe_bounds[-1])
-    wanted = run.wanted_rows & RowSelection.from_runs([(start, stop)], rows)
+    rows = int(scan.reader.stripe_bounds[-1])
+    wanted = scan.wanted_rows & RowSelection.from_runs([(start, stop)], rows)
     return replace(job, selection=wanted, deleted=None)
 
 

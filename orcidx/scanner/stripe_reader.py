@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.fetching.byte_budget import ByteBudget, Share
-from orcidx.fetching.drive import LATER, Fetch, Later
+from orcidx.fetching.drive import PENDING, Fetch, Pending
 from orcidx.options import ReadOptions
 from orcidx.orc.column_readers import BatchTooLarge
 from orcidx.orc.reader import OpenStripe
@@ -27,10 +27,10 @@ from orcidx.orc.stripe_streams import PlannedStream, priming_request
 from orcidx.orc.types import OrcType
 from orcidx.planner.column_plan import ColumnPlan, StripeRows
 from orcidx.pruning.selection import RowSelection
-from orcidx.scanner.column_group import Lane, read_lanes
-from orcidx.storage.ranges import bytes_in_vain
+from orcidx.scanner.column_group import ColumnGroup, read_groups
+from orcidx.storage.ranges import over_read_bytes
 
-__all__ = ["Step", "scan_stripe"]
+__all__ = ["Step", "read_stripe"]
 
 Bools = npt.NDArray[np.bool_]
 
@@ -42,8 +42,8 @@ SPARSE_RUNS = 8
 
 TOGETHER = 1 << 20
 """Bytes that are fetched at once from a remote file sooner than with a request of their own..."""
-TOGETHER_IN_VAIN = 4 << 20
-"""...if no more than these come with them in vain."""
+TOGETHER_OVER_READ = 4 << 20
+"""...if the over-read is no more than this."""
 
 FIRST_ROWS = 4096
 """Rows of the first read of a stripe whose row width is not known yet."""
@@ -53,7 +53,7 @@ GROWTH = 8
 the one before: what is read until then is read by few threads."""
 
 
-Step = Generator[Fetch | Later | pa.RecordBatch, Sequence[object] | None, None]
+Step = Generator[Fetch | Pending | pa.RecordBatch, Sequence[object] | None, None]
 
 
 @dataclass
@@ -84,33 +84,33 @@ class _Survivors:
 @dataclass
 class _Width:
     """How many rows to read at once: from the bytes of a row, where the types tell, else from what rows took so far in
-    each lane."""
+    each column group."""
 
     options: ReadOptions
     share: float = 0.75
     """Of ``batch_bytes``: rows differ, and a read that turns out too large is done again."""
-    seen: dict[Lane, tuple[int, float]] = field(default_factory=dict)
+    seen: dict[ColumnGroup, tuple[int, float]] = field(default_factory=dict)
     known: bool = False
 
-    def learn(self, lanes: Sequence[Lane]) -> None:
-        """Takes the bytes of a row from the types, where those tell for every lane."""
-        sizes = {lane: lane.row_bytes for lane in lanes}
+    def learn(self, groups: Sequence[ColumnGroup]) -> None:
+        """Takes the bytes of a row from the types, where those tell for every column group."""
+        sizes = {group: group.row_bytes for group in groups}
         if None not in sizes.values():
             self.known = True
-            self.seen = {lane: (1, size) for lane, size in sizes.items() if size is not None}
+            self.seen = {group: (1, size) for group, size in sizes.items() if size is not None}
 
-    def next_rows(self, *lanes: Lane) -> int:
-        """Rows that fit a batch, of some lanes or of all that were read."""
-        seen = [self.seen[lane] for lane in lanes or self.seen if lane in self.seen]
+    def next_rows(self, *groups: ColumnGroup) -> int:
+        """Rows that fit a batch, of some column groups or of all that were read."""
+        seen = [self.seen[group] for group in groups or self.seen if group in self.seen]
         if not seen:
             return min(FIRST_ROWS, self.options.batch_size)
         size = sum(size / rows for rows, size in seen)
         return max(1, min(self.options.batch_size, int(self.options.batch_bytes * self.share / max(size, 1e-9))))
 
-    def saw(self, lane: Lane, arrays: Sequence[pa.Array], rows: int) -> None:
+    def saw(self, group: ColumnGroup, arrays: Sequence[pa.Array], rows: int) -> None:
         if not self.known:
-            before, size = self.seen.get(lane, (0, 0))
-            self.seen[lane] = before + rows, size + sum(array.nbytes for array in arrays)
+            before, size = self.seen.get(group, (0, 0))
+            self.seen[group] = before + rows, size + sum(array.nbytes for array in arrays)
 
     def was_too_large(self) -> None:
         if self.seen:
@@ -118,8 +118,8 @@ class _Width:
 
 
 @dataclass
-class StripeScan:
-    """The state of one stripe's scan; ``scan_stripe`` runs it.
+class StripeReader:
+    """The state of one stripe's scan; ``read_stripe`` runs it.
 
     ``requests``: those that are left for the stripe's data, None where nothing limits them. The predicate's columns
     take one, the other columns the rest; the last is for all that may still be wanted. ``share``: of the bytes that the
@@ -140,17 +140,17 @@ class StripeScan:
     def __post_init__(self) -> None:
         plan = self.columns
         self.width = _Width(self.options)
-        self.first = self._lane(plan.predicate, plan.predicate_options, plan.exact_times)
+        self.first = self._group(plan.predicate, plan.predicate_options, plan.exact_times)
         rest = plan.rest
-        self.rest = self._lane(
+        self.rest = self._group(
             [plan.output[index] for index in rest], [plan.output_options[index] for index in rest], [False] * len(rest)
         )
-        self.width.learn([lane for lane in (self.first, self.rest) if lane.columns])
+        self.width.learn([group for group in (self.first, self.rest) if group.columns])
         self.alive = self.rows.may.any_in(self.rows.bounds)
 
-    def _lane(self, columns: Sequence[OrcType], options: Sequence[ReadOptions], exact: Sequence[bool]) -> Lane:
-        threads = self.options.use_threads
-        return Lane(self.stripe, columns, options, exact_times=exact, bounds=self.rows.bounds, use_threads=threads)
+    def _group(self, columns: Sequence[OrcType], options: Sequence[ReadOptions], exact: Sequence[bool]) -> ColumnGroup:
+        threads, bounds = self.options.use_threads, self.rows.bounds
+        return ColumnGroup(self.stripe, columns, options, exact_times=exact, bounds=bounds, use_threads=threads)
 
     # ------------------------------------------------------------------ the run
 
@@ -185,23 +185,23 @@ class StripeScan:
         yield from self._prime(first, most=most) if most else self._prime(first + rest)
 
     def _share_of(self, first: list[PlannedStream], rest: list[PlannedStream]) -> int:
-        """How many of the requests the predicate's columns take, so that least is fetched in vain; 0 where all columns
+        """How many of the requests the predicate's columns take, so that the over-read is least; 0 where all columns
         come together."""
         needed = self.stripe.planned_bytes(rest)
         if self.requests is None:
             return 0 if needed <= TOGETHER else 1
         left = self.requests
-        together = self._in_vain(first + rest, left)
-        if left == 1 or (needed <= TOGETHER and together <= TOGETHER_IN_VAIN):
+        together = self._over_read(first + rest, left)
+        if left == 1 or (needed <= TOGETHER and together <= TOGETHER_OVER_READ):
             return 0
-        alone = {most: self._in_vain(first, most) for most in range(1, left)}
-        share = min(alone, key=lambda most: alone[most] + self._in_vain(rest, left - most))
+        alone = {most: self._over_read(first, most) for most in range(1, left)}
+        share = min(alone, key=lambda most: alone[most] + self._over_read(rest, left - most))
         return 0 if together + needed <= alone[share] else share
 
-    def _in_vain(self, streams: list[PlannedStream], most: int) -> int:
+    def _over_read(self, streams: list[PlannedStream], most: int) -> int:
         """Bytes between what is planned that come with it in so many requests."""
         places = [stream.absolute(piece) for stream in streams for piece in stream.planned]
-        return bytes_in_vain(places, most=most, options=self.options)
+        return over_read_bytes(places, most=most, options=self.options)
 
     def _prime(self, streams: list[PlannedStream], *, most: int | None = None) -> Step:
         """Fetches what is planned, in ``most`` requests or in all that are left."""
@@ -210,7 +210,7 @@ class StripeScan:
             return
         needed = self.stripe.planned_bytes(streams)
         while (budget := self.share.room(needed, whole=self.requests is not None)) is None:
-            yield LATER
+            yield PENDING
         wanted = priming_request(streams, budget=budget)
         if not wanted:
             return
@@ -285,13 +285,13 @@ class StripeScan:
 
     def _read_first(self, start: int, rows: int) -> tuple[list[pa.Array], list[pa.Array] | None]:
         """The predicate's columns, and the others where the span before makes it likely that their rows survive."""
-        self.first.go(start)
+        self.first.seek(start)
         if not (self.together and self.rest.columns):
             arrays = self.first.read(rows)
             self.width.saw(self.first, arrays, rows)
             return arrays, None
-        self.rest.go(start)
-        arrays, others = read_lanes([self.first, self.rest], rows)
+        self.rest.seek(start)
+        arrays, others = read_groups([self.first, self.rest], rows)
         self.width.saw(self.first, arrays, rows)
         self.width.saw(self.rest, others, rows)
         return arrays, others
@@ -407,7 +407,7 @@ class StripeScan:
         if not self.rest.columns:
             return []
         if found.mask is None:
-            self.rest.go(found.start)
+            self.rest.seek(found.start)
             arrays = self.rest.read(found.stop - found.start)
             self.width.saw(self.rest, arrays, found.stop - found.start)
             return arrays
@@ -415,7 +415,7 @@ class StripeScan:
         if len(runs) <= SPARSE_RUNS:
             return self._read_runs(found.start, runs)
         first, last = int(runs[0, 0]), int(runs[-1, 1])
-        self.rest.go(found.start + first)
+        self.rest.seek(found.start + first)
         arrays = self.rest.read(last - first)
         self.width.saw(self.rest, arrays, last - first)
         mask = pa.array(found.mask[first:last])
@@ -424,14 +424,14 @@ class StripeScan:
     def _read_runs(self, start: int, runs: npt.NDArray[np.int64]) -> list[pa.Array]:
         pieces: list[list[pa.Array]] = []
         for first, last in runs.tolist():
-            self.rest.go(start + first)
+            self.rest.seek(start + first)
             pieces.append(self.rest.read(last - first))
         if len(pieces) == 1:
             return pieces[0]
         return [pa.concat_arrays(list(column)) for column in zip(*pieces)]
 
 
-def scan_stripe(
+def read_stripe(
     stripe: OpenStripe,
     columns: ColumnPlan,
     rows: StripeRows,
@@ -444,6 +444,6 @@ def scan_stripe(
 
     ``requests``: those that its data may take of remote storage; ``share``: of the bytes that the scan may hold."""
     if not rows.may.is_empty:
-        yield from StripeScan(
+        yield from StripeReader(
             stripe, columns, rows, options, requests, share or ByteBudget(options.io_bytes).enter()
         ).run()

@@ -1,7 +1,7 @@
 """``build_file_index`` and ``refresh``: the indexes of a directory of ORC files, built in a Spark job.
 
-The driver lists once, compares with the roll-up, and packs what is missing into tasks; the tasks write index files and
-report; the driver commits one roll-up. Whatever dies on the way leaves what was there before valid.
+The driver lists once, compares with the catalog, and packs what is missing into tasks; the tasks write index files and
+report; the driver commits one catalog. Whatever dies on the way leaves what was there before valid.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery, OrcidxError, Unsupported
 from orcidx.index_directory.build import INDEXED, IndexSpec, index_file, present_part
-from orcidx.index_directory.catalog import RollUp
+from orcidx.index_directory.catalog import Catalog
 from orcidx.index_directory.store import IndexStore, listing_table
 from orcidx.options import ReadOptions
 from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of
@@ -55,7 +55,7 @@ RESULT = pa.schema(
 )
 """A row per file, column and kind of index. ``status``: "built"; "rebuilt" (the file had changed, or the spec has);
 "fresh" (it was there); "planned" (in a dry run); "skipped" (no such column, or an empty file); "error". ``index``:
-where it lies, null when it is embedded in the roll-up. ``rows`` and ``millis`` are the file's."""
+where it lies, null when it is embedded in the catalog. ``rows`` and ``millis`` are the file's."""
 
 
 def build_file_index(
@@ -78,7 +78,7 @@ def build_file_index(
     ``paimon.build_file_index`` takes them; another spec than the last one replaces the indexes. ``dry_run``: say what
     would be done, and write nothing. ``on_error="raise"``: stop at the first file that fails, naming it; else it is a
     row with its error. ``target_bytes``: of data a task. ``file_filter``: a glob for the files' names or paths, or a
-    function of the path below the directory. ``embedded_bytes``: indexes up to this size (500) stand in the roll-up, so
+    function of the path below the directory. ``embedded_bytes``: indexes up to this size (500) stand in the catalog, so
     that a plan asks them with no request for each. ``progress``: a bar on standard error; None: if that is a terminal.
     ``storage_options`` go to fsspec.
 
@@ -147,7 +147,7 @@ def is_table(path: Any, storage_options: Mapping[str, Any] | None) -> bool:
 
 @dataclass(frozen=True)
 class _Job:
-    """A listing compared with a roll-up: the files ``chosen``, of them those to ``build``, and which ``again``."""
+    """A listing compared with a catalog: the files ``chosen``, of them those to ``build``, and which ``again``."""
 
     store: IndexStore
     spec: IndexSpec
@@ -173,7 +173,8 @@ class _Job:
         listing = listing_table(store.root, sources)
         chosen = np.array([_accepts(file_filter, one) for one in listing["path"].to_pylist()], np.bool_)
         match = store.match(listing)
-        keys = store.rollup(files=("spec",), columns=()).files["spec"].take(pa.array(match.entry, mask=match.entry < 0))
+        entries = pa.array(match.entry, mask=match.entry < 0)
+        keys = store.catalog(files=("spec",), columns=()).files["spec"].take(entries)
         outdated = match.known & ~pc.fill_null(pc.equal(keys, spec.key), False).to_numpy()
         return _Job(store, spec, listing, chosen, chosen & (~match.fresh | outdated), match.known)
 
@@ -197,7 +198,7 @@ class _Job:
 
     def _bytes(self, files: pa.Table) -> list[int]:
         """Bytes to read of each file: as many as the last time by this spec, else in proportion to its size."""
-        known = self.store.rollup(files=("size", "read_bytes", "spec"), columns=()).files
+        known = self.store.catalog(files=("size", "read_bytes", "spec"), columns=()).files
         known = known.filter(pc.and_(pc.equal(known["spec"], self.spec.key), pc.is_valid(known["read_bytes"])))
         sizes = files["size"].to_numpy()
         if not len(known):
@@ -238,17 +239,17 @@ class _Job:
     def _commit(self, found: pa.Table) -> None:
         news = found.filter(found["is_final"])
         listed = self.listing["path"].combine_chunks()
-        known = self.store.rollup(files=("path",), columns=()).files["path"]
+        known = self.store.catalog(files=("path",), columns=()).files["path"]
         gone = len(known) - (pc.sum(pc.is_in(known, value_set=listed)).as_py() or 0)
         if news.num_rows or gone or self.store.spec_key != self.spec.key:
             statistics = news["statistics"].combine_chunks()
-            rollup = RollUp.observed(news, statistics, self.spec.to_dict(), self.spec.key)
-            self.store.commit(rollup, listed=listed)
+            catalog = Catalog.observed(news, statistics, self.spec.to_dict(), self.spec.key)
+            self.store.commit(catalog, listed=listed)
 
     def _result(self, found: pa.Table | None) -> pa.Table:
         """The rows of ``RESULT``; None: nothing was run."""
         names = ["path", "rows", "error", "index", "indexes", "millis"]
-        known = self.store.rollup(files=names, columns=()).files.to_pylist()
+        known = self.store.catalog(files=names, columns=()).files.to_pylist()
         fresh = {row["path"]: row for row in known}
         made = {} if found is None else {row["path"]: row for row in found.select(names).to_pylist()}
         rows: list[dict[str, Any]] = []

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery, OrcidxError, Unsupported
 from orcidx.index_directory.catalog import FILE_FIELDS
-from orcidx.index_directory.explain import EXAMINED, DirectoryExplanation, Judged, Question, assemble, examine
+from orcidx.index_directory.explain import EXAMINED, DirectoryExplanation, Pruned, Question, assemble, examine
 from orcidx.index_directory.file_pruning import KnownFiles, plan_files
 from orcidx.index_directory.store import IndexStore, listing_table, stale_notes
 from orcidx.options import ReadOptions
@@ -77,8 +77,8 @@ def explain(
     assert isinstance(rows, Scan)
     request = rows.request
     request = replace(request, where=_spelled(request.where, request))
-    judged = _judged(store, listing, request)
-    files = _asked(judged, _constants(sources, rows))
+    pruned = _pruned(store, listing, request)
+    files = _asked(pruned, _constants(sources, rows))
     question = _Examination(Question(request, store.folder), Counters())
     task = FileTask(store.root, EXAMINED, question)
     if files.num_rows <= DRIVER_FILES:
@@ -88,7 +88,7 @@ def explain(
         with Progress(spark, "explaining", files=len(sizes), bytes=sum(sizes), shown=progress) as shown:
             task = replace(task, make=replace(question, counters=shown.counters))
             found = run_over_files(spark, files, weigh(sizes, facts.slots, target_bytes), task)
-    return assemble(store.root.name, repr(request.where), judged, found)
+    return assemble(store.root.name, repr(request.where), pruned, found)
 
 
 def _readable_first(sources: Sequence[Source]) -> list[Source]:
@@ -124,13 +124,13 @@ def _spelled(node: Any, request: ScanRequest) -> Any:
     return node
 
 
-def _judged(store: IndexStore, listing: pa.Table, request: ScanRequest) -> Judged:
-    """What the roll-up says; nothing where the columns of files go by their place."""
+def _pruned(store: IndexStore, listing: pa.Table, request: ScanRequest) -> Pruned:
+    """What the catalog says; nothing where the columns of files go by their place."""
     match = store.match(listing)
     if request.match != "name":
         match = replace(match, entry=np.full_like(match.entry, -1), state=np.zeros_like(match.state))
     assert request.schema is not None
-    # Times are typed by the session's clock, which a roll-up does not know: they rule nothing out here.
+    # Times are typed by the session's clock, which a catalog does not know: they rule nothing out here.
     kinds = pa.schema([one for one in request.schema if not pa.types.is_timestamp(one.type)])
     known = store.known(listing, match, columns=None, schema=kinds)
     plain = replace(known, partitions=replace(known.partitions, values={}))
@@ -141,7 +141,7 @@ def _judged(store: IndexStore, listing: pa.Table, request: ScanRequest) -> Judge
 
     whole = plan(known, options)
     whole = replace(whole, notes=(*stale_notes(listing, match), *whole.notes))
-    return Judged(listing, whole, plan(known, options.override(row_index=False)), plan(plain, options))
+    return Pruned(listing, whole, plan(known, options.override(row_index=False)), plan(plain, options))
 
 
 def _constants(sources: Sequence[Source], rows: Scan) -> list[bytes | None]:
@@ -155,18 +155,18 @@ def _constants(sources: Sequence[Source], rows: Scan) -> list[bytes | None]:
     return [pickled.get(source.name) for source in sources]
 
 
-def _asked(judged: Judged, constants: Sequence[bytes | None]) -> pa.Table:
+def _asked(pruned: Pruned, constants: Sequence[bytes | None]) -> pa.Table:
     """The rows for the tasks: files that are left, and those with an index."""
-    known = judged.plan.known
-    kept = judged.mask(judged.plan)
-    rollup = known.rollup.files
-    has_index = rollup["index_size"].combine_chunks().fill_null(0).to_numpy() > 0
-    sizes = judged.listing["size"].to_numpy()
-    table = judged.listing
+    known = pruned.plan.known
+    kept = pruned.mask(pruned.plan)
+    catalog = known.catalog.files
+    has_index = catalog["index_size"].combine_chunks().fill_null(0).to_numpy() > 0
+    sizes = pruned.listing["size"].to_numpy()
+    table = pruned.listing
     for name in _INDEX:
-        table = table.append_column(FILE_FIELDS.field(name), rollup[name])
+        table = table.append_column(FILE_FIELDS.field(name), catalog[name])
     table = table.append_column("kept", pa.array(kept))
-    table = table.append_column("known_rows", rollup["rows"])
+    table = table.append_column("known_rows", catalog["rows"])
     table = table.append_column("constants", pa.array(constants, pa.binary()))
     table = table.append_column("weight", pa.array(np.where(kept, sizes // 64, 0)))
     return table.filter(pa.array((kept | has_index) & (sizes > 0)))

@@ -236,19 +236,19 @@ def _by_directory(rows: Scan) -> Scan:
         return rows
     options = request.options
     bound = bind(request.where, request.schema, nan=options.nan, case_sensitive=options.case_sensitive)
-    judged: dict[tuple[int, ...], bool] = {}
+    pruned: dict[tuple[int, ...], bool] = {}
     kept = []
     for job in rows.jobs:
         key = tuple(map(id, job.constants.values()))  # files of one directory share them
-        if key not in judged:
-            judged[key] = rules_out(bound, job.constants)
-        if not judged[key]:
+        if key not in pruned:
+            pruned[key] = rules_out(bound, job.constants)
+        if not pruned[key]:
             kept.append(job)
     return replace(rows, jobs=tuple(kept))
 
 
 def _by_rollup(query: Query, rows: Scan, partitions: Mapping[str, tuple[str, Any]]) -> tuple[FileJob, ...]:
-    """The files that an indexed directory's roll-up does not rule out, with their indexes; a damaged one warns."""
+    """The files that an indexed directory's catalog does not rule out, with their indexes; a damaged one warns."""
     roots = {job.source.root for job in rows.jobs}
     if (
         not isinstance(query.path, (str, os.PathLike))
@@ -256,7 +256,7 @@ def _by_rollup(query: Query, rows: Scan, partitions: Mapping[str, tuple[str, Any
         or any(mark in str(query.path) for mark in "*?[")
     ):
         return rows.jobs
-    # Times are typed by the session's clock, which a roll-up does not know: they rule nothing out here.
+    # Times are typed by the session's clock, which a catalog does not know: they rule nothing out here.
     kinds = [(key, kind) for key, kind in partitions.values() if not str(kind).startswith("timestamp")]
     schema = arrow_schema_of(struct_json(kinds))
     try:

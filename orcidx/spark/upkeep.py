@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.explain.render import size_text
-from orcidx.explain.summary import Section, Told
+from orcidx.explain.summary import Section, Summary
 from orcidx.index_directory.clean import Cleaning, clean_indexes
 from orcidx.index_directory.describe import IndexDescription, describe_indexes
 from orcidx.spark.arrow_tables import table_of
@@ -28,7 +28,7 @@ _SHOWN = 10
 def describe(spark: Any, path: Any, *, storage_options: Mapping[str, Any] | None = None) -> IndexDescription:
     """Which files of a directory are indexed, by what, stale or fresh, and how large that is; ``spark`` may be None.
 
-    One listing is compared with the roll-up; no data file is opened. ``.files`` is the table behind it, of which
+    One listing is compared with the catalog; no data file is opened. ``.files`` is the table behind it, of which
     ``spark.createDataFrame`` makes a DataFrame. Raises ``InvalidQuery`` where there are no indexes.
     """
     return describe_indexes(path, storage_options=storage_options)
@@ -43,12 +43,12 @@ def clean(
     storage_options: Mapping[str, Any] | None = None,
 ) -> Cleaning:
     """Deletes leftovers of jobs in a directory's ``_orcidx/`` that are older than ``older_than`` (seconds, or a
-    timedelta): temporary files, replaced roll-ups, indexes that no roll-up names. ``spark`` may be None."""
+    timedelta): temporary files, replaced catalogs, indexes that no catalog names. ``spark`` may be None."""
     return clean_indexes(path, older_than=older_than, dry_run=dry_run, storage_options=storage_options)
 
 
 @dataclass(frozen=True)
-class BuildSummary(Told):
+class BuildSummary(Summary):
     """What a job of ``build_file_index`` or ``refresh`` did; ``result`` are its rows."""
 
     result: pa.Table = field(repr=False)

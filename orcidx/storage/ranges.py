@@ -221,7 +221,7 @@ def join_fetches(merged: Sequence[MergedRange], *, most: int, waste: int, size: 
     return [JoinedFetch(tuple(fetches)) for fetches in joined]
 
 
-def bytes_in_vain(ranges: Sequence[Range], *, most: int, options: ReadOptions) -> int:
+def over_read_bytes(ranges: Sequence[Range], *, most: int, options: ReadOptions) -> int:
     """Bytes between the ranges that come with them, from remote storage in ``most`` requests."""
     gap, size = merge_limits(options, is_local=False)
     merged = merge_ranges(ranges, gap=gap, size=size)

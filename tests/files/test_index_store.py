@@ -1,4 +1,4 @@
-"""The indexes of a plain directory: what the roll-up proves, when it is stale, and how it is written."""
+"""The indexes of a plain directory: what the catalog proves, when it is stale, and how it is written."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyorc
 import pytest
-from indexed_directory import SPEC, index_here, rollup_of
+from indexed_directory import SPEC, catalog_of, index_here
 from pyarrow import orc
 
 import orcidx
 from orcidx import InvalidQuery, StorageError, paimon
 from orcidx.errors import CorruptFile
 from orcidx.index_directory.build import IndexSpec, index_file
-from orcidx.index_directory.catalog import FILE_FIELDS, OBSERVED, RollUp, StatisticsKey
+from orcidx.index_directory.catalog import FILE_FIELDS, OBSERVED, Catalog, StatisticsKey
 from orcidx.index_directory.store import IndexStore, listing_table
 from orcidx.options import ReadOptions
 from orcidx.planner.request import FileJob
@@ -123,7 +123,7 @@ def test_embedded_indexes_are_asked_by_the_plan(directory: Path, monkeypatch: py
     sources = list_sources(directory)
     plan = store.plan(sources, "CITY = 'c1-300' AND Id > 5", options=ReadOptions(case_sensitive=False))
     assert plan.kept.tolist() == [3]
-    assert str(plan.reasons(1)[0]) == "no row of the file matches by its index in the roll-up (Paimon file index)"
+    assert str(plan.reasons(1)[0]) == "no row of the file matches by its index in the catalog (Paimon file index)"
     assert "file statistics" in str(store.plan(sources, "city = 'c1-300' AND id > 350").reasons(1)[0])
     assert store.plan(sources, "city LIKE '%300' AND day = 2").kept.tolist() == [4, 5]
     monkeypatch.setattr("orcidx.index_directory.file_pruning.MOST_ASKED", 2)
@@ -132,11 +132,11 @@ def test_embedded_indexes_are_asked_by_the_plan(directory: Path, monkeypatch: py
 
 def test_a_damaged_embedded_index_rules_nothing_out(directory: Path) -> None:
     store = index_here(directory, embedded_bytes=1 << 20)
-    whole = store.rollup()
+    whole = store.catalog()
     cut = [data.as_py()[:-5] for data in whole.files["embedded"]]
     place = whole.files.schema.get_field_index("embedded")
     damaged = whole.files.set_column(place, "embedded", pa.array(cut, pa.binary()))
-    store = store.commit(RollUp(damaged, whole.statistics, whole.spec, whole.spec_key))
+    store = store.commit(Catalog(damaged, whole.statistics, whole.spec, whole.spec_key))
     sources = list_sources(directory)
     plan = store.plan(sources, "id = 3 AND city = 'c3-0'")
     assert plan.kept.tolist() == [0]
@@ -171,7 +171,7 @@ def test_a_plan_takes_two_reads(directory: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def _typed_files(root: Path, rng: np.random.Generator) -> None:
-    """Files whose columns come in several types, with nulls, NaN, texts longer than the roll-up keeps, and CHAR."""
+    """Files whose columns come in several types, with nulls, NaN, texts longer than the catalog keeps, and CHAR."""
     kinds = ["int", "bigint", "double", "decimal(20,3)", "timestamp", "date", "string", "char(6)", "boolean", "binary"]
     for number in range(20):
         kind = kinds[number % len(kinds)]
@@ -289,7 +289,7 @@ def test_a_file_that_changed_is_read_and_told(directory: Path) -> None:
     assert plan.index_of(3) is not None
     assert plan.rows.tolist() == [100, -1, 100, 100, 100, 100]
     (note,) = plan.notes
-    assert (note.kind, note.source) == ("stale", "roll-up")
+    assert (note.kind, note.source) == ("stale", "catalog")
     assert "1 of 6 files changed since it was made, such as day=0/100.orc: refresh it" in note.text
 
 
@@ -352,7 +352,7 @@ def test_bad_files_have_a_row_with_their_error(tmp_path: Path) -> None:
     orc.write_table(events(0, 0), tmp_path / "none.orc")
     orc.write_table(events(0).drop(["city"]), tmp_path / "old.orc")
     store = index_here(tmp_path)
-    rows = {row["path"]: row for row in store.rollup().files.to_pylist()}
+    rows = {row["path"]: row for row in store.catalog().files.to_pylist()}
     assert re.match(r"CorruptFile: .*bad\.orc", rows["bad.orc"]["error"])
     assert (rows["empty.orc"]["rows"], rows["none.orc"]["rows"]) == (0, 0)
     assert [one["column"] for one in rows["old.orc"]["indexes"]] == ["id"]
@@ -377,7 +377,7 @@ def test_a_spec_without_an_index_is_refused() -> None:
         IndexSpec.of({"bitmap": {}})
 
 
-# ---------------------------------------------------------------------- writing the roll-up
+# ---------------------------------------------------------------------- writing the catalog
 
 
 def _row(path: str, rows: int) -> dict[str, Any]:
@@ -389,14 +389,14 @@ def test_news_are_parts_until_they_are_many(tmp_path: Path) -> None:
     spec = IndexSpec.of(SPEC)
     store = IndexStore.open(tmp_path, create=True)
     assert store is not None
-    store = store.commit(rollup_of([_row(f"{i:04}", i) for i in range(100)], spec))
+    store = store.commit(catalog_of([_row(f"{i:04}", i) for i in range(100)], spec))
     for i in range(8):
-        store = store.commit(rollup_of([_row(f"{i:04}", 1000 + i), _row(f"new{i}", i)], spec))
-        assert store.rollup_names[0] == "rollup/00000001-full.parquet"
+        store = store.commit(catalog_of([_row(f"{i:04}", 1000 + i), _row(f"new{i}", i)], spec))
+        assert store.catalog_names[0] == "rollup/00000001-full.parquet"
     listed = pa.array([*(f"{i:04}" for i in range(50)), "last"])
-    store = store.commit(rollup_of([_row("last", 7)], spec), listed=listed)
-    assert store.rollup_names == ("rollup/00000010-full.parquet",)
-    files = opened(tmp_path).rollup().files
+    store = store.commit(catalog_of([_row("last", 7)], spec), listed=listed)
+    assert store.catalog_names == ("rollup/00000010-full.parquet",)
+    files = opened(tmp_path).catalog().files
     assert dict(zip(files["path"].to_pylist(), files["rows"].to_pylist())) == {
         **{f"{i:04}": i for i in range(8, 50)},
         **{f"{i:04}": 1000 + i for i in range(8)},
@@ -409,28 +409,28 @@ def test_of_two_jobs_both_rows_stay(tmp_path: Path) -> None:
     store = IndexStore.open(tmp_path, create=True)
     assert store is not None
     jobs = [
-        threading.Thread(target=store.commit, args=(rollup_of([_row(f"f{i}", i)], spec),)) for i in range(6)
+        threading.Thread(target=store.commit, args=(catalog_of([_row(f"f{i}", i)], spec),)) for i in range(6)
     ]  # fmt: skip
     for job in jobs:
         job.start()
     for job in jobs:
         job.join()
-    assert sorted(opened(tmp_path).rollup().files["path"].to_pylist()) == [f"f{i}" for i in range(6)]
+    assert sorted(opened(tmp_path).catalog().files["path"].to_pylist()) == [f"f{i}" for i in range(6)]
     other = IndexSpec.of({"bsi": {"id": {}}})
     with pytest.raises(StorageError, match="another spec"):
-        store.commit(rollup_of([_row("f", 1)], other))
+        store.commit(catalog_of([_row("f", 1)], other))
 
 
 def test_a_damaged_rollup_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "_orcidx" / "rollup").mkdir(parents=True)
     (tmp_path / "_orcidx" / "rollup" / "00000001-full.parquet").write_bytes(b"PAR1")
-    with pytest.raises(CorruptFile, match=r"not a roll-up.*00000001-full\.parquet"):
+    with pytest.raises(CorruptFile, match=r"not a catalog.*00000001-full\.parquet"):
         opened(tmp_path).plan([])
 
 
 def test_a_rollup_with_any_byte_changed_is_an_error_or_loses_no_file(directory: Path, rng: np.random.Generator) -> None:
     store = index_here(directory)
-    path = directory / "_orcidx" / store.rollup_names[0]
+    path = directory / "_orcidx" / store.catalog_names[0]
     whole = path.read_bytes()
     questions = ["id = 420", "city = 'c3' AND id > 100", None]
     expected = [set(kept(store, where)) for where in questions]
@@ -469,8 +469,8 @@ def test_statistics_survive_the_bytes() -> None:
         ],
     ]
     files = pa.Table.from_pylist([_row(f"{i}", i) for i in range(3)], schema=FILE_FIELDS)
-    made = RollUp.observed(files, pa.array(statistics, OBSERVED), {"spec": {}}, "key")
-    read = RollUp.read(pa.py_buffer(made.to_bytes()))
+    made = Catalog.observed(files, pa.array(statistics, OBSERVED), {"spec": {}}, "key")
+    read = Catalog.read(pa.py_buffer(made.to_bytes()))
     assert read.files.equals(made.files)
     assert read.spec_key == "key"
     assert read.statistics[StatisticsKey("a", "bigint")].to_pylist() == [
@@ -479,4 +479,4 @@ def test_statistics_survive_the_bytes() -> None:
         {"count": 0, "flags": 3, "low": None, "high": None},
     ]
     assert read.statistics[StatisticsKey("a", "string")][2].as_py()["low"] == b"x"
-    assert RollUp.read(pa.py_buffer(made.to_bytes()), files=["path"], columns=["b"]).statistics == {}
+    assert Catalog.read(pa.py_buffer(made.to_bytes()), files=["path"], columns=["b"]).statistics == {}

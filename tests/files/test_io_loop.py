@@ -7,7 +7,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from orcidx.fetching.drive import LATER, Fetch, Turn, arun_in_turn, off_loop, run, run_in_turn, run_value
+from orcidx.fetching.drive import PENDING, Fetch, Turn, arun_in_turn, off_loop, run, run_in_turn, run_value
 
 
 class Storage:
@@ -103,7 +103,7 @@ def test_the_next_is_fetched_but_not_decoded_ahead():
 def shared_steps(name, shared):
     """Needs what one of the turns reads for all of them."""
     while "coming" in shared:
-        yield LATER
+        yield PENDING
     if "footer" not in shared:
         shared["coming"] = True
         (shared["footer"],) = yield Fetch(((1, 2),), "footer")

@@ -26,7 +26,7 @@ from orcidx.storage import open_reader
 MIB = 1 << 20
 ROWS = 300_000
 CITIES = pa.array([f"city {number:03}" for number in range(0, 400, 2)])
-IN_VAIN = 4 * MIB
+OVER_READ = 4 * MIB
 """What footers, indexes and small remainders may bring with them, whatever the stripes."""
 
 Question = tuple[Any, pc.Expression, list[str] | None]
@@ -83,17 +83,17 @@ def write(stripe_bytes: int) -> Stored:
 
 
 class Bytes:
-    """What a scan may fetch at most: indexes of the stripes that are judged; of those that are read all data, and the
+    """What a scan may fetch at most: indexes of the stripes that are pruned; of those that are read all data, and the
     columns that the predicate asks about once more."""
 
     def __init__(self, data: bytes) -> None:
         self._reader = OrcReader(open_reader(data))
 
-    def most(self, judged: int, left: list[int], asked: list[str]) -> int:
+    def most(self, pruned: int, left: list[int], asked: list[str]) -> int:
         names = self._reader.root.names
         ids = {self._reader.root.children[names.index(name)].id for name in asked}
-        total = TAIL_REQUEST + IN_VAIN
-        total += judged * max(one.index_length + one.footer_length for one in self._reader.stripes)
+        total = TAIL_REQUEST + OVER_READ
+        total += pruned * max(one.index_length + one.footer_length for one in self._reader.stripes)
         for stripe in left:
             total += self._reader.stripes[stripe].data_length
             for (column, kind), (_, length) in self._reader.extents(stripe).items():

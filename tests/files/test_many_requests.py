@@ -11,7 +11,7 @@ from range_server import RangeServer
 import orcidx
 from orcidx import CorruptFile, col
 from orcidx.fetching.drive import Fetch
-from orcidx.fetching.prefetched_range import HeldRange, served
+from orcidx.fetching.prefetched_range import PrefetchedRange, served
 
 ROWS = 120_000
 
@@ -113,7 +113,7 @@ def test_held_ranges_answer_what_is_inside():
         second = yield Fetch(((10, 2), (30, 1)), "index")
         return [bytes(one) for one in first], second
 
-    run = served(steps(), HeldRange(10, memoryview(b"abcdefghij")))
+    run = served(steps(), PrefetchedRange(10, memoryview(b"abcdefghij")))
     assert next(run) == Fetch(((10, 2), (30, 1)), "index")
     with pytest.raises(StopIteration) as stopped:
         run.send("asked")

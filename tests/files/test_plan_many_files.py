@@ -1,4 +1,4 @@
-"""Planning over 100,000 listed files: a roll-up with statistics as jobs write it, and a listing that is simulated."""
+"""Planning over 100,000 listed files: a catalog with statistics as jobs write it, and a listing that is simulated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from orcidx.index_directory.build import INDEXED, IndexSpec
-from orcidx.index_directory.catalog import OBSERVED, RollUp
+from orcidx.index_directory.catalog import OBSERVED, Catalog
 from orcidx.index_directory.store import LISTING, IndexStore
 from orcidx.storage import Source
 
@@ -20,7 +20,7 @@ SPEC = IndexSpec.of({"bloom-filter": {"user": {"items": 1000}}})
 
 
 def simulated(folder: Path, count: int) -> pa.Table:
-    """A roll-up of ``count`` files in ``folder``; gives their listing; 4 columns, embedded indexes of 100 bytes."""
+    """A catalog of ``count`` files in ``folder``; gives their listing; 4 columns, embedded indexes of 100 bytes."""
     numbers = np.arange(count)
     paths = [f"day={n // 1000:03}/part-{n:05}-8c1f0d2e-5b1c-4f0e-9d3a-c000.zstd.orc" for n in numbers]
     listing = pa.table(
@@ -31,10 +31,10 @@ def simulated(folder: Path, count: int) -> pa.Table:
     columns |= {name: listing[name] for name in LISTING.names} | {"rows": rows, "tail": rows}
     columns["embedded"] = pa.array([b"%0100d" % n for n in range(count)], pa.binary())
     columns["spec"] = pa.repeat(SPEC.key, count)
-    rollup = RollUp.observed(pa.table(columns), _observed(count), SPEC.to_dict(), SPEC.key)
+    catalog = Catalog.observed(pa.table(columns), _observed(count), SPEC.to_dict(), SPEC.key)
     store = IndexStore.open(folder, create=True)
     assert store is not None
-    store.commit(rollup)
+    store.commit(catalog)
     return listing
 
 

@@ -385,7 +385,7 @@ def test_reasons_show_the_statistic_and_the_literal():
         (pa.timestamp("us"), orc_type(TypeKind.DATE), None, False),
     ],
 )
-def test_only_columns_that_compare_alike_are_judged(kind, node, char, answer):
+def test_only_columns_that_compare_alike_are_tested(kind, node, char, answer):
     literals = {
         pa.string(): "1",
         pa.timestamp("ns"): np.datetime64(1, "ns"),
@@ -605,7 +605,7 @@ def test_times_before_1970_with_fractions_are_found():
     assert evaluate(bind(col("t") >= later, schema).root, evidence, RowSelection.all(100)).may.is_empty
 
 
-def test_judging_ten_thousand_row_groups_takes_under_a_millisecond():
+def test_pruning_ten_thousand_row_groups_takes_under_a_millisecond():
     groups = 10_000
     random = np.random.default_rng(0)
     low = random.integers(0, 1 << 40, groups)

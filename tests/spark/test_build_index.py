@@ -46,7 +46,7 @@ def index_bytes(root: Path) -> dict[str, bytes]:
     """The index of every file, wherever it is kept."""
     store = IndexStore.open(root)
     assert store is not None
-    files = store.rollup(files=["index", "embedded"]).files.to_pylist()
+    files = store.catalog(files=["index", "embedded"]).files.to_pylist()
     places = {row["path"]: row["embedded"] or row["index"] for row in files}
     return {
         path: place if isinstance(place, bytes) else (root / "_orcidx" / place).read_bytes()

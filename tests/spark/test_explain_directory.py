@@ -56,7 +56,7 @@ def test_the_funnel_and_what_each_evidence_does(
     rows = {row["path"]: row for row in found.files.to_pylist()}
     of_city = [sum((n * 7 + number) % 13 == 5 for n in range(ROWS)) for number in range(FILES)]
     assert [rows[f"day={number // 4}/{number:02}.orc"]["kept_rows"] for number in range(4, 8)] == of_city[4:8]
-    assert rows["day=0/00.orc"]["skipped_by"] == "file statistics (roll-up)"
+    assert rows["day=0/00.orc"]["skipped_by"] == "file statistics (catalog)"
     assert rows["day=2/10.orc"]["skipped_by"] == "partition"
     assert rows["a.orc"]["skipped_by"] == "partition"
     assert funnel(found)["files"] == (FILES + 1, 5)
@@ -67,8 +67,8 @@ def test_the_funnel_and_what_each_evidence_does(
     assert alone["bitmap index of city"].kept_rows == sum(of_city[:11])
     assert alone["bloom-filter index of user"].kept_rows == 11 * ROWS
     assert (alone["partition"].skipped_files, alone["partition"].kept_rows) == (5, 8 * ROWS)
-    assert alone["file statistics (roll-up)"].skipped_files == 3
-    assert next(iter(found.skipped_by)) in ("partition", "file statistics (roll-up)", "Paimon bitmap index")
+    assert alone["file statistics (catalog)"].skipped_files == 3
+    assert next(iter(found.skipped_by)) in ("partition", "file statistics (catalog)", "Paimon bitmap index")
 
 
 def test_nothing_that_matches_is_ruled_out(spark: Any, directory: Path, tmp_path: Path) -> None:

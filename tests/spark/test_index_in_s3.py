@@ -73,7 +73,7 @@ def test_a_job_refresh_and_plan(spark: Any, s3: tuple[dict[str, Any], RequestLog
     assert store is not None
     plan = store.plan(sources, "id BETWEEN 1000 AND 1010 AND city = 'c6'")
     assert [sources[i].name for i in plan.kept] == [f"{root}/bad.orc", f"{root}/day=0/0.orc", f"{root}/day=1/1.orc"]
-    assert len(log.requests) <= 6, "two listings and the roll-up, and s3fs asks whether a prefix is a file"
+    assert len(log.requests) <= 6, "two listings and the catalog, and s3fs asks whether a prefix is a file"
     assert not any(key.endswith(".orc") for _, key, _ in log.requests)
 
     source = sources[plan.kept[2]]
@@ -87,7 +87,7 @@ def test_a_job_refresh_and_plan(spark: Any, s3: tuple[dict[str, Any], RequestLog
     done = collected(orcidx.spark.refresh(spark, root, storage_options=options)).to_pylist()
     assert {row["path"] for row in done if row["status"] == "rebuilt"} == {"day=0/0.orc"}
     cleaned = orcidx.spark.clean(spark, root, older_than=0, storage_options=options)
-    assert sorted(one.reason for one in cleaned.removed)[-1] == "no roll-up names it"
+    assert sorted(one.reason for one in cleaned.removed)[-1] == "no catalog names it"
     explained = orcidx.spark.explain(spark, root, "city = 'c1' AND id > 9000", storage_options=options)
     assert explained.funnel[0].after == 2, "the changed file, and the one that cannot be read"
 
