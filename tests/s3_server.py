@@ -13,18 +13,25 @@ KEY = {"key": "k", "secret": "s"}
 
 
 class RequestLog:
-    """A WSGI wrapper that notes the object requests: (method, key, one header)."""
+    """A WSGI wrapper that notes the object requests: (method, key, one header).
+
+    Requests that write go one at a time: S3 decides conditions in one step, moto looks and then puts.
+    """
 
     def __init__(self, app: Any, bucket: str, header: str) -> None:
         self.app = app
         self.requests: list[tuple[str, str, str | None]] = []
         self._prefix = f"/{bucket}/"
+        self._writing = threading.Lock()
         self._header = header
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
         key = environ["PATH_INFO"].removeprefix(self._prefix)
         self.requests.append((environ["REQUEST_METHOD"], key, environ.get(self._header)))
-        return self.app(environ, start_response)
+        if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
+            return self.app(environ, start_response)
+        with self._writing:
+            return self.app(environ, start_response)
 
 
 @contextmanager
@@ -57,8 +64,8 @@ def s3_bucket(bucket: str, header: str = "HTTP_RANGE") -> Iterator[tuple[dict[st
         yield options, log
 
 
-def obstore_of(endpoint: str, bucket: str) -> Any:
-    """The bucket as an obstore store, without retries."""
+def obstore_of(endpoint: str, bucket: str, **config: Any) -> Any:
+    """The bucket as an obstore store, without retries; ``config`` of the store besides."""
     from obstore import store
 
     return store.S3Store(
@@ -70,6 +77,7 @@ def obstore_of(endpoint: str, bucket: str) -> Any:
         virtual_hosted_style_request=False,
         client_options={"allow_http": True},
         retry_config={"max_retries": 0},
+        **config,
     )
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -275,6 +276,7 @@ class Catalog:
             columns[f"s{number}"] = array
             keys.append({"column": key.column, "type": key.type})
         described = {"version": VERSION, "spec": self.spec, "spec_key": self.spec_key, "statistics": keys}
+        described["written"] = uuid.uuid4().hex  # no two writers write the same bytes, see Folder.publish
         table = pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(described)})
         sink = pa.BufferOutputStream()
         parquet.write_table(table, sink, compression="zstd", row_group_size=1 << 18, write_page_checksum=True)

@@ -242,7 +242,7 @@ class IndexStore:
                     "another job has indexed this directory by another spec meanwhile; run again", file=self.root.name
                 )
             name, whole = store._next(news, listed)
-            if store.folder.create(name, whole.to_bytes()):
+            if store.folder.publish(name, whole.to_bytes()):
                 return IndexStore(self.root, self.folder, _valid_catalogs(self.folder.list(CATALOGS)))
             store = IndexStore(self.root, self.folder, _valid_catalogs(self.folder.list(CATALOGS)))
         raise StorageError("other jobs keep writing the catalog; run again", file=self.root.name)

@@ -14,7 +14,7 @@ from typing import Literal
 
 from orcidx.errors import OrcidxError, StorageError
 
-__all__ = ["AFTER_THEIRS", "OURS", "Retries", "ShortBody", "classify", "translate"]
+__all__ = ["AFTER_THEIRS", "OURS", "Retries", "ShortBody", "chain", "classify", "status_of", "translate"]
 
 Failure = Literal["missing", "denied", "changed", "transient", "permanent"]
 
@@ -72,7 +72,8 @@ OURS = Retries()
 AFTER_THEIRS = Retries(attempts=2)
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """The error, and those that it was raised from."""
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
@@ -81,7 +82,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         link = link.__cause__
 
 
-def _status(error: BaseException) -> int | None:
+def status_of(error: BaseException) -> int | None:
+    """The HTTP status that an error carries, if it does."""
     for name in ("status", "status_code", "code"):
         value = getattr(error, name, None)
         if isinstance(value, int) and 100 <= value < 600:
@@ -95,14 +97,14 @@ def _status(error: BaseException) -> int | None:
 
 def classify(error: BaseException) -> Failure:
     """Missing, denied, changed (a precondition failed), transient (worth another request), or permanent."""
-    for link in _chain(error):
+    for link in chain(error):
         if isinstance(link, FileNotFoundError):
             return "missing"
         if isinstance(link, PermissionError):
             return "denied"
         if isinstance(link, (TimeoutError, ConnectionError, ShortBody)):
             return "transient"
-        if (status := _status(link)) is not None:
+        if (status := status_of(link)) is not None:
             return _STATUS.get(status, "permanent")
         if isinstance(link, OSError) and link.errno in _TRANSIENT_ERRNO:
             return "transient"

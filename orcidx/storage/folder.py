@@ -1,25 +1,22 @@
-"""``Folder``: a directory or prefix that is written to, every object whole or not at all.
-
-Locally, and where a file system can rename, an object is written under a hidden temporary name beside its place,
-``.name.<uuid>.tmp``, and renamed; a process that dies leaves such a file at most. Object stores get one PUT, which is
-whole or nothing by itself; there ``create`` is a conditional PUT.
-"""
+"""``Folder``: a directory or prefix that is written to, every object whole or not at all; ``writers`` has how."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from orcidx.errors import InvalidQuery
-from orcidx.storage.failures import classify, translate
+from orcidx.errors import InvalidQuery, StorageError, Unsupported
+from orcidx.storage.failures import OURS, classify, translate
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.sources import Source, filesystem_of
 from orcidx.storage.writers import Writer, is_temporary, writer_of
 
 __all__ = ["Folder", "Stored", "is_temporary"]
+
 
 @dataclass(frozen=True)
 class Stored:
@@ -58,15 +55,44 @@ class Folder:
         return replace(ours, name=f"{ours.name.rstrip('/')}/{name}", location=joined)
 
     def put(self, name: str, data: bytes) -> None:
-        """Writes an object; where one is there with the same bytes, nothing happens."""
+        """Writes an object, in the place of what is there."""
         with self._failing("writing", name) as (writer, path):
-            if not writer.create(path, data) and writer.read(path) != data:
-                writer.put(path, data)
+            writer.put(path, data)
 
-    def create(self, name: str, data: bytes) -> bool:
-        """Writes an object unless there is one already; then False. Of several at once one wins, where it can."""
+    def create(self, name: str, data: bytes, *, single_writer: bool = False) -> bool:
+        """Writes an object unless there is one already; then False.
+
+        Exclusive: True means that this call made the object, and that no other call for the name, of any process, is
+        told True. Raises ``Unsupported`` where the storage cannot promise that (see ``storage/writers.py``), unless the
+        caller answers for it: with ``single_writer`` it looks, then writes.
+
+        Every error leaves it open whether the object was made, and False may be about this call's own object: when an
+        answer is lost, storage libraries send the request again. ``publish`` finds out.
+        """
         with self._failing("writing", name) as (writer, path):
-            return writer.create(path, data)
+            return writer.create(path, data, single_writer=single_writer)
+
+    def publish(self, name: str, data: bytes, *, single_writer: bool = False) -> bool:
+        """``create`` for data that nobody else writes, as it holds a UUID, say: answers that get lost do no harm.
+
+        True: the object is there and has this data. False: somebody else has the name. After a failure it reads what
+        is there; finding nothing it creates again, which is safe as only the first one counts. Raises ``StorageError``
+        when the storage fails on and on: then a later call with the same data tells what became of it.
+        """
+        for attempt in range(1, OURS.attempts + 1):
+            try:
+                if self.create(name, data, single_writer=single_writer):
+                    return True
+            except (FileNotFoundError, PermissionError, IsADirectoryError, Unsupported):
+                raise
+            except OSError:
+                if attempt == OURS.attempts:
+                    raise
+                time.sleep(OURS.delay(attempt))
+            found = self.read(name)
+            if found is not None:
+                return found == data
+        raise StorageError("the object comes and goes; is another job deleting here?", file=f"{self.name}/{name}")
 
     def read(self, name: str) -> bytes | None:
         """All of an object; None where there is none."""
@@ -117,5 +143,3 @@ class Folder:
             if known is error:
                 raise
             raise known from error
-
-
