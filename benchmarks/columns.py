@@ -75,6 +75,9 @@ COLUMNS: dict[str, Callable[[int], pa.Array]] = {
     "decimal(12, 2)": lambda rows: _decimals(rows, 10**9, pa.decimal128(12, 2)),
     "decimal(38, 10)": lambda rows: _decimals(rows, 2**62, pa.decimal128(38, 10)),
     "list<int64>, 2 items": _lists,
+    "RLEv1 int64 0..63": lambda rows: pa.array(_random().integers(0, 64, rows)),
+    "RLEv1 int64 rising": lambda rows: pa.array(np.cumsum(_random().integers(0, 4, rows))),
+    "RLEv1 int32 0..999": lambda rows: pa.array(_random().integers(0, 1000, rows).astype(np.int32)),
 }
 """Name of a row of the comparison to the function that makes its values."""
 
@@ -91,6 +94,7 @@ def file_of(column: str, codec: str, rows: int) -> Path:
             fresh,
             compression="uncompressed" if codec == "none" else codec,
             dictionary_key_size_threshold=0.8 if "distinct" in column else 0.0,
+            file_version="0.11" if column.startswith("RLEv1") else "0.12",
         )
         fresh.replace(path)
     return path

@@ -44,6 +44,9 @@ cdef extern from *:
     uint64_t load_little "orcidx_load_little"(const uint8_t* p) noexcept nogil
 
 
+# Whether the processor has AVX2, and ORCIDX_SIMD=none does not forbid it.
+cdef bint use_avx2
+
 # n values of `width` bits, most significant bit first, to `out`; `width` is 1..24, 26, 28, 30, 32, 40, 48, 56 or 64.
 # Up to 56 bytes behind the last value may be loaded, and up to 7 values behind n be stored.
 cdef void unpack_plain(const uint8_t* p, uint64_t* out, int n, int width) noexcept nogil

@@ -274,7 +274,7 @@ cdef extern from *:
     int has_avx2 "orcidx_has_avx2"() noexcept nogil
 
 # ORCIDX_SIMD=none keeps to portable code, for tests and for comparing
-cdef bint use_avx2 = has_avx2() and os.environ.get("ORCIDX_SIMD") != "none"
+use_avx2 = has_avx2() and os.environ.get("ORCIDX_SIMD") != "none"
 
 
 cdef void unpack_plain(const uint8_t* p, uint64_t* out, int n, int width) noexcept nogil:

@@ -12,6 +12,7 @@ from orcidx.orc.far_copy cimport FAR_BYTES, copy_far, settle_far
 from orcidx.orc.int_runs cimport (
     LONG_VARINT, NO_PATCHES, PATCH_OUTSIDE, SPARE_VALUES, WIDE_PATCH, v1_decode, v1_size, v2_decode, v2_size,
 )
+from orcidx.orc.v1_runs cimport v1_runs_int32, v1_runs_int64
 from orcidx.orc.window cimport Window
 
 cdef enum:
@@ -32,12 +33,18 @@ cdef inline uint64_t narrow(const int64_t* values, out_t* out, int64_t n, uint64
 
 
 cdef inline int64_t many_runs(IntRle self, out_t* out, int64_t n) noexcept nogil:
-    if self.version == 2:
-        if out_t is int64_t:
-            return runs_int64(&self.window.p, self.window.end, out, n, self.signed)
-        elif out_t is int32_t:
-            return runs_int32(&self.window.p, self.window.end, out, n, self.signed)
-    return 0
+    cdef int64_t count = 0
+    if out_t is int64_t:
+        if self.version == 2:
+            count = runs_int64(&self.window.p, self.window.end, out, n, self.signed)
+        else:
+            count = v1_runs_int64(&self.window.p, self.window.end, out, n, self.signed)
+    elif out_t is int32_t:
+        if self.version == 2:
+            count = runs_int32(&self.window.p, self.window.end, out, n, self.signed)
+        else:
+            count = v1_runs_int32(&self.window.p, self.window.end, out, n, self.signed)
+    return count
 
 
 cdef int64_t some(IntRle self, out_t* out, int64_t n) except -1 nogil:

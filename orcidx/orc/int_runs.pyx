@@ -2,6 +2,7 @@
 
 Two each: ``*_size`` reads a run's header only (its bytes and its count of values: skipping is cheap), and ``*_decode``
 decodes a run that lies whole in memory. All are pure functions over bytes and return a code.
+Run after run, while all is plain, is decoded by ``v1_runs`` and ``bit_unpack``.
 
 Version 1: header 0..127 is a run of ``header + 3`` values: a signed byte (the delta), a varint (the first value);
 128..255 is followed by ``256 - header`` varints.

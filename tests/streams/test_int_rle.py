@@ -178,6 +178,40 @@ def test_runs_in_a_row_at_every_width(rng: np.random.Generator, bits: int, signe
                 assert out[-1] == 77
 
 
+def many_v1_runs(rng: np.random.Generator, signed: bool, bits: int) -> Stream:
+    """Literals of varints of many lengths between runs; all within ``bits``, so that 32 bits hold some streams."""
+    runs: list[Run] = []
+    for _ in range(300):
+        wide = int(rng.integers(1, bits + 1))
+        count = int(rng.choice([1, 2, 3, 4, 5, 9, 16, 17, 40, 128]))
+        values = rng.integers(0, 2 ** rng.integers(0, wide + 1, count), dtype=np.int64)
+        values = np.where(rng.random(count) < 0.5, values, -values) if signed else values
+        if rng.random() < 0.6:
+            runs.append(encoders.v1_literals(values.tolist(), signed=signed))
+        else:
+            step = int(rng.choice([0, 1, -1, 127, -128])) if signed else int(rng.choice([0, 1, 127]))
+            runs.append(encoders.v1_run(int(values[0]), step, int(rng.integers(3, 131)), signed=signed))
+    return Stream(tuple(runs))
+
+
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("bits", [6, 7, 13, 14, 20, 21, 28, 31, 40, 56, 62])
+def test_runs_of_version_1_in_a_row(rng: np.random.Generator, bits: int, signed: bool) -> None:
+    """The kernels that take run after run agree with the runs by themselves, wherever they stop."""
+    stream = many_v1_runs(rng, signed, bits)
+    count = len(stream.values)
+    for size, framing in ((len(stream.data), "NONE"), (len(stream.data), "ZLIB"), (1000, "MIXED"), (97, "NONE")):
+        for dtype in (np.int64, np.int32, np.int16):
+            wanted = np.array(stream.values, np.int64).astype(dtype)
+            for step in (count, 1000, 161):
+                reader = IntRle(chop(stream.data, size, framing).window(), version=1, signed=signed)
+                out = np.full(count + 1, 77, dtype)
+                for start in range(0, count, step):
+                    reader.read(out[start : start + step][: count - start])
+                assert np.array_equal(out[:-1], wanted)
+                assert out[-1] == 77
+
+
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.int16])
 def test_output_larger_than_a_cache(rng: np.random.Generator, dtype: type, version: int) -> None:
@@ -309,7 +343,7 @@ def test_portable_unpacking() -> None:
     """The code for processors without AVX2, chosen when the module is loaded, reads all vectors and widths too."""
     root = Path(__file__).parent.parent
     tests = [f"{root}/vectors/test_run_vectors.py::test_integers", f"{__file__}::test_every_width_at_every_count"]
-    tests.append(f"{__file__}::test_runs_in_a_row_at_every_width")
+    tests += [f"{__file__}::test_runs_{which}" for which in ("in_a_row_at_every_width", "of_version_1_in_a_row")]
     environment = {**os.environ, "ORCIDX_SIMD": "none"}
     # -P: the checkout must not stand in for an installed package.
     command = [sys.executable, "-P", "-m", "pytest", "-q", *tests]
