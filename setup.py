@@ -4,6 +4,7 @@ Environment switches (see CONTRIBUTING.md):
 
 ``ORCIDX_DEBUG=1``     bounds checks, assertions and ``-Og -g1``
 ``ORCIDX_SANITIZE=1``  the debug build with AddressSanitizer and UBSan
+``ORCIDX_FUZZ=1``      the same with libFuzzer's counters, for clang (``CC=clang``; tests/bad/fuzz_targets)
 ``ORCIDX_COVERAGE=1``  line tracing for ``coverage``
 """
 
@@ -20,7 +21,8 @@ def switch(name: str) -> bool:
     return os.environ.get(name, "") not in ("", "0")
 
 
-SANITIZE = switch("ORCIDX_SANITIZE")
+FUZZ = switch("ORCIDX_FUZZ")
+SANITIZE = switch("ORCIDX_SANITIZE") or FUZZ
 DEBUG = switch("ORCIDX_DEBUG") or SANITIZE
 COVERAGE = switch("ORCIDX_COVERAGE")
 
@@ -30,6 +32,9 @@ if SANITIZE:
     flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
     compile_args += flags
     link_args += flags
+if FUZZ:
+    compile_args += ["-O1", "-fsanitize=fuzzer-no-link"]
+    link_args = ["-shared-libsan"]  # the runtime is preloaded, with libFuzzer in it
 macros: list[tuple[str, str | None]] = [("CYTHON_TRACE_NOGIL", "1")] if COVERAGE else []
 
 extensions = [

@@ -72,6 +72,18 @@ class ReadOptions:
     """Use statistics and row indexes to skip; False reads every row (to rule an index out)."""
     bloom_filters: bool = True
     """Use bloom filters to skip."""
+    metadata_bytes: int = 32 << 20
+    """Most bytes of the footer, of the stripes' statistics, of a stripe's footer, of its row indexes, and of a column's
+    bloom filters, each once decompressed; 16 times the stored bytes, if that is more. Beyond, ``Unsupported``; indexes
+    count as damaged then."""
+    metadata_items: int = 250_000
+    """Most things that a message of metadata lists (streams, encodings, statistics, key-value pairs), that the footers
+    of the stripes of a pass list, and most entries of the row indexes of a stripe; one for each 4 bytes of the file, if
+    those are more. Beyond, as with ``metadata_bytes``."""
+    metadata_columns: int = 10_000
+    """Most columns, nested ones too; one for each 100 bytes of the file, if those are more. Beyond, ``Unsupported``."""
+    metadata_stripes: int = 10_000
+    """Most stripes; one for each KiB of the file, if those are more. Beyond, ``Unsupported``."""
     strict_index: bool = False
     """Raise on a damaged index instead of keeping its rows and saying so in the explanation."""
 
@@ -79,7 +91,7 @@ class ReadOptions:
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise InvalidQuery(f"{name}={getattr(self, name)!r} is none of {', '.join(map(repr, allowed))}")
-        for name in ("batch_size", "batch_bytes", "io_bytes"):
+        for name in _COUNTS:
             if getattr(self, name) < 1:
                 raise InvalidQuery(f"{name} must be at least 1, not {getattr(self, name)!r}")
 
@@ -105,4 +117,13 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "encrypted": ("masked", "error"),
     "nan": ("ieee", "largest"),
 }
+_COUNTS = (
+    "batch_size",
+    "batch_bytes",
+    "io_bytes",
+    "metadata_bytes",
+    "metadata_items",
+    "metadata_columns",
+    "metadata_stripes",
+)
 _NAMES = frozenset(field.name for field in fields(ReadOptions))

@@ -99,7 +99,7 @@ def read_framed(
     """All chunks of ``buffer`` (footer, metadata, index stream) as one ``bytes``; as it is when ``codec`` is ``None``.
 
     Raises ``CorruptFile`` naming ``name`` and the chunk's offset for a chunk that is damaged, runs past the end, or
-    exceeds the block size, and when the whole exceeds ``max_size`` bytes.
+    exceeds the block size, and ``Unsupported`` when the whole exceeds ``max_size`` bytes.
     """
     if codec is None:
         return bytes(buffer)
@@ -121,7 +121,10 @@ def read_framed(
                 with memoryview(scratch) as view:
                     result += view[:length]
             if len(result) > max_size:
-                raise CorruptFile(f"more than {max_size} bytes when decompressed", stream=name, offset=offset)
+                raise Unsupported(
+                    f"the {name} takes more than {max_size} bytes decompressed; the option metadata_bytes allows more",
+                    offset=offset,
+                )
             offset = end
     return bytes(result)
 

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Protocol
 from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.orc.compression import open_codec, read_framed
 from orcidx.orc.kinds import CompressionKind, EncodingKind, StreamKind, TypeKind, WriterKind
+from orcidx.orc.metadata_checks import check_extents, check_types
+from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.wire import Message, split_nested_messages
 
 if TYPE_CHECKING:
@@ -55,9 +57,9 @@ TAIL_REQUEST = 64 << 10
 DEFAULT_BLOCK_SIZE = 256 << 10
 LARGEST_BLOCK_SIZE = 1 << 23
 """A chunk header holds 23 bits of length."""
-DEEPEST_NESTING = 200
-"""Types nested deeper are refused: reading recurses once per level."""
 MOST_ROWS = (1 << 63) - 1
+MOST_STREAMS = 16
+"""Of a column: the format has 13 kinds, and every writer writes at most 8 of them."""
 
 
 # An unknown value must not fall back to 0, as proto2 libraries make it do.
@@ -201,13 +203,15 @@ class TailReader(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class FileTail:
-    """Everything at the end of a file. ``size`` of the file in bytes."""
+    """Everything at the end of a file. ``size`` of the file in bytes; ``footer_size`` of the decompressed Footer."""
 
     name: str
     size: int
     postscript: PostScript
     footer: Footer
     framed_metadata: bytes = field(repr=False)
+    limits: MetadataLimits = field(default=MetadataLimits(), repr=False)
+    footer_size: int = 0
 
     @property
     def format_version(self) -> str:
@@ -242,14 +246,14 @@ class FileTail:
     @cached_property
     def raw_metadata(self) -> bytes:
         """The Metadata message (statistics of every stripe), decompressed at the first use; b"" when there is none."""
-        return unframe(self.framed_metadata, self.postscript, name="Metadata")
+        return unframe(self.framed_metadata, self.postscript, name="Metadata", limits=self.limits)
 
     @cached_property
     def stripe_statistics(self) -> tuple[Int64s, Int64s, Int64s]:
         """Where the ColumnStatistics of each stripe lie in ``raw_metadata``: bounds, starts, stops. Stripe i has the
         messages bounds[i]..bounds[i + 1], by column id; there may be fewer than stripes or columns."""
         with located(file=self.name):
-            return split_nested_messages(self.raw_metadata, 1, 1, "Metadata")
+            return split_nested_messages(self.raw_metadata, 1, 1, "Metadata", self.limits.metadata_items)
 
 
 def _is_hybrid(footer: Footer) -> bool:
@@ -260,18 +264,28 @@ def _is_hybrid(footer: Footer) -> bool:
     return footer.writer == WriterKind.JAVA
 
 
-def unframe(buffer: Buffer, postscript: PostScript, *, name: str) -> bytes:
-    """The bytes of a footer or an index stream without chunk headers, decompressed."""
+def unframe(
+    buffer: Buffer, postscript: PostScript, *, name: str, limits: MetadataLimits | None = None, most: int | None = None
+) -> bytes:
+    """The bytes of a footer or an index stream without chunk headers, decompressed.
+
+    ``most`` bytes, or what ``limits`` (those of the defaults) allow for so many stored ones; ``Unsupported`` for more.
+    """
     if postscript.compression is CompressionKind.NONE or not len(memoryview(buffer)):
         return bytes(buffer)
     codec = open_codec(postscript.compression)
-    return read_framed(memoryview(buffer), codec, postscript.block_size, name=name)
+    stored = memoryview(buffer)
+    most = (limits or MetadataLimits()).bytes_of(len(stored)) if most is None else most
+    return read_framed(stored, codec, postscript.block_size, name=name, max_size=most)
 
 
-def read_tail(reader: TailReader, *, tail_bytes: int = TAIL_REQUEST) -> FileTail:
+def read_tail(
+    reader: TailReader, *, tail_bytes: int = TAIL_REQUEST, limits: MetadataLimits | None = None
+) -> FileTail:
     """Reads and checks the tail: one request of ``tail_bytes``, and one more when the footers are larger.
 
-    Raises ``CorruptFile`` for bytes that break the format, ``Unsupported`` for codecs and types of later versions.
+    Raises ``CorruptFile`` for bytes that break the format, ``Unsupported`` for codecs and types of later versions, and
+    for more than ``limits`` allow (those of the defaults).
     """
     with located(file=reader.name):
         last, size = reader.read_tail(max(tail_bytes, 300))
@@ -285,15 +299,19 @@ def read_tail(reader: TailReader, *, tail_bytes: int = TAIL_REQUEST) -> FileTail
             last = memoryview(bytes(more) + bytes(last))
         footer_end = len(last) - postscript_length - 1
         footer_start = footer_end - postscript.footer_length
-        footer = _read_footer(unframe(last[footer_start:footer_end], postscript, name="Footer"))
-        _check_types(footer.types)
-        _check_extents(footer.stripes, size - wanted - postscript.stripe_statistics_length)
+        limits = (limits or MetadataLimits()).for_file(size)
+        raw = unframe(last[footer_start:footer_end], postscript, name="Footer", limits=limits)
+        footer = _read_footer(raw, limits)
+        check_types(footer.types)
+        check_extents(footer.stripes, size - wanted - postscript.stripe_statistics_length)
         return FileTail(
             name=reader.name,
             size=size,
             postscript=postscript,
             footer=footer,
             framed_metadata=bytes(last[footer_start - postscript.metadata_length : footer_start]),
+            limits=limits,
+            footer_size=len(raw),
         )
 
 
@@ -355,10 +373,12 @@ def _read_postscript(reader: TailReader, last: memoryview, size: int) -> tuple[P
     return postscript, length
 
 
-def _read_footer(raw: bytes) -> Footer:
-    message = Message(raw, "Footer")
-    types = tuple(_read_type(Message(item, "Type"), number) for number, item in enumerate(message.blobs(4)))
-    stripes = tuple(_read_stripe(Message(item, "StripeInformation")) for item in message.blobs(3))
+def _read_footer(raw: bytes, limits: MetadataLimits) -> Footer:
+    message = Message(raw, "Footer", limits.metadata_items)
+    types = _read_types(message.blobs(4), limits)
+    places = message.blobs(3)
+    limits.check_stripes(len(places))
+    stripes = tuple(_read_stripe(Message(item, "StripeInformation")) for item in places)
     rows = sum(stripe.rows for stripe in stripes)
     if rows > MOST_ROWS:
         raise CorruptFile(f"the stripes claim {rows} rows")
@@ -379,6 +399,18 @@ def _read_footer(raw: bytes) -> Footer:
 
 def _read_stripe(message: Message) -> StripeInformation:
     return StripeInformation(*(message.uint(number) for number in range(1, 6)))
+
+
+def _read_types(items: Sequence[bytes], limits: MetadataLimits) -> tuple[TypeRecord, ...]:
+    limits.check_columns(len(items))
+    types = []
+    listed = 0
+    for column, item in enumerate(items):
+        record = _read_type(Message(item, "Type", limits.metadata_items), column)
+        listed += len(record.subtypes) + len(record.field_names) + len(record.attributes)
+        limits.check_items(listed, "children, names and attributes of types")
+        types.append(record)
+    return tuple(types)
 
 
 def _read_type(message: Message, column: int) -> TypeRecord:
@@ -407,61 +439,23 @@ def _read_encryption(message: Message) -> Encryption:
     )
 
 
-_CHILDREN = {TypeKind.LIST: 1, TypeKind.MAP: 2}
-
-
-def _check_types(types: Sequence[TypeRecord]) -> None:
-    """Demands one tree in pre-order: every id is the next one of a depth-first walk, so each type but the first has
-    exactly one parent and there are no cycles (ORC-317, ORC-581)."""
-    if not types:
-        raise CorruptFile("the footer lists no types")
-    expected = 0
-    waiting = [(0, 0)]
-    while waiting:
-        column, depth = waiting.pop()
-        if column != expected or column >= len(types):
-            raise CorruptFile(f"the type tree is not numbered in pre-order: met id {column} instead of {expected}")
-        expected += 1
-        if depth > DEEPEST_NESTING:
-            raise Unsupported(f"types are nested deeper than {DEEPEST_NESTING} levels")
-        record = types[column]
-        _check_children(record, column)
-        waiting.extend((child, depth + 1) for child in reversed(record.subtypes))
-    if expected != len(types):
-        raise CorruptFile(f"{len(types) - expected} of the {len(types)} types are in no tree")
-
-
-def _check_children(record: TypeRecord, column: int) -> None:
-    count = len(record.subtypes)
-    if record.kind is TypeKind.STRUCT:
-        if len(record.field_names) != count:
-            raise CorruptFile(f"struct with column id {column} has {count} fields and {len(record.field_names)} names")
-    elif record.kind is TypeKind.UNION:
-        if count == 0:
-            raise CorruptFile(f"union with column id {column} has no variants")
-    elif count != _CHILDREN.get(record.kind, 0):
-        raise CorruptFile(f"{record.kind.name.lower()} with column id {column} has {count} subtypes")
-
-
-def _check_extents(stripes: Sequence[StripeInformation], limit: int) -> None:
-    for number, stripe in enumerate(stripes):
-        if stripe.end > limit:
-            raise CorruptFile(f"the stripe ends at {stripe.end}, past the stripes' end at {limit}", stripe=number)
-
-
 def parse_stripe_footer(buffer: Buffer, tail: FileTail, stripe: int) -> StripeFooter:
     """A stripe footer from its bytes in the file (``stripe``: its number, for errors).
 
     Raises ``CorruptFile`` when it does not hold exactly one encoding per column of the file.
     """
     with located(file=tail.name, stripe=stripe):
-        message = Message(unframe(buffer, tail.postscript, name="StripeFooter"), "StripeFooter")
+        limits = tail.limits
+        raw = unframe(buffer, tail.postscript, name="StripeFooter", limits=limits)
+        message = Message(raw, "StripeFooter", limits.metadata_items)
+        places = message.blobs(1)
+        if len(places) > MOST_STREAMS * len(tail.footer.types):
+            raise CorruptFile(f"{len(places)} streams for {len(tail.footer.types)} columns")
         encodings = tuple(_read_encoding(Message(item, "ColumnEncoding")) for item in message.blobs(2))
         if len(encodings) != len(tail.footer.types):
             raise CorruptFile(f"{len(encodings)} column encodings for {len(tail.footer.types)} columns")
-        streams = (Message(item, "Stream") for item in message.blobs(1))
         return StripeFooter(
-            streams=tuple(_read_stream(stream) for stream in streams),
+            streams=tuple(_read_stream(Message(item, "Stream")) for item in places),
             encodings=encodings,
             writer_timezone=message.text(3, "replace") if message.has(3) else None,
         )

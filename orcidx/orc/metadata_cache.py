@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from orcidx.orc.metadata import FileTail, StripeFooter, read_tail
+from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.types import OrcType, build_tree
 from orcidx.storage import IdentityCache, RangeReader
 
@@ -26,15 +27,18 @@ INDEXES: IdentityCache[RowIndex] = IdentityCache(64 << 20)
 """Row indexes by (identity, stripe, column ids)."""
 
 
-def read_tail_cached(storage: RangeReader) -> tuple[FileTail, OrcType]:
+def read_tail_cached(storage: RangeReader, limits: MetadataLimits) -> tuple[FileTail, OrcType]:
     """The tail of a file and its tree of types, from memory when it is the same version of the same object, as the
-    storage says."""
-    known = _TAILS.get(storage.identity)
+    storage says, and was read within the same limits."""
+    identity = storage.identity
+    key = None if identity is None else (identity, limits)
+    known = _TAILS.get(key)
     if known is None:
-        tail = read_tail(storage)
+        tail = read_tail(storage, limits=limits)
         known = tail, build_tree(tail.footer.types)
-        stored = tail.postscript.footer_length + tail.postscript.metadata_length
-        _TAILS.put(storage.identity, known, 1024 + PARSED * stored)
+        size = max(tail.footer_size, tail.postscript.footer_length) + tail.postscript.metadata_length
+        identity = storage.identity  # some storage knows it only now
+        _TAILS.put(None if identity is None else (identity, limits), known, 1024 + PARSED * size)
     return known
 
 

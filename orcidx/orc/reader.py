@@ -27,6 +27,7 @@ from orcidx.orc.metadata import (
     parse_stripe_footer,
 )
 from orcidx.orc.metadata_cache import FOOTERS, PARSED, read_tail_cached
+from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.streams import locate_streams
 from orcidx.orc.stripe_plan import group_ranges
 from orcidx.orc.stripe_streams import CHUNK_HEADER, DEMAND_BYTES, PlannedStream, StripeBytes, planned_bytes
@@ -47,11 +48,12 @@ Range = tuple[int, int]
 class OrcReader:
     """What is known of one open file: reads its tail first. ``storage`` is closed by whoever opened it."""
 
-    def __init__(self, storage: RangeReader) -> None:
+    def __init__(self, storage: RangeReader, limits: MetadataLimits | None = None) -> None:
         self.storage = storage
         self.tail: FileTail
         self.root: OrcType
-        self.tail, self.root = read_tail_cached(storage)
+        self.tail, self.root = read_tail_cached(storage, limits or MetadataLimits())
+        self._listed = 0
         self.fingerprint = storage.fingerprint()
         self._footers: dict[int, StripeFooter] = {}
         self._extents: dict[int, Mapping[tuple[int, int], Range]] = {}
@@ -95,7 +97,9 @@ class OrcReader:
     def put_footer(self, stripe: int, data: bytes | memoryview) -> None:
         """Takes the bytes at ``footer_range``; raises ``CorruptFile`` when they are no stripe footer."""
         footer = parse_stripe_footer(data, self.tail, stripe)
+        self._listed += len(footer.streams) + len(footer.encodings)
         with located(file=self.name, stripe=stripe):
+            self.tail.limits.check_items(self._listed, "streams and encodings of stripes")
             extents = locate_streams(self.stripes[stripe], footer)
         self._extents[stripe] = extents
         self._footers[stripe] = footer

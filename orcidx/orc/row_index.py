@@ -166,6 +166,8 @@ def build_row_index(
     lengths = {(stream.column, stream.kind): stream.length for stream in footer.streams}
     columns: dict[int, ColumnIndex] = {}
     untrusted: dict[int, str] = {}
+    entries_left = tail.limits.metadata_items
+    bytes_left = tail.limits.bytes_of(sum(map(_stored, buffers.values())))
     bounds = np.array([0, rows] if rows else [0], np.int64)
     for node in nodes:
         if node.id not in buffers:
@@ -175,8 +177,10 @@ def build_row_index(
             continue
         try:
             with located(file=tail.name, stripe=stripe, column=node.dotted, stream="ROW_INDEX"):
-                raw = unframe(buffers[node.id], tail.postscript, name="ROW_INDEX")
-                entries = read_row_index(raw)
+                raw = unframe(buffers[node.id], tail.postscript, name="ROW_INDEX", most=bytes_left)
+                bytes_left -= len(raw)
+                entries = read_row_index(raw, entries_left)
+                entries_left -= len(entries[2])
                 if len(entries[2]) != groups:
                     raise CorruptFile(f"{len(entries[2])} entries for {groups} row groups")
                 found = _group_bounds(rows, tail.facts.row_index_stride, groups)
@@ -193,6 +197,10 @@ def build_row_index(
         except (CorruptFile, Unsupported) as error:
             untrusted[node.id] = f"damaged row index: {error.message}"
     return RowIndex(stripe, bounds, columns, untrusted)
+
+
+def _stored(buffer: Buffer) -> int:
+    return memoryview(buffer).nbytes
 
 
 def _group_bounds(rows: int, stride: int, groups: int) -> Int64s:

@@ -17,7 +17,7 @@ from libc.string cimport memcpy
 
 import numpy as np
 
-from orcidx.errors import CorruptFile
+from orcidx.errors import CorruptFile, Unsupported
 
 __all__ = [
     "Message",
@@ -29,16 +29,26 @@ __all__ = [
 ]
 
 
+cdef Py_ssize_t MOST_FIELDS = 250_000
+
+
+cdef object too_many(str name, Py_ssize_t most):
+    return Unsupported(f"the {name} lists more than {most} items; the option metadata_items allows more")
+
+
 cdef class Message:
     """The fields of one message, by number. Lookups answer with the last occurrence, as proto2 wants.
 
-    ``name`` says in errors what was being read. Raises ``CorruptFile`` with the offset of the bytes that are no field.
+    ``name`` says in errors what was being read. Raises ``CorruptFile`` with the offset of the bytes that are no field,
+    and ``Unsupported`` for more than ``most`` fields, each of which takes some hundred bytes of memory.
     """
 
     cdef dict _fields
     cdef readonly str name
+    cdef Py_ssize_t _size           # fields that it has
+    cdef Py_ssize_t _most
 
-    def __init__(self, buffer, str name not None):
+    def __init__(self, buffer, str name not None, Py_ssize_t most=MOST_FIELDS):
         cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
         cdef Cursor cursor
         cdef Field field
@@ -47,11 +57,15 @@ cdef class Message:
         cdef list values
         self.name = name
         self._fields = {}
+        self._most = most
         cursor = open_cursor(data)
         while cursor.at < cursor.end:
             before = cursor.at
             if not read_field(&cursor, &field):
                 raise CorruptFile(f"the {name} breaks off or holds no protobuf field at its byte {before}")
+            self._size += 1
+            if self._size > most:
+                raise too_many(name, most)
             if field.wire_type == LENGTH:
                 value = PyBytes_FromStringAndSize(<const char*>cursor.base + field.start, <Py_ssize_t>field.value)
             else:
@@ -124,6 +138,8 @@ cdef class Message:
                     if not read_varint(&cursor, &element):
                         raise CorruptFile(f"field {number} of the {self.name} breaks off in a packed number")
                     result.append(element)
+                    if len(result) > self._most:
+                        raise too_many(self.name, self._most)
         return result
 
     cdef str _decode(self, bytes value, str errors):
@@ -153,13 +169,15 @@ cdef Py_ssize_t count_field(Cursor cursor, uint32_t number) noexcept nogil:
     return found
 
 
-def split_messages(buffer, int number, str name not None):
-    """Extents of a repeated message field: int64 arrays of starts and stops."""
+def split_messages(buffer, int number, str name not None, Py_ssize_t most=MOST_FIELDS):
+    """Extents of a repeated message field: int64 arrays of starts and stops. More than ``most``: ``Unsupported``."""
     cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
     cdef Cursor cursor = open_cursor(data)
     cdef Py_ssize_t found = count_field(cursor, number)
     if found < 0:
         raise corrupt(name, -1 - found)
+    if found > most:
+        raise too_many(name, most)
     starts, stops = np.empty(found, np.int64), np.empty(found, np.int64)
     fill_extents(&cursor, number, starts, stops, 0)
     return starts, stops
@@ -176,15 +194,15 @@ cdef Py_ssize_t fill_extents(Cursor* cursor, uint32_t number, int64_t[::1] start
     return at
 
 
-def split_nested_messages(buffer, int outer, int inner, str name not None):
-    """Extents of a repeated message inside a repeated message.
+def split_nested_messages(buffer, int outer, int inner, str name not None, Py_ssize_t most=MOST_FIELDS):
+    """Extents of a repeated message inside a repeated message; ``Unsupported`` for more than ``most``.
 
     Returns int64 arrays: ``bounds`` (outer message i holds the inner messages bounds[i]..bounds[i + 1]), starts, stops.
     """
     cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
     cdef Cursor cursor = open_cursor(data)
     cdef Py_ssize_t i, found
-    outer_starts, outer_stops = split_messages(buffer, outer, name)
+    outer_starts, outer_stops = split_messages(buffer, outer, name, most)
     cdef int64_t[::1] first = outer_starts
     cdef int64_t[::1] last = outer_stops
     bounds = np.zeros(len(outer_starts) + 1, np.int64)
@@ -197,6 +215,8 @@ def split_nested_messages(buffer, int outer, int inner, str name not None):
             raise corrupt(name, -1 - found)
         bound[i + 1] = bound[i] + found
     found = bound[first.shape[0]]
+    if found > most:
+        raise too_many(name, most)
     starts, stops = np.empty(found, np.int64), np.empty(found, np.int64)
     for i in range(first.shape[0]):
         cursor.at = first[i]
@@ -205,8 +225,12 @@ def split_nested_messages(buffer, int outer, int inner, str name not None):
     return bounds, starts, stops
 
 
-def read_row_index(buffer):
-    """A RowIndex message in columns.
+# Numbers of an entry of a row index, on average: a column has at most four streams of at most four each.
+cdef Py_ssize_t MOST_POSITIONS = 64
+
+
+def read_row_index(buffer, Py_ssize_t most=MOST_FIELDS):
+    """A RowIndex message in columns; ``Unsupported`` for more than ``most`` entries.
 
     Returns int64 arrays: ``bounds`` (the positions of entry i are bounds[i]..bounds[i + 1]), positions, and starts and
     stops of the entries' ColumnStatistics messages (equal where an entry has none). Raises ``CorruptFile`` for bytes
@@ -216,12 +240,13 @@ def read_row_index(buffer):
     cdef Cursor cursor = open_cursor(data)
     cdef Field field
     cdef Py_ssize_t entry, at = 0
-    entry_starts, entry_stops = split_messages(buffer, 1, "RowIndex")
+    entry_starts, entry_stops = split_messages(buffer, 1, "RowIndex", most)
     cdef Py_ssize_t entries = len(entry_starts)
     cdef int64_t[::1] first = entry_starts
     cdef int64_t[::1] last = entry_stops
     bounds, starts, stops = np.zeros(entries + 1, np.int64), np.zeros(entries, np.int64), np.zeros(entries, np.int64)
-    positions = np.empty(data.shape[0], np.int64)       # a position takes at least one byte
+    # a position takes at least one byte
+    positions = np.empty(min(data.shape[0], entries * MOST_POSITIONS), np.int64)
     cdef int64_t[::1] bound = bounds
     cdef int64_t[::1] start = starts
     cdef int64_t[::1] stop = stops
@@ -234,6 +259,8 @@ def read_row_index(buffer):
                 raise corrupt("RowIndex", cursor.at)
             if field.number == 1 and field.wire_type in (VARINT, LENGTH):
                 at = read_positions(cursor, field, position, at)
+                if at == -2:
+                    raise CorruptFile(f"the row index has more than {MOST_POSITIONS} positions an entry")
                 if at < 0:
                     raise CorruptFile(f"a position of row index entry {entry} is no number below 2**63")
             elif field.number == 2 and field.wire_type == LENGTH:
@@ -244,9 +271,12 @@ def read_row_index(buffer):
 
 
 cdef Py_ssize_t read_positions(Cursor cursor, Field field, int64_t[::1] out, Py_ssize_t at) noexcept nogil:
-    """Appends one position, or a packed row of them; returns the new length, -1 for bytes that are no positions."""
+    """Appends one position, or a packed row of them; returns the new length, -1 for bytes that are no positions, -2 for
+    more than ``out`` holds."""
     cdef uint64_t value = field.value
     if field.wire_type == VARINT:
+        if at == out.shape[0]:
+            return -2
         if value > <uint64_t>INT64_MAX:
             return -1
         out[at] = <int64_t>value
@@ -256,6 +286,8 @@ cdef Py_ssize_t read_positions(Cursor cursor, Field field, int64_t[::1] out, Py_
     while cursor.at < cursor.end:
         if not read_varint(&cursor, &value) or value > <uint64_t>INT64_MAX:
             return -1
+        if at == out.shape[0]:
+            return -2
         out[at] = <int64_t>value
         at += 1
     return at

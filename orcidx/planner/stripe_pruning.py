@@ -141,7 +141,7 @@ class FilePruner:
         for path, node in self._leaf_nodes.items():
             try:
                 columns[path] = self._bounded(node, read(node))
-            except CorruptFile as error:
+            except (CorruptFile, Unsupported) as error:
                 missing[path] = f"damaged: {error.message}"
         return StatisticsEvidence(name, columns, bounds, self.options, missing=missing)
 
@@ -258,7 +258,8 @@ class FilePruner:
         filters = {}
         for (path, (node, _)), buffer in zip(chosen.items(), answer, strict=True):
             try:
-                raw = unframe(buffer, self.reader.tail.postscript, name="BLOOM_FILTER_UTF8")
+                tail = self.reader.tail
+                raw = unframe(buffer, tail.postscript, name="BLOOM_FILTER_UTF8", limits=tail.limits)
                 filters[path] = node, BloomFilters(raw)
             except (CorruptFile, Unsupported) as error:
                 ignored[path] = "damaged", error.message

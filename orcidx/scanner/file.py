@@ -14,6 +14,7 @@ from orcidx.fetching.drive import run_value
 from orcidx.options import ReadOptions
 from orcidx.orc.file_statistics import column_statistics, statistics_table
 from orcidx.orc.metadata import FileTail, StripeInformation, TypeKind, WriterKind
+from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.statistics import ColumnStatistics
 from orcidx.orc.types import OrcType
@@ -48,7 +49,7 @@ class OrcFile:
         self.options = options or ReadOptions()
         self._storage: RangeReader | None = source.open(self.options)
         try:
-            self._reader = OrcReader(self._storage)
+            self._reader = OrcReader(self._storage, MetadataLimits.of(self.options))
         except BaseException:
             self._storage.close()
             raise

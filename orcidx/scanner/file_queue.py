@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from orcidx.fetching.drive import run_value
+from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.row_index import group_count
 from orcidx.planner.constant_evidence import rules_out
@@ -55,7 +56,7 @@ def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFi
     """Opens a file and reads what must be known of it before its stripes are: the tail, and what ``prepare`` wants."""
     storage = job.source.open(request.options, expected=job.fingerprint)
     try:
-        scan = FileScan(OrcReader(storage), job, request, metrics)
+        scan = FileScan(OrcReader(storage, MetadataLimits.of(request.options)), job, request, metrics)
         run_value(scan.prepare(), storage)
         return OpenFile(storage, scan)
     except BaseException:

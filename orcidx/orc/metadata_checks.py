@@ -1,0 +1,61 @@
+"""What must hold between the numbers of a footer before anything leans on them: the tree of types, stripes' places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from orcidx.errors import CorruptFile, Unsupported
+from orcidx.orc.kinds import TypeKind
+
+if TYPE_CHECKING:
+    from orcidx.orc.metadata import StripeInformation, TypeRecord
+
+__all__ = ["check_extents", "check_types"]
+
+DEEPEST_NESTING = 200
+"""Types nested deeper are refused: reading recurses once per level."""
+
+_CHILDREN = {TypeKind.LIST: 1, TypeKind.MAP: 2}
+
+
+def check_types(types: Sequence[TypeRecord]) -> None:
+    """Demands one tree in pre-order: every id is the next one of a depth-first walk, so each type but the first has
+    exactly one parent and there are no cycles (ORC-317, ORC-581)."""
+    if not types:
+        raise CorruptFile("the footer lists no types")
+    expected = 0
+    waiting = [(0, 0)]
+    while waiting:
+        column, depth = waiting.pop()
+        if column != expected or column >= len(types):
+            raise CorruptFile(f"the type tree is not numbered in pre-order: met id {column} instead of {expected}")
+        expected += 1
+        if depth > DEEPEST_NESTING:
+            raise Unsupported(f"types are nested deeper than {DEEPEST_NESTING} levels")
+        record = types[column]
+        _check_children(record, column)
+        waiting.extend((child, depth + 1) for child in reversed(record.subtypes))
+    if expected != len(types):
+        raise CorruptFile(f"{len(types) - expected} of the {len(types)} types are in no tree")
+
+
+def _check_children(record: TypeRecord, column: int) -> None:
+    count = len(record.subtypes)
+    if record.kind is TypeKind.STRUCT:
+        if len(record.field_names) != count:
+            raise CorruptFile(f"struct with column id {column} has {count} fields and {len(record.field_names)} names")
+    elif record.kind is TypeKind.UNION:
+        if count == 0:
+            raise CorruptFile(f"union with column id {column} has no variants")
+    elif count != _CHILDREN.get(record.kind, 0):
+        raise CorruptFile(f"{record.kind.name.lower()} with column id {column} has {count} subtypes")
+
+
+def check_extents(stripes: Sequence[StripeInformation], limit: int) -> None:
+    """Demands that the stripes lie before ``limit`` and do not overlap."""
+    for number, stripe in enumerate(stripes):
+        if stripe.end > limit:
+            raise CorruptFile(f"the stripe ends at {stripe.end}, past the stripes' end at {limit}", stripe=number)
+    if (claimed := sum(stripe.end - stripe.offset for stripe in stripes)) > limit:
+        raise CorruptFile(f"the stripes claim {claimed} bytes, more than the {limit} before the footers: they overlap")

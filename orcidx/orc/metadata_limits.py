@@ -1,0 +1,72 @@
+"""How much metadata is read of a file, so that no small file costs seconds and gigabytes.
+
+Compression packs a message a thousand times, and a message of two bytes may stand for an object of hundreds. Each limit
+is a floor that every file may reach, and grows with what is really stored, so that large files need no option.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from orcidx.errors import Unsupported
+
+if TYPE_CHECKING:
+    from orcidx.options import ReadOptions
+
+__all__ = ["MetadataLimits"]
+
+EXPANSION = 16
+"""Times that metadata may grow by decompression, whatever its size; that of real files grows three to ten times."""
+ITEM_BYTES = 4
+COLUMN_BYTES = 100
+STRIPE_BYTES = 1 << 10
+"""Stored bytes of a file for which it may have one more item, column and stripe than the option says."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataLimits:
+    """The options of the same names; ``for_file`` adds what the size of a file allows."""
+
+    metadata_bytes: int = 32 << 20
+    metadata_items: int = 250_000
+    metadata_columns: int = 10_000
+    metadata_stripes: int = 10_000
+
+    @classmethod
+    def of(cls, options: ReadOptions) -> MetadataLimits:
+        return cls(
+            options.metadata_bytes, options.metadata_items, options.metadata_columns, options.metadata_stripes
+        )
+
+    def for_file(self, size: int) -> MetadataLimits:
+        """The limits of a file of ``size`` bytes."""
+        return replace(
+            self,
+            metadata_items=max(self.metadata_items, size // ITEM_BYTES),
+            metadata_columns=max(self.metadata_columns, size // COLUMN_BYTES),
+            metadata_stripes=max(self.metadata_stripes, size // STRIPE_BYTES),
+        )
+
+    def bytes_of(self, stored: int) -> int:
+        """Most bytes that ``stored`` ones may take once decompressed."""
+        return max(self.metadata_bytes, EXPANSION * stored)
+
+    def check_items(self, count: int, what: str) -> None:
+        """Raises ``Unsupported`` for more items than are read."""
+        if count > self.metadata_items:
+            raise _too_many(what, self.metadata_items, "metadata_items")
+
+    def check_columns(self, count: int) -> None:
+        """Likewise for columns, before any of them is read."""
+        if count > self.metadata_columns:
+            raise _too_many(f"a file of {count} columns", self.metadata_columns, "metadata_columns")
+
+    def check_stripes(self, count: int) -> None:
+        """Likewise for stripes."""
+        if count > self.metadata_stripes:
+            raise _too_many(f"a file of {count} stripes", self.metadata_stripes, "metadata_stripes")
+
+
+def _too_many(what: str, most: int, option: str) -> Unsupported:
+    return Unsupported(f"{what}: more than {most} for a file of this size; the option {option} allows more")

@@ -1,0 +1,113 @@
+"""Reads one hostile file in this process and says what that took: a line of JSON for each task.
+
+    python tests/bad/measure.py columns open explain count batch --scale 1
+
+Processor time (all threads) and the growth of the peak of resident memory, beyond a process that has read a small file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bad.hostile import DATA, DIRECT, MAKERS, Hostile, Stripe, constant_rle, orc, row_type
+
+import orcidx
+from orcidx import OrcidxError
+
+
+def open_file(data: bytes, case: Hostile) -> None:
+    with orcidx.open(data) as file:
+        _ = file.num_rows, file.schema, file.stripes, file.user_metadata, file.writer
+
+
+def explain(data: bytes, case: Hostile) -> None:
+    with orcidx.open(data) as file:
+        for where in {None, case.where}:
+            str(file.scan(where=where).explain())
+
+
+def count(data: bytes, case: Hostile) -> None:
+    with orcidx.open(data) as file:
+        file.scan().count_rows()
+
+
+def batch(data: bytes, case: Hostile) -> None:
+    with orcidx.open(data) as file:
+        for _ in itertools.islice(file.scan(), 1):
+            pass
+
+
+def batch_of_range(data: bytes, case: Hostile) -> None:
+    with orcidx.open(data) as file:
+        scan = file.scan(row_range=case.row_range)
+        scan.count_rows()
+        for _ in itertools.islice(scan, 1):
+            pass
+        str(scan.explain())
+
+
+TASKS: dict[str, Callable[[bytes, Hostile], None]] = {
+    "open": open_file,
+    "explain": explain,
+    "count": count,
+    "batch": batch,
+    "range": batch_of_range,
+}
+
+
+def measure(task: Callable[[], None]) -> dict[str, Any]:
+    before = _peak(reset=True)
+    began = time.process_time()
+    try:
+        task()
+        answer = "accepted"
+    except OrcidxError as error:
+        answer = f"{type(error).__name__}: {error.message}"
+    except MemoryError:
+        answer = "MemoryError"
+    took = time.process_time() - began
+    return {"seconds": round(took, 2), "megabytes": round(_peak() - before), "answer": answer[:300]}
+
+
+def _peak(*, reset: bool = False) -> float:
+    """Peak resident memory in MB; ``reset`` starts a new peak at what is held now."""
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+
+
+def warm() -> None:
+    data = orc(row_type("bigint"), [Stripe(100, [(DATA, 1, constant_rle(1, 130))], [DIRECT] * 2)])
+    case = Hostile("", lambda scale: data, "a > 5", (0, 10))
+    for task in TASKS.values():
+        task(data, case)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=MAKERS)
+    parser.add_argument("tasks", nargs="*", default=list(TASKS))
+    parser.add_argument("--scale", type=float, default=1)
+    given = parser.parse_args()
+    case = MAKERS[given.name]
+    data = case.make(given.scale)
+    warm()
+    for task in given.tasks:
+        if task == "range" and case.row_range is None:
+            continue
+        result = measure(lambda task=task: TASKS[task](data, case))
+        print(json.dumps({"name": given.name, "task": task, "bytes": len(data), **result}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
