@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,11 +17,12 @@ import numpy.typing as npt
 
 from orcidx.errors import CorruptFile
 from orcidx.options import ReadOptions
+from orcidx.orc.bound_values import INT64_MAX, INT64_MIN, Bools, Bounds, BytesBounds, NumberBounds
 from orcidx.orc.calendars import GREGORIAN_START, proleptic_days
 from orcidx.orc.decimal_text import read_decimal, scaled_floor
 from orcidx.orc.kinds import TypeKind, WriterKind
 from orcidx.orc.metadata import FileFacts, FileTail
-from orcidx.orc.spans import compare_spans, order_spans, parse_decimals, spans_with_byte
+from orcidx.orc.spans import order_spans, parse_decimals, spans_with_byte
 from orcidx.orc.statistics import (
     MILLIS_PER_DAY,
     PARTS,
@@ -48,9 +48,6 @@ __all__ = [
     "within_nanoseconds",
 ]
 
-Bools = npt.NDArray[np.bool_]
-
-INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 NANOS_PER_MILLI = 1_000_000
 OLD_CLOCKS = -2_145_916_800_000
 """1902-01-01 in milliseconds."""
@@ -65,65 +62,6 @@ _RANGES = {
     TypeKind.LONG: (INT64_MIN, INT64_MAX),
 }
 """Values beyond these wrap around when read, so bounds beyond them bound nothing."""
-
-
-@dataclass(frozen=True, eq=False)
-class NumberBounds:
-    """One number for each of n units. ``valid``: units that have it; ``exact``: units where a value surely equals it.
-
-    ``values``: float64, or integers as int64 or, where some do not fit, Python ints as objects; integers count units
-    of 10**-scale."""
-
-    values: npt.NDArray[Any]
-    valid: Bools
-    exact: Bools
-    scale: int = 0
-
-    def compare(self, literal: float | Decimal) -> npt.NDArray[np.int8]:
-        """Sign of bound - literal for each unit (int8), arbitrary where not valid. The literal is of the column's
-        physical domain and no NaN; it is compared exactly."""
-        if self.values.dtype == np.float64:
-            return _signs(self.values, literal)
-        floor, exact = scaled_floor(literal, self.scale)
-        if self.values.dtype == np.int64 and not INT64_MIN <= floor <= INT64_MAX:
-            return np.full(len(self.values), 1 if floor < 0 else -1, np.int8)
-        return _signs(self.values, floor) if exact else np.where(self.values <= floor, -1, 1).astype(np.int8)
-
-    def value(self, unit: int) -> int | float | Decimal | None:
-        """The bound of one unit, None where it is not valid."""
-        if not self.valid[unit]:
-            return None
-        value = self.values[unit]
-        if self.values.dtype == np.float64:
-            return float(value)
-        return Decimal((int(value < 0), tuple(map(int, str(abs(value)))), -self.scale)) if self.scale else int(value)
-
-
-def _signs(values: npt.NDArray[Any], literal: Any) -> npt.NDArray[np.int8]:
-    signs: npt.NDArray[np.int8] = (values > literal).astype(np.int8) - (values < literal).astype(np.int8)
-    return signs
-
-
-@dataclass(frozen=True, eq=False)
-class BytesBounds:
-    """As ``NumberBounds``, for bytes in unsigned order: spans (int64, shape (n, 2)) of a buffer."""
-
-    buffer: bytes
-    spans: Int64s
-    valid: Bools
-    exact: Bools
-
-    def compare(self, literal: bytes) -> npt.NDArray[np.int8]:
-        """Sign of bound - literal for each unit (int8), arbitrary where not valid."""
-        return compare_spans(self.buffer, self.spans, literal)
-
-    def value(self, unit: int) -> bytes | None:
-        """The bound of one unit, None where it is not valid."""
-        start, stop = self.spans[unit]
-        return self.buffer[start:stop] if self.valid[unit] else None
-
-
-Bounds = NumberBounds | BytesBounds
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

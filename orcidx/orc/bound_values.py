@@ -1,0 +1,81 @@
+"""Lower or upper bounds of many units at once, compared with a literal in one go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from orcidx.orc.decimal_text import scaled_floor
+from orcidx.orc.spans import compare_spans
+
+if TYPE_CHECKING:
+    from orcidx.orc.wire import Int64s
+
+__all__ = ["INT64_MAX", "INT64_MIN", "Bools", "Bounds", "BytesBounds", "NumberBounds"]
+
+Bools = npt.NDArray[np.bool_]
+
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class NumberBounds:
+    """One number for each of n units. ``valid``: units that have it; ``exact``: units where a value surely equals it.
+
+    ``values``: float64, or integers as int64 or, where some do not fit, Python ints as objects; integers count units
+    of 10**-scale."""
+
+    values: npt.NDArray[Any]
+    valid: Bools
+    exact: Bools
+    scale: int = 0
+
+    def compare(self, literal: float | Decimal) -> npt.NDArray[np.int8]:
+        """Sign of bound - literal for each unit (int8), arbitrary where not valid. The literal is of the column's
+        physical domain and no NaN; it is compared exactly."""
+        if self.values.dtype == np.float64:
+            return _signs(self.values, literal)
+        floor, exact = scaled_floor(literal, self.scale)
+        if self.values.dtype == np.int64 and not INT64_MIN <= floor <= INT64_MAX:
+            return np.full(len(self.values), 1 if floor < 0 else -1, np.int8)
+        return _signs(self.values, floor) if exact else np.where(self.values <= floor, -1, 1).astype(np.int8)
+
+    def value(self, unit: int) -> int | float | Decimal | None:
+        """The bound of one unit, None where it is not valid."""
+        if not self.valid[unit]:
+            return None
+        value = self.values[unit]
+        if self.values.dtype == np.float64:
+            return float(value)
+        return Decimal((int(value < 0), tuple(map(int, str(abs(value)))), -self.scale)) if self.scale else int(value)
+
+
+def _signs(values: npt.NDArray[Any], literal: Any) -> npt.NDArray[np.int8]:
+    signs: npt.NDArray[np.int8] = (values > literal).astype(np.int8) - (values < literal).astype(np.int8)
+    return signs
+
+
+@dataclass(frozen=True, eq=False)
+class BytesBounds:
+    """As ``NumberBounds``, for bytes in unsigned order: spans (int64, shape (n, 2)) of a buffer."""
+
+    buffer: bytes
+    spans: Int64s
+    valid: Bools
+    exact: Bools
+
+    def compare(self, literal: bytes) -> npt.NDArray[np.int8]:
+        """Sign of bound - literal for each unit (int8), arbitrary where not valid."""
+        return compare_spans(self.buffer, self.spans, literal)
+
+    def value(self, unit: int) -> bytes | None:
+        """The bound of one unit, None where it is not valid."""
+        start, stop = self.spans[unit]
+        return self.buffer[start:stop] if self.valid[unit] else None
+
+
+Bounds = NumberBounds | BytesBounds
