@@ -17,6 +17,8 @@ import numpy as np
 
 from orcidx.options import ReadOptions
 from orcidx.orc.bloom import hash_bytes, hash_integers
+from orcidx.orc.bound_values import Bools
+from orcidx.orc.bounds import StatisticsColumn
 from orcidx.orc.calendars import hybrid_days
 from orcidx.orc.decimal_text import plain_text, scaled_floor
 from orcidx.orc.kinds import StreamKind, TypeKind, WriterKind
@@ -25,12 +27,15 @@ from orcidx.orc.streams import is_decimal64
 from orcidx.orc.timezones import clock_zone
 from orcidx.orc.types import STRING_KINDS, OrcType, decimal_digits, reads_as_timestamp
 
-__all__ = ["distrust_bloom", "literal_hashes"]
+__all__ = ["MAY_WRAP", "distrust_bloom", "literal_hashes", "may_wrap", "surely_fits"]
 
 _INTEGERS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
 _TIMESTAMPS = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
 _FLOATS = frozenset({TypeKind.FLOAT, TypeKind.DOUBLE})
 _FILTERED = _INTEGERS | _TIMESTAMPS | _FLOATS | STRING_KINDS | {TypeKind.DATE, TypeKind.DECIMAL, TypeKind.BINARY}
+
+_NARROWED = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.DATE})
+"""Types whose values writers take as 64-bit numbers: larger ones wrap around when read, their keys do not."""
 
 # The C++ writer hashes CHAR values with the wrong length; BYTE values after it has packed them in place, so that the
 # first eighth of every batch is hashed as rubbish (seen in 2.3.1).
@@ -55,6 +60,8 @@ def distrust_bloom(kind: int, node: OrcType, encoding: ColumnEncoding, facts: Fi
         return "this version of the C++ writer hashed wrongly (ORC-1024)"
     if facts.writer == WriterKind.CPP and node.kind in _WRONG_IN_CPP:
         return f"the C++ writer hashes {node.kind.name} values wrongly"
+    if facts.writer == WriterKind.CPP and node.kind is TypeKind.FLOAT:
+        return "the C++ writer hashes FLOAT values as the doubles that it was given, before it rounds them"
     if kind == StreamKind.BLOOM_FILTER and node.kind not in _INTEGERS | {TypeKind.DATE}:
         return "filters of the original kind are believed for integers and dates only"
     if encoding.bloom_encoding > 1:
@@ -70,6 +77,21 @@ def _is_bad_version(version: str) -> bool:
         return True
     numbers = tuple(map(int, found.groups()))
     return _FIRST_BAD <= numbers <= _LAST_BAD or numbers == _ALSO_BAD
+
+
+MAY_WRAP = "no statistics show that the values are in the range of their type: larger ones wrap, their keys do not"
+
+
+def may_wrap(node: OrcType, facts: FileFacts) -> bool:
+    """Whether values of the column may have been larger than their type, so that ``surely_fits`` must clear a filter.
+
+    Java casts BYTE before it hashes it."""
+    return node.kind in _NARROWED and not (node.kind is TypeKind.BYTE and facts.writer == WriterKind.JAVA)
+
+
+def surely_fits(column: StatisticsColumn) -> Bools:
+    """Units whose own minimum and maximum, which are of the values as given, lie in the range of the type."""
+    return column.all_null | (column.lower.valid & column.upper.valid)
 
 
 def literal_hashes(node: OrcType, literal: Any, facts: FileFacts, options: ReadOptions) -> list[int] | None:

@@ -15,7 +15,7 @@ from orcidx.orc.spans import compare_spans
 if TYPE_CHECKING:
     from orcidx.orc.wire import Int64s
 
-__all__ = ["INT64_MAX", "INT64_MIN", "Bools", "Bounds", "BytesBounds", "NumberBounds"]
+__all__ = ["INT64_MAX", "INT64_MIN", "Bools", "Bounds", "BytesBounds", "NumberBounds", "successor"]
 
 Bools = npt.NDArray[np.bool_]
 
@@ -79,3 +79,9 @@ class BytesBounds:
 
 
 Bounds = NumberBounds | BytesBounds
+
+
+def successor(prefix: bytes) -> bytes | None:
+    """The smallest bytes above everything that starts with the prefix; None when there are none."""
+    trimmed = prefix.rstrip(b"\xff")
+    return trimmed[:-1] + bytes([trimmed[-1] + 1]) if trimmed else None

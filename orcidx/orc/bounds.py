@@ -4,6 +4,9 @@
 every value that a read would hand out, facts about nulls and NaN, and the reasons where nothing is known. A bound that
 cannot be trusted is absent; none is ever made tighter than what the file proves. Rules by source: HIVE-8732 (early Java
 writers), ORC-135 (timestamps), ORC-517 (short decimals), HIVE-20604 (impossible null facts), ORC-1796 (absent hasNull).
+
+What a writer recorded is about what it was given, what is read is what it stored: where it converts on the way, the
+bounds are made to hold for the stored values (``_integers``, ``_doubles``, ``_strings``).
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import numpy.typing as npt
 
 from orcidx.errors import CorruptFile
 from orcidx.options import ReadOptions
-from orcidx.orc.bound_values import INT64_MAX, INT64_MIN, Bools, Bounds, BytesBounds, NumberBounds
+from orcidx.orc.bound_values import INT64_MAX, INT64_MIN, Bools, Bounds, BytesBounds, NumberBounds, successor
 from orcidx.orc.calendars import GREGORIAN_START, proleptic_days
 from orcidx.orc.decimal_text import read_decimal, scaled_floor
 from orcidx.orc.kinds import TypeKind, WriterKind
@@ -219,8 +222,15 @@ def _dates(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> Pair:
 
 
 def _doubles(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> Pair:
-    """Where a minimum, maximum or sum is NaN, Java's bounds depend on the order of the values."""
+    """Where a minimum, maximum or sum is NaN, Java's bounds depend on the order of the values.
+
+    ORC C++ keeps statistics of the doubles that it is given and stores FLOAT rounded: so are the bounds, since rounding
+    never changes an order and a value that was the least stays it.
+    """
     doubles = raw.arrays["doubles"]
+    if raw.node.kind is TypeKind.FLOAT:
+        with np.errstate(over="ignore", invalid="ignore"):
+            doubles = doubles.astype(np.float32).astype(np.float64)
     return _numbers(doubles[0], doubles[1], valid=raw.has(1, 2) & ~_nan_seen(raw))
 
 
@@ -231,24 +241,53 @@ def _buckets(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> Pair
 
 
 def _strings(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> Pair:
-    """Minimum and maximum, or the bounds of truncated ones. Java's first writers compared UTF-16 units: characters
-    beyond the BMP sort before U+E000 to U+FFFF there."""
-    early = facts.writer == WriterKind.JAVA and facts.writer_version == 0
+    """Minimum and maximum, or the bounds of truncated ones, which no value need equal but some may. Java's first
+    writers compared UTF-16 units: characters beyond the BMP sort before U+E000 to U+FFFF there."""
+    java = facts.writer == WriterKind.JAVA
     sides = []
     for whole, cut, wrong_order in ((1, 4, (0xF0, 0xFF)), (2, 5, (0xEE, 0xEF))):
         exact = raw.has(whole)
         valid = exact | raw.has(cut)
         spans = np.where(exact[:, None], raw.arrays["spans"][whole - 1], raw.arrays["spans"][cut - 1])
-        if early:
+        if java and facts.writer_version == 0:
             valid &= ~spans_with_byte(raw.buffer, spans, *wrong_order)
         if options.utf8 == "replace":
             # Bytes that are no UTF-8 come out as U+FFFD, elsewhere in the order than they were.
             valid &= ~spans_with_byte(raw.buffer, spans, 0x80, 0xFF)
-        sides.append(BytesBounds(raw.buffer, spans, valid, exact & valid))
+        bounds = BytesBounds(raw.buffer, spans, valid, exact & valid)
+        sides.append(_as_given(bounds, is_upper=whole == 2) if java else bounds)
     lower, upper = sides
     if raw.node.kind is TypeKind.CHAR:
         return _padded(lower, _cut_lower), _padded(upper, _raised_upper)
     return lower, upper
+
+
+_REPLACEMENT, _AFTER_REPLACEMENT = "\ufffd".encode(), "\ufffe".encode()
+
+
+def _as_given(bounds: BytesBounds, *, is_upper: bool) -> BytesBounds:
+    """Java compares and cuts bytes, then decodes the bound as UTF-8 to store it: what does not decode becomes U+FFFD,
+    as does the successor of U+10FFFF, and of U+FFFE. So text is known up to the first U+FFFD only; a cut upper bound
+    whose last character did not decode ends in the successor of that, U+FFFE."""
+    if _REPLACEMENT not in bounds.buffer and _AFTER_REPLACEMENT not in bounds.buffer:
+        return bounds
+    known: dict[int, bytes] = {}
+    for unit in np.flatnonzero(bounds.valid & spans_with_byte(bounds.buffer, bounds.spans, 0xEF, 0xEF)).tolist():
+        text = bounds.value(unit) or b""
+        places = [text.find(_REPLACEMENT)]
+        if is_upper and not bounds.exact[unit] and text.endswith(_AFTER_REPLACEMENT):
+            places.append(len(text) - len(_AFTER_REPLACEMENT))
+        if (stop := min((place for place in places if place >= 0), default=None)) is not None:
+            known[unit] = text[:stop]
+    spans, valid, exact, added = bounds.spans.copy(), bounds.valid.copy(), bounds.exact.copy(), [bounds.buffer]
+    end = len(bounds.buffer)
+    for unit, start in known.items():
+        text = (successor(start) or b"") if is_upper else start
+        spans[unit] = end, end + len(text)
+        end += len(text)
+        added.append(text)
+        valid[unit], exact[unit] = bool(text), False
+    return BytesBounds(b"".join(added), spans, valid, exact)
 
 
 def _padded(bounds: BytesBounds, change: Callable[[bytes], bytes]) -> BytesBounds:

@@ -19,8 +19,9 @@ import pyarrow as pa
 
 from orcidx.options import ReadOptions
 from orcidx.orc.bloom import BloomFilters
-from orcidx.orc.bloom_keys import literal_hashes
-from orcidx.orc.bounds import Bounds, BytesBounds, StatisticsColumn
+from orcidx.orc.bloom_keys import MAY_WRAP, literal_hashes
+from orcidx.orc.bound_values import Bounds, successor
+from orcidx.orc.bounds import StatisticsColumn
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata import FileFacts
 from orcidx.orc.types import OrcType, reads_as_timestamp
@@ -36,8 +37,6 @@ Int64s = npt.NDArray[np.int64]
 
 _EQUALITIES = (Op.EQ, Op.EQ_NULL_SAFE, Op.IN)
 _FEW_LITERALS = 16
-_SHORTEST_CUT = 1024 - 3
-"""Writers cut strings longer than 1024 bytes at a character; such a bound is no value itself."""
 
 _INTEGERS = (TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG)
 _DOMAINS: dict[TypeKind, tuple[Domain, ...]] = {
@@ -250,9 +249,9 @@ class _LeafTest:
         if not prefix:
             return ~nothing, ~nothing if exactly else nothing
         can, every = self._at_least(prefix)
-        successor = _successor(prefix)
-        if successor is not None:
-            below, all_below = self._below(successor)
+        above = successor(prefix)
+        if above is not None:
+            below, all_below = self._below(above)
             can, every = can & below, every & all_below
         return can, every if exactly else nothing
 
@@ -273,21 +272,10 @@ class _LeafTest:
         return result
 
     def _signs(self, bounds: Bounds, literal: Any) -> npt.NDArray[np.int8]:
-        """Sign of bound - literal, anything where there is none. A cut bound lies strictly outside the values."""
+        """Sign of bound - literal, anything where there is none."""
         if not (self.alike and bounds.valid.any()):
             return np.zeros(len(self.column), np.int8)
-        signs = bounds.compare(literal)
-        if isinstance(bounds, BytesBounds) and self.column.node.kind is not TypeKind.CHAR and 0 in signs:
-            cut = bounds.valid & ~bounds.exact & (bounds.spans[:, 1] - bounds.spans[:, 0] >= _SHORTEST_CUT)
-            outward = np.int8(1 if bounds is self.column.lower else -1)
-            signs = np.where(cut & (signs == 0), outward, signs)
-        return signs
-
-
-def _successor(prefix: bytes) -> bytes | None:
-    """The smallest bytes above everything that starts with the prefix; None when there are none."""
-    trimmed = prefix.rstrip(b"\xff")
-    return trimmed[:-1] + bytes([trimmed[-1] + 1]) if trimmed else None
+        return bounds.compare(literal)
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,6 +344,7 @@ class BloomEvidence:
     """Bloom filters of the row groups of one stripe.
 
     ``filters`` by the leaf's path, with the column's type; ``bounds``: first row of each row group and the end.
+    ``believed``: the row groups (one bool each) whose filters hold what is read, where it is not all of them;
     ``ignored``: why a column's filters are not used, as a note says it. Columns in neither have no filter.
     """
 
@@ -369,6 +358,7 @@ class BloomEvidence:
         options: ReadOptions,
         *,
         stripe: int | None = None,
+        believed: Mapping[Path, Bools] | None = None,
         ignored: Mapping[Path, tuple[NoteKind, str]] | None = None,
     ) -> None:
         self.notes: list[Note] = []
@@ -377,6 +367,7 @@ class BloomEvidence:
         self._facts = facts
         self._options = options
         self._stripe = stripe
+        self._believed = believed or {}
         self._ignored = ignored or {}
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
@@ -407,6 +398,10 @@ class BloomEvidence:
                 return None
             hashes += keys
         usable = np.array([reason is None for reason in filters.reasons], np.bool_)
+        believed = self._believed.get(leaf.path)
+        if believed is not None and not believed.all():
+            self._note(leaf, "distrusted", f"{MAY_WRAP} (in {int((~believed).sum())} of {len(believed)} row groups)")
+            usable &= believed
         found = filters.may_contain(np.array(hashes, np.int64)).any(axis=1)
         return np.asarray(found | ~usable, np.bool_)
 

@@ -8,6 +8,7 @@ An index that is damaged, distrusted or absent keeps the rows and leaves a note.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -19,7 +20,7 @@ from orcidx.errors import CorruptFile, Unsupported
 from orcidx.fetching.drive import Fetch
 from orcidx.options import ReadOptions
 from orcidx.orc.bloom import BloomFilters
-from orcidx.orc.bloom_keys import distrust_bloom
+from orcidx.orc.bloom_keys import MAY_WRAP, distrust_bloom, may_wrap, surely_fits
 from orcidx.orc.bounds import StatisticsColumn, bound_statistics
 from orcidx.orc.dictionary import fetch_dictionaries
 from orcidx.orc.evidence import BloomEvidence, DictionaryEvidence, StatisticsEvidence, bloom_answers
@@ -196,7 +197,7 @@ class FilePruner:
         if index is not None and self.options.row_index:
             outcome = self._hear(outcome, self._group_statistics(stripe, index))
         if self.options.bloom_filters and index is not None and not outcome.proved:
-            blooms = yield from self._bloom_filters(stripe, outcome, bounds)
+            blooms = yield from self._bloom_filters(stripe, outcome, index)
             if blooms is not None:
                 outcome = self._hear(outcome, blooms)
         if self.options.row_index and not outcome.proved:
@@ -235,11 +236,13 @@ class FilePruner:
     # ------------------------------------------------------------------ bloom filters
 
     def _bloom_filters(
-        self, stripe: int, outcome: Outcome, bounds: npt.NDArray[np.int64]
+        self, stripe: int, outcome: Outcome, index: RowIndex
     ) -> Generator[Fetch, Any, BloomEvidence | None]:
         """The bloom filters that may decide an open leaf, where they are trusted and pay; None when there are none."""
         ignored: dict[Path, tuple[NoteKind, str]] = {}
         chosen: dict[Path, tuple[OrcType, tuple[int, int]]] = {}
+        believed: dict[Path, npt.NDArray[np.bool_]] = {}
+        bounds = index.bounds
         saved = self._data_bytes(stripe) * float(outcome.may.any_in(bounds).mean())
         for leaf in self._open_leaves(outcome):
             node = self._leaf_nodes.get(leaf.path)
@@ -251,6 +254,11 @@ class FilePruner:
             elif found is not None and found[1] > BLOOM_SHARE * saved:
                 ignored[leaf.path] = "off", f"its {found[1]} bytes are more than the data that it may save"
             elif found is not None:
+                if may_wrap(node, self.reader.facts):
+                    believed[leaf.path] = self._fitting_groups(stripe, node, index)
+                    if not believed[leaf.path].any():
+                        ignored[leaf.path] = "distrusted", MAY_WRAP
+                        continue
                 chosen[leaf.path] = node, found
         if not chosen and not ignored:
             return None
@@ -263,7 +271,20 @@ class FilePruner:
                 filters[path] = node, BloomFilters(raw)
             except (CorruptFile, Unsupported) as error:
                 ignored[path] = "damaged", error.message
-        return BloomEvidence(filters, bounds, self.reader.facts, self.options, stripe=stripe, ignored=ignored)
+        facts, options = self.reader.facts, self.options
+        return BloomEvidence(filters, bounds, facts, options, stripe=stripe, believed=believed, ignored=ignored)
+
+    def _fitting_groups(self, stripe: int, node: OrcType, index: RowIndex) -> npt.NDArray[np.bool_]:
+        """The row groups whose statistics, or else those of their stripe or file, show that no value wraps around."""
+        fits = np.zeros(len(index.bounds) - 1, np.bool_)
+        if node.id in index.columns:
+            fits |= surely_fits(self._bounded(node, index.columns[node.id].statistics))
+        tail = self.reader.tail
+        for read, unit in ((stripe_statistics, stripe), (file_statistics, 0)):
+            if not fits.all():
+                with suppress(CorruptFile):  # the levels above said so
+                    fits |= surely_fits(self._bounded(node, read(tail, node)))[unit]
+        return fits
 
     def bloom_places(self, stripe: int) -> list[tuple[int, int]]:
         """Where those bloom filters of a stripe lie that may be asked, if its row groups' statistics leave enough."""

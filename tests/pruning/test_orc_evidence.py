@@ -287,13 +287,16 @@ def test_prefixes_are_proved_too():
     assert verdict(x.like("ab%"), texts(b"ab", b"abz"), pa.string()) == (True, True)
 
 
-def test_a_cut_bound_is_no_value():
+def test_a_value_may_equal_a_cut_bound():
+    """Java cuts the bound of one value; another that is as long as the cut bound leaves it as it is."""
     low, high = b"a" * 1024, b"b" * 1023 + b"c"
     made = texts(low, high)
-    assert verdict(x == low.decode(), made, pa.string()) == (False, False)
-    assert verdict(x == high.decode(), made, pa.string()) == (False, False)
-    assert verdict(x <= low.decode(), made, pa.string()) == (False, False)
-    assert verdict(x < high.decode(), made, pa.string()) == (True, True)
+    assert verdict(x == low.decode(), made, pa.string()) == (True, False)
+    assert verdict(x == high.decode(), made, pa.string()) == (True, False)
+    assert verdict(x <= low.decode(), made, pa.string()) == (True, False)
+    assert verdict(x < low.decode(), made, pa.string()) == (False, False)
+    assert verdict(x < high.decode(), made, pa.string()) == (True, False)
+    assert verdict(x <= high.decode(), made, pa.string()) == (True, True)
     assert verdict(x == low.decode() + "a", made, pa.string()) == (True, False)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.orc
 import pytest
 from py4j.java_gateway import get_field
 from py4j.protocol import Py4JJavaError
@@ -150,6 +151,67 @@ def test_a_bloom_filter_that_is_not_read_is_named(spark: Any, written: Path, mon
     assert our_rows(written, where) > (
         java_rows(spark, written, spark._jvm.org.apache.spark.sql.sources.EqualTo("spread", 5001)) or 0
     )
+
+
+# ---------------------------------------------------------------------- writers that convert nothing
+
+SPREAD = "(id * 7919 % 20000 * 2)"
+BLOOMED = {
+    "i": f"cast({SPREAD} as int)",
+    "t": f"cast({SPREAD} as string)",
+    "d": f"date_add(date'1990-01-01', cast({SPREAD} as int))",
+    "c": f"cast(cast({SPREAD} as decimal(12,2)) / 4 as decimal(12,2))",
+    "s": f"timestamp'2020-01-01 00:00:00' + make_dt_interval(0, 0, 0, {SPREAD} * 1.5)",
+    "o": "timestamp'1850-01-01 00:00:00' + make_dt_interval(cast(id as int))",
+    "p": "timestamp'2020-01-01 00:00:00' + make_dt_interval(0, cast(id as int))",
+}
+"""Columns of even numbers in no order, and of timestamps in order."""
+
+
+@pytest.fixture(scope="module")
+def bloomed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The same rows by Spark and by pyarrow, with bloom filters, in UTC."""
+    folder = tmp_path_factory.mktemp("bloomed")
+    options = {"orc.row.index.stride": STRIDE, "orc.bloom.filter.columns": "i,t,d,c,s", "orc.bloom.filter.fpp": 0.0001}
+    frame = spark.range(20_000).coalesce(1).selectExpr(*(f"{text} as {name}" for name, text in BLOOMED.items()))
+    zones = spark._jvm.java.util.TimeZone
+    default = zones.getDefault()
+    zones.setDefault(zones.getTimeZone("UTC"))
+    try:
+        frame.write.options(**options).orc(str(folder / "spark"))
+    finally:
+        zones.setDefault(default)
+    (spark_file,) = (folder / "spark").glob("*.orc")
+    table = orcidx.open(spark_file).read(timestamp_unit="us")
+    arrow_file = folder / "arrow.orc"
+    pa.orc.write_table(
+        table, arrow_file, row_index_stride=STRIDE, bloom_filter_columns=list(range(6)), bloom_filter_fpp=0.0001
+    )
+    return {"spark": spark_file, "pyarrow": arrow_file}
+
+
+@pytest.mark.parametrize("writer", ["spark", "pyarrow"])
+def test_distrust_of_converting_writers_costs_others_nothing(bloomed: dict[str, Path], writer: str) -> None:
+    """No rule about what some writers convert takes a row group from blooms on int, string, date and decimal, or from
+    timestamps in UTC."""
+    path = bloomed[writer]
+    start = datetime.datetime(2020, 1, 1)
+    hour, year_1850 = datetime.timedelta(hours=1), datetime.datetime(1850, 1, 1)
+    cases = {
+        "i": (col("i") == 5000, col("i") == 5001),
+        "t": (col("t") == "5000", col("t") == "5001"),
+        "d": tuple(col("d") == datetime.date(1990, 1, 1) + datetime.timedelta(5000 + i) for i in range(2)),
+        "c": tuple(col("c") == decimal.Decimal(value) for value in ("1250", "1250.25")),
+        "s": tuple(col("s") == start + datetime.timedelta(seconds=s) for s in (7500, 7501)),
+        "p": (col("p") == start + 5001 * hour, col("p") > start + 19_999 * hour),
+        "o": (col("o") == year_1850 + datetime.timedelta(5), col("o") < year_1850 - datetime.timedelta(1)),
+    }
+    for present, absent in cases.values():
+        assert (our_rows(path, present), our_rows(path, absent)) == (STRIDE, 0), present
+    assert our_rows(path, col("p").between(start + 5000 * hour, start + 5999 * hour)) == STRIDE
+    with orcidx.open(path) as file:
+        for present, _ in cases.values():
+            assert not any(note.kind == "distrusted" for note in file.scan([], present).explain().notes), present
 
 
 # ---------------------------------------------------------------------- random trees

@@ -1,0 +1,179 @@
+"""Writers that convert values on the way: they record what they were given, and what is read is what they stored.
+
+Each file is made by the real writer, and each question asked of all its rows, as a plain read gives them, and again
+through every index: no row may be lost.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyorc
+import pytest
+from interop.java_writer import JavaWriter
+
+import orcidx
+from orcidx import col
+from orcidx.planner import stripe_pruning
+
+
+@pytest.fixture(autouse=True)
+def every_bloom_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bloom filters that are larger than the data are asked, too."""
+    monkeypatch.setattr(stripe_pruning, "BLOOM_SHARE", float("inf"))
+
+
+def by_pyorc(kind: str, values: Sequence[Any], **options: Any) -> bytes:
+    out = io.BytesIO()
+    chosen = {"bloom_filter_columns": ["x"], "row_index_stride": 10, **options}
+    with pyorc.Writer(out, f"struct<x:{kind}>", **chosen) as writer:
+        writer.writerows([(value,) for value in values])
+    return out.getvalue()
+
+
+def by_java(spark: Any, folder: Path, kind: str, values: Sequence[Any], **settings: Any) -> Path:
+    path = folder / f"{len(list(folder.iterdir()))}.orc"
+    JavaWriter(spark, path, f"struct<x:{kind}>", **{"orc__bloom__filter__columns": "x", **settings}).write(
+        [(value,) for value in values]
+    )
+    return path
+
+
+def check(source: Any, literals: Iterable[Any], **options: Any) -> int:
+    """Asks for each literal by every comparison; returns how many of the questions found rows."""
+    found = 0
+    with orcidx.open(source) as file:
+        stored = file.read(**options)["x"].to_pylist()
+        for literal in literals:
+            questions = (
+                (col("x") == literal, [value == literal for value in stored]),
+                (col("x").is_in([literal]), [value == literal for value in stored]),
+                (col("x") <= literal, [value <= literal for value in stored]),
+                (col("x") < literal, [value < literal for value in stored]),
+                (col("x") >= literal, [value >= literal for value in stored]),
+                (col("x") > literal, [value > literal for value in stored]),
+                (col("x") != literal, [value != literal for value in stored]),
+                (col("x").between(literal, literal), [value == literal for value in stored]),
+            )
+            for where, answers in questions:
+                assert file.scan(where=where, **options).count_rows() == sum(answers), where
+                found += any(answers)
+    return found
+
+
+def kept(source: Any, where: Any, **options: Any) -> int:
+    """How many row groups are read for a predicate."""
+    with orcidx.open(source) as file:
+        return sum(int(stripe.decision.kept.sum()) for stripe in file.scan([], where, **options).stripes())
+
+
+# ---------------------------------------------------------------------- floats
+
+
+@pytest.mark.parametrize("given", [0.1, 16777217.0, 1e-50, -1e-50, 1e300, -1e300, 0.30000001192092896])
+def test_floats_that_were_doubles(given: float) -> None:
+    """ORC C++ rounds to FLOAT what it records as doubles: bounds are rounded with it, and filters tell nothing."""
+    with np.errstate(over="ignore"):
+        stored = float(np.float32(given))
+    assert check(by_pyorc("float", [given] * 25), [given, stored]) > 0
+
+
+def test_floats_among_others() -> None:
+    given = [0.1, 0.2, 0.3, 16777217.0, 1e-50, 5.5] * 5
+    assert check(by_pyorc("float", given), [*given[:6], *np.float32(given[:6]).astype(float).tolist()]) > 20
+
+
+def test_bounds_of_floats_still_prune() -> None:
+    file = by_pyorc("float", [i + 0.1 for i in range(100)])
+    assert kept(file, col("x") == float(np.float32(25.1))) == 1
+    assert kept(file, col("x") > 99.2) == 0
+    assert kept(file, col("x") <= 19.5) == 2
+
+
+# ---------------------------------------------------------------------- integers beyond their type
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "stored"),
+    [("smallint", 70000, 4464), ("int", 2**32 + 5, 5), ("int", 2**31, -(2**31)), ("tinyint", 300, 44)],
+)
+def test_integers_that_wrap_in_files_of_pyorc(kind: str, given: int, stored: int) -> None:
+    assert check(by_pyorc(kind, [given] * 10 + [1, 2, 3] * 10), [stored, 1, 99]) > 4
+
+
+@pytest.mark.java
+@pytest.mark.parametrize(
+    ("kind", "given", "stored"), [("smallint", 70000, 4464), ("int", 2**32 + 5, 5), ("tinyint", 300, 44)]
+)
+def test_integers_that_wrap_in_files_of_java(spark: Any, tmp_path: Path, kind: str, given: int, stored: int) -> None:
+    path = by_java(spark, tmp_path, kind, [given, 1, 2, 3], orc__row__index__stride=1000)
+    assert check(path, [stored, 1, 99]) > 4
+
+
+def test_filters_are_believed_row_group_by_row_group() -> None:
+    """A row group whose own statistics are within the type is pruned by its filter although its neighbour wraps."""
+    values = [*range(0, 20, 2), *range(0, 18, 2), 70000, *range(0, 20, 2)]
+    with orcidx.open(by_pyorc("smallint", values, bloom_filter_fpp=0.0001)) as file:
+        scan = file.scan(where=col("x") == 7)
+        (stripe,) = scan.stripes()
+        assert stripe.decision.kept.tolist() == [False, True, False]
+        assert any("1 of 3 row groups" in note.text for note in scan.explain().notes)
+
+
+# ---------------------------------------------------------------------- texts that Java cuts or cannot decode
+
+
+@pytest.mark.java
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["a" * 2000, "a" * 1024],
+        ["a" * 2000, "a" * 1023 + "b"],
+        ["é" * 2000, "é" * 512, "é" * 511 + "ê"],
+        ["a" * 1000 + "\U0010ffff" * 20, "a" * 1000],
+        ["a" * 1000 + "\ufffe" * 20],
+        ["\U0010ffff" * 500],
+        ["\ud7ff" * 500],
+        ["b", "a\ufffdb", "\ufffd", "\U0001f600"],
+    ],
+    ids=lambda values: f"{values[0][-1:]!a}{len(values)}",
+)
+def test_texts_that_java_cuts(spark: Any, tmp_path: Path, values: list[str]) -> None:
+    cut = [value[:length] for value in values for length in (1024, 512, 1000)]
+    assert check(by_java(spark, tmp_path, "string", values), {*values, *cut, "a" * 1023 + "b", "\ufffd"}) > 5
+
+
+@pytest.mark.java
+@pytest.mark.parametrize(
+    "value",
+    [b"\xff", b"a\x80", b"b\xfe\xff", b"\xed\xa0\x80", b"a" * 1023 + b"\xff" * 9, b"a" * 1000 + b"\xff" * 90,
+     b"\xff" * 2000, b"\xed\xa0\x80" * 500, b"a" * 1020 + b"\xf0\x9f" * 20],
+    ids=lambda value: f"{value[:2].hex()}{len(value)}",
+)  # fmt: skip
+def test_texts_that_are_no_utf8(spark: Any, tmp_path: Path, value: bytes) -> None:
+    """Java's bounds have U+FFFD in place of what does not decode; Spark's ``cast(binary as string)`` makes such."""
+    for others in ([], [b"b"], [b"A", "\U0010ffff".encode()]):
+        path = by_java(spark, tmp_path, "string", [value, *others])
+        stored = [value, *others]
+        with orcidx.open(path) as file:
+            for literal in ("a", "b", "\u00e9", "\ud7ff", "\ufffe", "\uffff", "\U00010000", "a" * 1023 + "\uffff"):
+                raw = literal.encode()
+                for where, count in (
+                    (col("x") > literal, sum(each > raw for each in stored)),
+                    (col("x") < literal, sum(each < raw for each in stored)),
+                    (col("x") == literal, sum(each == raw for each in stored)),
+                ):
+                    assert file.scan([], where, utf8="unchecked").count_rows() == count, (where, others)
+
+
+@pytest.mark.java
+def test_whole_bounds_of_java_still_prune(spark: Any, tmp_path: Path) -> None:
+    path = by_java(spark, tmp_path, "string", ["bär", "b\ufffdr", "b\ufffds", "c"])
+    assert kept(path, col("x") < "b") == kept(path, col("x") > "c") == 0
+    path = by_java(spark, tmp_path, "string", ["b\ufffdr", "b\ufffds"])
+    assert kept(path, col("x") < "b") == kept(path, col("x") > "c") == 0
+    assert kept(path, col("x") >= "b\uffff") == 1
