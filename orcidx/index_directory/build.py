@@ -20,7 +20,7 @@ from orcidx.index_directory.catalog import FILE_FIELDS, OBSERVED, observe
 from orcidx.index_directory.store import INDEXES
 from orcidx.options import ReadOptions
 from orcidx.paimon.body import Body
-from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of, split_map_key
+from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of, plain_spec, split_map_key
 from orcidx.paimon.container import read_container
 from orcidx.paimon.file_index_options import FileIndexOptions
 from orcidx.scanner.file import OrcFile
@@ -56,8 +56,7 @@ class IndexSpec:
     ) -> IndexSpec:
         """``embedded_bytes``: None for the threshold of the options, else Paimon's default. Raises ``InvalidQuery``
         when nothing is to be built."""
-        given = spec.spec if isinstance(spec, FileIndexOptions) else spec
-        plain = {kind: {name: dict(options or {}) for name, options in of.items()} for kind, of in given.items()}
+        plain = plain_spec(spec)
         if not any(plain.values()):
             raise InvalidQuery('spec names no index; give one such as {"bloom-filter": {"id": {}}}')
         if embedded_bytes is None:

@@ -25,6 +25,7 @@ fresh is used. Columns are matched by name. A plan takes two requests, whatever 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +37,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orcidx.errors import StorageError, located
+from orcidx.errors import InvalidQuery, StorageError, located
 from orcidx.index_directory.catalog import Catalog
 from orcidx.index_directory.file_pruning import FilePlan, KnownFiles, Partitions, asked_columns, plan_files
 from orcidx.options import ReadOptions
@@ -45,6 +46,8 @@ from orcidx.predicate import parse
 from orcidx.pruning.evaluate import Note
 from orcidx.storage import Fingerprint, ReaderFile, Source, describe_source
 from orcidx.storage.folder import Folder, Stored
+from orcidx.storage.listing import is_pattern
+from orcidx.storage.sources import filesystem_of
 
 __all__ = ["FOLDER", "FRESH", "STALE", "UNKNOWN", "IndexStore", "Match", "listing_table", "stale_notes"]
 
@@ -67,9 +70,12 @@ LISTING = pa.schema([("path", pa.string()), ("size", pa.int64()), ("mtime", pa.i
 
 
 def listing_table(root: Source, sources: Iterable[Source]) -> pa.Table:
-    """Paths below ``root``, sizes and versions of listed files, as ``LISTING`` says."""
-    base = str(root.location).rstrip("/") + "/"
-    rows = [(_below(source, base, root), source.listed or Fingerprint(-1)) for source in sources]
+    """Paths below ``root``, sizes and versions of listed files, as ``LISTING`` says.
+
+    The files may have been listed from ``root``, from a directory in it, or one by one.
+    """
+    base = _base_of(root)
+    rows = [(_place(source).removeprefix(base), source.listed or Fingerprint(-1)) for source in sources]
     columns = (
         [path for path, _ in rows],
         [version.size for _, version in rows],
@@ -79,12 +85,31 @@ def listing_table(root: Source, sources: Iterable[Source]) -> pa.Table:
     return pa.table([pa.array(values, kind) for values, kind in zip(columns, LISTING.types)], schema=LISTING)
 
 
-def _below(source: Source, base: str, root: Source) -> str:
-    place = str(source.location).replace("\\", "/") if source.kind == "path" else str(source.location)
-    if source.root is not None and root.kind != "path":  # a listing names objects without the URL's scheme
-        base = source.root.strip("/") + "/"
-        place = place.strip("/")
-    return place.removeprefix(base)
+def _base_of(root: Source) -> str:
+    """The path of a directory in its storage, as a listing spells it, with a slash at its end."""
+    base = _place(root) + "/"
+    return base if base != "/" else ""
+
+
+def _place(source: Source) -> str:
+    location = str(source.location)
+    if source.kind == "url":  # a listing names objects without the URL's scheme
+        location = str(filesystem_of(location, source.storage_options)[1])
+    return _slashed(location, source)
+
+
+def _slashed(location: str, source: Source) -> str:
+    return (location.replace(os.sep, "/") if source.kind == "path" else location).strip("/")
+
+
+def _seen_paths(sources: Iterable[Source]) -> pa.Array:
+    """Paths below what was listed, whose ``key=value`` folders are columns; those above it are none."""
+    found = []
+    for source in sources:
+        place = _place(source)
+        base = place.rpartition("/")[0] if source.root is None else _slashed(source.root, source)
+        found.append(place.removeprefix(base).lstrip("/"))
+    return pa.array(found, pa.string())
 
 
 @dataclass(frozen=True)
@@ -122,6 +147,8 @@ class IndexStore:
         root = describe_source(path, storage_options=storage_options, filesystem=filesystem)
         if root.kind not in ("path", "url", "fsspec", "obstore", "arrow"):
             return None
+        if create:
+            _refuse_pattern(root)
         folder = Folder.of(root, FOLDER)
         catalogs = _valid_catalogs(folder.list(CATALOGS))
         return IndexStore(root, folder, catalogs) if catalogs or create else None
@@ -201,12 +228,13 @@ class IndexStore:
         fit) rules nothing out; the scan will say what is wrong with it.
         """
         listing = files if isinstance(files, pa.Table) else listing_table(self.root, files)
+        seen = None if isinstance(files, pa.Table) else _seen_paths(files)
         predicate = None if where is None else parse(where)
         match = self.match(listing)
         asked = asked_columns(predicate)
         indexed = {name.lower() for name in columns_of(self.spec.get("spec", {}))}
         has_index = asked is None or not indexed.isdisjoint(name.lower() for name in asked)
-        known = self.known(listing, match, columns=asked, schema=schema, indexes=has_index)
+        known = self.known(listing, match, columns=asked, schema=schema, indexes=has_index, seen=seen)
         plan = plan_files(known, match.fresh, predicate, options or ReadOptions(), has_index=has_index)
         return replace(plan, notes=(*stale_notes(listing, match), *plan.notes))
 
@@ -218,11 +246,15 @@ class IndexStore:
         columns: Iterable[str] | None,
         schema: pa.Schema | None = None,
         indexes: bool = True,
+        seen: pa.Array | None = None,
     ) -> KnownFiles:
-        """What is known of the listed files, with statistics of some columns, and where their indexes are."""
+        """What is known of the listed files, with statistics of some columns, and where their indexes are.
+
+        ``seen``: the paths whose folders are partition columns, where the query sees less of them than the listing.
+        """
         names = ("rows", "tail", "index", "index_size", "embedded", "indexes") if indexes else ("rows",)
         rows = pa.array(match.entry, mask=~match.fresh)
-        paths = listing["path"].combine_chunks()
+        paths = listing["path"].combine_chunks() if seen is None else seen
         catalog = self.catalog(files=names, columns=columns).take(rows)
         return KnownFiles(catalog, Partitions.of(paths, schema), self.folder)
 
@@ -262,6 +294,13 @@ class IndexStore:
             kept = pc.is_in(whole.files["path"].combine_chunks(), value_set=listed)
             whole = whole.take(np.flatnonzero(kept.to_numpy(zero_copy_only=False)))
         return f"{CATALOGS}/{number:08}-full.parquet", whole
+
+
+def _refuse_pattern(root: Source) -> None:
+    """A directory is made by writing into it; one with a wildcard in its name must have been there before."""
+    if not is_pattern(str(root.location)) or (root.kind == "path" and os.path.isdir(root.location)):
+        return
+    raise InvalidQuery("a directory is wanted, not a pattern: its indexes lie in it", file=root.name)
 
 
 def _number(name: str) -> int:

@@ -16,7 +16,7 @@ from orcidx.paimon.index import Index
 from orcidx.paimon.key_arrays import key_column, map_values
 from orcidx.paimon.registry import Builder, open_builder
 
-__all__ = ["FileIndexBuilder", "Spec", "build_from_arrow", "columns_of", "split_map_key", "type_of_arrow"]
+__all__ = ["FileIndexBuilder", "Spec", "build_from_arrow", "columns_of", "plain_spec", "split_map_key", "type_of_arrow"]
 
 Spec = Mapping[str, Mapping[str, Mapping[str, Any] | None]]
 _PRECISIONS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
@@ -37,6 +37,23 @@ _BY_ARROW = {
     pa.large_binary(): "BYTES",
     pa.binary_view(): "BYTES",
 }
+
+
+def plain_spec(spec: Any) -> dict[str, dict[str, dict[str, Any]]]:
+    """A spec, or a table's options, as plain dictionaries; raises ``InvalidQuery`` for what is neither."""
+    given = spec.spec if isinstance(spec, FileIndexOptions) else spec
+    wanted = 'spec names kinds of indexes, and for each its columns with their options: {"bloom-filter": {"id": {}}}'
+    if not isinstance(given, Mapping):
+        raise InvalidQuery(f"{wanted}; it is {spec!r:.200}")
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for kind, columns in given.items():
+        if not isinstance(kind, str) or not isinstance(columns, Mapping):
+            raise InvalidQuery(f"{wanted}; of {kind!r:.50} it has {columns!r:.200}")
+        for column, options in columns.items():
+            if not isinstance(column, str) or not (options is None or isinstance(options, Mapping)):
+                raise InvalidQuery(f"{wanted}; of {kind!r:.50} it has {{{column!r:.100}: {options!r:.100}}}")
+            found.setdefault(kind, {})[column] = dict(options or {})
+    return found
 
 
 def type_of_arrow(kind: pa.DataType) -> DataType:
@@ -69,7 +86,7 @@ class FileIndexBuilder:
         self._builders: dict[tuple[str, str], Builder] = {}
         self._by_column: dict[str, list[Builder]] = {}
         given = {name: parse_type(text) if isinstance(text, str) else text for name, text in (types or {}).items()}
-        for kind, columns in spec.items():
+        for kind, columns in plain_spec(spec).items():
             for column, options in columns.items():
                 data_type = self._type_of(column, schema, given)
                 builder = open_builder(kind, data_type, options)
@@ -130,7 +147,7 @@ def build_from_arrow(
     if arrow is None:
         return None
     schema, batches = arrow
-    builder = FileIndexBuilder(spec.spec if isinstance(spec, FileIndexOptions) else spec, schema, types)
+    builder = FileIndexBuilder(plain_spec(spec), schema, types)
     for batch in batches:
         builder.add(batch)
     return builder.finish()
@@ -138,7 +155,7 @@ def build_from_arrow(
 
 def columns_of(spec: Spec | FileIndexOptions) -> list[str]:
     """The columns of a data file that a spec asks for; of a map's key its map."""
-    wanted = spec.spec if isinstance(spec, FileIndexOptions) else spec
+    wanted = plain_spec(spec)
     return list(dict.fromkeys(split_map_key(column, ())[0] for of_kind in wanted.values() for column in of_kind))
 
 

@@ -20,7 +20,7 @@ from orcidx.orc.types import UNNAMED, OrcType, arrow_schema, arrow_type, project
 from orcidx.predicate import resolve_column
 from orcidx.predicate.nodes import NANOS
 
-__all__ = ["FieldSource", "MappedColumns", "choose_fields", "map_columns", "widen"]
+__all__ = ["FieldSource", "MappedColumns", "choose_fields", "column_path", "map_columns", "widen"]
 
 Columns = Sequence[str | Sequence[str]]
 
@@ -152,7 +152,7 @@ def choose_fields(
         return list(enumerate(wanted))
     asked: dict[str, Any] = {}
     for given in columns:
-        path = (given,) if isinstance(given, str) else tuple(given)
+        path = column_path(given)
         names = resolve_column(path, wanted, case_sensitive=case_sensitive)[0]
         at = asked
         for name in names[:-1]:
@@ -163,6 +163,18 @@ def choose_fields(
         else:
             at[names[-1]] = None
     return [(wanted.get_field_index(name), _part(wanted.field(name), below)) for name, below in asked.items()]
+
+
+def column_path(given: Any) -> tuple[str, ...]:
+    """One item of ``columns`` as a path; ``InvalidQuery`` for what is neither a name nor a path of names."""
+    if isinstance(given, str):
+        return (given,)
+    if isinstance(given, (list, tuple)) and given and all(isinstance(part, str) for part in given):
+        return tuple(given)
+    kind = type(given).__name__
+    raise InvalidQuery(
+        f'columns has a {kind}, {given!r:.100}: it takes names, and paths into structs such as ("address", "city")'
+    )
 
 
 def _part(field: pa.Field, asked: dict[str, Any] | None) -> pa.Field:

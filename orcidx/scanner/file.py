@@ -19,6 +19,7 @@ from orcidx.orc.reader import OrcReader
 from orcidx.orc.statistics import ColumnStatistics
 from orcidx.orc.types import OrcType
 from orcidx.planner.request import FileJob, ScanRequest, as_selection
+from orcidx.planner.schema_mapping import column_path
 from orcidx.predicate import parse
 from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.metrics import ScanMetrics
@@ -218,7 +219,7 @@ def make_scan(
     if limit is not None and limit < 0:
         raise InvalidQuery(f"limit must not be negative, and is {limit}")
     request = ScanRequest(
-        columns=None if columns is None else tuple(c if isinstance(c, str) else tuple(c) for c in columns),
+        columns=None if columns is None else tuple(c if isinstance(c, str) else column_path(c) for c in columns),
         where=None if where is None else parse(where),
         schema=schema,
         match=match,

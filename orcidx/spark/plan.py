@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
-from orcidx.index_directory.store import IndexStore
+from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.index_directory.lookup import plan_listing
 from orcidx.options import ReadOptions
 from orcidx.orc.types import OrcType
 from orcidx.paimon_table.plan import FileTask
@@ -26,7 +26,7 @@ from orcidx.paimon_table.table import Table, open_table
 from orcidx.paimon_table.top_rows import SortKey, parse_order
 from orcidx.planner.constant_evidence import rules_out
 from orcidx.planner.request import FileJob
-from orcidx.planner.schema_mapping import choose_fields
+from orcidx.planner.schema_mapping import choose_fields, column_path
 from orcidx.predicate import Predicate, bind, parse, resolve_column
 from orcidx.scanner.file import make_scan, open_file
 from orcidx.scanner.many_files import scan
@@ -101,6 +101,8 @@ class Query:
             raise InvalidQuery(f"target_bytes must be at least 1, and is {self.target_bytes}")
         if isinstance(self.columns, str):
             raise InvalidQuery(f"columns is a list: give [{self.columns!r}]")
+        for one in self.columns or ():
+            column_path(one)
         if self.limit is not None and self.limit < 0:
             raise InvalidQuery(f"limit must not be negative, and is {self.limit}")
         if self.top is not None and self.limit is None:
@@ -221,7 +223,7 @@ def _begin_orc(query: Query) -> Plan:
     else:
         by_path: dict[str, Any] = {"deletion_vector": query.deletion_vector, "file_index": query.file_index}
         rows = scan(files, asked, where, match=match, hive_partitions=False, **by_path, **shared)
-        jobs = _by_rollup(query, rows, types) if match == "name" else rows.jobs
+        jobs = _by_rollup(rows, types) if match == "name" else rows.jobs
         constants = partition_constants([job.source for job in jobs], types, query.session_zone)
         rows = replace(rows, jobs=tuple(replace(job, constants=one) for job, one in zip(jobs, constants)))
         rows = _by_directory(rows)
@@ -247,30 +249,19 @@ def _by_directory(rows: Scan) -> Scan:
     return replace(rows, jobs=tuple(kept))
 
 
-def _by_rollup(query: Query, rows: Scan, partitions: Mapping[str, tuple[str, Any]]) -> tuple[FileJob, ...]:
-    """The files that an indexed directory's catalog does not rule out, with their indexes; a damaged one warns."""
-    roots = {job.source.root for job in rows.jobs}
-    if (
-        not isinstance(query.path, (str, os.PathLike))
-        or roots == {None}
-        or any(mark in str(query.path) for mark in "*?[")
-    ):
-        return rows.jobs
+def _by_rollup(rows: Scan, partitions: Mapping[str, tuple[str, Any]]) -> tuple[FileJob, ...]:
+    """The files that the catalogs of indexed directories do not rule out, with their indexes; a damaged one warns."""
     # Times are typed by the session's clock, which a catalog does not know: they rule nothing out here.
     kinds = [(key, kind) for key, kind in partitions.values() if not str(kind).startswith("timestamp")]
     schema = arrow_schema_of(struct_json(kinds))
-    try:
-        store = IndexStore.open(query.path, storage_options=query.storage_options)
-        if store is None:
-            return rows.jobs
-        sources = [job.source for job in rows.jobs]
-        found = store.plan(sources, rows.request.where, schema=schema, options=rows.options)
-    except CorruptFile as error:
-        warnings.warn(f"the directory's indexes are not used: {error}", RuntimeWarning, stacklevel=2)
-        return rows.jobs
+    sources = [job.source for job in rows.jobs]
+    found = plan_listing(sources, rows.request.where, schema=schema, options=rows.options)
+    for note in found.notes:
+        if note.kind == "damaged":
+            warnings.warn(f"the directory's indexes are not used: {note.text}", RuntimeWarning, stacklevel=2)
     kept = []
-    for number in found.kept.tolist():
-        job, index = rows.jobs[number], found.index_of(number)
+    for number in found.kept:
+        job, index = rows.jobs[number], found.indexes.get(number)
         if index is not None and job.file_index is None:
             job = replace(job, file_index=index, fingerprint=job.source.listed)
         kept.append(job)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
@@ -61,8 +62,10 @@ def mtime_of(value: Any) -> int | None:
             value = value.replace(tzinfo=UTC)
         passed: timedelta = value - datetime(1970, 1, 1, tzinfo=UTC)
         return ((passed.days * 86400 + passed.seconds) * 1_000_000 + passed.microseconds) * 1000
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return round(value * 1_000_000_000)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value * _SECOND
+    if isinstance(value, float) and math.isfinite(value):
+        return round(value * 1_000_000) * 1000  # a float of today holds microseconds; fsspec gives one time both ways
     return None
 
 

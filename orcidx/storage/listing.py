@@ -19,10 +19,15 @@ from orcidx.storage.failures import classify, translate
 from orcidx.storage.fingerprint import Fingerprint, fingerprint_of_info, mtime_of, plain_etag
 from orcidx.storage.sources import Source, describe_source, filesystem_of, is_obstore, is_url
 
-__all__ = ["list_sources"]
+__all__ = ["is_pattern", "list_sources"]
 
 _MAGIC = re.compile(r"[*?\[]")
 _LISTERS = 16
+
+
+def is_pattern(path: str) -> bool:
+    """Whether a path has wildcards."""
+    return _MAGIC.search(path) is not None
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.orc
 import pytest
 
@@ -185,3 +186,14 @@ def test_dictionaries_follow_the_first_file(write):
     for paths in ([first, second], [second, first]):
         table = orcidx.scan(paths, options=ReadOptions(strings="dictionary")).to_table()
         assert sorted(table.column("s").to_pylist()) == sorted(few + many)
+
+
+def test_columns_that_are_no_names_are_refused(write) -> None:
+    """A Column of Spark or an Expression of pyarrow is no name; it was a TypeError from somewhere below."""
+    schema = pa.schema([("a", pa.int64()), ("s", pa.struct([("b", pa.int64())]))])
+    for wrong in (pc.field("a"), 7, None, b"a", (), ("s", 1), {"a": 1}, object()):
+        with pytest.raises(InvalidQuery, match=r"columns has .* it takes names, and paths"):
+            choose_fields(schema, ["a", wrong])
+    with pytest.raises(InvalidQuery, match="columns has a int"):
+        orcidx.scan(write(a=[1]), [7])
+    assert [field.name for _, field in choose_fields(schema, [("s", "b"), ["a"]])] == ["s", "a"]

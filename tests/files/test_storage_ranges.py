@@ -83,6 +83,8 @@ def test_times_and_tags_of_every_storage() -> None:
     assert mtime_of("2020-01-02T03:04:05.678Z") == 1_577_934_245_678_000_000
     assert mtime_of("Thu, 02 Jan 2020 03:04:05 GMT") == 1_577_934_245_000_000_000
     assert mtime_of(1.5) == 1_500_000_000
+    late = datetime(2026, 11, 22, 7, 28, 25, 330209, UTC)
+    assert mtime_of(late.timestamp()) == mtime_of(late), "fsspec's memory gives one time as both"
     assert mtime_of("yesterday") is mtime_of("") is mtime_of(None) is mtime_of(True) is None
     assert plain_etag('"abc"') == plain_etag('W/"abc"') == plain_etag("abc") == "abc"
     assert plain_etag('""') is plain_etag(None) is plain_etag(b"abc") is None

@@ -308,3 +308,16 @@ def test_the_bar_counts_files_and_errors(spark: Any, tmp_path: Path, capfd: pyte
     assert "1 errors" in (shown := capfd.readouterr().err)
     assert "4/4" in shown
     assert os.path.exists(tmp_path / "_orcidx")
+
+
+def test_what_is_no_directory_or_no_spec_is_refused(spark: Any, tmp_path: Path) -> None:
+    orc.write_table(table(0, 10), tmp_path / "a.orc")
+    for path in (f"{tmp_path}/*", f"{tmp_path}/[a-z].orc"):
+        with pytest.raises(InvalidQuery, match="a directory is wanted, not a pattern"):
+            build_file_index(spark, path, SPEC)
+    assert sorted(os.listdir(tmp_path)) == ["a.orc"]
+    for spec in (["id"], "id", {"bitmap": ["id"]}, {"bitmap": "id"}, {"bitmap": {"id": 5}}, {7: {"id": {}}}, None):
+        with pytest.raises(InvalidQuery, match=r'spec.*\{"bloom-filter": \{"id": \{\}\}\}'):
+            build_file_index(spark, str(tmp_path), spec)  # type: ignore[arg-type]
+        with pytest.raises(InvalidQuery, match="spec"):
+            paimon.build_file_index(tmp_path / "a.orc", spec)  # type: ignore[arg-type]

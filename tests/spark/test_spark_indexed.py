@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from orcidx.errors import StorageError
+from orcidx.errors import InvalidQuery, StorageError
 from orcidx.scanner.scan import Scan
 from orcidx.spark import build_file_index, read, refresh
 from orcidx.spark.plan import Plan, Query, begin, split_orc
@@ -75,6 +75,24 @@ def test_a_stale_index_is_never_used(spark: Any, indexed: Path) -> None:
     assert all(job.file_index is not None for job in planned(indexed, where).rows.jobs)  # type: ignore[union-attr]
 
 
+def test_an_index_is_used_however_its_files_are_named(spark: Any, indexed: Path) -> None:
+    where = f"k = {1600 * 7919 % 10_007}"  # in 3.orc
+    asked: list[Any] = [
+        str(indexed / "day=1"),
+        f"{indexed}/*",
+        f"{indexed}/day=1/*.orc",
+        str(indexed / "day=1" / "3.orc"),
+        [str(indexed / "day=0"), str(indexed / "day=1")],
+        sorted(map(str, (indexed / "day=1").glob("*.orc"))),
+    ]
+    for path in asked:
+        plan = begin(Query(path=path, where=where))
+        assert isinstance(plan.rows, Scan)
+        assert all(job.file_index is not None for job in plan.rows.jobs), path
+        assert [row.n for row in read(spark, path, where=where).collect()] == [1600], path
+        assert begin(Query(path=path, where="n < 0")).rows.jobs == (), path  # type: ignore[union-attr]
+
+
 def test_a_file_that_changes_after_the_listing_is_refused(indexed: Path) -> None:
     plan = planned(indexed, f"k = {1600 * 7919 % 10_007}")
     write(indexed, 3, shift=100_000)
@@ -90,3 +108,10 @@ def test_a_damaged_rollup_warns_and_rules_nothing_out(spark: Any, indexed: Path)
     with pytest.warns(RuntimeWarning, match="indexes are not used.*build the indexes again"):
         frame = read(spark, indexed, where="n = 700")
     assert [row.n for row in frame.collect()] == [700]
+
+
+def test_a_column_of_spark_is_no_name(spark: Any, indexed: Path) -> None:
+    from pyspark.sql import functions
+
+    with pytest.raises(InvalidQuery, match=r"columns has a Column.*takes names"):
+        read(spark, indexed, columns=[functions.col("k")])
