@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -287,21 +287,31 @@ async def arun_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> AsyncGenera
                 for result in current.take_results():
                     yield result
                 if current.coming is not None:
-                    await asyncio.wait([asyncio.wrap_future(current.coming)])
+                    await _arrival(current.coming)
                 more = await off_loop(current.step)
                 await off_loop(lookahead.look_ahead)
-            current.close()
+            await off_loop(current.close)
     finally:
         if current is not None:
-            current.close()
-        lookahead.close()
+            await off_loop(current.close)
+        await off_loop(lookahead.close)
+
+
+async def _arrival(answer: Future[Any]) -> None:
+    """Waits until an answer or its failure is there; who takes it sees which."""
+    awaited = asyncio.wrap_future(answer)
+    awaited.add_done_callback(lambda done: done.cancelled() or done.exception())  # else a failure is called unseen
+    await asyncio.wait([awaited])
 
 
 async def off_loop(call: Callable[[], T]) -> T:
-    """Runs ``call`` in a thread. A cancelled caller waits for it to end, so that nothing is closed under its feet."""
+    """Runs ``call`` in a thread. A cancelled caller waits for it to end, so that nothing is closed under its feet,
+    however often it is cancelled meanwhile."""
     future = asyncio.get_running_loop().run_in_executor(None, call)
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
-        await asyncio.wait([future])
+        while not future.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([future])
         raise

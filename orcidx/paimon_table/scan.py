@@ -6,15 +6,16 @@ index and the deletion vector leave. What a file cannot be asked in its own word
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.explain.model import Explanation, FileExplanation, StripeExplanation
+from orcidx.fetching.drive import off_loop
 from orcidx.options import ReadOptions
 from orcidx.paimon.data_types import DataField, arrow_field
 from orcidx.paimon.file_index import FileIndex, read_file_index
@@ -68,10 +69,10 @@ class TableScan(ArrowStream):
         """Batches; files are read and decoded off the event loop."""
         batches = self.to_batches()
         try:
-            while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+            while (batch := await off_loop(partial(next, batches, None))) is not None:
                 yield batch
         finally:
-            batches.close()
+            await off_loop(batches.close)
 
     def count_rows(self) -> int:
         """The number of rows; from metadata alone where nothing is asked."""

@@ -19,7 +19,7 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery
 from orcidx.explain.model import Explanation
 from orcidx.fetching.byte_budget import ByteBudget
-from orcidx.fetching.drive import Turn, arun_in_turn, run, run_in_turn, run_value
+from orcidx.fetching.drive import Turn, arun_in_turn, off_loop, run, run_in_turn, run_value
 from orcidx.options import ReadOptions
 from orcidx.orc.row_index import group_count, usual_bounds
 from orcidx.planner.request import FileJob, ScanRequest
@@ -133,21 +133,26 @@ class Scan(ArrowStream):
     async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
         """Batches; ranges are awaited, decoding runs off the event loop."""
         left = self.limit
+        if left == 0:
+            return
         joiner = Joiner(batch_size=self.options.batch_size, batch_bytes=self.options.batch_bytes)
         metrics = ScanMetrics()
-        with FileQueue(self.jobs, self._limited, metrics) as files:
-            if left != 0:
-                async with aclosing(arun_in_turn(_StripeTurns(self, files), stage=metrics.stage)) as results:
-                    async for batch in results:
-                        if left is not None:
-                            batch = batch.slice(0, left)
-                            left -= batch.num_rows
-                        for joined in joiner.add(batch):
-                            yield joined
-                        if left == 0:
-                            break
-            for joined in joiner.rest():
+        request = await off_loop(lambda: self._limited)  # may open a file
+        files = FileQueue(self.jobs, request, metrics)
+        try:
+            async with aclosing(arun_in_turn(_StripeTurns(self, files), stage=metrics.stage)) as results:
+                async for batch in results:
+                    if left is not None:
+                        batch = batch.slice(0, left)
+                        left -= batch.num_rows
+                    for joined in await off_loop(partial(_joined, joiner, batch)):
+                        yield joined
+                    if left == 0:
+                        break
+            for joined in await off_loop(lambda: list(joiner.rest())):
                 yield joined
+        finally:
+            await off_loop(files.close)  # waits for files that are just being opened
 
     def stripes(self) -> Iterator[StripeScan]:
         """Stripe by stripe: each has its ``decision`` and iterates over its own batches, never joined with others'.
@@ -200,6 +205,10 @@ class Scan(ArrowStream):
             files = [explain_file(file.scan, file.storage) for file in queue]
         where = None if self.request.where is None else repr(self.request.where)
         return Explanation(where, tuple(self.schema.names), tuple(files))
+
+
+def _joined(joiner: Joiner, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    return list(joiner.add(batch))
 
 
 def _decided_scan(scan: FileScan, number: int, budget: ByteBudget) -> Any:
