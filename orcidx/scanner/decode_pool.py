@@ -11,10 +11,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 import pyarrow as pa
+
+from orcidx.storage.threads import refuses_more
 
 __all__ = ["run_all"]
 
@@ -31,18 +33,28 @@ def _forget_pool() -> None:
     _lock = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_forget_pool)
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_forget_pool)
 
 
-def _shared_pool(size: int) -> ThreadPoolExecutor:
+def _submit_all(tasks: Sequence[Callable[[], T]], size: int) -> list[Future[T]]:
+    """Hands the tasks to a pool of this size. Fewer futures than tasks: the interpreter ends, and starts no more."""
     global _pool, _pool_size
-    with _lock:
+    with _lock:  # as long as it submits: another caller may want the pool of another size
         if _pool is None or _pool_size != size:
             if _pool is not None:
                 _pool.shutdown(wait=False)
             _pool = ThreadPoolExecutor(size, thread_name_prefix="orcidx-decode")
             _pool_size = size
-        return _pool
+        futures: list[Future[T]] = []
+        try:
+            for task in tasks:
+                futures.append(_pool.submit(task))
+        except RuntimeError as error:
+            if not refuses_more(error):
+                wait(futures)
+                raise
+        return futures
 
 
 def _is_spark_task() -> bool:
@@ -59,19 +71,11 @@ def run_all(tasks: Sequence[Callable[[], T]], *, use_threads: bool) -> list[T]:
     threads = pa.cpu_count() if use_threads else 1
     if threads < 2 or len(tasks) < 2 or _is_spark_task():
         return [task() for task in tasks]
-    pool = _shared_pool(threads)
-    futures = [pool.submit(task) for task in tasks[1:]]
-    results: list[T] = []
-    failure: BaseException | None = None
+    futures = _submit_all(tasks[1:], threads)
+    own = [tasks[0], *tasks[1 + len(futures) :]]
     try:
-        results.append(tasks[0]())
-    except BaseException as error:
-        failure = error
-    for future in futures:
-        try:
-            results.append(future.result())
-        except BaseException as error:
-            failure = failure or error
-    if failure is not None:
-        raise failure
-    return results
+        mine = [task() for task in own]
+        others = [future.result() for future in futures]
+    finally:  # when an error or an interrupt leaves, too
+        wait(futures)
+    return [mine[0], *others, *mine[1:]]

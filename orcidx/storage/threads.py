@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-__all__ = ["READERS", "REQUESTS", "LazyPool"]
+__all__ = ["READERS", "REQUESTS", "LazyPool", "refuses_more"]
 
 T = TypeVar("T")
 
@@ -30,10 +30,26 @@ class LazyPool:
         self._executor: ThreadPoolExecutor | None = None
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
-        with self._lock:
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(self._workers, thread_name_prefix=self._name)
-            return self._executor.submit(call)
+        """Runs ``call`` in a thread of the pool; here and now where the interpreter ends, and starts no thread."""
+        try:
+            with self._lock:
+                if self._executor is None:
+                    self._executor = ThreadPoolExecutor(self._workers, thread_name_prefix=self._name)
+                return self._executor.submit(call)
+        except RuntimeError as error:
+            if not refuses_more(error):
+                raise
+            future: Future[T] = Future()
+            future.set_result(call())
+            return future
+
+
+def refuses_more(error: RuntimeError) -> bool:
+    """Whether an executor takes nothing more since the interpreter ends, while a daemon thread of its reads on.
+
+    Any other refusal, such as of a new thread, comes when the call is in the queue already and may run.
+    """
+    return "shutdown" in str(error)
 
 
 READERS = LazyPool(8, "orcidx-reader")

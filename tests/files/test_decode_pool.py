@@ -1,0 +1,87 @@
+"""The pool on which columns decode: whoever resizes it, and whenever the interpreter ends."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pyarrow as pa
+import pytest
+
+from orcidx.scanner import decode_pool
+from orcidx.scanner.decode_pool import run_all
+
+
+@pytest.fixture
+def cpus():
+    before = pa.cpu_count()
+    yield
+    pa.set_cpu_count(before)
+
+
+def test_the_pool_may_be_resized_by_another_thread_at_any_time(cpus):
+    """Between the look-up of the pool and the hand-over of tasks it was shut down: RuntimeError."""
+    end, failures = threading.Event(), []
+
+    def work(size):
+        try:
+            while not end.is_set():
+                pa.set_cpu_count(size)
+                assert run_all([lambda i=i: i for i in range(4)], use_threads=True) == [0, 1, 2, 3]
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(size,)) for size in (2, 3, 4)]
+    for thread in threads:
+        thread.start()
+    end.wait(1)
+    end.set()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_tasks_have_ended_when_an_interrupt_leaves(cpus):
+    pa.set_cpu_count(2)
+    begun, end, ended = threading.Event(), threading.Event(), []
+
+    def interrupted():
+        begun.wait()
+        threading.Timer(0.05, end.set).start()
+        raise KeyboardInterrupt
+
+    def slow():
+        begun.set()
+        end.wait()
+        ended.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_all([interrupted, slow], use_threads=True)
+    assert ended == [True]
+
+
+def test_tasks_run_here_when_the_interpreter_takes_no_more(monkeypatch, cpus):
+    pa.set_cpu_count(2)
+
+    class Ended:
+        def __init__(self, *_, **__):
+            pass
+
+        def submit(self, _):
+            raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr(decode_pool, "ThreadPoolExecutor", Ended)
+    monkeypatch.setattr(decode_pool, "_pool", None)
+    assert run_all([lambda i=i: i for i in range(3)], use_threads=True) == [0, 1, 2]
+    monkeypatch.setattr(decode_pool, "_pool", None)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here: it works without, as is seen")
+def test_orcidx_imports_without_fork():
+    """Windows has no ``os.register_at_fork``."""
+    script = """
+import os
+del os.register_at_fork, os.fork
+import orcidx.paimon_table.table, orcidx.scanner.many_files
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
