@@ -2,8 +2,7 @@
 filters.
 
 The classes never call their base's ``__init__``: there is no C++ object behind them, so every method of the base is
-either answered here or refused. A filter prunes by orcidx's indexes, and ``Scanner.from_batches`` applies it once more
-with pyarrow's own meaning, so that what comes out is exact whatever could be carried over.
+either answered here or refused. A filter prunes by orcidx's indexes; ``OrcScanner`` applies it once more.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from orcidx.engines.arrow_scanner import Columns, OrcScanner
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.predicate import And, Constant, External, Leaf, Or, all_of, any_of, resolve_column
 from orcidx.predicate.adapters import from_expression
@@ -52,11 +52,11 @@ class _Scans:
     def scanner(
         self,
         schema: pa.Schema | None = None,
-        columns: Sequence[str] | Mapping[str, pc.Expression] | None = None,
+        columns: Columns = None,
         filter: pc.Expression | None = None,
         batch_size: int | None = None,
         **_: Any,
-    ) -> ds.Scanner:
+    ) -> OrcScanner:
         """A scanner of these columns (names, or expressions by name) of the rows for which the filter is true.
 
         ``batch_size``: most rows of a batch. Options of pyarrow's own scanner (read-ahead, threads, memory pool) are
@@ -65,9 +65,11 @@ class _Scans:
         whole = self._schema if schema is None else schema
         needed = self._needed(whole, columns, filter)
         pushed = self._pushed(needed, filter, batch_size)
-        projected = columns if columns is None or isinstance(columns, Mapping) else list(columns)
         reads = pa.schema([whole.field(name) for name in needed])
-        return ds.Scanner.from_batches(self._noted(pushed), schema=reads, columns=projected, filter=filter)
+        return OrcScanner(pushed, reads, columns, filter, self._begin)
+
+    def _begin(self, metrics: ScanMetrics) -> None:
+        self.last_metrics = metrics
 
     @property
     def _schema(self) -> pa.Schema:
@@ -107,33 +109,31 @@ class _Scans:
         )
         return replace(self._scan, request=request)
 
-    def _noted(self, scan: Scan) -> Iterator[pa.RecordBatch]:
-        batches = scan.to_batches()
-        self.last_metrics = batches.metrics
-        with batches:
-            yield from batches
-
     def to_table(self, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:
         """The rows as a table; see ``scanner``."""
         return self.scanner(columns=columns, filter=filter, **options).to_table()
 
     def to_batches(self, columns: Any = None, filter: Any = None, **options: Any) -> Iterator[pa.RecordBatch]:
         """The rows as record batches; see ``scanner``."""
-        yield from self.scanner(columns=columns, filter=filter, **options).to_batches()
+        return self.scanner(columns=columns, filter=filter, **options).to_batches()
 
     def head(self, num_rows: int, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:
         """The first rows; see ``scanner``."""
         return self.scanner(columns=columns, filter=filter, **options).head(num_rows)
 
     def take(self, indices: Any, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:
-        """Rows by their number in the result; see ``scanner``."""
-        return self.to_table(columns=columns, filter=filter, **options).take(indices)
+        """Rows by their number in the result; see ``OrcScanner.take``."""
+        return self.scanner(columns=columns, filter=filter, **options).take(indices)
 
     def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:
         """The number of rows for which the filter is true; without one, from metadata where possible."""
         if filter is None:
             return self._scan.count_rows()
-        return int(self.scanner(columns=[], filter=filter, **options).count_rows())
+        return self.scanner(columns=[], filter=filter, **options).count_rows()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        # What writes a dataset in pyarrow takes this road where there is one, and reads a C++ object otherwise.
+        return self.scanner().__arrow_c_stream__(requested_schema)
 
 
 def _narrowed(columns: Any, names: Sequence[str]) -> tuple[str | tuple[str, ...], ...]:

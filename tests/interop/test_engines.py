@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 import orcidx
 from orcidx import InvalidQuery, Unsupported, col
 from orcidx.engines.arrow_dataset import OrcDataset, OrcFragment
+from orcidx.engines.arrow_scanner import OrcScanner
+from orcidx.paimon import DeletionVector
 
 duckdb = pytest.importorskip("duckdb")
 pl = pytest.importorskip("polars")
@@ -106,15 +108,86 @@ def test_a_dataset_answers_as_pyarrows_own(folder, rows, table):
 
 def test_no_method_of_the_bases_is_left(rows):
     """Each would read a C++ object that does not exist."""
-    for mine, base in ((OrcDataset, pa.dataset.Dataset), (OrcFragment, pa.dataset.Fragment)):
+    faces = [
+        (OrcDataset, pa.dataset.Dataset),
+        (OrcFragment, pa.dataset.Fragment),
+        (OrcScanner, pa.dataset.Scanner),
+    ]
+    for mine, base in faces:
         left = [n for n in vars(base) if not n.startswith("__") and getattr(mine, n) is getattr(base, n)]
+        left = [n for n in left if not n.startswith("from_")]  # make other scanners
         assert not left
     for name in ("sort_by", "join", "join_asof", "replace_schema"):
         with pytest.raises(Unsupported, match=name):
             getattr(rows, name)(None)
+    with pytest.raises(Unsupported, match="scan_batches"):
+        rows.scanner().scan_batches()
+
+
+def decoded(monkeypatch):
+    """Numbers of the row groups' rows that were handed out by passes begun from here on."""
+    passes = []
+    original = orcidx.Scan.to_batches
+    monkeypatch.setattr(orcidx.Scan, "to_batches", lambda self: (passes.append(original(self)), passes[-1])[1])
+    return lambda: sum(one.metrics.rows_returned for one in passes)
+
+
+def test_a_dataset_reads_no_more_than_it_is_asked_for(folder, rows, table, monkeypatch):
+    """``Scanner.from_batches`` read all of it, ahead and behind the caller's back."""
+    work = decoded(monkeypatch)
+    rows.head(3)
+    assert work() == 3
+    assert rows.take([2 * ROWS + 1, 4, 4]).column("id").to_pylist() == [2 * ROWS + 1, 4, 4]
+    assert work() == 5
+    batches = rows.to_batches(batch_size=GROUP)
+    next(batches)
+    assert work() == 5 + GROUP
+    reader = rows.scanner(batch_size=GROUP).to_reader()
+    reader.read_next_batch()
+    assert work() == 5 + 2 * GROUP
+    assert rows.head(3, columns=["id"], filter=pc.field("id") > 7, batch_size=GROUP).num_rows == 3
+    assert rows.take([1], filter=pc.field("id") > 7, batch_size=GROUP).column("id").to_pylist() == [9]
+    assert work() <= 5 + 4 * GROUP
+
+
+def test_take(folder, table):
+    for rows in (orcidx.dataset(folder), orcidx.dataset(folder, batch_size=70)):
+        for indices in ([], [0], [14999, 0, 7, 7], np.array([4999, 5000]), pa.array([9999, 10000], pa.uint16())):
+            assert same(rows.take(indices), table.take(pa.array(indices, pa.int64())))
+    upper = orcidx.dataset(folder, where=col("id") >= 7500)
+    assert upper.take([0, 7499], columns=["id"]).to_pydict() == {"id": [7500, 14999]}
+    deleted = {folder / "year=2020" / "a.orc": DeletionVector(range(1, 4999))}
+    rest = orcidx.dataset(folder, deletion_vector=deleted)
+    assert rest.take([2, 1, 0], columns=["id"]).to_pydict() == {"id": [5000, 4999, 0]}
+    for wrong in ([15000], [-1], [1.5], [None], 3, ["a"]):
+        with pytest.raises(InvalidQuery, match="row"):
+            orcidx.dataset(folder).take(wrong)
+    with pytest.raises(InvalidQuery, match="no row 10"):
+        orcidx.dataset(folder).take([10], filter=pc.field("id") < 10)
+
+
+def test_expressions_over_files_without_columns(rows):
+    computed = {"one": pc.scalar(1), "next": pc.field("id") + 1}
+    assert rows.head(2, columns=computed).to_pydict() == {"one": [1, 1], "next": [1, 2]}
+    only = rows.to_table(columns={"one": pc.scalar(1)}, filter=pc.field("id") < 3)
+    assert only.to_pydict() == {"one": [1, 1, 1]}
+    assert rows.head(4, columns={"one": pc.scalar(1)}).num_rows == 4
+
+
+def test_a_dataset_is_written_by_pyarrow(rows, table, tmp_path):
+    """It takes the Arrow stream; the C++ object that it reads otherwise does not exist."""
+    pa.dataset.write_dataset(rows, tmp_path / "a", format="parquet")
+    assert same(pa.dataset.dataset(tmp_path / "a").to_table().sort_by("id"), table)
+    pa.dataset.write_dataset(rows.scanner(columns=["id"]), tmp_path / "b", format="parquet")
+    assert pa.dataset.dataset(tmp_path / "b").to_table().num_rows == table.num_rows
+    assert same(pa.table(rows), table)
 
 
 def test_what_a_dataset_refuses(folder, rows):
+    with pytest.raises(InvalidQuery, match="not a condition"):
+        rows.to_table(filter=pc.field("id") + 1)
+    with pytest.raises(InvalidQuery, match="head"):
+        rows.head(-1)
     with pytest.raises(InvalidQuery, match="no column 'nothing'"):
         rows.to_table(columns=["nothing"])
     with pytest.raises(InvalidQuery, match="no column 'nothing'"):

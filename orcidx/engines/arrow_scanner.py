@@ -1,0 +1,181 @@
+"""``OrcScanner``: one pass over rows as a ``pyarrow.dataset.Scanner`` that reads only what it is asked for.
+
+``Scanner.from_batches`` reads ahead from its batches on a thread of Arrow's. Where those are made by Python, that
+thread wants the interpreter's lock, and does so still when a script that has seen enough ends: the process aborts or
+hangs (``docs/decisions/0025``). Here nothing runs unless somebody waits for it: columns and filters are applied to one
+batch after the other, in the thread that asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.predicate import Constant, External
+from orcidx.predicate.adapters import from_expression
+from orcidx.predicate.external import evaluate_expression
+from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.scan import Batches, Scan
+from orcidx.scanner.take import row_numbers_of, scan_of_rows
+
+__all__ = ["Columns", "OrcScanner"]
+
+Columns = Sequence[str] | Mapping[str, pc.Expression] | None
+"""What comes out: all columns, some of them, or expressions by name."""
+
+
+class OrcScanner(ds.Scanner):  # type: ignore[misc]
+    """Rows of a scan, as pyarrow asks for them. Made by the ``scanner`` method of a dataset or a fragment.
+
+    ``filter`` is applied once more, with pyarrow's own meaning, so that what comes out is exact whatever the scan could
+    be told of it. Never calls its base's ``__init__``: there is no C++ object behind it. One iterator belongs to one
+    thread; the scanner itself may be asked any number of times.
+    """
+
+    def __init__(
+        self,
+        scan: Scan,
+        schema: pa.Schema,
+        columns: Columns,
+        filter: pc.Expression | None,
+        begin: Callable[[ScanMetrics], None],
+    ) -> None:
+        self._scan = scan
+        self._schema = schema
+        self._columns = columns if columns is None or isinstance(columns, Mapping) else list(columns)
+        self._filter = filter
+        self._begin = begin
+        self._projected = _projected(schema, self._columns, filter)
+        used = None if filter is None else from_expression(filter).columns
+        paths = () if used is None else tuple(used)
+        self._test = None if filter is None else External(filter, Constant(True), Constant(True), False, paths)
+
+    def __repr__(self) -> str:
+        return f"<OrcScanner of {len(self._scan.jobs)} files>"
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    @property
+    def dataset_schema(self) -> pa.Schema:
+        """The schema of what is read: the columns that are asked for or filtered by."""
+        return self._schema
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        """The schema of the rows."""
+        return self._projected
+
+    # ------------------------------------------------------------------ rows
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows as record batches. Reads nothing that is not asked for; closing or dropping it ends the pass."""
+        return self._finished(self._scan)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as a ``pyarrow.RecordBatchReader``, which reads as it is read."""
+        return pa.RecordBatchReader.from_batches(self._projected, self.to_batches())
+
+    def to_table(self) -> pa.Table:
+        """All rows."""
+        return pa.Table.from_batches(self.to_batches(), self._projected)
+
+    def head(self, num_rows: int) -> pa.Table:
+        """The first rows; what lies behind them is not read."""
+        if num_rows < 0:
+            raise InvalidQuery(f"head of {num_rows} rows: give a number from 0 on")
+        pieces = []
+        left = num_rows
+        scan = replace(self._scan, limit=num_rows) if self._test is None else self._scan
+        batches = self._finished(scan)
+        try:
+            while left and (batch := next(batches, None)) is not None:
+                pieces.append(batch.slice(0, left))
+                left -= pieces[-1].num_rows
+        finally:
+            batches.close()
+        return pa.Table.from_batches(pieces, self._projected)
+
+    def take(self, indices: Any) -> pa.Table:
+        """Rows by their number in the result, in the order given. Reads no row group that holds none of them, where
+        nothing is filtered, and nothing behind the last of them otherwise.
+
+        Raises ``InvalidQuery`` for a number that is none of a row.
+        """
+        wanted = row_numbers_of(indices)
+        numbers, order = np.unique(wanted, return_inverse=True)
+        if self._test is None and self._scan.request.where is None:
+            rows = pa.Table.from_batches(self._finished(scan_of_rows(self._scan, numbers)), self._projected)
+        else:
+            rows = self._found(numbers)
+        return rows.take(pa.array(order.reshape(-1)))
+
+    def _found(self, numbers: npt.NDArray[np.int64]) -> pa.Table:
+        """The rows of these numbers, which grow, by counting."""
+        pieces = []
+        seen = done = 0
+        batches = self._finished(self._scan)
+        try:
+            while done < len(numbers) and (batch := next(batches, None)) is not None:
+                end = int(np.searchsorted(numbers, seen + batch.num_rows))
+                if end > done:
+                    pieces.append(batch.take(pa.array(numbers[done:end] - seen)))
+                seen, done = seen + batch.num_rows, end
+        finally:
+            batches.close()
+        if done < len(numbers):
+            raise InvalidQuery(f"there is no row {numbers[done]}: the result has {seen}, numbered from 0")
+        return pa.Table.from_batches(pieces, self._projected)
+
+    def count_rows(self) -> int:
+        """The number of rows; without a filter, from metadata and indexes where those prove it."""
+        if self._test is None:
+            return self._scan.count_rows()
+        return sum(batch.num_rows for batch in self._finished(self._scan))
+
+    def scan_batches(self) -> NoReturn:
+        """Refused: batches of several files may be joined."""
+        raise Unsupported("scan_batches is not supported by an orcidx dataset; use to_batches(), or the fragments' own")
+
+    # ------------------------------------------------------------------ one pass
+
+    def _finished(self, scan: Scan) -> Generator[pa.RecordBatch, None, None]:
+        """A generator of the batches of a scan, filtered and projected."""
+        batches = scan.to_batches()
+        self._begin(batches.metrics)
+        return self._finish(batches)
+
+    def _finish(self, batches: Batches) -> Generator[pa.RecordBatch, None, None]:
+        with batches:
+            for batch in batches:
+                if self._test is not None:
+                    batch = batch.filter(pa.array(evaluate_expression(self._test, batch, self._schema)))
+                    if not batch.num_rows:
+                        continue
+                if isinstance(self._columns, Mapping):
+                    yield from _computed(batch, self._columns)
+                else:
+                    yield batch if self._columns is None else batch.select(self._columns)
+
+
+def _projected(schema: pa.Schema, columns: Columns, filter: pc.Expression | None) -> pa.Schema:
+    """The schema that comes out. Raises ``InvalidQuery`` with pyarrow's words for what it cannot bind."""
+    nothing = ds.InMemoryDataset(schema.empty_table())
+    try:
+        return nothing.scanner(columns=columns, filter=filter, use_threads=False).projected_schema
+    except (pa.ArrowException, TypeError, KeyError) as error:
+        raise InvalidQuery(f"pyarrow refuses the columns or the filter: {error}") from error
+
+
+def _computed(batch: pa.RecordBatch, columns: Mapping[str, pc.Expression]) -> Iterator[pa.RecordBatch]:
+    """Expressions over a batch, by pyarrow."""
+    whole = ds.InMemoryDataset(pa.Table.from_batches([batch]))
+    yield from whole.scanner(columns=dict(columns), use_threads=False).to_table().to_batches()

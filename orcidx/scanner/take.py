@@ -1,0 +1,56 @@
+"""Rows of a scan by their number in its result: which rows of which files those are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from orcidx.errors import InvalidQuery
+from orcidx.pruning.selection import RowSelection
+from orcidx.scanner.file_queue import FileQueue
+from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.scan import Scan
+
+__all__ = ["row_numbers_of", "scan_of_rows"]
+
+
+def row_numbers_of(indices: Any) -> npt.NDArray[np.int64]:
+    """The numbers as given: a list, or an array of NumPy's or pyarrow's. Raises ``InvalidQuery`` for what is none."""
+    given = np.asarray(indices)
+    if given.ndim != 1:
+        raise InvalidQuery(f"rows are taken by a list of their numbers, not by {type(indices).__name__}")
+    if given.size == 0:
+        return np.empty(0, np.int64)
+    if given.dtype.kind not in "iu":
+        raise InvalidQuery(f"rows are taken by whole numbers without nulls, not by values of {given.dtype}")
+    if (lowest := int(given.min())) < 0:
+        raise InvalidQuery(f"row {lowest}: rows are numbered from 0; count from the end with count_rows()")
+    return given.astype(np.int64)
+
+
+def scan_of_rows(scan: Scan, numbers: npt.NDArray[np.int64]) -> Scan:
+    """The scan of these rows alone, in its order. ``numbers`` grow; the scan has no predicate and no limit.
+
+    Opens files as far as the last of them. Raises ``InvalidQuery`` for a number that is none of a row.
+    """
+    request = scan.resolved
+    jobs = []
+    seen = done = 0
+    with FileQueue(scan.jobs, request, ScanMetrics()) as files:
+        for job in scan.jobs:
+            file = files.take(wait=True) if done < len(numbers) else None
+            if file is None:
+                break
+            with file:
+                wanted = file.scan.wanted_rows
+            end = int(np.searchsorted(numbers, seen + wanted.count))
+            if end > done:
+                chosen = RowSelection.from_positions(numbers[done:end] - seen, wanted.count)
+                jobs.append(replace(job, selection=wanted.and_then(chosen)))
+            seen, done = seen + wanted.count, end
+    if done < len(numbers):
+        raise InvalidQuery(f"there is no row {numbers[done]}: the result has {seen}, numbered from 0")
+    return Scan(tuple(jobs), request, scan.limit)
