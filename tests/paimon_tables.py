@@ -51,9 +51,17 @@ MANIFEST_LIST = record(
 FILE = record(
     "file",
     {
-        "_FILE_NAME": "string", "_FILE_SIZE": "long", "_ROW_COUNT": "long", "_MIN_KEY": "bytes", "_MAX_KEY": "bytes",
-        "_KEY_STATS": {**STATS, "name": "key_stats"}, "_VALUE_STATS": {**STATS, "name": "value_stats"},
-        "_MIN_SEQUENCE_NUMBER": "long", "_MAX_SEQUENCE_NUMBER": "long", "_SCHEMA_ID": "long", "_LEVEL": "int",
+        "_FILE_NAME": "string",
+        "_FILE_SIZE": "long",
+        "_ROW_COUNT": "long",
+        "_MIN_KEY": "bytes",
+        "_MAX_KEY": "bytes",
+        "_KEY_STATS": {**STATS, "name": "key_stats"},
+        "_VALUE_STATS": {**STATS, "name": "value_stats"},
+        "_MIN_SEQUENCE_NUMBER": "long",
+        "_MAX_SEQUENCE_NUMBER": "long",
+        "_SCHEMA_ID": "long",
+        "_LEVEL": "int",
         "_EXTRA_FILES": {"type": "array", "items": "string"},
         "_CREATION_TIME": optional({"type": "long", "logicalType": "timestamp-millis"}),
         "_DELETE_ROW_COUNT": optional("long"),
@@ -65,7 +73,11 @@ FILE = record(
 MANIFEST = record(
     "entry",
     {
-        "_VERSION": "int", "_KIND": "int", "_PARTITION": "bytes", "_BUCKET": "int", "_TOTAL_BUCKETS": "int",
+        "_VERSION": "int",
+        "_KIND": "int",
+        "_PARTITION": "bytes",
+        "_BUCKET": "int",
+        "_TOTAL_BUCKETS": "int",
         "_FILE": FILE,
     },
 )
@@ -73,8 +85,14 @@ RANGE = record("range", {"f0": "string", "f1": "int", "f2": "int", "_CARDINALITY
 INDEX_MANIFEST = record(
     "index",
     {
-        "_VERSION": "int", "_KIND": "int", "_PARTITION": "bytes", "_BUCKET": "int", "_INDEX_TYPE": "string",
-        "_FILE_NAME": "string", "_FILE_SIZE": "long", "_ROW_COUNT": "long",
+        "_VERSION": "int",
+        "_KIND": "int",
+        "_PARTITION": "bytes",
+        "_BUCKET": "int",
+        "_INDEX_TYPE": "string",
+        "_FILE_NAME": "string",
+        "_FILE_SIZE": "long",
+        "_ROW_COUNT": "long",
         "_DELETIONS_VECTORS_RANGES": optional({"type": "array", "items": optional(RANGE)}),
         "_EXTERNAL_PATH": optional("string"),
     },
@@ -129,8 +147,13 @@ class PaimonTable:
         self.fields = [{"id": key, "name": name, "type": kind} for key, (name, kind) in fields.items()]
         self.partition_keys = list(partition_keys)
         document = {
-            "version": 3, "id": self.schema_id, "fields": self.fields, "highestFieldId": max(fields),
-            "partitionKeys": list(partition_keys), "primaryKeys": list(primary_keys), "options": options or {},
+            "version": 3,
+            "id": self.schema_id,
+            "fields": self.fields,
+            "highestFieldId": max(fields),
+            "partitionKeys": list(partition_keys),
+            "primaryKeys": list(primary_keys),
+            "options": options or {},
         }
         (self.path / "schema" / f"schema-{self.schema_id}").write_text(json.dumps(document))
 
@@ -153,15 +176,31 @@ class PaimonTable:
             partition = serialized([], [])
         key_types, least, largest = keys or ([], [], [])
         file = {
-            "_FILE_NAME": name, "_FILE_SIZE": (where / name).stat().st_size, "_ROW_COUNT": rows.num_rows,
-            "_MIN_KEY": serialized(key_types, least), "_MAX_KEY": serialized(key_types, largest),
-            "_KEY_STATS": self._stats(rows.select([]), {}), "_VALUE_STATS": self._stats(rows, types),
-            "_MIN_SEQUENCE_NUMBER": 0, "_MAX_SEQUENCE_NUMBER": 0, "_SCHEMA_ID": self.schema_id, "_LEVEL": 0,
-            "_EXTRA_FILES": [], "_CREATION_TIME": 1, "_DELETE_ROW_COUNT": 0, "_EMBEDDED_FILE_INDEX": None,
-            "_VALUE_STATS_COLS": None, "_EXTERNAL_PATH": None,
+            "_FILE_NAME": name,
+            "_FILE_SIZE": (where / name).stat().st_size,
+            "_ROW_COUNT": rows.num_rows,
+            "_MIN_KEY": serialized(key_types, least),
+            "_MAX_KEY": serialized(key_types, largest),
+            "_KEY_STATS": self._stats(rows.select([]), {}),
+            "_VALUE_STATS": self._stats(rows, types),
+            "_MIN_SEQUENCE_NUMBER": 0,
+            "_MAX_SEQUENCE_NUMBER": 0,
+            "_SCHEMA_ID": self.schema_id,
+            "_LEVEL": 0,
+            "_EXTRA_FILES": [],
+            "_CREATION_TIME": 1,
+            "_DELETE_ROW_COUNT": 0,
+            "_EMBEDDED_FILE_INDEX": None,
+            "_VALUE_STATS_COLS": None,
+            "_EXTERNAL_PATH": None,
         }
         entry = {
-            "_VERSION": 2, "_KIND": 0, "_PARTITION": partition, "_BUCKET": 0, "_TOTAL_BUCKETS": -1, "_FILE": file,
+            "_VERSION": 2,
+            "_KIND": 0,
+            "_PARTITION": partition,
+            "_BUCKET": 0,
+            "_TOTAL_BUCKETS": -1,
+            "_FILE": file,
         }
         for change, value in changes.items():
             (entry if change in entry else file)[change] = value
@@ -174,8 +213,14 @@ class PaimonTable:
     def add_deletions(self, index_file: str, ranges: dict[str, Any], **changes: Any) -> None:
         """``ranges``: what ``write_deletion_vectors`` returned for this index file."""
         entry = {
-            "_VERSION": 1, "_KIND": 0, "_PARTITION": serialized([], []), "_BUCKET": 0,
-            "_INDEX_TYPE": "DELETION_VECTORS", "_FILE_NAME": index_file, "_FILE_SIZE": 1, "_ROW_COUNT": len(ranges),
+            "_VERSION": 1,
+            "_KIND": 0,
+            "_PARTITION": serialized([], []),
+            "_BUCKET": 0,
+            "_INDEX_TYPE": "DELETION_VECTORS",
+            "_FILE_NAME": index_file,
+            "_FILE_SIZE": 1,
+            "_ROW_COUNT": len(ranges),
             "_DELETIONS_VECTORS_RANGES": [
                 {"f0": name, "f1": where.offset, "f2": where.length, "_CARDINALITY": where.cardinality}
                 for name, where in ranges.items()
@@ -202,9 +247,15 @@ class PaimonTable:
             index = f"index-manifest-{self.snapshot_id}"
             self._avro(index, INDEX_MANIFEST, self.deletions)
         document = {
-            "version": 3, "id": self.snapshot_id, "schemaId": self.schema_id, "commitKind": "APPEND",
-            "baseManifestList": f"base-{self.snapshot_id}", "deltaManifestList": f"delta-{self.snapshot_id}",
-            "indexManifest": index, "totalRecordCount": 0, "timeMillis": 0,
+            "version": 3,
+            "id": self.snapshot_id,
+            "schemaId": self.schema_id,
+            "commitKind": "APPEND",
+            "baseManifestList": f"base-{self.snapshot_id}",
+            "deltaManifestList": f"delta-{self.snapshot_id}",
+            "indexManifest": index,
+            "totalRecordCount": 0,
+            "timeMillis": 0,
         }
         (self.path / "snapshot" / f"snapshot-{self.snapshot_id}").write_text(json.dumps(document))
         (self.path / "snapshot" / "LATEST").write_text(str(self.snapshot_id))
@@ -226,6 +277,7 @@ class PaimonTable:
             nulls.append(column.null_count)
         texts = [types[name] for name in names]
         return {
-            "_MIN_VALUES": serialized(texts, least), "_MAX_VALUES": serialized(texts, largest),
+            "_MIN_VALUES": serialized(texts, least),
+            "_MAX_VALUES": serialized(texts, largest),
             "_NULL_COUNTS": nulls,
         }

@@ -34,6 +34,7 @@ __all__ = ["EXAMINED", "Alone", "DirectoryExplanation", "Pruned", "Question", "a
 
 OWN = "ORC statistics and bloom filters"
 ROLLED = "file statistics (catalog)"
+NO_ROWS = "no rows in the file"
 _SHOWN = 10
 
 _NUMBERS = ("rows", "kept_rows", "stripes", "kept_stripes", "groups", "kept_groups", "kept_bytes", "index_bytes")
@@ -242,7 +243,7 @@ def assemble(directory: str, where: str | None, pruned: Pruned, examined: pa.Tab
         rows = max(0, int(pruned.plan.rows[i])) if one["rows"] is None else one["rows"]
         row = {"path": path, "size": sizes[i], "rows": rows, "kept_rows": 0, "error": one["error"]}
         if not kept[i]:
-            row["skipped_by"] = ROLLED if in_partition[i] else "partition"
+            row["skipped_by"] = _told_by(pruned, i, in_partition[i])
             skipped[row["skipped_by"]] += rows
         else:
             row["kept_rows"] = rows if one["kept_rows"] is None else one["kept_rows"]
@@ -264,6 +265,15 @@ def assemble(directory: str, where: str | None, pruned: Pruned, examined: pa.Tab
         index_bytes=_sum(examined["index_bytes"]),
         files=table,
     )
+
+
+def _told_by(pruned: Pruned, file: int, in_partition: bool) -> str:
+    """Who rules out a file that is not opened."""
+    if pruned.plan.rows[file] == 0:
+        return NO_ROWS
+    if in_partition:
+        return ROLLED
+    return "partition" if pruned.by_partition.known.partitions.values else "the condition itself"
 
 
 _FILES = pa.schema(
@@ -299,8 +309,8 @@ def _alone_of_all(pruned: Pruned, files: pa.Table, found: Mapping[str, Mapping[s
     total = int(rows.sum())
     alone = []
     for name, plan in (("partition", pruned.by_partition), (ROLLED, pruned.by_statistics)):
-        out = ~pruned.mask(plan)
-        if out.any():
+        out = ~pruned.mask(plan) & (pruned.plan.rows != 0)
+        if out.any() and (plan is not pruned.by_partition or plan.known.partitions.values):
             having = len(files) if plan is pruned.by_partition else int(pruned.plan.fresh.sum())
             alone.append(Alone(name, having, int(out.sum()), total - int(rows[out].sum())))
     by_statistics = pruned.mask(pruned.by_statistics)

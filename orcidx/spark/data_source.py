@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from orcidx.errors import InvalidQuery
+from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.predicate import Predicate, all_of, keep_bindable, parse
 from orcidx.predicate.adapters import from_spark
 from orcidx.scanner.scan import Scan
@@ -29,6 +29,8 @@ from orcidx.storage import options_of_text
 __all__ = ["OrcidxDataSource"]
 
 OPTIONS = ("columns", "where", "format", "snapshot_id", "target_bytes", "pushdown", "path", "paths")
+TABLE_PROPERTIES = {"owner", "provider"}
+"""What Spark adds to the options of a CREATE TABLE; no one else has reason to give both."""
 SLOTS = 8
 """What tasks are cut for, where nothing tells how many run at once."""
 
@@ -45,6 +47,11 @@ class OrcidxDataSource(DataSource):
         return "orcidx"
 
     def schema(self) -> StructType:
+        if {name.lower() for name in self.options} >= TABLE_PROPERTIES:
+            raise InvalidQuery(
+                "Spark does not tell a source in Python the path and options of a table when it is read: write "
+                "CREATE TEMPORARY VIEW name USING orcidx OPTIONS (path '...') in place of CREATE TABLE"
+            )
         plan = begin(replace(self._query(), where=None))
         return _spark_schema(plan)
 
@@ -53,6 +60,9 @@ class OrcidxDataSource(DataSource):
         if asked.lower() not in ("true", "false"):
             raise InvalidQuery(f"the option pushdown is true or false, not {asked!r}")
         return OrcidxReader(self._query(), schema, self.slots, pushdown=asked.lower() == "true")
+
+    def streamReader(self, schema: StructType) -> Any:
+        raise Unsupported('orcidx reads files as they are, and no streams: spark.readStream.format("orc") does')
 
     def _options(self) -> dict[str, Any]:
         """The options by their names in small letters, as Spark compares them. Raises ``InvalidQuery`` for others."""
@@ -68,7 +78,10 @@ class OrcidxDataSource(DataSource):
         if "paths" in options:
             path = json.loads(options["paths"])
         if path is None:
-            raise InvalidQuery('no path: write .load(path), or OPTIONS (path "...") in SQL')
+            raise InvalidQuery(
+                'no path: write .load(path), or OPTIONS (path "...") of a temporary view in SQL '
+                "(of a CREATE TABLE Spark does not tell it)"
+            )
         storage = {name.removeprefix("storage."): v for name, v in options.items() if name.startswith("storage.")}
         return Query(
             path=path,

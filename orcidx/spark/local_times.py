@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +11,16 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
 from orcidx.orc.timezones import Zone, load_zone
-from orcidx.predicate import And, Domain, Leaf, Op, Or, Predicate, all_of, any_of, resolve_column
+from orcidx.predicate import And, Constant, Domain, Leaf, Op, Or, Predicate, all_of, any_of, resolve_column
 from orcidx.predicate.literals import convert
 from orcidx.predicate.nodes import ExactTime
 
-__all__ = ["instant_of", "on_session_clock"]
+__all__ = ["instant_of", "on_any_clock", "on_session_clock"]
 
 _COMPARING = frozenset({Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE, Op.IN, Op.BETWEEN, Op.EQ_NULL_SAFE})
 _SECOND = 1_000_000_000
+_FARTHEST = 18 * 3600 * _SECOND
+"""No clock is further from UTC (java.time.ZoneOffset), and so none further from an instant."""
 
 
 def on_session_clock(where: Predicate, schema: pa.Schema, session_zone: str, *, case_sensitive: bool) -> Predicate:
@@ -38,6 +41,68 @@ def on_session_clock(where: Predicate, schema: pa.Schema, session_zone: str, *, 
         return where
     zone = load_zone(session_zone)
     return replace(where, literals=tuple(_moved(value, kind, zone, where.column) for value in where.literals))
+
+
+def on_any_clock(
+    where: Predicate, schema: pa.Schema, *, case_sensitive: bool, unknown: Collection[str] = ()
+) -> Predicate:
+    """A predicate that is true of every row of which ``where`` is, on whichever clock of a session.
+
+    For planning where the session's zone is not known: it is ``where`` itself where no clock matters. ``unknown``:
+    columns whose values depend on it. Raises ``InvalidQuery`` for an unknown column.
+    """
+    if isinstance(where, And | Or):
+        join = all_of if isinstance(where, And) else any_of
+        parts = [on_any_clock(one, schema, case_sensitive=case_sensitive, unknown=unknown) for one in where.children]
+        joined: Predicate = join(*parts)
+        return joined
+    if not isinstance(where, Leaf):
+        return where
+    path, kind = resolve_column(where.path, schema, case_sensitive=case_sensitive)
+    if path[0] in unknown:
+        return Constant(True)
+    if where.op not in _COMPARING or not pa.types.is_timestamp(kind):
+        return where
+    times = [_on_utc(value, kind, where.column) for value in where.literals]
+    if not any(times):
+        return where
+    return _widened(where, [at if at is not None else value for at, value in zip(times, where.literals)])
+
+
+def _on_utc(value: Any, kind: pa.DataType, column: str) -> ExactTime | None:
+    """A time of the kind that the column does not hold, as if clocks showed UTC; None for any other value."""
+    if value is None:
+        return None
+    other = pa.timestamp(kind.unit, None if kind.tz else "UTC")
+    try:
+        nanos = convert(value, other, Domain.TIMESTAMP, column=column).below
+    except InvalidQuery:
+        return None
+    return ExactTime(nanos, "UTC") if kind.tz else ExactTime(nanos)
+
+
+def _widened(leaf: Leaf, values: Sequence[Any]) -> Predicate:
+    """The leaf with its times moved apart, so that no clock's answer is left out."""
+    path, known = leaf.path, [one for one in values if one is not None]
+    if leaf.op in (Op.LT, Op.LE, Op.GT, Op.GE):
+        upper = (leaf.op in (Op.LT, Op.LE)) != leaf.negated
+        return replace(leaf, literals=(_shifted(values[0], _FARTHEST if upper else -_FARTHEST),))
+    if leaf.negated:  # all but some moments: a moment rules nothing out
+        return Constant(True) if leaf.op is Op.EQ_NULL_SAFE else Leaf(path, Op.IS_NULL, (), True)
+    if leaf.op is Op.BETWEEN:
+        if len(known) < 2:
+            return replace(leaf, literals=tuple(values))
+        return replace(leaf, literals=(_shifted(values[0], -_FARTHEST), _shifted(values[1], _FARTHEST)))
+    near = [Leaf(path, Op.BETWEEN, (_shifted(one, -_FARTHEST), _shifted(one, _FARTHEST))) for one in known]
+    if leaf.op is Op.EQ_NULL_SAFE and len(known) < len(values):
+        near.append(Leaf(path, Op.IS_NULL))
+    widened: Predicate = any_of(*near)
+    return widened
+
+
+def _shifted(value: Any, nanos: int) -> Any:
+    """A time moved; a value of another kind, beside times in a list, stays for binding to tell of."""
+    return replace(value, nanos=value.nanos + nanos) if isinstance(value, ExactTime) else value
 
 
 def _moved(value: Any, kind: pa.DataType, zone: Zone, column: str) -> Any:

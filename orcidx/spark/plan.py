@@ -32,7 +32,7 @@ from orcidx.scanner.file import make_scan, open_file
 from orcidx.scanner.many_files import scan
 from orcidx.scanner.scan import Scan, Split
 from orcidx.spark.hive_columns import partition_constants, partition_types
-from orcidx.spark.local_times import on_session_clock
+from orcidx.spark.local_times import on_any_clock, on_session_clock
 from orcidx.spark.read_task import ReadTask, gone_files_named
 from orcidx.spark.spark_types import (
     arrow_schema_of,
@@ -43,6 +43,7 @@ from orcidx.spark.spark_types import (
     stored_schema,
     struct_json,
 )
+from orcidx.spark.task_session import CASE, INFERENCE, OfSession
 from orcidx.storage import Source, describe_source, list_sources
 
 __all__ = ["Format", "Part", "Plan", "Query", "assign", "begin", "pack", "split_orc", "split_paimon"]
@@ -72,7 +73,8 @@ SPARK_OPTIONS = ReadOptions(
 class Query:
     """What ``orcidx.spark.read`` is asked, and the session's zones; see there.
 
-    ``retype``: a schema for some of the columns of ORC files, which keep their other columns.
+    ``retype``: a schema for some of the columns of ORC files, which keep their other columns; ``session_zone``: None
+    where only the tasks will know it.
     """
 
     path: Any
@@ -90,7 +92,7 @@ class Query:
     storage_options: Mapping[str, Any] | None = None
     target_bytes: int = TARGET_BYTES
     clock_zone: str = "UTC"
-    session_zone: str = "UTC"
+    session_zone: str | None = "UTC"
     case_sensitive: bool = False
     options: ReadOptions = SPARK_OPTIONS
 
@@ -112,11 +114,30 @@ class Query:
     def scan_options(self) -> ReadOptions:
         return self.options.override(wall_clock_zone=self.clock_zone, case_sensitive=self.case_sensitive)
 
-    def predicate(self, schema: pa.Schema) -> Predicate | None:
-        """``where``, its times on the session's clock."""
+    def predicate(self, schema: pa.Schema, partitions: Mapping[str, tuple[str, Any]] | None = None) -> Predicate | None:
+        """``where``, its times on the session's clock; where that is not known, what is true on any clock.
+
+        ``partitions``: key and type of the columns of directories by name."""
         if self.where is None:
             return None
+        if self.session_zone is None:
+            unknown = _times(partitions or {})
+            return on_any_clock(parse(self.where), schema, case_sensitive=self.case_sensitive, unknown=unknown)
         return on_session_clock(parse(self.where), schema, self.session_zone, case_sensitive=self.case_sensitive)
+
+    def of_session(self, schema: pa.Schema, partitions: Mapping[str, tuple[str, Any]]) -> OfSession | None:
+        """What waits for the tasks, where the session is not known. ``partitions``: columns of directories, by name:
+        their key and type."""
+        if self.session_zone is not None:
+            return None
+        where = None if self.where is None else parse(self.where)
+        planned = {}
+        if self.where is not None or self.columns is not None:
+            planned[CASE] = str(self.case_sensitive).lower()
+        if partitions:
+            planned[INFERENCE] = str(self.infer_partitions).lower()
+        waiting = None if where == self.predicate(schema, partitions) else where
+        return OfSession(waiting, schema, self.case_sensitive, _times(partitions), self.clock_zone, planned)
 
     def order(self, schema: pa.Schema) -> tuple[SortKey, ...]:
         """``top``, with the columns as the schema spells them."""
@@ -139,6 +160,11 @@ class Query:
         return path[0]
 
 
+def _times(partitions: Mapping[str, tuple[str, Any]]) -> dict[str, tuple[str, Any]]:
+    """Those of the columns of directories whose values are on the session's clock."""
+    return {name: one for name, one in partitions.items() if one[1] == "timestamp"}
+
+
 @dataclass(frozen=True)
 class Part:
     """The least that a task reads: stripes of an ORC file, or a data file of a Paimon table. ``size``: stored bytes;
@@ -157,7 +183,8 @@ class Part:
 @dataclass(frozen=True)
 class Plan:
     """A read before it is cut: ``rows`` without its parts' details, ``schema`` as Spark's JSON, ``columns`` the names
-    to show, in the caller's spelling, of the first columns of the schema, ``order`` of the top rows."""
+    to show, in the caller's spelling, of the first columns of the schema, ``order`` of the top rows; ``session``: what
+    waits for the session that runs the tasks."""
 
     query: Query
     rows: Scan | TableScan
@@ -165,6 +192,7 @@ class Plan:
     columns: tuple[str, ...]
     order: tuple[SortKey, ...] = ()
     listed_bytes: int = 0
+    session: OfSession | None = None
 
     def target(self, slots: int) -> int:
         """Bytes of a task: as asked, but fewer where that leaves slots idle."""
@@ -217,18 +245,21 @@ def _begin_orc(query: Query) -> Plan:
     asked = None if query.columns is None else [*query.columns, *(key.column for key in order)]
     shared: dict[str, Any] = {"limit": None, "row_numbers": False, "schema": stored_schema(arrow), "options": options}
     match: Literal["name", "position"] = "position" if positional else "name"
-    where = query.predicate(arrow)
+    where = query.predicate(arrow, types)
     if not files:
         rows = make_scan([], asked, where, match=match, **shared)
     else:
         by_path: dict[str, Any] = {"deletion_vector": query.deletion_vector, "file_index": query.file_index}
         rows = scan(files, asked, where, match=match, hive_partitions=False, **by_path, **shared)
         jobs = _by_rollup(rows, types) if match == "name" else rows.jobs
-        constants = partition_constants([job.source for job in jobs], types, query.session_zone)
+        waiting = {} if query.session_zone is not None else _times(types)
+        settled = {name: one for name, one in types.items() if name not in waiting}
+        constants = partition_constants([job.source for job in jobs], settled, query.session_zone or "UTC")
         rows = replace(rows, jobs=tuple(replace(job, constants=one) for job, one in zip(jobs, constants)))
         rows = _by_directory(rows)
     listed = sum(job.source.size or 0 for job in rows.jobs)
-    return Plan(query, rows, _shown(schema, rows.schema), columns, order, listed)
+    session = query.of_session(arrow, types)
+    return Plan(query, rows, _shown(schema, rows.schema), columns, order, listed, session)
 
 
 def _by_directory(rows: Scan) -> Scan:
@@ -377,7 +408,8 @@ def _begin_paimon(query: Query, table: Table) -> Plan:
     fields = table.table_schema.by_name
     schema = struct_json([(name, json_of_paimon(fields[name])) for name in every])
     listed = sum(task.file.size for task in rows.plan.tasks)
-    return Plan(query, rows, schema, query.spelled(shown), order, listed)
+    session = query.of_session(table.schema, {})
+    return Plan(query, rows, schema, query.spelled(shown), order, listed, session)
 
 
 def split_paimon(rows: TableScan) -> list[Part]:
@@ -415,7 +447,7 @@ def assign(plan: Plan, parts: Sequence[Part], target_bytes: int, *, names: Seque
             rows = replace(plan.rows, jobs=what, limit=None if plan.order else limit)
         else:
             rows = replace(plan.rows, plan=replace(plan.rows.plan, tasks=what, skipped=(), notes=()))
-        tasks.append(pickle.dumps(ReadTask(rows, schema, number, plan.order, limit)))
+        tasks.append(pickle.dumps(ReadTask(rows, schema, number, plan.order, limit, plan.session)))
     return tasks
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +16,9 @@ from orcidx.paimon_table.scan import TableScan
 from orcidx.paimon_table.top_rows import SortKey, first_rows
 from orcidx.planner.schema_mapping import widen
 from orcidx.scanner.scan import Scan
+from orcidx.spark.task_session import OfSession
 
-__all__ = ["ROW", "TASK", "ReadTask", "gone_files_named", "read_tasks"]
+__all__ = ["ROW", "TASK", "ReadTask", "ReadTasks", "gone_files_named"]
 
 TASK, ROW = "orcidx task", "orcidx row"
 """Names of the columns by which equal top rows keep their order, until they are dropped."""
@@ -26,22 +27,24 @@ TASK, ROW = "orcidx task", "orcidx row"
 @dataclass(frozen=True)
 class ReadTask:
     """``rows`` in ``schema``, the Arrow form of Spark's; with ``order`` only the first ``limit``, each with the number
-    of its task and its place."""
+    of its task and its place. ``session``: what is settled by the session that runs it."""
 
     rows: Scan | TableScan
     schema: pa.Schema
     number: int
     order: tuple[SortKey, ...] = ()
     limit: int | None = None
+    session: OfSession | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Raises ``StorageError`` naming a file that changed or went after the read was planned."""
+        rows = self.rows if self.session is None else self.session.settle(self.rows)
         with gone_files_named():
             if not self.order:
-                for batch in self.rows:
+                for batch in rows:
                     yield conform(batch, self.schema)
                 return
-            best = first_rows(self.rows, self.rows.schema, self.order, self.limit or 0)
+            best = first_rows(rows, rows.schema, self.order, self.limit or 0)
             for batch in best.to_batches():
                 yield self._numbered(conform(batch, self.schema))
 
@@ -62,12 +65,18 @@ def gone_files_named() -> Iterator[None]:
         raise StorageError(message if name else f"{message}: {error}", file=name) from error
 
 
-def read_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: the rows of the pickled ``ReadTask``s in the first column."""
-    for batch in batches:
-        for payload in batch.column(0):
-            task: ReadTask = pickle.loads(payload.as_buffer())
-            yield from task.batches()
+@dataclass(frozen=True)
+class ReadTasks:
+    """For ``mapInArrow``: the rows of the pickled ``ReadTask``s whose numbers, times ``stride``, come in."""
+
+    payloads: tuple[bytes, ...]
+    stride: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                task: ReadTask = pickle.loads(self.payloads[number // self.stride])
+                yield from task.batches()
 
 
 # ---------------------------------------------------------------------- Spark's Arrow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,14 +28,17 @@ from orcidx.spark.plan import (
     split_orc,
     split_paimon,
 )
-from orcidx.spark.read_task import ROW, TASK, read_tasks
+from orcidx.spark.read_task import ROW, TASK, ReadTasks
 from orcidx.spark.sessions import SessionFacts, facts_of
+from orcidx.spark.spark_types import width_of
 
 __all__ = ["read"]
 
 DRIVER_FILES = 256
 """Files whose metadata the driver reads itself, at about a millisecond each; of more, tasks do."""
 CHUNKS_PER_SLOT = 4
+_ROW_BYTES, _RANGE_ROWS = 8, 2
+"""What Catalyst adds to each row (EstimationUtils.getSizePerRow), but not to those of a range, which so count half."""
 _PARTS = pa.schema([("order", pa.int64()), ("part", pa.binary())])
 
 
@@ -74,7 +78,7 @@ def read(
     facts = facts_of(spark)
     query = Query(
         path=_paths(path),
-        columns=columns,
+        columns=_names(columns),
         where=where,
         top=top,
         limit=limit,
@@ -92,7 +96,8 @@ def read(
     )
     plan = begin(query)
     target = plan.target(facts.slots)
-    return _frame(spark, plan, assign(plan, _parts(spark, plan, target, facts), target))
+    parts = _parts(spark, plan, target, facts)
+    return _frame(spark, plan, assign(plan, parts, target), parts)
 
 
 def _paths(path: Any) -> Any:
@@ -104,6 +109,24 @@ def _paths(path: Any) -> Any:
     if isinstance(path, str):
         return path
     raise InvalidQuery(f"path={path!r:.80} is no path or URL, nor a list of them: tasks open the files themselves")
+
+
+def _names(columns: Any) -> Any:
+    """The columns, those by name that are Spark's. Raises ``InvalidQuery`` for an expression."""
+    if isinstance(columns, str):
+        raise InvalidQuery(f"columns is a list: give [{columns!r}]")
+    if hasattr(columns, "cast"):
+        raise InvalidQuery("columns is a list: give [column]")
+    return None if columns is None else [_name(one) if hasattr(one, "cast") else one for one in columns]
+
+
+def _name(column: Any) -> Any:
+    """The name that a Column of Spark shows."""
+    shown = re.fullmatch(r"Column<'(.*)'>", str(column), re.DOTALL)
+    if shown is None or not re.fullmatch(r"(\w+|`[^`]+`)(\.(\w+|`[^`]+`))*", shown[1]):
+        raise InvalidQuery(f"columns are names, and {column} is more than one: make it of the DataFrame, by select")
+    parts = [quoted or plain for quoted, plain in re.findall(r"`([^`]+)`|(\w+)", shown[1])]
+    return parts[0] if len(parts) == 1 else parts
 
 
 # ---------------------------------------------------------------------- planning in tasks
@@ -149,17 +172,17 @@ def _plan_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 # ---------------------------------------------------------------------- the DataFrame
 
 
-def _frame(spark: Any, plan: Plan, tasks: list[bytes]) -> Any:
+def _frame(spark: Any, plan: Plan, tasks: list[bytes], parts: Sequence[Part]) -> Any:
     from pyspark.sql.types import IntegerType, StructField, StructType
 
     schema = StructType.fromJson(plan.schema)
     if plan.order:
         schema = StructType([*schema.fields, StructField(TASK, IntegerType()), StructField(ROW, IntegerType())])
     if tasks:
-        table = pa.table({"task": pa.array(tasks, pa.binary())})
-        frame = place(spark, table, range(len(tasks)), len(tasks)).mapInArrow(read_tasks, schema)
+        numbers, stride = _numbers(spark, len(tasks), _claimed_rows(plan, parts))
+        frame = numbers.mapInArrow(ReadTasks(tuple(tasks), stride), schema)
     else:
-        frame = spark.createDataFrame([], schema)
+        frame = spark.createDataFrame([], schema).limit(0)  # which Catalyst knows to be empty
     if plan.order:
         keys = [_sorted(frame[_quoted(key.column)], key) for key in plan.order]
         frame = frame.orderBy(*keys, frame[_quoted(TASK)], frame[_quoted(ROW)])
@@ -169,6 +192,25 @@ def _frame(spark: Any, plan: Plan, tasks: list[bytes]) -> Any:
     if stored == schema.names and stored == list(plan.columns):
         return frame
     return frame.select(*(frame[_quoted(one)].alias(name) for one, name in zip(stored, plan.columns)))
+
+
+def _claimed_rows(plan: Plan, parts: Sequence[Part]) -> int:
+    """The rows of which Catalyst makes at least the stored bytes that are read, at its own bytes a row."""
+    stored = sum(part.size for part in parts)
+    return max(sum(part.rows or 0 for part in parts), -(-stored // (_ROW_BYTES + width_of(plan.schema))))
+
+
+def _numbers(spark: Any, count: int, rows: int) -> tuple[Any, int]:
+    """A row in each of ``count`` partitions, its number times the stride that comes along, as a relation that Catalyst
+    takes for ``rows`` rows.
+
+    What a Python function makes is taken for as many rows as go in: a handful of tasks would be broadcast in a join,
+    with the millions of rows that they read (and again when a shuffle of them has told its size, so there is none). A
+    range is counted before it is filtered, and costs a nanosecond a number.
+    """
+    stride = max(1, -(-rows * _RANGE_ROWS // count))
+    numbers = spark.range(0, count * stride, 1, count)
+    return (numbers if stride == 1 else numbers.where(f"id % {stride} = 0")), stride
 
 
 def _sorted(column: Any, key: Any) -> Any:

@@ -43,7 +43,7 @@ def register(spark: Any, *, pushdown: bool = False) -> None:
     facts = facts_of(spark)
     session = {
         "clock_zone": facts.clock_zone,
-        "session_zone": facts.session_zone,
+        "session_zone": None,  # of the session that runs the query, which its tasks will know
         "case_sensitive": facts.case_sensitive,
         "infer_partitions": facts.infers_partitions,
     }

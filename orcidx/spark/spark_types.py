@@ -26,6 +26,7 @@ __all__ = [
     "json_of_schema",
     "stored_schema",
     "struct_json",
+    "width_of",
 ]
 
 Json = Any
@@ -78,6 +79,17 @@ _ARROW = {
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
     "void": pa.null(),
+}
+_WIDTHS = {
+    "boolean": 1,
+    "byte": 1,
+    "short": 2,
+    "integer": 4,
+    "float": 4,
+    "date": 4,
+    "string": 20,
+    "binary": 100,
+    "void": 1,
 }
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 _TEXT = re.compile(r"(?:char|varchar)\(\d+\)|string collate \w+")
@@ -201,6 +213,21 @@ def _of_arrow(kind: pa.DataType, column: str) -> Json:
     if types.is_struct(kind):
         return struct_json([(field.name, _of_arrow(field.type, column)) for field in kind])
     raise InvalidQuery(f"Spark has no type for Arrow's {kind}", column=column)
+
+
+# ---------------------------------------------------------------------- sizes
+
+
+def width_of(kind: Json) -> int:
+    """Bytes that Catalyst takes a value of a type for, where it knows nothing better (``DataType.defaultSize``)."""
+    if isinstance(kind, str):
+        if match := _DECIMAL.fullmatch(kind):
+            return 8 if int(match[1]) <= 18 else 16
+        return _WIDTHS.get(kind, 20 if _TEXT.fullmatch(kind) else 8)
+    if kind["type"] == "struct":
+        return sum(width_of(field["type"]) for field in kind["fields"])
+    inner = [kind[name] for name in ("elementType", "keyType", "valueType", "sqlType") if name in kind]
+    return sum(width_of(one) for one in inner)
 
 
 # ---------------------------------------------------------------------- to Arrow

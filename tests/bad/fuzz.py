@@ -138,9 +138,7 @@ class Worker:
         return f"exit {status}\n{words[-4000:]}"
 
 
-def fuzz(
-    seed: int, numbers: Iterator[int], *, workers: int, kind: str | None = None
-) -> tuple[Counter[str], list[str]]:
+def fuzz(seed: int, numbers: Iterator[int], *, workers: int, kind: str | None = None) -> tuple[Counter[str], list[str]]:
     """Counts of results by kind, and the findings."""
     results: Counter[str] = Counter()
     findings: list[str] = []

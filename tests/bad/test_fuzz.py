@@ -59,5 +59,3 @@ def test_messages_come_back_as_they_were() -> None:
     data = bytes.fromhex("0803 1201 61 19 0000000000000000 25 00000000 c0f00301".replace(" ", ""))
     assert Message.parse(data).to_bytes() == data
     assert damage(data, Random(1)) != data
-
-

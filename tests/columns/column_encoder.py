@@ -337,8 +337,11 @@ def expected_array(column: OrcType, values: Sequence[Any], arrow_type: pa.DataTy
     if column.kind is TypeKind.UNION:
         tags = pa.array([0 if value is None else value[0] for value in values], pa.int8())
         variants = [
-            expected_array(child, [value[1] if value is not None and value[0] == number else None for value in values],
-                           arrow_type.field(number).type)
+            expected_array(
+                child,
+                [value[1] if value is not None and value[0] == number else None for value in values],
+                arrow_type.field(number).type,
+            )
             for number, child in enumerate(column.children)
         ]
         return pa.UnionArray.from_sparse(tags, variants, [f"_union_{number}" for number in range(len(variants))])

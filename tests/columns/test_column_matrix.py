@@ -258,10 +258,17 @@ def test_every_value_comes_back(leaf: str, nesting: str) -> None:
 
 
 def variants() -> list[tuple[str, Layout]]:
-    dictionary = [(leaf, Layout(version=version, dictionary=True, framing=framing, chunk=4))
-                  for leaf in ("string", "char", "varchar") for version in (1, 2) for framing in ("NONE", "MIXED")]
-    narrow = [(leaf, Layout(version=version, decimal64=True)) for leaf in ("decimal 12", "decimal 18", "decimal 38")
-              for version in (1, 2)]
+    dictionary = [
+        (leaf, Layout(version=version, dictionary=True, framing=framing, chunk=4))
+        for leaf in ("string", "char", "varchar")
+        for version in (1, 2)
+        for framing in ("NONE", "MIXED")
+    ]
+    narrow = [
+        (leaf, Layout(version=version, decimal64=True))
+        for leaf in ("decimal 12", "decimal 18", "decimal 38")
+        for version in (1, 2)
+    ]
     return dictionary + narrow
 
 

@@ -37,9 +37,7 @@ def signed(*numbers: int) -> bytes:
 
 # --- absent and empty streams -----------------------------------------------------------------------------------------
 
-LEAVES = [
-    kind for kind in TypeKind if kind not in (TypeKind.STRUCT, TypeKind.LIST, TypeKind.MAP, TypeKind.UNION)
-]
+LEAVES = [kind for kind in TypeKind if kind not in (TypeKind.STRUCT, TypeKind.LIST, TypeKind.MAP, TypeKind.UNION)]
 
 
 @pytest.mark.parametrize("kind", LEAVES)

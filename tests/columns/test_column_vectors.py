@@ -136,9 +136,7 @@ def test_scales_are_brought_up_and_down() -> None:
 
 
 def test_decimal64() -> None:
-    encoded = column(
-        node(TypeKind.DECIMAL, precision=12, scale=2), 128, V2, PRESENT="05ff0400ff01", DATA="c0403f02"
-    )
+    encoded = column(node(TypeKind.DECIMAL, precision=12, scale=2), 128, V2, PRESENT="05ff0400ff01", DATA="c0403f02")
     encoded.layout = Layout(decimal64=True)
     numbers = [Decimal(value).scaleb(-2) for value in range(-32, 33)]
     assert read_everywhere(encoded) == [*numbers[:64], *[None] * 63, numbers[64]]

@@ -151,9 +151,7 @@ def test_many_decimals(rng: np.random.Generator, sizes: tuple[int, ...], scales:
         wanted.append(cut if value >= 0 else -cut)
     data = b"".join(varint(code) for code in codes).hex()
     runs = [direct(at[start : start + 512], signed=True).data for start in range(0, rows, 512)]
-    column = raw_column(
-        TypeKind.DECIMAL, {DATA: data, SECONDARY: b"".join(runs)}, rows, precision=38, scale=scale
-    )
+    column = raw_column(TypeKind.DECIMAL, {DATA: data, SECONDARY: b"".join(runs)}, rows, precision=38, scale=scale)
     if max(map(abs, wanted)) >= 10**38:
         with pytest.raises(CorruptFile, match=r"precision|128 bits"):
             values(column, decimal_rounding="truncate")
@@ -188,9 +186,7 @@ def test_more_decimals_than_a_cache_holds(rng: np.random.Generator) -> None:
     numbers[65_000] = 10**30
     data = b"".join(varint(2 * number if number >= 0 else -2 * number - 1) for number in numbers).hex()
     scales = fixed_delta(2, 0, 512, signed=True).data * 137
-    column = raw_column(
-        TypeKind.DECIMAL, {DATA: data, SECONDARY: scales}, len(numbers), precision=38, scale=2
-    )
+    column = raw_column(TypeKind.DECIMAL, {DATA: data, SECONDARY: scales}, len(numbers), precision=38, scale=2)
     with decimal.localcontext(prec=60):
         assert [int(value.scaleb(2)) for value in values(column)] == numbers
 

@@ -131,9 +131,7 @@ def test_local_reads_stay_in_the_callers_thread():
 
 def test_stages_are_entered():
     seen = []
-    results = run_in_turn(
-        List(Storage(), lambda: steps("a")), stage=lambda name: (seen.append(name), nullcontext())[1]
-    )
+    results = run_in_turn(List(Storage(), lambda: steps("a")), stage=lambda name: (seen.append(name), nullcontext())[1])
     assert len(list(results)) == 2
     assert list(dict.fromkeys(seen)) == ["plan", "read", "decode"]
 

@@ -228,9 +228,7 @@ def test_modified_utf8(text: str) -> None:
     data = encode_modified_utf8(text)
     assert decode_modified_utf8(data) == text
     assert b"\0" not in data
-    assert len(data) == sum(
-        2 if c == "\0" else 6 if ord(c) > 0xFFFF else len(c.encode()) for c in text
-    )
+    assert len(data) == sum(2 if c == "\0" else 6 if ord(c) > 0xFFFF else len(c.encode()) for c in text)
 
 
 @pytest.mark.parametrize("data", [b"\xf0\x9f\x98\x80", b"\xff", b"\xc0\x81", b"\xed\xa0\x80", b"\xe4\xb8"])

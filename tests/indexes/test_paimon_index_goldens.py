@@ -180,4 +180,3 @@ def test_top_rows(root: Path) -> None:
             else:
                 assert matches(found, record, golden.rows), (golden.path.stem, record)
     assert asked >= 200
-

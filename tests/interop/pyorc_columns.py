@@ -53,6 +53,7 @@ KINDS: dict[str, Kind] = {
     "decimal-long": Kind("decimal(38,9)", pa.decimal128(38, 9), lambda i: Decimal((-7) ** i % 10**37).scaleb(-9)),
 }
 
+
 def list_of(kind: Kind) -> Kind:
     """Lists of none to four elements, some of them null."""
 

@@ -72,6 +72,7 @@ def noted(folder):
 
 def same(one, other):
     """Equal rows, where NaN equals NaN."""
+
     def plain(table):
         kinds = [pa.int64() if pa.types.is_timestamp(field.type) else field.type for field in table.schema]
         return repr(table.cast(pa.schema(list(zip(table.schema.names, kinds)))).to_pydict())
@@ -281,9 +282,7 @@ def test_datafusion(noted, table, monkeypatch):
     datafusion = pytest.importorskip("datafusion")
     asked = []
     original = OrcFragment.scanner
-    monkeypatch.setattr(
-        OrcFragment, "scanner", lambda self, *a, **k: (asked.append(k), original(self, *a, **k))[1]
-    )
+    monkeypatch.setattr(OrcFragment, "scanner", lambda self, *a, **k: (asked.append(k), original(self, *a, **k))[1])
     context = datafusion.SessionContext()
     context.register_dataset("rows", noted)
     (batch,) = [one for one in context.sql("select text, year from rows where id = 12345").collect() if one.num_rows]

@@ -268,6 +268,8 @@ def test_a_file_that_changes_meanwhile_is_named(
         ({"bitmap": {"city": {"version": 3}}}, InvalidQuery),
         ({"bsi": {"city": {}}}, Unsupported),
         ({}, InvalidQuery),
+        (["city"], InvalidQuery),
+        ({"bitmap": {"city": "version"}}, InvalidQuery),
     ],
 )
 def test_a_spec_that_cannot_be_is_refused_at_once(spark: Any, tmp_path: Path, spec: Any, error: type) -> None:

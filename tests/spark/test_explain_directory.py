@@ -71,6 +71,17 @@ def test_the_funnel_and_what_each_evidence_does(
     assert next(iter(found.skipped_by)) in ("partition", "file statistics (catalog)", "Paimon bitmap index")
 
 
+def test_what_rules_out_without_partitions_has_its_own_name(spark: Any, tmp_path: Path) -> None:
+    """It was called "partition", of directories without any."""
+    orc.write_table(pa.table({"id": [1, 2, 3]}), tmp_path / "a.orc")
+    orc.write_table(pa.table({"id": pa.array([], pa.int64())}), tmp_path / "none.orc")
+    index_here(tmp_path, {"bitmap": {"id": {}}})
+    found = orcidx.spark.explain(spark, str(tmp_path), "id = 7.5 OR id = 0.5")
+    told = {row["path"]: row["skipped_by"] for row in found.files.to_pylist()}
+    assert told == {"a.orc": "file statistics (catalog)", "none.orc": "no rows in the file"}
+    assert "partition" not in {one.name for one in found.alone}
+
+
 def test_nothing_that_matches_is_ruled_out(spark: Any, directory: Path, tmp_path: Path) -> None:
     for path in directory.glob("*/*.orc"):
         (tmp_path / path.parent.name).mkdir(exist_ok=True)

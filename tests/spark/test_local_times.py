@@ -11,9 +11,9 @@ import pytest
 
 from orcidx import InvalidQuery, col
 from orcidx.orc.timezones import load_zone
-from orcidx.predicate import parse
+from orcidx.predicate import bind, parse
 from orcidx.predicate.nodes import ExactTime
-from orcidx.spark.local_times import instant_of, on_session_clock
+from orcidx.spark.local_times import instant_of, on_any_clock, on_session_clock
 
 SCHEMA = pa.schema([("at", pa.timestamp("us", "UTC")), ("plain", pa.timestamp("us")), ("text", pa.string())])
 EPOCH = dt.datetime(1970, 1, 1)
@@ -58,3 +58,35 @@ def test_everything_else_stays() -> None:
         assert moved(where) == parse(where)
     with pytest.raises(InvalidQuery, match="at"):
         moved("ta > '2021-07-01'")
+
+
+def test_what_is_true_on_any_clock() -> None:
+    """Every row that some session's clock keeps is kept; what no clock touches stays as it is."""
+    numbers = random.Random(5)
+    hours = [dt.datetime(2021, 7, 1) + dt.timedelta(hours=n) for n in range(-40, 41)]
+    instants = pa.array([one.replace(tzinfo=dt.UTC) for one in hours], pa.timestamp("us", "UTC"))
+    rows = pa.table({"at": instants, "plain": pa.array(hours, pa.timestamp("us")), "text": ["x"] * len(hours)})
+    kept = 0
+    for _ in range(200):
+        name, (low, high) = numbers.choice(["at", "plain"]), sorted(numbers.sample(hours, 2))
+        if name == "plain":
+            low, high = low.replace(tzinfo=dt.UTC), high.replace(tzinfo=dt.UTC)
+        column = col(name)
+        asked = numbers.choice(
+            [column < low, column >= low, column == low, column.is_in([low, None, high]), column.between(low, high)]
+        )
+        where = parse(~asked if numbers.random() < 0.5 else asked)
+        wide = set(map(tuple, _rows(rows, on_any_clock(where, SCHEMA, case_sensitive=False))))
+        for zone in ("UTC", "+18:00", "-18:00", "Europe/Berlin"):
+            found = _rows(rows, on_session_clock(where, SCHEMA, zone, case_sensitive=False))
+            assert set(map(tuple, found)) <= wide, (where, zone)
+            kept += len(found)
+    assert kept > 1000
+    plain = parse((col("at") > dt.datetime(2021, 7, 1, tzinfo=dt.UTC)) | col("text").is_null())
+    assert on_any_clock(plain, SCHEMA, case_sensitive=False) == plain
+
+
+def _rows(table: pa.Table, where: object) -> list[list[object]]:
+    batch = table.to_batches()[0]
+    mask = bind(where, table.schema).evaluate(batch)
+    return [list(row.values()) for row in batch.filter(pa.array(mask)).to_pylist()]

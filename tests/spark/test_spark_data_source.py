@@ -163,6 +163,52 @@ def test_a_table(spark: Any, tmp_path: Path) -> None:
     assert paimon.open_table(tmp_path / "t").scan().count_rows() == 100
 
 
+@pytest.fixture
+def in_tokyo(spark: Any) -> Iterator[Any]:
+    """The session, on another clock since the format was registered."""
+    before = spark.conf.get("spark.sql.session.timeZone")
+    register(spark)
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    yield spark
+    spark.conf.set("spark.sql.session.timeZone", before)
+
+
+def test_times_are_on_the_clock_of_the_session_that_asks(in_tokyo: Any, files: Path, tmp_path: Path) -> None:
+    """Not on that of the session when the format was registered; of directories, too."""
+    for where in ("ts < TIMESTAMP '1901-06-01 00:00:00'", "NOT ts > TIMESTAMP '1901-06-01 00:00:00' AND few LIKE '%1'"):
+        found = in_tokyo.read.format("orcidx").option("where", where).load(str(files))
+        assert rows(found) == rows(in_tokyo.read.orc(str(files)).where(where))
+    days = in_tokyo.range(9).selectExpr("id", "timestamp_ntz'2021-07-01 00:00:00' + make_dt_interval(0, id) AS at")
+    days.write.partitionBy("at").orc(str(tmp_path / "days"))
+    where = "at BETWEEN TIMESTAMP '2021-07-01 02:00:00' AND TIMESTAMP '2021-07-01 03:00:00'"
+    found = in_tokyo.read.format("orcidx").option("where", where).load(str(tmp_path / "days"))
+    assert rows(found) == rows(in_tokyo.read.orc(str(tmp_path / "days")).where(where)) != []
+    with pytest.raises(Exception, match="does not tell the session's time zone here"):
+        found.rdd.collect()
+
+
+@pytest.mark.parametrize("name", ["caseSensitive", "sources.partitionColumnTypeInference.enabled"])
+def test_rules_that_changed_since_it_was_registered_are_said(spark: Any, tmp_path: Path, name: str) -> None:
+    spark.range(3).selectExpr("id", "id AS part").write.partitionBy("part").orc(str(tmp_path / "t"))
+    register(spark)
+    frame = spark.read.format("orcidx").option("columns", "ID,part").load(str(tmp_path / "t"))
+    before = spark.conf.get(f"spark.sql.{name}")
+    spark.conf.set(f"spark.sql.{name}", "true" if before == "false" else "false")
+    try:
+        with pytest.raises(Exception, match=f"{name} is .* now, and was"):
+            frame.collect()
+    finally:
+        spark.conf.set(f"spark.sql.{name}", before)
+
+
+def test_what_spark_keeps_from_a_python_source_is_said(spark: Any, files: Path) -> None:
+    register(spark)
+    with pytest.raises(Exception, match="CREATE TEMPORARY VIEW name USING orcidx"):
+        spark.sql(f"CREATE TABLE told USING orcidx OPTIONS (path '{files}')")
+    with pytest.raises(Exception, match="no streams"):
+        spark.readStream.format("orcidx").load(str(files)).writeStream.format("noop").start().processAllAvailable()
+
+
 CONNECT = """
 import sys
 import pyarrow as pa

@@ -368,3 +368,31 @@ def test_mistakes_say_what_to_do(spark: Any, every_type: Path, tmp_path: Path) -
     with pytest.raises(Unsupported, match="name the other columns"):
         read(spark, tmp_path / "months")
     assert read(spark, tmp_path / "months", ["a"]).count() == 1
+
+
+# ---------------------------------------------------------------------- what Catalyst is told
+
+
+def claimed(frame: Any) -> int:
+    """The bytes that Catalyst takes a DataFrame for, by which it chooses joins."""
+    return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+
+
+def test_a_frame_is_no_smaller_than_what_it_reads(spark: Any, every_type: Path) -> None:
+    """It was taken for 324 bytes and broadcast, whatever its size."""
+    stored = sum(path.stat().st_size for path in every_type.glob("*.orc"))
+    assert stored <= claimed(read(spark, every_type)) < 100 * stored
+    assert claimed(read(spark, every_type, ["b"])) >= ROWS
+    assert claimed(read(spark, every_type, ["id"], where="i64 > 1000")) > ROWS // 8
+    assert claimed(read(spark, every_type, ["id"], where="i64 > 10000000000")) <= 1
+    assert claimed(read(spark, every_type, ["id"], top=["id"], limit=5)) < 1000
+
+
+def test_columns_of_spark_are_names(spark: Any, every_type: Path) -> None:
+    from pyspark.sql import functions as F
+
+    frame = read(spark, every_type, ["i8", F.col("id"), F.col("nested.x")])
+    assert frame.columns == ["i8", "id", "nested"]
+    for bad in ([F.col("id") + 1], F.col("id"), "id"):
+        with pytest.raises(InvalidQuery, match="columns"):
+            read(spark, every_type, bad)

@@ -1,0 +1,89 @@
+"""What a task learns of the session that runs its query: Spark hands a session's settings to the tasks of a query.
+
+The planning of a Python data source learns none of them: it runs in a process of its own, and the format was registered
+when the session may have had others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery
+from orcidx.paimon_table.scan import TableScan
+from orcidx.predicate import Predicate
+from orcidx.scanner.scan import Scan
+from orcidx.spark.hive_columns import partition_constants
+from orcidx.spark.local_times import on_session_clock
+
+__all__ = ["CASE", "INFERENCE", "ZONE", "OfSession"]
+
+ZONE = "spark.sql.session.timeZone"
+CASE = "spark.sql.caseSensitive"
+INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
+_QUERY = "spark.sql.execution.id"
+
+
+@dataclass(frozen=True)
+class OfSession:
+    """What of a read waits for the session that runs it.
+
+    ``where``: the predicate in which times are still on no clock, None where no clock matters; ``schema``: by which it
+    is bound; ``partitions``: key and type by the name of the columns of directories that are times; ``default_zone``:
+    of a session that sets none, the JVM's; ``planned``: settings by which the read was planned, and their values.
+    """
+
+    where: Predicate | None
+    schema: pa.Schema
+    case_sensitive: bool
+    partitions: Mapping[str, tuple[str, Any]]
+    default_zone: str
+    planned: Mapping[str, str]
+
+    def settle(self, rows: Scan | TableScan) -> Scan | TableScan:
+        """The rows as the session means them. Raises ``InvalidQuery`` where it plans by other rules by now, and where
+        a clock matters that Spark does not tell."""
+        told = _properties()
+        for name, value in self.planned.items():
+            now = None if told is None else told(name)
+            if now is not None and now.lower() != value:
+                raise InvalidQuery(
+                    f"{name} is {now} now, and was {value} when orcidx was registered: "
+                    "call orcidx.spark.register(spark) again, and load the DataFrame again"
+                )
+        if self.where is None and not self.partitions:
+            return rows
+        if told is None:
+            raise InvalidQuery(
+                "Spark does not tell the session's time zone here (as in DataFrame.rdd): give the times in where= "
+                "a zone, such as '2025-01-31 12:00:00+01:00', or run the query as one of the DataFrame"
+            )
+        return self.on_clock(rows, told(ZONE) or self.default_zone)
+
+    def on_clock(self, rows: Scan | TableScan, zone: str) -> Scan | TableScan:
+        """The rows with all times on the clock of a zone."""
+        if self.where is not None:
+            where = on_session_clock(self.where, self.schema, zone, case_sensitive=self.case_sensitive)
+            rows = (
+                replace(rows, request=replace(rows.request, where=where))
+                if isinstance(rows, Scan)
+                else (replace(rows, where=where))
+            )
+        if self.partitions and isinstance(rows, Scan):
+            times = partition_constants([job.source for job in rows.jobs], self.partitions, zone)
+            jobs = [replace(job, constants={**job.constants, **one}) for job, one in zip(rows.jobs, times)]
+            rows = replace(rows, jobs=tuple(jobs))
+        return rows
+
+
+def _properties() -> Callable[[str], str | None] | None:
+    """Where a task finds settings of its session; None outside of a query of Spark SQL."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None or context.getLocalProperty(_QUERY) is None:
+        return None
+    return context.getLocalProperty  # type: ignore[no-any-return]
