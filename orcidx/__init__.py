@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from orcidx.scanner.file import open_file as open
     from orcidx.scanner.many_files import scan
     from orcidx.scanner.scan import Scan, Split
+    from orcidx.scanner.shortcuts import FileMetadata, read_metadata, read_schema, read_table
 
 __version__ = "0.1.0"
 
 __all__ = [
     "CorruptFile",
     "Explanation",
+    "FileMetadata",
     "InvalidQuery",
     "OrcFile",
     "OrcidxError",
@@ -45,12 +47,16 @@ __all__ = [
     "dataset",
     "open",
     "paimon",
+    "read_metadata",
+    "read_schema",
+    "read_table",
     "scan",
     "scan_polars",
 ]
 
 _HOMES = {
     "Explanation": ("orcidx.explain.model", "Explanation"),
+    "FileMetadata": ("orcidx.scanner.shortcuts", "FileMetadata"),
     "OrcFile": ("orcidx.scanner.file", "OrcFile"),
     "RowSelection": ("orcidx.pruning.selection", "RowSelection"),
     "Scan": ("orcidx.scanner.scan", "Scan"),
@@ -59,6 +65,9 @@ _HOMES = {
     "col": ("orcidx.predicate", "col"),
     "dataset": ("orcidx.engines.arrow_dataset", "dataset"),
     "open": ("orcidx.scanner.file", "open_file"),
+    "read_metadata": ("orcidx.scanner.shortcuts", "read_metadata"),
+    "read_schema": ("orcidx.scanner.shortcuts", "read_schema"),
+    "read_table": ("orcidx.scanner.shortcuts", "read_table"),
     "scan": ("orcidx.scanner.many_files", "scan"),
     "scan_polars": ("orcidx.engines.polars", "scan_polars"),
 }

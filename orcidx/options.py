@@ -1,14 +1,17 @@
-"""``ReadOptions``: how a scan decodes, batches and fetches. Frozen, picklable, every option documented."""
+"""``ReadOptions``: how a scan decodes, batches and fetches. Frozen, picklable, every option documented.
+
+``OptionsByName`` are the same as keywords of ``scan`` and its like, so that a type checker finds a misspelt one.
+"""
 
 from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from orcidx.errors import InvalidQuery
 
-__all__ = ["ReadOptions"]
+__all__ = ["OptionsByName", "ReadOptions"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,3 +130,35 @@ _COUNTS = (
     "metadata_stripes",
 )
 _NAMES = frozenset(field.name for field in fields(ReadOptions))
+
+
+class OptionsByName(TypedDict, total=False):
+    """The fields of ``ReadOptions`` as keywords; a test holds the two together."""
+
+    batch_size: int
+    batch_bytes: int
+    strings: Literal["string", "dictionary", "view"]
+    timestamp_unit: Literal["s", "ms", "us", "ns"]
+    timestamp_ntz: bool
+    timezone: str | None
+    wall_clock_zone: str | None
+    char: Literal["stored", "padded", "trimmed"]
+    utf8: Literal["strict", "replace", "unchecked"]
+    decimal_rounding: Literal["half_up", "truncate", "error"]
+    decimal_zero_precision: tuple[int, int]
+    calendar: Literal["proleptic", "stored"]
+    encrypted: Literal["masked", "error"]
+    nan: Literal["ieee", "largest"]
+    use_threads: bool
+    mmap: bool
+    io_bytes: int
+    merge_gap: int | None
+    merge_size: int | None
+    case_sensitive: bool
+    row_index: bool
+    bloom_filters: bool
+    metadata_bytes: int
+    metadata_items: int
+    metadata_columns: int
+    metadata_stripes: int
+    strict_index: bool

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +20,7 @@ from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.predicate import And, Constant, External, Leaf, Or, all_of, any_of, resolve_column
 from orcidx.predicate.adapters import from_expression
 from orcidx.predicate.external import Relaxation
+from orcidx.scanner.arguments import FilesArguments
 from orcidx.scanner.many_files import scan as scan_files
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
@@ -27,7 +28,7 @@ from orcidx.scanner.scan import Scan
 __all__ = ["OrcDataset", "OrcFragment", "dataset"]
 
 
-def dataset(sources: Any, **scan_options: Any) -> OrcDataset:
+def dataset(sources: Any, **scan_options: Unpack[FilesArguments]) -> OrcDataset:
     """Files as a pyarrow dataset: for DuckDB, ``polars.scan_pyarrow_dataset`` and DataFusion's ``register_dataset``.
 
     ``sources`` and the keywords are those of ``orcidx.scan``, with ``columns`` and ``where`` for what is never to be

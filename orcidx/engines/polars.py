@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import polars as pl
 import pyarrow as pa
@@ -14,13 +14,14 @@ from polars.io.plugins import register_io_source
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.predicate import Constant, all_of
 from orcidx.predicate.polars_tree import from_polars
+from orcidx.scanner.arguments import FilesArguments
 from orcidx.scanner.many_files import scan as scan_files
 from orcidx.scanner.scan import Scan
 
 __all__ = ["scan_polars"]
 
 
-def scan_polars(sources: Any, **scan_options: Any) -> pl.LazyFrame:
+def scan_polars(sources: Any, **scan_options: Unpack[FilesArguments]) -> pl.LazyFrame:
     """Files as a LazyFrame; the keywords are those of ``orcidx.scan``.
 
     Predicates prune by orcidx's indexes where they can be carried over, and Polars applies them once more. Strings come
@@ -28,7 +29,8 @@ def scan_polars(sources: Any, **scan_options: Any) -> pl.LazyFrame:
     """
     if "options" not in scan_options:
         scan_options.setdefault("strings", "view")
-    scan = scan_files(sources, **{"nan": "largest", **scan_options})
+    scan_options.setdefault("nan", "largest")
+    scan = scan_files(sources, **scan_options)
     if scan.limit is not None:
         raise Unsupported("a lazy scan has no limit: call head() on the frame")
     schema = pl.DataFrame(scan.schema.empty_table()).schema

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
+from orcidx.options import OptionsByName
 from orcidx.paimon.build import Spec, build_from_arrow, columns_of
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.file_index import FileIndex
@@ -21,7 +22,7 @@ def build_file_index(
     types: Mapping[str, str | DataType] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: Any = None,
-    **options: Any,
+    **options: Unpack[OptionsByName],
 ) -> FileIndex:
     """Builds the file index of a data file: row i of the file is row i of the source.
 

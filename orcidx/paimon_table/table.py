@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, located
-from orcidx.options import ReadOptions
+from orcidx.options import OptionsByName, ReadOptions
 from orcidx.paimon_table.binary_row import BinaryRow
 from orcidx.paimon_table.files import TableFiles, table_files
 from orcidx.paimon_table.manifest import (
@@ -220,7 +220,7 @@ class Table:
         top: Sequence[Any] | None = None,
         limit: int | None = None,
         options: ReadOptions | None = None,
-        **option_overrides: Any,
+        **option_overrides: Unpack[OptionsByName],
     ) -> TableScan:
         """The rows of the snapshot, in the table's schema; plans at once, reads data when it is iterated.
 

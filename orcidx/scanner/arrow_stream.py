@@ -8,11 +8,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Generator, Iterator
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
+from orcidx.scanner.frames import duckdb_relation, pandas_frame, polars_frame
 from orcidx.scanner.metrics import ScanMetrics
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+    import polars as pl
 
 __all__ = ["ArrowStream", "Batches", "limited"]
 
@@ -84,6 +90,18 @@ class ArrowStream(ABC):
         limit = n if self.limit is None else min(n, self.limit)
         shorter: Any = replace(self, limit=limit)  # type: ignore[type-var]
         return shorter.to_table()
+
+    def to_pandas(self, **options: Any) -> pd.DataFrame:
+        """All rows as a pandas DataFrame; ``options`` are those of ``pyarrow.Table.to_pandas``."""
+        return pandas_frame(self.to_table(), options)
+
+    def to_polars(self) -> pl.DataFrame:
+        """All rows as a Polars DataFrame; ``orcidx.scan_polars`` gives a LazyFrame, which reads what it needs."""
+        return polars_frame(self.to_table())
+
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """All rows as a DuckDB relation; over ``orcidx.dataset`` DuckDB pushes columns and filters down instead."""
+        return duckdb_relation(self.to_table(), connection)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_reader().__arrow_c_stream__(requested_schema)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
 from orcidx.fetching.drive import run_value
-from orcidx.options import ReadOptions
+from orcidx.options import OptionsByName, ReadOptions
 from orcidx.orc.file_statistics import column_statistics, statistics_table
 from orcidx.orc.metadata import FileTail, StripeInformation, TypeKind, WriterKind
 from orcidx.orc.metadata_limits import MetadataLimits
@@ -21,10 +21,12 @@ from orcidx.orc.types import OrcType
 from orcidx.planner.request import FileJob, ScanRequest, as_selection
 from orcidx.planner.schema_mapping import column_path
 from orcidx.predicate import parse
+from orcidx.scanner.arguments import RowArguments, ScanArguments
+from orcidx.scanner.arrow_stream import Batches
 from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import SPLIT_BYTES, Scan, Split
-from orcidx.storage import RangeReader, Source, describe_source
+from orcidx.storage import Fingerprint, RangeReader, Source, describe_source
 
 __all__ = ["OrcFile", "Writer", "make_scan", "open_file"]
 
@@ -42,13 +44,18 @@ class Writer:
 class OrcFile:
     """An open ORC file. A context manager; scans do not need it to stay open.
 
+    Iterating gives the batches of ``scan()``; ``pyarrow.table(file)`` and any other reader of Arrow streams takes its
+    rows. It pickles where its source does.
+
     Reading starts with one request for the tail; everything else is read when it is asked for.
     """
 
-    def __init__(self, source: Source, options: ReadOptions | None = None) -> None:
+    def __init__(
+        self, source: Source, options: ReadOptions | None = None, expected: Fingerprint | None = None
+    ) -> None:
         self.source = source
         self.options = options or ReadOptions()
-        self._storage: RangeReader | None = source.open(self.options)
+        self._storage: RangeReader | None = source.open(self.options, expected=expected)
         try:
             self._reader = OrcReader(self._storage, MetadataLimits.of(self.options))
         except BaseException:
@@ -157,7 +164,7 @@ class OrcFile:
         file_index: Any = None,
         schema: pa.Schema | None = None,
         options: ReadOptions | None = None,
-        **option_overrides: Any,
+        **option_overrides: Unpack[OptionsByName],
     ) -> Scan:
         """A scan of this file; nothing is read until it is iterated.
 
@@ -192,13 +199,32 @@ class OrcFile:
             options=(options or self.options).override(**option_overrides),
         )
 
-    def splits(self, target_bytes: int = SPLIT_BYTES, *args: Any, **kwargs: Any) -> list[Split]:
+    def splits(self, target_bytes: int = SPLIT_BYTES, **arguments: Unpack[ScanArguments]) -> list[Split]:
         """``scan(...)`` as tasks of about ``target_bytes`` stored bytes each, for other machines."""
-        return self.scan(*args, **kwargs).splits(target_bytes)
+        return self.scan(**arguments).splits(target_bytes)
 
-    def read(self, *args: Any, **kwargs: Any) -> pa.Table:
+    def read(
+        self,
+        columns: Sequence[str | Sequence[str]] | None = None,
+        where: Any = None,
+        **arguments: Unpack[RowArguments],
+    ) -> pa.Table:
         """``scan(...)`` as one table."""
-        return self.scan(*args, **kwargs).to_table()
+        return self.scan(columns, where, **arguments).to_table()
+
+    def __iter__(self) -> Batches:
+        """The batches of ``scan()``."""
+        return iter(self.scan())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.scan().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.schema.__arrow_c_schema__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The file opened anew, which must still be the version that this one is."""
+        return OrcFile, (self.source, self.options, self._reader.fingerprint)
 
 
 def make_scan(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
-from orcidx.options import ReadOptions
+from orcidx.options import OptionsByName, ReadOptions
 from orcidx.planner.request import FileJob
 from orcidx.scanner.file import make_scan
 from orcidx.scanner.scan import Scan
@@ -38,7 +38,7 @@ def scan(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: Any = None,
     options: ReadOptions | None = None,
-    **option_overrides: Any,
+    **option_overrides: Unpack[OptionsByName],
 ) -> Scan:
     """A scan of one file or many; the files are listed now, and read when the scan is iterated.
 

@@ -40,12 +40,15 @@ T = TypeVar("T")
 SPLIT_BYTES = 128 << 20
 """What Spark aims for (spark.sql.files.maxPartitionBytes)."""
 
+_LONGEST = 150
+"""Characters of a value in the repr of a scan."""
+
 TABLE_ROWS = 1 << 20
 """Rows that are decoded at once for a table, whose chunks nobody asked to be small. Half as many take up to 20 %
 longer; twice as many make strings and lists slow, whose buffers Arrow's pool is then too small to hand out again."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scan(ArrowStream):
     """Rows of files, as record batches. Made by ``OrcFile.scan`` and ``orcidx.scan``.
 
@@ -60,6 +63,15 @@ class Scan(ArrowStream):
     @property
     def options(self) -> ReadOptions:
         return self.request.options
+
+    def __repr__(self) -> str:
+        request = self.request
+        names = [job.source.name for job in self.jobs]
+        first = _short(names[0]) if names else ""
+        of = first if len(names) < 2 else f"{len(names):,} files, {first} …"
+        columns = "" if request.columns is None else f", columns {_short(list(request.columns))}"
+        where = "" if request.where is None else f", where {_short(request.where)}"
+        return f"<Scan of {of}{columns}{where}{'' if self.limit is None else f', limit {self.limit}'}>"
 
     # ------------------------------------------------------------------ schema
 
@@ -209,6 +221,11 @@ class Scan(ArrowStream):
 
 def _joined(joiner: Joiner, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
     return list(joiner.add(batch))
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
 
 
 def _decided_scan(scan: FileScan, number: int, budget: ByteBudget) -> Any:

@@ -1,0 +1,53 @@
+"""The keywords of the public functions for a type checker, where one function hands them to another.
+
+``f.read(batchsize=3)`` is an error to mypy and pyright, not only ``InvalidQuery`` when it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from orcidx.options import OptionsByName, ReadOptions
+
+__all__ = ["FilesArguments", "RowArguments", "ScanArguments"]
+
+
+class RowArguments(OptionsByName, total=False):
+    """The keywords of ``OrcFile.scan``, but for ``columns`` and ``where``."""
+
+    stripes: Iterable[int] | None
+    row_range: tuple[int, int] | None
+    limit: int | None
+    row_numbers: bool | str
+    selection: Any
+    deletion_vector: Any
+    file_index: Any
+    schema: pa.Schema | None
+    options: ReadOptions | None
+
+
+class ScanArguments(RowArguments, total=False):
+    """All arguments of ``OrcFile.scan``."""
+
+    columns: Sequence[str | Sequence[str]] | None
+    where: Any
+
+
+class FilesArguments(OptionsByName, total=False):
+    """The keywords of ``orcidx.scan``, but for ``columns`` and ``where``."""
+
+    limit: int | None
+    row_numbers: bool | str
+    file_path: bool | str
+    selection: Mapping[Any, Any] | None
+    deletion_vector: Mapping[Any, Any] | None
+    file_index: Mapping[Any, Any] | None
+    schema: pa.Schema | None
+    match: Literal["name", "position", "field_id"]
+    hive_partitions: bool
+    storage_options: Mapping[str, Any] | None
+    filesystem: Any
+    options: ReadOptions | None

@@ -1,0 +1,73 @@
+"""``read_table``, ``read_schema``, ``read_metadata``: one call each, by the names that pyarrow has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import pyarrow as pa
+
+from orcidx.scanner.arguments import FilesArguments
+from orcidx.scanner.file import OrcFile, Writer, open_file
+from orcidx.scanner.many_files import scan
+
+__all__ = ["FileMetadata", "read_metadata", "read_schema", "read_table"]
+
+
+@dataclass(frozen=True)
+class FileMetadata:
+    """What the tail of an ORC file tells, as ``read_metadata`` gives it.
+
+    ``num_columns``: top-level ones; ``orc_schema`` as Hive writes it; ``size``: bytes of the file; the rest as in
+    ``OrcFile``.
+    """
+
+    num_rows: int
+    num_columns: int
+    num_stripes: int
+    compression: str
+    writer: Writer
+    schema: pa.Schema
+    orc_schema: str
+    user_metadata: Mapping[str, bytes]
+    size: int
+
+    @staticmethod
+    def of(file: OrcFile) -> FileMetadata:
+        """That of an open file."""
+        return FileMetadata(
+            num_rows=file.num_rows,
+            num_columns=len(file.columns),
+            num_stripes=len(file.stripes),
+            compression=file.compression,
+            writer=file.writer,
+            schema=file.schema,
+            orc_schema=file.orc_schema,
+            user_metadata=file.user_metadata,
+            size=file.tail.size,
+        )
+
+
+def read_table(
+    sources: Any,
+    columns: Sequence[str | Sequence[str]] | None = None,
+    where: Any = None,
+    **arguments: Unpack[FilesArguments],
+) -> pa.Table:
+    """The rows of a file, or of many as one, as a table: ``orcidx.scan(...).to_table()``."""
+    return scan(sources, columns, where, **arguments).to_table()
+
+
+def read_metadata(
+    source: Any, *, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None
+) -> FileMetadata:
+    """What the tail of a file tells; reads nothing else. ``source`` as of ``orcidx.open``."""
+    with open_file(source, storage_options=storage_options, filesystem=filesystem) as file:
+        return FileMetadata.of(file)
+
+
+def read_schema(source: Any, *, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None) -> pa.Schema:
+    """The Arrow schema in which a file is read. ``source`` as of ``orcidx.open``."""
+    with open_file(source, storage_options=storage_options, filesystem=filesystem) as file:
+        return file.schema
