@@ -274,12 +274,14 @@ directory_argument = click.argument("directory")
 @directory_argument
 @as_json
 @storage_option
-def describe(directory: str, as_json: bool, storage_options: tuple[str, ...]) -> None:
-    """Which files of DIRECTORY are indexed, by what, and which have changed since; opens no data file."""
+@click.option("--verify", is_flag=True, help="Also read every index file, and check all of it.")
+def describe(directory: str, as_json: bool, storage_options: tuple[str, ...], verify: bool) -> None:
+    """Which files of DIRECTORY are indexed, by what, and which have changed since or lost their index; opens no data
+    file."""
     from orcidx.index_directory.describe import describe_indexes
 
     options = parse_storage_options(storage_options) or None
-    _print_told(describe_indexes(directory, storage_options=options), as_json)
+    _print_told(describe_indexes(directory, verify=verify, storage_options=options), as_json)
 
 
 @index.command()

@@ -91,10 +91,13 @@ def index_name(path: str, source: Source, spec: IndexSpec) -> str:
     return f"{INDEXES}/{directory}{slash}{name}.{_digest([known, spec.key])}.index"
 
 
-def index_file(folder: Folder, source: Source, path: str, spec: IndexSpec, options: ReadOptions) -> dict[str, Any]:
+def index_file(
+    folder: Folder, source: Source, path: str, spec: IndexSpec, options: ReadOptions, *, reuse: bool = True
+) -> dict[str, Any]:
     """Builds and writes what is missing; gives a row of ``INDEXED``, with the error if there was one.
 
-    ``source`` with the version that was listed, any other is refused; ``path`` below the directory.
+    ``source`` with the version that was listed, any other is refused; ``path`` below the directory. ``reuse``: an index
+    that lies in its place already is taken.
     """
     started = time.perf_counter()
     row: dict[str, Any] = dict.fromkeys(INDEXED.names)
@@ -103,7 +106,7 @@ def index_file(folder: Folder, source: Source, path: str, spec: IndexSpec, optio
         row |= {"size": source.listed.size, "mtime": source.listed.mtime, "etag": source.listed.etag}
     try:
         with located(file=source.name):
-            _index(folder, source, spec, options, row)
+            _index(folder, source, spec, options, row, reuse)
     except (OrcidxError, OSError, pa.ArrowException) as error:
         row["error"] = f"{type(error).__name__}: {error}"
         row["is_final"] = isinstance(error, OrcidxError) and not isinstance(error, StorageError)
@@ -111,7 +114,9 @@ def index_file(folder: Folder, source: Source, path: str, spec: IndexSpec, optio
     return row
 
 
-def _index(folder: Folder, source: Source, spec: IndexSpec, options: ReadOptions, row: dict[str, Any]) -> None:
+def _index(
+    folder: Folder, source: Source, spec: IndexSpec, options: ReadOptions, row: dict[str, Any], reuse: bool
+) -> None:
     if source.size == 0:
         row["rows"] = 0
         return
@@ -125,7 +130,9 @@ def _index(folder: Folder, source: Source, spec: IndexSpec, options: ReadOptions
         present = present_part(spec.spec, names)
         columns = {name: node for name, node in zip(names, file.columns) if names.count(name) == 1}
         row["statistics"] = observe(tail, columns, columns_of(present))
-        if present and _build(folder, index_name(row["path"], source, spec), file, present, spec, row):
+        name = index_name(row["path"], source, spec)
+        found = _already_there(folder, name, IndexSpec(present, spec.types)) if present and reuse else None
+        if present and _build(folder, name, file, present, spec, row, found):
             row["read_bytes"] = reader.metrics.bytes_fetched
     finally:
         reader.close()
@@ -150,16 +157,18 @@ def present_part(spec: Spec, names: list[str]) -> dict[str, dict[str, Any]]:
     return {kind: columns for kind, columns in found.items() if columns}
 
 
-def _build(folder: Folder, name: str, file: OrcFile, present: Spec, spec: IndexSpec, row: dict[str, Any]) -> bool:
-    """Whether it was built, rather than found; what there is is noted in the row."""
+def _build(
+    folder: Folder, name: str, file: OrcFile, present: Spec, spec: IndexSpec, row: dict[str, Any], found: bytes | None
+) -> bool:
+    """Whether it was built, rather than ``found``; what there is is noted in the row."""
     builder = FileIndexBuilder(present, file.schema, {k: v for k, v in spec.types.items() if k in file.schema.names})
-    found = data = _already_there(folder, name, IndexSpec(present, spec.types))
+    data = found
     if data is None:
         for batch in file.scan(columns=columns_of(present)).to_reader():
             builder.add(batch)
         data = builder.finish().to_bytes()
-        if len(data) > spec.embedded_bytes:
-            folder.put(name, data)
+    if len(data) > spec.embedded_bytes:
+        folder.put(name, data)  # also one that was found: it is young then, and ``clean`` leaves it
     entries = read_container(Body.of(data)).entries
     row["indexes"] = [
         {"column": one.column, "kind": one.kind, "bytes": one.length, "type": str(builder.type_of(one.column))}

@@ -266,8 +266,8 @@ class Catalog:
 
     # ------------------------------------------------------------------ bytes
 
-    def to_bytes(self) -> bytes:
-        """The Parquet file."""
+    def to_bytes(self, *, whole: bool = True) -> bytes:
+        """The Parquet file; ``whole``: it stands alone, rather than on the catalogs before it."""
         from pyarrow import parquet
 
         columns = {name: self.files[name] for name in FILE_FIELDS.names}
@@ -276,6 +276,7 @@ class Catalog:
             columns[f"s{number}"] = array
             keys.append({"column": key.column, "type": key.type})
         described = {"version": VERSION, "spec": self.spec, "spec_key": self.spec_key, "statistics": keys}
+        described["whole"] = whole
         described["written"] = uuid.uuid4().hex  # no two writers write the same bytes, see Folder.publish
         table = pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(described)})
         sink = pa.BufferOutputStream()
@@ -305,11 +306,28 @@ class Catalog:
             statistics = {key: table[name].combine_chunks().cast(key.storage) for name, key in chosen.items()}
             return Catalog(found, statistics, dict(described["spec"]), described["spec_key"])
         except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
-            failed = isinstance(error, OSError) and (type(error) is not OSError or error.errno is not None)
-            if failed or isinstance(error, CorruptFile):  # pyarrow tells damage by a bare OSError, storages do not
+            if _is_of_storage(error) or isinstance(error, CorruptFile):
                 raise
             told = f"not a catalog: {type(error).__name__}: {error}"
-            raise CorruptFile(f"{told}; delete the folder it is in, and build the indexes again") from error
+            raise CorruptFile(f"{told}; build the indexes again") from error
+
+    @staticmethod
+    def is_whole(source: Any) -> bool:
+        """Whether a catalog stands alone; raises ``CorruptFile``."""
+        from pyarrow import parquet
+
+        try:
+            described = json.loads((parquet.read_schema(source).metadata or {})[_METADATA])
+            return bool(described.get("whole", True))
+        except (pa.ArrowException, KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+            if _is_of_storage(error):
+                raise
+            raise CorruptFile(f"not a catalog: {type(error).__name__}: {error}; build the indexes again") from error
+
+
+def _is_of_storage(error: Exception) -> bool:
+    """pyarrow tells damage by a bare OSError, storages do not."""
+    return isinstance(error, OSError) and (type(error) is not OSError or error.errno is not None)
 
 
 def _pivoted(observed: pa.Array) -> dict[StatisticsKey, pa.Array]:

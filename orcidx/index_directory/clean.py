@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from orcidx.errors import InvalidQuery
+from orcidx.errors import CorruptFile, InvalidQuery
 from orcidx.explain.render import size_text
 from orcidx.explain.summary import Section, Summary
-from orcidx.index_directory.store import CATALOGS, FOLDER, INDEXES, IndexStore
-from orcidx.storage import describe_source
+from orcidx.index_directory.store import FOLDER, INDEXES, IndexStore, catalog_number
+from orcidx.storage import describe_source, list_sources
 from orcidx.storage.folder import Folder, Stored, is_temporary
 
 __all__ = ["Cleaning", "clean_indexes"]
@@ -65,18 +65,21 @@ def clean_indexes(
     """Deletes leftovers that are older than ``older_than`` (seconds, or a timedelta) in a directory's ``_orcidx/``.
 
     Leftovers are temporary files of writers that died, catalogs that a later one replaced, and indexes that the catalog
-    does not name. Younger ones may belong to a job that runs, or to a query that was planned a moment ago.
+    does not name. Younger ones may belong to a job that runs, or to a query that was planned a moment ago. Raises
+    ``FileNotFoundError`` where there is no such directory, ``CorruptFile`` where the catalog cannot be read.
     """
     seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else float(older_than)
-    if seconds < 0:
+    if not seconds >= 0:
         raise InvalidQuery(f"older_than is {older_than!r}; an age cannot be negative")
     root = describe_source(path, storage_options=storage_options)
     folder = Folder.of(root, FOLDER)
     stored = folder.list()  # before the catalog is read: what is written after this is not in it
+    if not stored:
+        list_sources(path, storage_options=storage_options)  # FileNotFoundError where there is no such directory
     before = time.time_ns() - round(seconds * 1e9)
     removed, kept = [], 0
-    for one, reason in _leftovers(stored, IndexStore.open(path, storage_options=storage_options)):
-        if one.version.mtime is None or one.version.mtime >= before:
+    for one, since, reason in _leftovers(stored, IndexStore.open(path, storage_options=storage_options), before):
+        if since is None or since >= before:
             kept += 1
             continue
         removed.append(Removed(one.name, one.version.size, reason))
@@ -85,23 +88,44 @@ def clean_indexes(
     return Cleaning(root.name, tuple(removed), kept, dry_run)
 
 
-def _leftovers(stored: list[Stored], store: IndexStore | None) -> Iterator[tuple[Stored, str]]:
-    in_use = set() if store is None else {*store.catalog_names}
+def _leftovers(stored: list[Stored], store: IndexStore | None, before: int) -> Iterator[tuple[Stored, int | None, str]]:
+    """What is no longer needed, since when (ns; None: not known), and why.
+
+    A catalog is left over since the time when a whole one was written after it: until then queries were planned by it.
+    An index is, when no catalog names it but those that go now.
+    """
+    replaced = {} if store is None else _replaced(stored, store)
+    named: set[str] = set()
     if store is not None:
-        in_use |= set(store.catalog(files=["index"], columns=()).files["index"].drop_null().to_pylist())
-    last = 0 if store is None else store.generation
+        recent = [one for one in stored if replaced.get(one.name, 0) >= before]
+        named = store.index_names([one for one in stored if one.name in store.catalog_names] + recent)
     for one in stored:
         if is_temporary(one.name):
-            yield one, "its writer died"
-        elif one.name in in_use:
-            continue
-        elif one.name.startswith(f"{CATALOGS}/") and _generation(one.name) <= last:
-            yield one, "a later catalog replaced it"
-        elif one.name.startswith(f"{INDEXES}/"):
-            yield one, "no catalog names it"
+            yield one, one.version.mtime, "its writer died"
+        elif one.name in replaced:
+            yield one, replaced[one.name], "a later catalog replaced it"
+        elif one.name.startswith(f"{INDEXES}/") and one.name not in named:
+            yield one, one.version.mtime, "no catalog names it"
 
 
-def _generation(name: str) -> float:
-    """The number of a catalog; what has none is none of ours, and later than all."""
-    digits = name.removeprefix(f"{CATALOGS}/").partition("-")[0]
-    return int(digits) if digits.isdecimal() else float("inf")
+def _replaced(stored: list[Stored], store: IndexStore) -> dict[str, int]:
+    """Catalogs that are no longer in use, and since when."""
+    numbers = {catalog_number(one.name): one for one in stored if catalog_number(one.name)}
+    in_use = store.catalog_names
+    first = catalog_number(in_use[0]) if in_use else 0
+    found: dict[str, int] = {}
+    since: int | None = None
+    for number in sorted(numbers, reverse=True):
+        one = numbers[number]
+        if number < first and since is not None:
+            found[one.name] = since
+        if number <= first and _is_whole(store, one) and one.version.mtime is not None:
+            since = one.version.mtime
+    return found
+
+
+def _is_whole(store: IndexStore, catalog: Stored) -> bool:
+    try:
+        return store.is_whole(catalog)
+    except CorruptFile:
+        return False

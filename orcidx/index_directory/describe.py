@@ -19,7 +19,7 @@ from orcidx.storage import list_sources
 __all__ = ["IndexDescription", "describe_indexes"]
 
 _SHOWN = 10
-STATES = ("fresh", "stale", "new", "error", "gone")
+STATES = ("fresh", "stale", "new", "error", "damaged", "gone")
 
 _FILES = pa.schema(
     [
@@ -41,9 +41,9 @@ class IndexDescription(Summary):
     """The indexes of a directory.
 
     ``files``: a row for each, with ``state``: "fresh"; "stale", it has changed since; "new", it is not known yet;
-    "error", it could not be indexed; "gone", it was deleted. ``indexes`` are texts such as "bitmap of city", ``index``
-    is null where they are embedded in the catalog; ``current`` is False where another spec made them. ``spec`` is that
-    of the last build.
+    "error", it could not be indexed; "damaged", its index file is missing, cut or broken; "gone", it was deleted.
+    ``indexes`` are texts such as "bitmap of city", ``index`` is null where they are embedded in the catalog;
+    ``current`` is False where another spec made them. ``spec`` is that of the last build.
     """
 
     directory: str
@@ -80,7 +80,7 @@ class IndexDescription(Summary):
             found = self.files.filter(pc.equal(self.files["state"], state)).slice(0, _SHOWN).to_pylist()
             count = self.states.get(state, 0)
             title = f"{state} files" if count <= _SHOWN else f"{state} files, the first {_SHOWN} of {count:,}"
-            yield Section(title, [(row["error"] or row["path"],) for row in found])
+            yield Section(title, [(_line(row),) for row in found])
 
     def _count(self, kind: str, column: str) -> int:
         fresh = self.files.filter(pc.equal(self.files["state"], "fresh"))
@@ -98,10 +98,19 @@ class IndexDescription(Summary):
         }
 
 
-def describe_indexes(path: Any, *, storage_options: Mapping[str, Any] | None = None) -> IndexDescription:
-    """Lists the directory and compares it with its catalog; opens no data file.
+def _line(row: Mapping[str, Any]) -> str:
+    if row["state"] == "damaged":
+        return f"{row['path']}: {row['error']}"
+    return str(row["error"] or row["path"])
 
-    Raises ``InvalidQuery`` where there are no indexes.
+
+def describe_indexes(
+    path: Any, *, verify: bool = False, storage_options: Mapping[str, Any] | None = None
+) -> IndexDescription:
+    """Lists the directory and its indexes, and compares them with the catalog; opens no data file.
+
+    ``verify``: also read every index file and check all of it. Raises ``InvalidQuery`` where there are no indexes,
+    ``CorruptFile`` for a damaged catalog.
     """
     store = IndexStore.open(path, storage_options=storage_options)
     if store is None:
@@ -115,16 +124,23 @@ def describe_indexes(path: Any, *, storage_options: Mapping[str, Any] | None = N
     error = pc.is_valid(rows["error"]).to_numpy()
     state = np.where(match.state == FRESH, "fresh", np.where(match.state == STALE, "stale", "new"))
     state = np.concatenate([state, np.full(len(gone), "gone")])
-    state = np.where(error & (state == "fresh"), "error", state)
+    state = np.where(error & (state == "fresh"), "error", state).astype(object)
+    broken = store.broken_indexes() if verify else dict.fromkeys(np.flatnonzero(store.damaged_indexes()).tolist(), "")
+    told = rows["error"].to_pylist()
+    for place in np.flatnonzero(state == "fresh").tolist():
+        if (entry := int(entries[place])) in broken:
+            state[place] = "damaged"
+            told[place] = broken[entry] or "its index file is missing or cut"
     columns = {
         "path": pa.concat_arrays(
             [listing["path"].combine_chunks(), known["path"].combine_chunks().take(pa.array(gone))]
         ),
-        "state": pa.array(state.astype(object), pa.string()),
+        "state": pa.array(state, pa.string()),
         "size": pc.coalesce(pa.chunked_array([_padded(listing["size"], len(gone))]), rows["size"]),
         "indexes": _texts(rows["indexes"].combine_chunks()),
         "current": pc.equal(rows["spec"], store.spec_key),
-        **{name: rows[name] for name in ("rows", "index", "index_size", "error")},
+        "error": pa.array(told, pa.string()),
+        **{name: rows[name] for name in ("rows", "index", "index_size")},
     }
     files = pa.table([columns[name] for name in _FILES.names], names=_FILES.names).cast(_FILES).sort_by("path")
     return IndexDescription(store.root.name, store.generation, store.spec, files)

@@ -1,12 +1,13 @@
 """``IndexStore``: the indexes of a plain directory of ORC files, which lie in ``_orcidx/`` inside it.
 
-    _orcidx/rollup/00000007-full.parquet     what is known of every file (see ``catalog``)
-    _orcidx/rollup/00000008-part.parquet     files that were added or changed since; the highest number wins
+    _orcidx/rollup/00000007.parquet          what is known of every file (see ``catalog``)
+    _orcidx/rollup/00000008.parquet          files that were added or changed since
     _orcidx/index/<path>.<identity>.index    a file index too large to be embedded in the catalog
 
 Spark and ``orcidx.scan`` do not look into names that begin with "_". A catalog is written in one piece, by whoever gets
-the next number; the highest "full" one and the parts above it are valid, older ones wait for ``clean``. The identity in
-an index's name is that of the data file's version and of the spec, so that a changed file never meets an old index.
+the next number, and says whether it is whole or stands on those before it. Valid are the last whole one and those after
+it; older ones wait for ``clean``. The identity in an index's name is that of the data file's version and of the spec,
+so that a changed file never meets an old index.
 
 To read with it (``path`` is the directory; None where it has no catalog)::
 
@@ -27,7 +28,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -37,11 +39,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orcidx.errors import InvalidQuery, StorageError, located
+from orcidx.errors import CorruptFile, InvalidQuery, StorageError, Unsupported, located
 from orcidx.index_directory.catalog import Catalog
 from orcidx.index_directory.file_pruning import FilePlan, KnownFiles, Partitions, asked_columns, plan_files
 from orcidx.options import ReadOptions
 from orcidx.paimon.build import columns_of
+from orcidx.paimon.file_index import read_file_index
 from orcidx.predicate import parse
 from orcidx.pruning.evaluate import Note
 from orcidx.storage import Fingerprint, ReaderFile, Source, describe_source
@@ -59,10 +62,13 @@ MOST_PARTS = 8
 REWRITTEN_AT_ONCE = 1 << 20
 """Files up to which a catalog is written anew to drop a single one."""
 READ_AT_ONCE = 32 << 20
+COMMIT_ATTEMPTS = 16
 UNKNOWN, FRESH, STALE = 0, 1, 2
 """States of a listed file."""
 
-_CATALOG = re.compile(r"rollup/(\d{8,})-(full|part)\.parquet")
+_CATALOG = re.compile(r"rollup/(\d{8,18})\.parquet")
+LONGEST_CHAIN = 1000
+"""Catalogs after the last whole one; writers start anew long before."""
 _SECOND = 1_000_000_000
 Int64s = npt.NDArray[np.int64]
 
@@ -135,7 +141,7 @@ class IndexStore:
     def __init__(self, root: Source, folder: Folder, catalogs: Sequence[Stored]) -> None:
         self.root = root
         self.folder = folder
-        self._catalogs = tuple(catalogs)
+        self._written = tuple(catalogs)
         self._loaded: dict[tuple[Any, Any], Catalog] = {}
         self._ends: dict[str, tuple[memoryview, int]] = {}
 
@@ -150,18 +156,46 @@ class IndexStore:
         if create:
             _refuse_pattern(root)
         folder = Folder.of(root, FOLDER)
-        catalogs = _valid_catalogs(folder.list(CATALOGS))
+        catalogs = _numbered(folder.list(CATALOGS))
         return IndexStore(root, folder, catalogs) if catalogs or create else None
+
+    def again(self) -> IndexStore:
+        """The store as it is now."""
+        return IndexStore(self.root, self.folder, _numbered(self.folder.list(CATALOGS)))
+
+    def forgotten(self) -> IndexStore:
+        """The store as if its catalogs knew nothing: what is committed to it stands alone, after them."""
+        found = IndexStore(self.root, self.folder, self._written)
+        found.__dict__["_catalogs"] = ()
+        return found
 
     @property
     def generation(self) -> int:
         """The number of the last catalog; 0 without one."""
-        return _number(self._catalogs[-1].name) if self._catalogs else 0
+        return catalog_number(self._written[-1].name) if self._written else 0
 
     @property
     def catalog_names(self) -> tuple[str, ...]:
         """The catalogs in use, as names in ``_orcidx/``."""
         return tuple(stored.name for stored in self._catalogs)
+
+    @cached_property
+    def _catalogs(self) -> tuple[Stored, ...]:
+        """The last whole catalog and those after it, found by reading from the last one backwards."""
+        chain: list[Stored] = []
+        for stored in reversed(self._written[-LONGEST_CHAIN:]):
+            chain.append(stored)
+            if self.is_whole(stored):
+                return tuple(reversed(chain))
+        if not chain:
+            return ()
+        told = "the catalogs have lost their beginning; build the indexes again"
+        raise CorruptFile(told, file=self.folder.source(chain[-1].name).name)
+
+    def is_whole(self, stored: Stored) -> bool:
+        """Whether a catalog does not stand on those before it."""
+        with self._opened(stored) as source:
+            return Catalog.is_whole(source)
 
     def catalog(self, *, files: Sequence[str] | None = None, columns: Iterable[str] | None = None) -> Catalog:
         """What is known: these columns of the files, and statistics of these data columns (None: all), latest rows.
@@ -177,15 +211,22 @@ class IndexStore:
         return self._loaded[key]
 
     def _read(self, stored: Stored, files: Sequence[str] | None, columns: Iterable[str] | None) -> Catalog:
+        with self._opened(stored) as source:
+            return Catalog.read(source, files=files, columns=columns)
+
+    @contextmanager
+    def _opened(self, stored: Stored) -> Iterator[Any]:
+        """A catalog as pyarrow reads it; its end, mostly all of it, is fetched once."""
         source = self.folder.source(stored.name)
-        reader = source.open()
+        reader = source.open(expected=stored.version)
         try:
-            if stored.name not in self._ends:
-                self._ends[stored.name] = reader.read_tail(READ_AT_ONCE)
-            last, size = self._ends[stored.name]
-            whole = pa.py_buffer(last) if len(last) == size else pa.PythonFile(ReaderFile(reader, tail=last), "r")
             with located(file=source.name):
-                return Catalog.read(whole, files=files, columns=columns)
+                if not stored.version.size:
+                    raise CorruptFile("an empty catalog; build the indexes again")
+                if stored.name not in self._ends:
+                    self._ends[stored.name] = reader.read_tail(READ_AT_ONCE)
+                last, size = self._ends[stored.name]
+                yield pa.py_buffer(last) if len(last) == size else pa.PythonFile(ReaderFile(reader, tail=last), "r")
         finally:
             reader.close()
 
@@ -202,6 +243,38 @@ class IndexStore:
     def spec_key(self) -> str:
         """A key of the spec: files with another one in their row were built by another spec."""
         return self._identities.spec_key
+
+    def index_names(self, catalogs: Iterable[Stored]) -> set[str]:
+        """The index files that some catalogs name; one that is damaged names none."""
+        found: set[str] = set()
+        for stored in catalogs:
+            try:
+                found |= set(self._read(stored, ["index"], ()).files["index"].drop_null().to_pylist())
+            except CorruptFile:
+                if stored.name in self.catalog_names:
+                    raise
+        return found
+
+    def damaged_indexes(self) -> npt.NDArray[np.bool_]:
+        """For each file of the catalog: its index file is missing, or is not as long as it was when it was written."""
+        files = self.catalog(files=("index", "index_size"), columns=()).files
+        sizes = {one.name: one.version.size for one in self.folder.list(INDEXES)} if len(files) else {}
+        pairs = zip(files["index"].to_pylist(), files["index_size"].to_pylist())
+        return np.array([name is not None and sizes.get(name) != size for name, size in pairs], np.bool_)
+
+    def broken_indexes(self) -> dict[int, str]:
+        """What is wrong with the index of some files of the catalog, when all of each is read and checked."""
+        found = {}
+        names = ("index", "index_size", "embedded", "indexes", "rows")
+        for number, row in enumerate(self.catalog(files=names, columns=()).files.to_pylist()):
+            data = row["embedded"] if row["index"] is None else self.folder.read(row["index"])
+            if row["index"] is not None and (data is None or len(data) != row["index_size"]):
+                found[number] = f"its index file {row['index']} is missing or cut"
+            elif data is not None:
+                told = _damage_in(data, {one["column"]: one["type"] for one in row["indexes"] or ()}, row["rows"])
+                if told is not None:
+                    found[number] = told
+        return found
 
     # ------------------------------------------------------------------ planning
 
@@ -260,40 +333,70 @@ class IndexStore:
 
     # ------------------------------------------------------------------ writing
 
-    def commit(self, news: Catalog, *, listed: pa.Array | None = None) -> IndexStore:
+    def commit(self, news: Catalog, *, listed: pa.Array | None = None, single_writer: bool = False) -> IndexStore:
         """Adds rows to the catalog and returns the store as it is then.
 
         ``listed``: the paths that there are; given, rows of other files drop out (of a very large catalog when it is
-        written anew anyway). When another job was faster, its rows stay, and ours come after them. Raises
-        ``StorageError`` when it used another spec, since the two would replace each other's work for ever.
+        written anew anyway). When another job was faster, its rows stay, and ours come after them; a catalog that is
+        damaged is replaced. ``single_writer`` as of ``Folder.create``. Raises ``StorageError`` when another job used
+        another spec, since the two would replace each other's work for ever.
+
+        Each number is taken once: by one exclusive name, whatever the catalog is. ``clean`` frees numbers, but below
+        the last whole catalog alone; who takes such a number finds the later ones afterwards, and writes once more.
         """
         store = self
-        for _ in range(16):
-            if store.generation != self.generation and store.spec_key != news.spec_key:
-                raise StorageError(
-                    "another job has indexed this directory by another spec meanwhile; run again", file=self.root.name
-                )
-            name, whole = store._next(news, listed)
-            if store.folder.publish(name, whole.to_bytes()):
-                return IndexStore(self.root, self.folder, _valid_catalogs(self.folder.list(CATALOGS)))
-            store = IndexStore(self.root, self.folder, _valid_catalogs(self.folder.list(CATALOGS)))
+        for attempt in range(COMMIT_ATTEMPTS):
+            try:
+                other = store.generation != self.generation and store._is_of_another_spec(news)
+                content, whole = store._next(news, listed)
+            except (FileNotFoundError, StorageError):  # a catalog was replaced and cleaned away since it was listed
+                if attempt == COMMIT_ATTEMPTS - 1 or store.generation == (store := store.again()).generation:
+                    raise
+                continue
+            if other:
+                told = "another job has indexed this directory by another spec meanwhile; run again"
+                raise StorageError(told, file=self.root.name)
+            name = catalog_name(store.generation + 1)
+            mine = store.folder.publish(name, content.to_bytes(whole=whole), single_writer=single_writer)
+            store = store.again()
+            if mine and name in store._names_in_use():
+                return store
         raise StorageError("other jobs keep writing the catalog; run again", file=self.root.name)
 
-    def _next(self, news: Catalog, listed: pa.Array | None) -> tuple[str, Catalog]:
-        """Name and content of the next catalog: the news alone, or everything when the parts have become many."""
-        number = self.generation + 1
-        parts = sum("-part" in stored.name for stored in self._catalogs)
-        changes, known = len(news), len(self._identities) if self._catalogs else 0
-        if listed is not None and known:
-            gone = known - pc.sum(pc.is_in(self._identities.files["path"], value_set=listed)).as_py()
-            changes = known if gone and known <= REWRITTEN_AT_ONCE else changes + gone
-        if 0 < 4 * changes < known and parts < MOST_PARTS and news.spec_key == self.spec_key:
-            return f"{CATALOGS}/{number:08}-part.parquet", news
-        whole = Catalog.concat([self.catalog(), news]).latest() if self._catalogs else news
+    def _is_of_another_spec(self, news: Catalog) -> bool:
+        try:
+            return bool(self.catalog_names) and self.spec_key != news.spec_key
+        except CorruptFile:
+            return False
+
+    def _names_in_use(self) -> Sequence[str]:
+        try:
+            return self.catalog_names
+        except CorruptFile:  # of a later writer: it stands on ours, or replaces all
+            return [stored.name for stored in self._written]
+
+    def _next(self, news: Catalog, listed: pa.Array | None) -> tuple[Catalog, bool]:
+        """The next catalog, and whether it is whole: the news alone, or everything when the parts have become many."""
+        try:
+            known = self._identities if self._written else None
+        except CorruptFile:
+            return news, True
+        if known is None or not len(self._catalogs):
+            return news, True
+        changes = len(news)
+        if listed is not None and len(known):
+            gone = len(known) - pc.sum(pc.is_in(known.files["path"], value_set=listed)).as_py()
+            changes = len(known) if gone and len(known) <= REWRITTEN_AT_ONCE else changes + gone
+        if 0 < 4 * changes < len(known) and len(self._catalogs) <= MOST_PARTS and news.spec_key == self.spec_key:
+            return news, False
+        try:
+            whole = Catalog.concat([self.catalog(), news]).latest()
+        except CorruptFile:
+            return news, True
         if listed is not None:
             kept = pc.is_in(whole.files["path"].combine_chunks(), value_set=listed)
             whole = whole.take(np.flatnonzero(kept.to_numpy(zero_copy_only=False)))
-        return f"{CATALOGS}/{number:08}-full.parquet", whole
+        return whole, True
 
 
 def _refuse_pattern(root: Source) -> None:
@@ -303,17 +406,32 @@ def _refuse_pattern(root: Source) -> None:
     raise InvalidQuery("a directory is wanted, not a pattern: its indexes lie in it", file=root.name)
 
 
-def _number(name: str) -> int:
+def _damage_in(data: bytes, types: Mapping[str, str], rows: int | None) -> str | None:
+    """What breaks the format in an index file, read whole; None: nothing."""
+    try:
+        index = read_file_index(data, types=types, rows=rows)
+        for entry in index.entries:
+            if entry.payload is not None and (one := index.index(entry.column, entry.kind)) is not None:
+                one.check()
+    except (CorruptFile, Unsupported) as error:
+        return str(error)
+    return None
+
+
+def catalog_name(number: int) -> str:
+    """The name in ``_orcidx/`` of a catalog."""
+    return f"{CATALOGS}/{number:08}.parquet"
+
+
+def catalog_number(name: str) -> int:
+    """The number of a catalog by its name; 0: it is none of ours."""
     match = _CATALOG.fullmatch(name)
-    assert match is not None
-    return int(match[1])
+    return 0 if match is None or name != catalog_name(int(match[1])) else int(match[1])
 
 
-def _valid_catalogs(stored: Iterable[Stored]) -> list[Stored]:
-    """The highest full catalog and the parts above it, in order."""
-    ours = sorted((one for one in stored if _CATALOG.fullmatch(one.name)), key=lambda one: _number(one.name))
-    full = max((i for i, one in enumerate(ours) if "-full" in one.name), default=None)
-    return [] if full is None else ours[full:]
+def _numbered(stored: Iterable[Stored]) -> list[Stored]:
+    """The catalogs in order of their numbers."""
+    return sorted((one for one in stored if catalog_number(one.name)), key=lambda one: catalog_number(one.name))
 
 
 def stale_notes(listing: pa.Table, match: Match) -> list[Note]:

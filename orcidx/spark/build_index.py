@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orcidx.errors import InvalidQuery, OrcidxError, Unsupported
+from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, Unsupported
 from orcidx.index_directory.build import INDEXED, IndexSpec, index_file, present_part
 from orcidx.index_directory.catalog import Catalog
 from orcidx.index_directory.store import IndexStore, listing_table
@@ -69,6 +70,8 @@ def build_file_index(
     target_bytes: int | None = None,
     file_filter: FileFilter = None,
     embedded_bytes: int | None = None,
+    rebuild: bool = False,
+    single_writer: bool = False,
     progress: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Any:
@@ -79,8 +82,12 @@ def build_file_index(
     would be done, and write nothing. ``on_error="raise"``: stop at the first file that fails, naming it; else it is a
     row with its error. ``target_bytes``: of data a task. ``file_filter``: a glob for the files' names or paths, or a
     function of the path below the directory. ``embedded_bytes``: indexes up to this size (500) stand in the catalog, so
-    that a plan asks them with no request for each. ``progress``: a bar on standard error; None: if that is a terminal.
-    ``storage_options`` go to fsspec.
+    that a plan asks them with no request for each. ``rebuild``: build all of them anew, whatever is there.
+    ``single_writer``: no other job writes here now, which storage that cannot create a file exclusively must be told
+    (``Unsupported`` otherwise). ``progress``: a bar on standard error; None: if that is a terminal. ``storage_options``
+    go to fsspec.
+
+    An index file that is missing or cut is built again, and a catalog that is damaged is replaced, with a warning.
 
     Returns a DataFrame, see ``RESULT``: path, column, kind, status, index, bytes, rows, millis, error. Index bytes are
     those of ``paimon.build_file_index``. Run it again after a failure: what was written is taken.
@@ -91,7 +98,7 @@ def build_file_index(
     if on_error not in ("record", "raise"):
         raise InvalidQuery(f"on_error is 'record' or 'raise', not {on_error!r}")
     wanted = IndexSpec.of(spec, types, embedded_bytes=embedded_bytes)
-    job = _Job.open(path, wanted, file_filter, storage_options)
+    job = _Job.open(path, wanted, file_filter, storage_options, rebuild=rebuild, single_writer=single_writer)
     return job.run(spark, dry_run=dry_run, on_error=on_error, target_bytes=target_bytes, progress=progress)
 
 
@@ -103,17 +110,21 @@ def refresh(
     on_error: Literal["record", "raise"] = "record",
     target_bytes: int | None = None,
     file_filter: FileFilter = None,
+    rebuild: bool = False,
+    single_writer: bool = False,
     progress: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Any:
     """Indexes new and changed files by the spec that the directory was last indexed by; deleted ones drop out.
 
-    Options and result as of ``build_file_index``. Raises ``InvalidQuery`` for a directory that was never indexed.
+    Options and result as of ``build_file_index``. Raises ``InvalidQuery`` for a directory that was never indexed,
+    ``CorruptFile`` where the catalog is damaged, which has the spec: ``build_file_index`` replaces it.
     """
     store = IndexStore.open(path, storage_options=storage_options)
     if store is None:
         raise InvalidQuery("the directory has no indexes yet; make them with build_file_index", file=str(path))
-    job = _Job.open(path, IndexSpec(**store.spec), file_filter, storage_options)
+    wanted = IndexSpec(**store.spec)
+    job = _Job.open(path, wanted, file_filter, storage_options, rebuild=rebuild, single_writer=single_writer)
     return job.run(spark, dry_run=dry_run, on_error=on_error, target_bytes=target_bytes, progress=progress)
 
 
@@ -127,7 +138,7 @@ class BuildTask:
     counters: Counters
 
     def __call__(self, source: Source, listed: Mapping[str, Any]) -> Mapping[str, Any]:
-        row = index_file(self.folder, source, listed["path"], self.spec, OPTIONS)
+        row = index_file(self.folder, source, listed["path"], self.spec, OPTIONS, reuse=listed["reuse"])
         if row["error"] is not None and self.on_error == "raise":
             raise TaskFailure.of(row["error"], source.name)
         self.counters.add(bytes=row["size"] or 0, failed=row["error"] is not None)
@@ -147,7 +158,8 @@ def is_table(path: Any, storage_options: Mapping[str, Any] | None) -> bool:
 
 @dataclass(frozen=True)
 class _Job:
-    """A listing compared with a catalog: the files ``chosen``, of them those to ``build``, and which ``again``."""
+    """A listing compared with a catalog: the files ``chosen``, of them those to ``build``, which ``again``, and of
+    which an index that lies there already may not be taken (``doubted``)."""
 
     store: IndexStore
     spec: IndexSpec
@@ -155,9 +167,19 @@ class _Job:
     chosen: Bools
     build: Bools
     again: Bools
+    doubted: Bools
+    single_writer: bool
 
     @staticmethod
-    def open(path: Any, spec: IndexSpec, file_filter: FileFilter, storage_options: Mapping[str, Any] | None) -> _Job:
+    def open(
+        path: Any,
+        spec: IndexSpec,
+        file_filter: FileFilter,
+        storage_options: Mapping[str, Any] | None,
+        *,
+        rebuild: bool,
+        single_writer: bool,
+    ) -> _Job:
         store = IndexStore.open(path, storage_options=storage_options, create=True)
         if store is None:
             raise InvalidQuery(f"{path!r:.80} is no directory or URL; tasks open the files themselves")
@@ -172,15 +194,32 @@ class _Job:
             )
         listing = listing_table(store.root, sources)
         chosen = np.array([_accepts(file_filter, one) for one in listing["path"].to_pylist()], np.bool_)
-        match = store.match(listing)
-        entries = pa.array(match.entry, mask=match.entry < 0)
-        keys = store.catalog(files=("spec",), columns=()).files["spec"].take(entries)
-        outdated = match.known & ~pc.fill_null(pc.equal(keys, spec.key), False).to_numpy()
-        return _Job(store, spec, listing, chosen, chosen & (~match.fresh | outdated), match.known)
+        try:
+            match = store.match(listing)
+            keys = store.catalog(files=("spec",), columns=()).files["spec"]
+            keys = keys.take(pa.array(match.entry, mask=match.entry < 0))
+            damaged = np.append(store.damaged_indexes(), False)[match.entry]
+        except CorruptFile as error:
+            warnings.warn(f"the catalog is damaged and will be replaced: {error}", RuntimeWarning, stacklevel=3)
+            store = store.forgotten()
+            match, keys = store.match(listing), pa.nulls(len(listing), pa.string())
+            damaged = np.zeros(len(listing), np.bool_)
+        current = pc.fill_null(pc.equal(keys, spec.key), False).to_numpy(zero_copy_only=False)
+        doubted = damaged | rebuild
+        return _Job(
+            store=store,
+            spec=spec,
+            listing=listing,
+            chosen=chosen,
+            build=chosen & (~match.fresh | ~current | doubted),
+            again=match.known,
+            doubted=doubted,
+            single_writer=single_writer,
+        )
 
     def run(self, spark: Any, *, dry_run: bool, on_error: str, target_bytes: int | None, progress: bool | None) -> Any:
         facts = facts_of(spark)
-        files = self.listing.filter(pa.array(self.build))
+        files = self.listing.append_column("reuse", pa.array(~self.doubted)).filter(pa.array(self.build))
         if files.num_rows:
             self._check_spec(files)
         result = self._result(None)
@@ -244,7 +283,7 @@ class _Job:
         if news.num_rows or gone or self.store.spec_key != self.spec.key:
             statistics = news["statistics"].combine_chunks()
             catalog = Catalog.observed(news, statistics, self.spec.to_dict(), self.spec.key)
-            self.store.commit(catalog, listed=listed)
+            self.store.commit(catalog, listed=listed, single_writer=self.single_writer)
 
     def _result(self, found: pa.Table | None) -> pa.Table:
         """The rows of ``RESULT``; None: nothing was run."""

@@ -25,13 +25,16 @@ __all__ = ["BuildSummary", "clean", "describe", "summarize"]
 _SHOWN = 10
 
 
-def describe(spark: Any, path: Any, *, storage_options: Mapping[str, Any] | None = None) -> IndexDescription:
+def describe(
+    spark: Any, path: Any, *, verify: bool = False, storage_options: Mapping[str, Any] | None = None
+) -> IndexDescription:
     """Which files of a directory are indexed, by what, stale or fresh, and how large that is; ``spark`` may be None.
 
-    One listing is compared with the catalog; no data file is opened. ``.files`` is the table behind it, of which
+    Listings of the files and of the indexes are compared with the catalog; no data file is opened. ``verify``: every
+    index file is read and checked, here on the driver. ``.files`` is the table behind it, of which
     ``spark.createDataFrame`` makes a DataFrame. Raises ``InvalidQuery`` where there are no indexes.
     """
-    return describe_indexes(path, storage_options=storage_options)
+    return describe_indexes(path, verify=verify, storage_options=storage_options)
 
 
 def clean(

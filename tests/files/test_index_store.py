@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyorc
 import pytest
 from indexed_directory import SPEC, catalog_of, index_here
@@ -361,9 +362,10 @@ def test_bad_files_have_a_row_with_their_error(tmp_path: Path) -> None:
 
 def test_a_second_run_takes_what_is_there(directory: Path) -> None:
     index_here(directory)
-    made = {path: path.stat().st_mtime_ns for path in directory.rglob("*.index")}
-    index_here(directory)
-    assert {path: path.stat().st_mtime_ns for path in directory.rglob("*.index")} == made
+    made = {path: path.read_bytes() for path in directory.rglob("*.index")}
+    again = index_here(directory).catalog(files=("read_bytes", "index"), columns=()).files
+    assert not pc.any(pc.is_valid(again["read_bytes"])).as_py(), "no data was read"
+    assert {path: path.read_bytes() for path in directory.rglob("*.index")} == made
     assert len(made) == 6
     damaged = next(iter(made))
     whole = damaged.read_bytes()
@@ -392,10 +394,10 @@ def test_news_are_parts_until_they_are_many(tmp_path: Path) -> None:
     store = store.commit(catalog_of([_row(f"{i:04}", i) for i in range(100)], spec))
     for i in range(8):
         store = store.commit(catalog_of([_row(f"{i:04}", 1000 + i), _row(f"new{i}", i)], spec))
-        assert store.catalog_names[0] == "rollup/00000001-full.parquet"
+        assert store.catalog_names[0] == "rollup/00000001.parquet"
     listed = pa.array([*(f"{i:04}" for i in range(50)), "last"])
     store = store.commit(catalog_of([_row("last", 7)], spec), listed=listed)
-    assert store.catalog_names == ("rollup/00000010-full.parquet",)
+    assert store.catalog_names == ("rollup/00000010.parquet",)
     files = opened(tmp_path).catalog().files
     assert dict(zip(files["path"].to_pylist(), files["rows"].to_pylist())) == {
         **{f"{i:04}": i for i in range(8, 50)},
@@ -421,10 +423,67 @@ def test_of_two_jobs_both_rows_stay(tmp_path: Path) -> None:
         store.commit(catalog_of([_row("f", 1)], other))
 
 
+def test_a_commit_on_an_old_listing_is_not_lost(tmp_path: Path) -> None:
+    """A part could take a number that a whole catalog had, or that ``clean`` had freed: below the last whole one it was
+    committed, and never seen."""
+    spec = IndexSpec.of(SPEC)
+    store = IndexStore.open(tmp_path, create=True)
+    assert store is not None
+    slow = store.commit(catalog_of([_row(f"{i:02}", i) for i in range(40)], spec))
+    assert slow.spec_key
+    slow.catalog()
+    fast = slow
+    for number in range(3):
+        fast = fast.commit(catalog_of([_row(f"{i:02}", 100 + number) for i in range(40)], spec))
+    for name in (1, 2):
+        fast.folder.delete(f"rollup/{name:08}.parquet")
+    after = slow.commit(catalog_of([_row("new", 7)], spec))
+    files = opened(tmp_path).catalog().files
+    rows = dict(zip(files["path"].to_pylist(), files["rows"].to_pylist()))
+    assert rows == {**{f"{i:02}": 102 for i in range(40)}, "new": 7}
+    assert after.generation == 5, "2 was free, and below the last whole one"
+
+
+def test_what_stands_on_a_catalog_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    spec = IndexSpec.of(SPEC)
+    store = IndexStore.open(tmp_path, create=True)
+    assert store is not None
+    store = store.commit(catalog_of([_row(f"{i:02}", i) for i in range(40)], spec))
+    store = store.commit(catalog_of([_row("new", 7)], spec))
+    assert store.catalog_names == ("rollup/00000001.parquet", "rollup/00000002.parquet")
+    store.folder.delete("rollup/00000001.parquet")
+    with pytest.raises(CorruptFile, match=r"lost their beginning.*build the indexes again"):
+        opened(tmp_path).catalog()
+    store = opened(tmp_path).commit(catalog_of([_row("x", 1)], spec))
+    assert opened(tmp_path).catalog().files["path"].to_pylist() == ["x"]
+    assert store.generation == 3
+
+
+def test_an_answer_that_is_lost_neither_loses_nor_doubles_a_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = IndexSpec.of(SPEC)
+    store = IndexStore.open(tmp_path, create=True)
+    assert store is not None
+    link = os.link
+    failures = [ConnectionResetError("lost")]
+
+    def lossy(old: str, new: str) -> None:
+        link(old, new)
+        if failures:
+            raise failures.pop()
+
+    monkeypatch.setattr(os, "link", lossy)
+    store = store.commit(catalog_of([_row("a", 1)], spec))
+    assert not failures
+    assert store.generation == 1
+    assert opened(tmp_path).catalog().files["path"].to_pylist() == ["a"]
+
+
 def test_a_damaged_rollup_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "_orcidx" / "rollup").mkdir(parents=True)
-    (tmp_path / "_orcidx" / "rollup" / "00000001-full.parquet").write_bytes(b"PAR1")
-    with pytest.raises(CorruptFile, match=r"not a catalog.*00000001-full\.parquet"):
+    (tmp_path / "_orcidx" / "rollup" / "00000001.parquet").write_bytes(b"PAR1")
+    with pytest.raises(CorruptFile, match=r"not a catalog.*00000001\.parquet"):
         opened(tmp_path).plan([])
 
 
@@ -443,7 +502,7 @@ def test_a_rollup_with_any_byte_changed_is_an_error_or_loses_no_file(directory: 
             assert all(set(kept(opened(directory), where)) >= files for where, files in zip(questions, expected))
             outcomes.add("accepted")
         except CorruptFile as error:
-            outcomes.add(str(error).rpartition(", and ")[2].partition(" (")[0])
+            outcomes.add(str(error).rpartition("; ")[2].partition(" (")[0])
     assert outcomes == {"accepted", "build the indexes again"}
 
 

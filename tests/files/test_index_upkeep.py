@@ -13,11 +13,14 @@ import pytest
 from indexed_directory import SPEC, index_here
 from pyarrow import orc
 
-from orcidx import InvalidQuery
+from orcidx import InvalidQuery, ReadOptions
 from orcidx.cli import main
+from orcidx.index_directory.build import IndexSpec, index_file
 from orcidx.index_directory.clean import clean_indexes
 from orcidx.index_directory.describe import describe_indexes
+from orcidx.index_directory.store import IndexStore
 from orcidx.spark.upkeep import clean, describe, summarize
+from orcidx.storage import list_sources
 from orcidx.storage.folder import Folder, is_temporary
 
 OLD = time.time() - 2 * 86400
@@ -64,9 +67,10 @@ def test_without_indexes_there_is_nothing_to_describe(tmp_path: Path) -> None:
 
 def test_clean_removes_old_leftovers_only(directory: Path) -> None:
     store = directory / "_orcidx"
-    in_use = {path for path in store.rglob("*") if path.is_file()}
+    assert index_here(directory).generation == 2
     old, young = [], []
-    for number, place in enumerate(["index/x.orc.0123456789abcdef.index", "rollup/00000000-full.parquet"]):
+    in_use = {path for path in store.rglob("*") if path.is_file()} - {store / "rollup" / "00000001.parquet"}
+    for number, place in enumerate(["index/x.orc.0123456789abcdef.index", "rollup/00000001.parquet"]):
         path = store / place
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"12345")
@@ -103,9 +107,61 @@ def test_clean_before_anything_was_committed(tmp_path: Path) -> None:
     half.write_bytes(b"1")
     os.utime(half, (OLD, OLD))
     assert [one.name for one in clean_indexes(tmp_path).removed] == [f"index/{half.name}"]
-    assert not clean_indexes(tmp_path / "nowhere").removed
+    with pytest.raises(FileNotFoundError):
+        clean_indexes(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    assert not clean_indexes(tmp_path / "empty").removed
     with pytest.raises(InvalidQuery, match="negative"):
         clean_indexes(tmp_path, older_than=-1)
+
+
+def test_what_was_replaced_a_moment_ago_stays(directory: Path) -> None:
+    """However old a catalog and its indexes are: queries were planned by them until the next one was written."""
+    index_here(directory)
+    everything = {path for path in (directory / "_orcidx").rglob("*") if path.is_file()}
+    for path in everything:
+        os.utime(path, (OLD, OLD))
+    _write(directory / "1.orc", 7)
+    index_here(directory)
+    assert not clean(None, directory).removed[1:], "the first catalog was replaced long ago, the second one just now"
+    assert all(path.exists() for path in everything if path.name != "00000001.parquet")
+    gone = {one.name for one in clean(None, directory, older_than=0).removed}
+    assert {name.partition(".orc")[0] for name in gone} == {"rollup/00000002.parquet", "index/1"}
+    assert describe_indexes(directory).states == {"fresh": 5, "error": 1}
+
+
+def test_an_index_that_a_build_finds_is_young_again(tmp_path: Path) -> None:
+    """The index of a job that died may be old; ``clean`` must not take it from the job that has just found it."""
+    _write(tmp_path / "1.orc", 7)
+    index_here(tmp_path, embedded_bytes=0)
+    (tmp_path / "_orcidx" / "rollup" / "00000001.parquet").unlink()
+    (index,) = (tmp_path / "_orcidx" / "index").iterdir()
+    os.utime(index, (OLD, OLD))
+    store = IndexStore.open(tmp_path, create=True)
+    assert store is not None
+    (source,) = list_sources(tmp_path)
+    row = index_file(store.folder, source, "1.orc", IndexSpec.of(SPEC, embedded_bytes=0), ReadOptions())
+    assert row["error"] is None
+    assert row["read_bytes"] is None, "it was found"
+    assert not clean(None, tmp_path).removed
+    assert clean(None, tmp_path).kept == 1
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "one byte"])
+def test_a_damaged_index_file_is_told(directory: Path, damage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    row = describe_indexes(directory).files.to_pylist()[2]
+    index = directory / "_orcidx" / row["index"]
+    whole = index.read_bytes()
+    if damage == "missing":
+        index.unlink()
+    else:
+        index.write_bytes({"empty": b"", "cut": whole[:-5], "one byte": b"X" + whole[1:]}[damage])
+    assert describe_indexes(directory, verify=True).states == {"fresh": 4, "error": 1, "damaged": 1}
+    if damage != "one byte":
+        found = describe(None, directory)
+        assert found.states == {"fresh": 4, "error": 1, "damaged": 1}
+        assert "2.orc: its index file is missing or cut" in str(found)
+    assert "1 damaged" in _output(capsys, "index", "describe", str(directory), "--verify")
 
 
 def test_a_summary_is_shown_and_saved(tmp_path: Path) -> None:

@@ -323,3 +323,56 @@ def test_what_is_no_directory_or_no_spec_is_refused(spark: Any, tmp_path: Path) 
             build_file_index(spark, str(tmp_path), spec)  # type: ignore[arg-type]
         with pytest.raises(InvalidQuery, match="spec"):
             paimon.build_file_index(tmp_path / "a.orc", spec)  # type: ignore[arg-type]
+
+
+def test_damaged_and_missing_indexes_are_built_again(spark: Any, tmp_path: Path) -> None:
+    for number in range(4):
+        orc.write_table(table(number * 1000, 300), tmp_path / f"{number}.orc")
+
+    def statuses(**options: Any) -> dict[str, int]:
+        rows = collected(build_file_index(spark, str(tmp_path), SPEC, embedded_bytes=0, **options)).to_pylist()
+        return dict(Counter(row["status"] for row in rows))
+
+    assert statuses() == {"built": 8}
+    files = sorted((tmp_path / "_orcidx" / "index").iterdir())
+    whole = [file.read_bytes() for file in files]
+    files[0].unlink()
+    files[1].write_bytes(b"")
+    files[2].write_bytes(whole[2][:-3])
+    assert Counter(row["status"] for row in collected(refresh(spark, str(tmp_path), dry_run=True)).to_pylist()) == {
+        "planned": 6,
+        "fresh": 2,
+    }
+    assert Counter(row["status"] for row in collected(refresh(spark, str(tmp_path))).to_pylist()) == {
+        "rebuilt": 6,
+        "fresh": 2,
+    }
+    assert [file.read_bytes() for file in files] == whole
+    assert statuses() == {"fresh": 8}
+    files[3].write_bytes(b"X" * len(whole[3]))  # as long as it was: nothing tells but reading it
+    assert statuses(rebuild=True) == {"rebuilt": 8}
+    assert [file.read_bytes() for file in files] == whole
+
+    store = IndexStore.open(tmp_path)
+    assert store is not None
+    (tmp_path / "_orcidx" / store.catalog_names[-1]).write_bytes(b"PAR1 torn")
+    with pytest.raises(CorruptFile, match="build the indexes again"):
+        refresh(spark, str(tmp_path))
+    with pytest.warns(RuntimeWarning, match="the catalog is damaged and will be replaced"):
+        assert statuses() == {"built": 8}
+    assert statuses() == {"fresh": 8}
+
+
+def test_storage_without_an_exclusive_create_wants_a_single_writer(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orc.write_table(table(0, 10), tmp_path / "a.orc")
+
+    def unable(*_: Any) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", unable)
+    with pytest.raises(Unsupported, match="single_writer=True"):
+        build_file_index(spark, str(tmp_path), SPEC)
+    rows = collected(build_file_index(spark, str(tmp_path), SPEC, single_writer=True)).to_pylist()
+    assert {row["status"] for row in rows} == {"built"}
