@@ -98,6 +98,11 @@ class ReadOptions:
             if getattr(self, name) < 1:
                 raise InvalidQuery(f"{name} must be at least 1, not {getattr(self, name)!r}")
 
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """All values, to tell options apart in a cache."""
+        return tuple({**self.__dict__, "decimal_zero_precision": tuple(self.decimal_zero_precision)}.values())
+
     def override(self, **options: Any) -> ReadOptions:
         """A copy with some options changed; an unknown name raises ``InvalidQuery`` listing the known ones."""
         if not options:

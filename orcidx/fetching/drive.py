@@ -261,12 +261,17 @@ def run_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> Generator[Any, Non
     current: _Running | None = None
     try:
         while (current := lookahead.next()) is not None:
-            current.poll()  # it asks before the one behind it does
-            lookahead.look_ahead()
-            yield from current.take_results()
-            while current.step():
+            if current.turn.source.is_local:
+                while current.step():
+                    if current.results:
+                        yield from current.take_results()
+            else:
+                current.poll()  # it asks before the one behind it does
                 lookahead.look_ahead()
                 yield from current.take_results()
+                while current.step():
+                    lookahead.look_ahead()
+                    yield from current.take_results()
             current.close()
     finally:
         if current is not None:

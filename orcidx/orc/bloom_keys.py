@@ -22,8 +22,9 @@ from orcidx.orc.bounds import StatisticsColumn
 from orcidx.orc.calendars import hybrid_days
 from orcidx.orc.decimal_text import plain_text, scaled_floor
 from orcidx.orc.kinds import StreamKind, TypeKind, WriterKind
-from orcidx.orc.metadata import ColumnEncoding, FileFacts
+from orcidx.orc.metadata import FileFacts
 from orcidx.orc.streams import is_decimal64
+from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc.timezones import clock_zone
 from orcidx.orc.types import STRING_KINDS, OrcType, decimal_digits, reads_as_timestamp
 

@@ -15,7 +15,7 @@ from orcidx.orc.columns.base import Limits
 from orcidx.orc.columns.text import DictionaryStrings
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.reader import OpenStripe, OrcReader
-from orcidx.orc.stripe_streams import priming_request
+from orcidx.orc.stripe_streams import PlannedStream, priming_request
 from orcidx.orc.types import OrcType
 
 __all__ = ["fetch_dictionaries"]
@@ -29,16 +29,16 @@ def fetch_dictionaries(
     """The entries of columns as string arrays; None where the stripe has no dictionary of one."""
     opened = OpenStripe(reader, stripe, index=None, read_ahead=READ_AHEAD, limits=Limits(options.batch_bytes))
     columns: list[DictionaryStrings | None] = []
-    streams = []
+    streams: list[PlannedStream] = []
     for node in nodes:
         with located(file=reader.name, stripe=stripe, column=node.dotted):
             column = open_column(node, opened, options, file=reader.facts)
         columns.append(column if isinstance(column, DictionaryStrings) else None)
         if isinstance(column, DictionaryStrings):
-            streams += [opened.source(node.id, kind) for kind in (StreamKind.LENGTH, StreamKind.DICTIONARY_DATA)]
+            streams += opened.sources(node.id, StreamKind.LENGTH) + opened.sources(node.id, StreamKind.DICTIONARY_DATA)
     for source in streams:
         source.plan([(0, source.length)])
-    wanted = priming_request(streams, budget=2 * READ_AHEAD * len(nodes))
+    wanted = priming_request(streams, budget=2 * READ_AHEAD * len(nodes)) if streams else []
     answer = (yield Fetch(tuple(source.absolute(piece) for source, piece in wanted), "index")) if wanted else ()
     for (source, piece), buffer in zip(wanted, answer, strict=True):
         source.put(piece[0], buffer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["CompressionKind", "EncodingKind", "StreamKind", "TypeKind", "WriterKind"]
+__all__ = ["DATA_KINDS", "CompressionKind", "EncodingKind", "StreamKind", "TypeKind", "WriterKind"]
 
 
 class CompressionKind(IntEnum):
@@ -66,6 +66,10 @@ class StreamKind(IntEnum):
     ENCRYPTED_DATA = 10
     STRIPE_STATISTICS = 100
     FILE_STATISTICS = 101
+
+
+DATA_KINDS = tuple(kind for kind in StreamKind if kind <= StreamKind.SECONDARY)
+"""The kinds of streams that hold values, rather than what is known of them."""
 
 
 class EncodingKind(IntEnum):

@@ -14,17 +14,18 @@ from __future__ import annotations
 
 import zlib
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.orc.compression import open_codec, read_framed
-from orcidx.orc.kinds import CompressionKind, EncodingKind, StreamKind, TypeKind, WriterKind
+from orcidx.orc.footers import count_types, read_types, split_footer
+from orcidx.orc.kinds import CompressionKind, TypeKind, WriterKind
 from orcidx.orc.metadata_checks import check_extents, check_types
 from orcidx.orc.metadata_limits import MetadataLimits
-from orcidx.orc.wire import Message, split_nested_messages
+from orcidx.orc.wire import Message, split_messages, split_nested_messages
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -32,23 +33,17 @@ if TYPE_CHECKING:
     from orcidx.orc.wire import Int64s
 
 __all__ = [
-    "ColumnEncoding",
     "CompressionKind",
-    "EncodingKind",
     "Encryption",
     "FileFacts",
     "FileTail",
     "Footer",
     "PostScript",
-    "Stream",
-    "StreamKind",
-    "StripeFooter",
     "StripeInformation",
     "TailReader",
     "TypeKind",
     "TypeRecord",
     "WriterKind",
-    "parse_stripe_footer",
     "read_tail",
 ]
 
@@ -58,15 +53,12 @@ DEFAULT_BLOCK_SIZE = 256 << 10
 LARGEST_BLOCK_SIZE = 1 << 23
 """A chunk header holds 23 bits of length."""
 MOST_ROWS = (1 << 63) - 1
-MOST_STREAMS = 16
-"""Of a column: the format has 13 kinds, and every writer writes at most 8 of them."""
 
 
 # An unknown value must not fall back to 0, as proto2 libraries make it do.
 _COMPRESSION_KINDS = frozenset(CompressionKind)
-_TYPE_KINDS = frozenset(TypeKind)
+_TYPE_KINDS = {int(kind): kind for kind in TypeKind}
 _WRITER_KINDS = {int(kind): kind for kind in WriterKind}
-_STREAM_KINDS = {int(kind): kind for kind in StreamKind}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +95,7 @@ class StripeInformation:
         return self.footer_offset + self.footer_length
 
 
-@dataclass(frozen=True, kw_only=True)
-class TypeRecord:
+class TypeRecord(NamedTuple):
     """A column as the footer lists it; its place in the list is its column id."""
 
     kind: TypeKind
@@ -134,41 +125,33 @@ class Footer:
 
     rows: int
     stripes: tuple[StripeInformation, ...]
-    types: tuple[TypeRecord, ...]
+    type_bytes: bytes = field(repr=False)
+    """The types as they are stored: files of one schema have the same."""
     user_metadata: Mapping[str, bytes] = field(hash=False)
-    raw_statistics: tuple[bytes, ...] = field(repr=False)
+    raw: bytes = field(repr=False)
+    """The whole message."""
+    most_items: int = field(repr=False)
+    """What the limits on metadata allow the types to list."""
     row_index_stride: int
     writer: int
     calendar: int
     software_version: str
     encryption: Encryption | None
 
+    @cached_property
+    def types(self) -> tuple[TypeRecord, ...]:
+        """Every column, by column id."""
+        return _read_types(self.type_bytes, self.most_items)
 
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """``kind`` is a ``StreamKind`` or, of a later version of the format, a plain int; ``length`` in bytes."""
+    @cached_property
+    def statistics_extents(self) -> tuple[Int64s, Int64s]:
+        """Where the ColumnStatistics of each column lie in ``raw``: starts, stops; there may be fewer than columns."""
+        return split_messages(self.raw, 7, "Footer", self.most_items)
 
-    kind: int
-    column: int
-    length: int
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnEncoding:
-    """``bloom_encoding``: 0 or absent the original, 1 UTC timestamps (ORC-135)."""
-
-    kind: EncodingKind
-    dictionary_size: int = 0
-    bloom_encoding: int = 0
-
-
-@dataclass(frozen=True)
-class StripeFooter:
-    """``streams`` in file order; ``encodings`` by column id."""
-
-    streams: tuple[Stream, ...]
-    encodings: tuple[ColumnEncoding, ...]
-    writer_timezone: str | None
+    def raw_statistics(self, column: int) -> bytes:
+        """The ColumnStatistics of a column over the file, b"" without."""
+        starts, stops = self.statistics_extents
+        return self.raw[starts[column] : stops[column]] if column < len(starts) else b""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,6 +202,11 @@ class FileTail:
         return ".".join(map(str, self.postscript.version)) or "0.11"
 
     @cached_property
+    def columns(self) -> int:
+        """How many column ids there are."""
+        return count_types(self.footer.type_bytes)
+
+    @cached_property
     def facts(self) -> FileFacts:
         footer, postscript = self.footer, self.postscript
         return FileFacts(
@@ -239,8 +227,8 @@ class FileTail:
         for one in self.footer.stripes:
             numbers.extend((one.offset, one.index_length, one.data_length, one.footer_length, one.rows))
         checksum = zlib.crc32(numbers.tobytes(), zlib.crc32(self.framed_metadata))
-        for raw in self.footer.raw_statistics:
-            checksum = zlib.crc32(raw, checksum)
+        for start, stop in zip(*(ends.tolist() for ends in self.footer.statistics_extents)):
+            checksum = zlib.crc32(self.footer.raw[start:stop], checksum)
         return checksum
 
     @cached_property
@@ -280,9 +268,15 @@ def unframe(
 
 
 def read_tail(
-    reader: TailReader, *, tail_bytes: int = TAIL_REQUEST, limits: MetadataLimits | None = None
+    reader: TailReader,
+    *,
+    tail_bytes: int = TAIL_REQUEST,
+    limits: MetadataLimits | None = None,
+    is_sound: Callable[[Footer], bool] | None = None,
 ) -> FileTail:
     """Reads and checks the tail: one request of ``tail_bytes``, and one more when the footers are larger.
+
+    ``is_sound``: whether the types of a footer were checked before.
 
     Raises ``CorruptFile`` for bytes that break the format, ``Unsupported`` for codecs and types of later versions, and
     for more than ``limits`` allow (those of the defaults).
@@ -302,7 +296,8 @@ def read_tail(
         limits = (limits or MetadataLimits()).for_file(size)
         raw = unframe(last[footer_start:footer_end], postscript, name="Footer", limits=limits)
         footer = _read_footer(raw, limits)
-        check_types(footer.types)
+        if is_sound is None or not is_sound(footer):
+            check_types(footer.types)
         check_extents(footer.stripes, size - wanted - postscript.stripe_statistics_length)
         return FileTail(
             name=reader.name,
@@ -313,6 +308,10 @@ def read_tail(
             limits=limits,
             footer_size=len(raw),
         )
+
+
+_EMPTY_STRUCT = bytes((4 << 3 | 2, 2, 1 << 3, TypeKind.STRUCT))
+"""The types of a file without columns."""
 
 
 def _empty_file(name: str) -> FileTail:
@@ -328,9 +327,10 @@ def _empty_file(name: str) -> FileTail:
     footer = Footer(
         rows=0,
         stripes=(),
-        types=(TypeRecord(kind=TypeKind.STRUCT),),
+        type_bytes=_EMPTY_STRUCT,
         user_metadata={},
-        raw_statistics=(),
+        raw=b"",
+        most_items=1,
         row_index_stride=0,
         writer=WriterKind.JAVA,
         calendar=0,
@@ -374,11 +374,11 @@ def _read_postscript(reader: TailReader, last: memoryview, size: int) -> tuple[P
 
 
 def _read_footer(raw: bytes, limits: MetadataLimits) -> Footer:
-    message = Message(raw, "Footer", limits.metadata_items)
-    types = _read_types(message.blobs(4), limits)
-    places = message.blobs(3)
-    limits.check_stripes(len(places))
-    stripes = tuple(_read_stripe(Message(item, "StripeInformation")) for item in places)
+    numbers, type_bytes, others = split_footer(raw, limits.metadata_items)
+    limits.check_columns(count_types(type_bytes))
+    limits.check_stripes(len(numbers))
+    message = Message(others, "Footer")
+    stripes = tuple(StripeInformation(*one) for one in numbers)
     rows = sum(stripe.rows for stripe in stripes)
     if rows > MOST_ROWS:
         raise CorruptFile(f"the stripes claim {rows} rows")
@@ -386,9 +386,10 @@ def _read_footer(raw: bytes, limits: MetadataLimits) -> Footer:
     return Footer(
         rows=rows,
         stripes=stripes,
-        types=types,
+        type_bytes=type_bytes,
         user_metadata={item.text(1, "replace"): item.blob(2) for item in items},
-        raw_statistics=tuple(message.blobs(7)),
+        raw=raw,
+        most_items=limits.metadata_items,
         row_index_stride=message.uint(8),
         writer=_WRITER_KINDS.get(message.uint(9), message.uint(9)),
         calendar=message.uint(11),
@@ -397,38 +398,14 @@ def _read_footer(raw: bytes, limits: MetadataLimits) -> Footer:
     )
 
 
-def _read_stripe(message: Message) -> StripeInformation:
-    return StripeInformation(*(message.uint(number) for number in range(1, 6)))
-
-
-def _read_types(items: Sequence[bytes], limits: MetadataLimits) -> tuple[TypeRecord, ...]:
-    limits.check_columns(len(items))
-    types = []
-    listed = 0
-    for column, item in enumerate(items):
-        record = _read_type(Message(item, "Type", limits.metadata_items), column)
-        listed += len(record.subtypes) + len(record.field_names) + len(record.attributes)
-        limits.check_items(listed, "children, names and attributes of types")
-        types.append(record)
-    return tuple(types)
-
-
-def _read_type(message: Message, column: int) -> TypeRecord:
-    kind = message.uint(1)
-    if kind not in _TYPE_KINDS:
-        raise Unsupported(f"type kind {kind} of column id {column} is unknown")
-    pairs = [Message(item, "StringPair") for item in message.blobs(7)]
-    return TypeRecord(
-        kind=TypeKind(kind),
-        subtypes=tuple(message.uints(2)),
-        field_names=tuple(message.texts(3)),
-        max_length=message.uint(4),
-        precision=message.uint(5),
-        scale=message.uint(6),
-        attributes=tuple((pair.text(1, "replace"), pair.text(2, "replace")) for pair in pairs),
-        crs=message.text(8, "replace") if message.has(8) else None,
-        edge_algorithm=message.uint(9) if message.has(9) else None,
-    )
+def _read_types(type_bytes: bytes, most_items: int) -> tuple[TypeRecord, ...]:
+    records = []
+    for column, (kind, *others) in enumerate(read_types(type_bytes, most_items)):
+        known = _TYPE_KINDS.get(kind)
+        if known is None:
+            raise Unsupported(f"type kind {kind} of column id {column} is unknown")
+        records.append(TypeRecord(known, *others))
+    return tuple(records)
 
 
 def _read_encryption(message: Message) -> Encryption:
@@ -437,37 +414,3 @@ def _read_encryption(message: Message) -> Encryption:
     return Encryption(
         roots=tuple(variant.uint(1) for variant in variants), key_names=tuple(key.text(1, "replace") for key in keys)
     )
-
-
-def parse_stripe_footer(buffer: Buffer, tail: FileTail, stripe: int) -> StripeFooter:
-    """A stripe footer from its bytes in the file (``stripe``: its number, for errors).
-
-    Raises ``CorruptFile`` when it does not hold exactly one encoding per column of the file.
-    """
-    with located(file=tail.name, stripe=stripe):
-        limits = tail.limits
-        raw = unframe(buffer, tail.postscript, name="StripeFooter", limits=limits)
-        message = Message(raw, "StripeFooter", limits.metadata_items)
-        places = message.blobs(1)
-        if len(places) > MOST_STREAMS * len(tail.footer.types):
-            raise CorruptFile(f"{len(places)} streams for {len(tail.footer.types)} columns")
-        encodings = tuple(_read_encoding(Message(item, "ColumnEncoding")) for item in message.blobs(2))
-        if len(encodings) != len(tail.footer.types):
-            raise CorruptFile(f"{len(encodings)} column encodings for {len(tail.footer.types)} columns")
-        return StripeFooter(
-            streams=tuple(_read_stream(Message(item, "Stream")) for item in places),
-            encodings=encodings,
-            writer_timezone=message.text(3, "replace") if message.has(3) else None,
-        )
-
-
-def _read_stream(message: Message) -> Stream:
-    kind = message.uint(1)
-    return Stream(_STREAM_KINDS.get(kind, kind), message.uint(2), message.uint(3))
-
-
-def _read_encoding(message: Message) -> ColumnEncoding:
-    kind = message.uint(1)
-    if kind > EncodingKind.DICTIONARY_V2:
-        raise CorruptFile(f"column encoding kind {kind} is unknown")
-    return ColumnEncoding(EncodingKind(kind), message.uint(2), message.uint(3))

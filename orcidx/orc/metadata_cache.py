@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from orcidx.orc.metadata import FileTail, StripeFooter, read_tail
+from orcidx.orc.metadata import FileTail, Footer, read_tail
 from orcidx.orc.metadata_limits import MetadataLimits
+from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.orc.types import OrcType, build_tree
 from orcidx.storage import IdentityCache, RangeReader
 
 if TYPE_CHECKING:
     from orcidx.orc.row_index import RowIndex
 
-__all__ = ["FOOTERS", "INDEXES", "PARSED", "forget_metadata", "read_tail_cached"]
+__all__ = ["FOOTERS", "INDEXES", "PARSED", "PLANS", "forget_metadata", "read_tail_cached"]
 
 PARSED = 8
 """Bytes of memory that a stored byte of metadata is taken to need once it is parsed."""
 
 _TAILS: IdentityCache[tuple[FileTail, OrcType]] = IdentityCache(64 << 20)
 
-FOOTERS: IdentityCache[tuple[StripeFooter, Mapping[tuple[int, int], tuple[int, int]]]] = IdentityCache(32 << 20)
-"""Stripe footers and where the streams lie, by (identity, stripe)."""
+_TREES: IdentityCache[OrcType] = IdentityCache(16 << 20)
+"""Trees of types by the bytes of the footer that they are made of: a directory's files share one."""
+
+FOOTERS: IdentityCache[StripeFooter] = IdentityCache(32 << 20)
+"""Stripe footers, by (identity, stripe)."""
 
 INDEXES: IdentityCache[RowIndex] = IdentityCache(64 << 20)
 """Row indexes by (identity, stripe, column ids)."""
+
+PLANS: IdentityCache[Any] = IdentityCache(16 << 20)
+"""What scans of a schema are (``planner.schema_plan``), by the schema and what is asked of it."""
 
 
 def read_tail_cached(storage: RangeReader, limits: MetadataLimits) -> tuple[FileTail, OrcType]:
@@ -34,15 +40,28 @@ def read_tail_cached(storage: RangeReader, limits: MetadataLimits) -> tuple[File
     key = None if identity is None else (identity, limits)
     known = _TAILS.get(key)
     if known is None:
-        tail = read_tail(storage, limits=limits)
-        known = tail, build_tree(tail.footer.types)
+        tail = read_tail(storage, limits=limits, is_sound=lambda footer: _TREES.get(_tree_key(footer)) is not None)
+        known = tail, _tree_of(tail.footer)
         size = max(tail.footer_size, tail.postscript.footer_length) + tail.postscript.metadata_length
         identity = storage.identity  # some storage knows it only now
         _TAILS.put(None if identity is None else (identity, limits), known, 1024 + PARSED * size)
     return known
 
 
+def _tree_key(footer: Footer) -> tuple[bytes, int]:
+    return footer.type_bytes, footer.most_items
+
+
+def _tree_of(footer: Footer) -> OrcType:
+    key = _tree_key(footer)
+    root = _TREES.get(key)
+    if root is None:
+        root = build_tree(footer.types)
+        _TREES.put(key, root, 1024 + 64 * len(footer.type_bytes))
+    return root
+
+
 def forget_metadata() -> None:
     """Empties the caches, as in a process that has just started."""
-    for cache in (_TAILS, FOOTERS, INDEXES):
+    for cache in (_TAILS, _TREES, FOOTERS, INDEXES, PLANS):
         cache.clear()

@@ -6,7 +6,7 @@ their streams from. All reads of the data path go through ``StripeBytes`` by pla
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -17,20 +17,14 @@ import numpy.typing as npt
 from orcidx.errors import located
 from orcidx.orc.columns.base import Limits
 from orcidx.orc.compression import open_codec
-from orcidx.orc.metadata import (
-    ColumnEncoding,
-    FileFacts,
-    FileTail,
-    StreamKind,
-    StripeFooter,
-    StripeInformation,
-    parse_stripe_footer,
-)
+from orcidx.orc.footers import StreamTable
+from orcidx.orc.kinds import StreamKind
+from orcidx.orc.metadata import FileFacts, FileTail, StripeInformation
 from orcidx.orc.metadata_cache import FOOTERS, PARSED, read_tail_cached
 from orcidx.orc.metadata_limits import MetadataLimits
-from orcidx.orc.streams import locate_streams
+from orcidx.orc.stripe_footer import ColumnEncoding, StripeFooter, parse_stripe_footer
 from orcidx.orc.stripe_plan import group_ranges
-from orcidx.orc.stripe_streams import CHUNK_HEADER, DEMAND_BYTES, PlannedStream, StripeBytes, planned_bytes
+from orcidx.orc.stripe_streams import CHUNK_HEADER, DEMAND_BYTES, HeldStream, PlannedStream, StripeBytes, planned_bytes
 from orcidx.orc.types import OrcType
 from orcidx.orc.window import Window
 from orcidx.storage import RangeReader
@@ -44,6 +38,8 @@ Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 Range = tuple[int, int]
 
+_NOWHERE: Range = (0, 0)
+
 
 class OrcReader:
     """What is known of one open file: reads its tail first. ``storage`` is closed by whoever opened it."""
@@ -55,20 +51,15 @@ class OrcReader:
         self.tail, self.root = read_tail_cached(storage, limits or MetadataLimits())
         self._listed = 0
         self.fingerprint = storage.fingerprint()
+        self.name: str = self.tail.name
+        self.facts: FileFacts = self.tail.facts
+        self.stripes: tuple[StripeInformation, ...] = self.tail.footer.stripes
         self._footers: dict[int, StripeFooter] = {}
-        self._extents: dict[int, Mapping[tuple[int, int], Range]] = {}
 
     @property
-    def name(self) -> str:
-        return self.tail.name
-
-    @property
-    def facts(self) -> FileFacts:
-        return self.tail.facts
-
-    @property
-    def stripes(self) -> tuple[StripeInformation, ...]:
-        return self.tail.footer.stripes
+    def schema_key(self) -> bytes:
+        """The same for files of one schema, attributes and all; in no others."""
+        return self.tail.footer.type_bytes
 
     @cached_property
     def stripe_bounds(self) -> Int64s:
@@ -82,11 +73,16 @@ class OrcReader:
         information = self.stripes[stripe]
         return information.footer_offset, information.footer_length
 
+    def whole(self) -> memoryview | None:
+        """All bytes of the file, where they are, or come, at once: of a small local one, or of bytes."""
+        whole: Callable[[], memoryview | None] | None = getattr(self.storage, "whole", None)
+        return None if whole is None else whole()
+
     def has_footer(self, stripe: int) -> bool:
         if stripe not in self._footers:
             known = FOOTERS.get(self.cache_key(stripe))
             if known is not None:
-                self._footers[stripe], self._extents[stripe] = known
+                self._footers[stripe] = known
         return stripe in self._footers
 
     def cache_key(self, *parts: Hashable) -> tuple[Hashable, ...] | None:
@@ -100,10 +96,8 @@ class OrcReader:
         self._listed += len(footer.streams) + len(footer.encodings)
         with located(file=self.name, stripe=stripe):
             self.tail.limits.check_items(self._listed, "streams and encodings of stripes")
-            extents = locate_streams(self.stripes[stripe], footer)
-        self._extents[stripe] = extents
         self._footers[stripe] = footer
-        FOOTERS.put(self.cache_key(stripe), (footer, extents), 1024 + PARSED * len(data))
+        FOOTERS.put(self.cache_key(stripe), footer, 1024 + PARSED * len(data))
 
     def footer(self, stripe: int) -> StripeFooter:
         """The stripe's footer, read now if it was not yet."""
@@ -112,10 +106,9 @@ class OrcReader:
             self.put_footer(stripe, memoryview(data))
         return self._footers[stripe]
 
-    def extents(self, stripe: int) -> Mapping[tuple[int, int], Range]:
+    def extents(self, stripe: int) -> StreamTable:
         """(column id, stream kind) -> (offset in the file, length), of a stripe whose footer is here."""
-        self.footer(stripe)
-        return self._extents[stripe]
+        return self.footer(stripe).streams
 
 
 class OpenStripe:
@@ -143,21 +136,26 @@ class OpenStripe:
         self.footer = reader.footer(number)
         self.rows = reader.stripes[number].rows
         self.writer_timezone = self.footer.writer_timezone
-        self._extents = reader.extents(number)
+        self._extents = self.footer.streams
         self._on_demand = reader.facts.compressed and reader.storage.is_local
-        storage = reader.storage
-        self._bytes = StripeBytes(
+        self._whole = reader.whole()
+        self._read_ahead = read_ahead
+        self._codec = open_codec(reader.facts.compression)
+        self._opened: dict[int, dict[StreamKind, list[PlannedStream]]] = {}
+        self.windows: list[Window] = []
+
+    @cached_property
+    def _bytes(self) -> StripeBytes:
+        storage = self.reader.storage
+        return StripeBytes(
             storage.read_ranges,
             self._extents,
-            read_ahead,
+            self._read_ahead,
             framed=self._on_demand,
             demand=self._demand(),
             read_into=getattr(storage, "read_into", None),
             local_file=getattr(storage, "local_file", None),
         )
-        self._codec = open_codec(reader.facts.compression)
-        self._opened: dict[int, dict[StreamKind, list[PlannedStream]]] = {}
-        self.windows: list[Window] = []
 
     def _demand(self) -> int:
         """Bytes that are read where a plan falls short: of a remote file the longest chunk at once."""
@@ -179,15 +177,19 @@ class OpenStripe:
 
     def window(self, column: int, kind: StreamKind) -> Window:
         """A window on one stream; of an empty source when the stripe does not have it."""
-        source = self._bytes.stream(column, kind)
-        self._opened.setdefault(column, {}).setdefault(kind, []).append(source)
+        source: PlannedStream | HeldStream
+        if self._whole is not None:
+            source = HeldStream(self._whole, *self._extents.get((column, kind), _NOWHERE))
+        else:
+            source = self._bytes.stream(column, kind)
+            self._opened.setdefault(column, {}).setdefault(kind, []).append(source)
         window = Window(source, self._codec, self.reader.facts.block_size, name=kind.name)
         self.windows.append(window)
         return window
 
-    def source(self, column: int, kind: StreamKind) -> PlannedStream:
-        """The source of a window that was opened on a stream."""
-        return self._opened[column][kind][0]
+    def sources(self, column: int, kind: StreamKind) -> list[PlannedStream]:
+        """Of the windows that were opened on a stream the first one's, if it wants bytes."""
+        return self._opened.get(column, {}).get(kind, [])[:1]
 
     # ------------------------------------------------------------------ planning
 
@@ -197,9 +199,10 @@ class OpenStripe:
         Returns the streams that need bytes.
         """
         planned: list[PlannedStream] = []
-        for column in columns:
-            for node in column.walk():
-                planned += self._plan_column(node, groups)
+        if self._whole is None:
+            for column in columns:
+                for node in column.walk():
+                    planned += self._plan_column(node, groups)
         return planned
 
     def _plan_column(self, node: OrcType, groups: Bools) -> list[PlannedStream]:

@@ -17,10 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from orcidx.errors import CorruptFile, Unsupported, located
+from orcidx.orc.footers import StreamTable
 from orcidx.orc.kinds import StreamKind
-from orcidx.orc.metadata import ColumnEncoding, FileFacts, FileTail, StripeFooter, unframe
+from orcidx.orc.metadata import FileFacts, FileTail, unframe
 from orcidx.orc.statistics import RawStatistics, decode_statistics
 from orcidx.orc.streams import PositionIterator, position_count, position_offsets, stream_layout
+from orcidx.orc.stripe_footer import ColumnEncoding, StripeFooter
 from orcidx.orc.types import OrcType
 from orcidx.orc.wire import read_row_index
 
@@ -163,7 +165,7 @@ def build_row_index(
     """
     rows = tail.footer.stripes[stripe].rows
     groups = group_count(rows, tail.facts.row_index_stride)
-    lengths = {(stream.column, stream.kind): stream.length for stream in footer.streams}
+    streams = footer.streams
     columns: dict[int, ColumnIndex] = {}
     untrusted: dict[int, str] = {}
     entries_left = tail.limits.metadata_items
@@ -188,7 +190,7 @@ def build_row_index(
                 decode = partial(
                     decode_statistics, node, "row_group", raw, entries[2:], rows=rows_of, stripes=[stripe] * groups
                 )
-                table, unseekable = _position_table(node, footer.encodings[node.id], tail.facts, lengths, entries[:2])
+                table, unseekable = _position_table(node, footer.encodings[node.id], tail.facts, streams, entries[:2])
                 column = ColumnIndex(table, unseekable, decode)
                 if not only_seek:
                     _ = column.statistics  # damage in them is damage of the index
@@ -212,12 +214,12 @@ def _position_table(
     node: OrcType,
     encoding: ColumnEncoding,
     facts: FileFacts,
-    lengths: Mapping[tuple[int, int], int],
+    table: StreamTable,
     positions: tuple[Int64s, Int64s],
 ) -> tuple[PositionTable, str | None]:
-    """The positions of a column, and why they cannot be used. ``lengths``: bytes by column id and stream kind."""
+    """The positions of a column, and why they cannot be used. ``table``: the stripe's streams."""
     layout = stream_layout(node, encoding.kind, decimal64=facts.decimal64)
-    present = (node.id, StreamKind.PRESENT) in lengths
+    present = (node.id, StreamKind.PRESENT) in table
     width = position_count(layout, has_present=present, compressed=facts.compressed)
     matrix, unseekable = _position_matrix(*positions, width)
     streams: dict[StreamKind, StreamPositions] = {}
@@ -225,7 +227,7 @@ def _position_table(
         for kind, (at, spec) in position_offsets(layout, has_present=present, compressed=facts.compressed).items():
             numbers = matrix[:, at : at + spec.shape.positions(compressed=facts.compressed)]
             streams[kind] = _stream_positions(numbers, facts)
-            unseekable = unseekable or _check_starts(kind, numbers, facts, lengths.get((node.id, kind), 0))
+            unseekable = unseekable or _check_starts(kind, numbers, facts, table.get((node.id, kind), (0, 0))[1])
     return PositionTable(*positions, streams), unseekable
 
 

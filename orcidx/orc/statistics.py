@@ -123,8 +123,8 @@ def decode_statistics(
 
 def file_statistics(tail: FileTail, node: OrcType) -> RawStatistics:
     """Statistics of a column over the whole file: one unit."""
-    messages = tail.footer.raw_statistics
-    raw = messages[node.id] if node.id < len(messages) else b""
+    with located(file=tail.name):
+        raw = tail.footer.raw_statistics(node.id)
     extents = np.zeros(1, np.int64), np.array([len(raw)], np.int64)
     rows = np.array([tail.footer.rows], np.int64)
     with located(file=tail.name):

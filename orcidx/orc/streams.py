@@ -1,4 +1,4 @@
-"""Which streams a column has in a stripe, where they lie, and how a row-index entry addresses them.
+"""Which streams a column has in a stripe, and how a row-index entry addresses them.
 
 One table says for each type and encoding which value streams exist, in what order, and what each holds. PRESENT comes
 before them all, if and only if the stripe has one for the column (ORC-1130). A row-index entry is a flat list of
@@ -13,12 +13,13 @@ numbers, which the streams consume in that order:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from orcidx.errors import CorruptFile
-from orcidx.orc.metadata import EncodingKind, StreamKind, StripeFooter, StripeInformation, TypeKind
+from orcidx.orc.kinds import EncodingKind, StreamKind
+from orcidx.orc.metadata import TypeKind
 from orcidx.orc.types import OrcType
 
 __all__ = [
@@ -28,7 +29,6 @@ __all__ = [
     "StreamSpec",
     "is_decimal64",
     "is_dictionary",
-    "locate_streams",
     "position_count",
     "position_offsets",
     "rle_version",
@@ -189,34 +189,3 @@ class PositionIterator:
     def remaining(self) -> int:
         """Numbers not taken yet; 0 at the start of the streams."""
         return 0 if self._values is None else len(self._values) - self._at
-
-
-def locate_streams(stripe: StripeInformation, footer: StripeFooter) -> Mapping[tuple[int, int], tuple[int, int]]:
-    """Where each stream lies: ``(column id, kind) -> (offset in the file, length)``, in file order.
-
-    Only the cumulative lengths count. Kinds of later versions, and the placeholders that stand for encrypted streams,
-    take their room like any other. Raises ``CorruptFile`` for streams past the stripe's data, and for two streams of
-    one kind in one column.
-    """
-    places: dict[tuple[int, int], tuple[int, int]] = {}
-    at = stripe.offset
-    for stream in footer.streams:
-        if stream.length > stripe.footer_offset - at:
-            raise CorruptFile(
-                f"stream {_kind_name(stream.kind)} of column id {stream.column} ends at {at + stream.length}, "
-                f"past the stripe's data, which ends at {stripe.footer_offset}"
-            )
-        place = (stream.column, stream.kind)
-        if stream.kind not in _PLACEHOLDERS:
-            if place in places and isinstance(stream.kind, StreamKind):
-                raise CorruptFile(f"two streams {_kind_name(stream.kind)} of column id {stream.column}")
-            places[place] = (at, stream.length)
-        at += stream.length
-    return places
-
-
-_PLACEHOLDERS = (StreamKind.ENCRYPTED_INDEX, StreamKind.ENCRYPTED_DATA)
-
-
-def _kind_name(kind: int) -> str:
-    return kind.name if isinstance(kind, StreamKind) else str(kind)

@@ -8,15 +8,16 @@ a few row groups of a large one, costs a single round trip.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile
+from orcidx.orc.footers import StreamTable
 from orcidx.storage.local_file import LocalFile, PieceRun
 
-__all__ = ["PlannedStream", "StripeBytes"]
+__all__ = ["HeldStream", "PlannedStream", "StripeBytes"]
 
 Range = tuple[int, int]
 ReadRanges = Callable[[Sequence[Range]], Sequence[object]]
@@ -182,6 +183,26 @@ class PlannedStream:
         return CHUNK_HEADER + (int.from_bytes(bytes(header), "little") >> 1)  # type: ignore[call-overload]
 
 
+class HeldStream:
+    """One stream of a file that is in memory: ``data`` holds all of it. What lies behind the stream may be looked at,
+    not used."""
+
+    __slots__ = ("_data", "_offset", "length")
+
+    def __init__(self, data: memoryview, offset: int, length: int) -> None:
+        self.length = length
+        self._data = data
+        self._offset = offset
+
+    def fetch(self, offset: int) -> memoryview:
+        """Contiguous bytes from ``offset`` on; see ``PlannedStream.fetch``."""
+        if offset >= self.length:
+            if offset > self.length:
+                raise CorruptFile(f"offset {offset} lies past the end of the stream ({self.length} bytes)")
+            return memoryview(b"")
+        return self._data[self._offset + offset :]
+
+
 @dataclass(frozen=True)
 class StripeBytes:
     """The streams of one stripe by (column id, stream kind).
@@ -191,7 +212,7 @@ class StripeBytes:
     """
 
     read_ranges: ReadRanges
-    extents: Mapping[tuple[int, int], Range]
+    extents: StreamTable
     read_ahead: int
     framed: bool = False
     demand: int = DEMAND_BYTES

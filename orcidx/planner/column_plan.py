@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +19,12 @@ __all__ = ["ColumnPlan", "StripeRows"]
 
 @dataclass(frozen=True)
 class ColumnPlan:
-    """Which columns a scan decodes, the same for every stripe of a file.
+    """Which columns a scan decodes, the same for every stripe of a file and most files of a schema.
 
     ``output``: top-level columns in the order of ``schema``, each with its options; ``predicate``: columns that the
     residual filter needs, with theirs, the names by which it knows them, and whether their timestamps come as exact
-    128-bit nanoseconds; ``constants``: (name, value) of what it asks that is no column here. ``shared[i]``: index
-    into ``predicate`` of the same array as output ``i``, or None. ``row_number``: index in ``schema`` of the column of
-    row numbers, or None.
+    128-bit nanoseconds. ``shared[i]``: index into ``predicate`` of the same array as output ``i``, or None.
+    ``row_number``: index in ``schema`` of the column of row numbers, or None.
     """
 
     schema: pa.Schema
@@ -34,12 +34,11 @@ class ColumnPlan:
     predicate_options: tuple[ReadOptions, ...]
     predicate_names: tuple[str, ...]
     exact_times: tuple[bool, ...]
-    constants: tuple[tuple[str, pa.Scalar], ...]
     shared: tuple[int | None, ...]
     row_number: int | None
     where: BoundPredicate | None
 
-    @property
+    @cached_property
     def rest(self) -> tuple[int, ...]:
         """Outputs that the predicate's columns do not already give."""
         return tuple(index for index, shared in enumerate(self.shared) if shared is None)

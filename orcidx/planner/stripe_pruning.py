@@ -24,7 +24,7 @@ from orcidx.orc.bloom_keys import MAY_WRAP, distrust_bloom, may_wrap, surely_fit
 from orcidx.orc.bounds import StatisticsColumn, bound_statistics
 from orcidx.orc.dictionary import fetch_dictionaries
 from orcidx.orc.evidence import BloomEvidence, DictionaryEvidence, StatisticsEvidence, bloom_answers
-from orcidx.orc.kinds import StreamKind, TypeKind
+from orcidx.orc.kinds import DATA_KINDS, StreamKind, TypeKind
 from orcidx.orc.metadata import unframe
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.row_index import RowIndex
@@ -33,7 +33,7 @@ from orcidx.orc.types import OrcType
 from orcidx.planner.column_plan import StripeRows
 from orcidx.planner.row_indexes import StripeIndexes
 from orcidx.predicate import BoundLeaf, BoundPredicate
-from orcidx.pruning.evaluate import Evidence, Note, NoteKind, Outcome, evaluate
+from orcidx.pruning.evaluate import Evidence, Finding, Note, NoteKind, Outcome, evaluate
 from orcidx.pruning.selection import RowSelection
 
 __all__ = ["FilePruner", "StripeDecision"]
@@ -89,25 +89,44 @@ class StripeDecision:
         return tuple(str(reason) for reason in self.outcome.reasons(start, stop))
 
 
+class _Late:
+    """Evidence that is made when it is first asked, since a coarser one often suffices."""
+
+    def __init__(self, name: str, make: Callable[[], Evidence]) -> None:
+        self.name = name
+        self._make = make
+        self._made: Evidence | None = None
+
+    @property
+    def notes(self) -> Iterable[Note]:
+        return () if self._made is None else self._made.notes
+
+    def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
+        """See ``pruning.Evidence``."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made.test(leaf, alive)
+
+
 @dataclass
 class FilePruner:
     """Prunes the stripes of one file.
 
-    ``places``: the file's column for each path of the predicate, None where it is a constant or missing; ``columns``:
-    all columns that are read; ``beforehand``: evidence on the whole file from elsewhere.
+    ``places``: the file's column for each path of the predicate, None where it is a constant or missing; ``nodes``: all
+    columns that are read, and those below them, by column id; ``beforehand``: evidence on the whole file from
+    elsewhere.
     """
 
     reader: OrcReader
     where: BoundPredicate | None
     wanted: RowSelection
-    columns: Iterable[OrcType]
+    nodes: Mapping[int, OrcType]
     places: Mapping[Path, OrcType | None]
     options: ReadOptions
     beforehand: Sequence[Evidence] = ()
     notes: list[Note] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.nodes = {node.id: node for column in self.columns for node in column.walk()}
         self._leaf_nodes = {path: node for path, node in self.places.items() if node is not None}
 
     # ------------------------------------------------------------------ the file
@@ -119,7 +138,8 @@ class FilePruner:
             return None
         evidence = [*self.beforehand]
         if self.options.row_index:
-            evidence = [*evidence[:1], self._file_statistics(), *evidence[1:], self._stripe_statistics()]
+            stripes = _Late("stripe statistics", self._stripe_statistics)
+            evidence = [*evidence[:1], self._file_statistics(), *evidence[1:], stripes]
         found = evaluate(self.where.root, evidence, self.wanted)
         return replace(found, notes=(*self.notes, *found.notes)) if self.notes else found
 
@@ -165,6 +185,9 @@ class FilePruner:
         first, last = self.reader.stripe_bounds[stripe : stripe + 2].tolist()
         outcome = None if self.outcome is None else self.outcome.slice(first, last)
         may = self.wanted.slice(first, last) if outcome is None else outcome.may
+        if outcome is None and may.is_all:  # nothing is left out, so that no index is needed
+            bounds = np.array([0, last - first] if last > first else [0], np.int64)
+            return StripeDecision(stripe, StripeRows(first, bounds, may, may), None)
         indexes = StripeIndexes(self.reader, stripe, self.nodes, {node.id for node in self._leaf_nodes.values()})
         index = None
         if not may.is_empty and outcome is not None and not outcome.proved:
@@ -305,7 +328,7 @@ class FilePruner:
         encoding = self.reader.footer(stripe).encodings[node.id]
         reason = None
         for kind in (StreamKind.BLOOM_FILTER_UTF8, StreamKind.BLOOM_FILTER):
-            extent = extents.get((node.id, kind))
+            extent: tuple[int, int] | None = extents.get((node.id, kind))
             if extent is None or not extent[1]:
                 continue
             distrusted = distrust_bloom(kind, node, encoding, self.reader.facts)
@@ -316,11 +339,8 @@ class FilePruner:
 
     def _data_bytes(self, stripe: int) -> int:
         """Bytes of the stripe's data streams of the columns that are read."""
-        return sum(
-            length
-            for (column, kind), (_, length) in self.reader.extents(stripe).items()
-            if column in self.nodes and kind <= StreamKind.SECONDARY
-        )
+        extents = self.reader.extents(stripe)
+        return sum(extents.get((column, kind), (0, 0))[1] for column in self.nodes for kind in DATA_KINDS)
 
     # ------------------------------------------------------------------ dictionaries
 

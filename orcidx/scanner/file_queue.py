@@ -26,8 +26,7 @@ from orcidx.storage.threads import READERS
 __all__ = ["FileQueue", "OpenFile", "open_job"]
 
 REMOTE_AHEAD = 8
-LOCAL_AHEAD = 2
-"""Most files that are opened before their turn."""
+"""Most files that are opened before their turn. Behind a local file none is: handing it to a thread takes longer."""
 
 
 class OpenFile:
@@ -136,9 +135,9 @@ class FileQueue:
 
     def _fill(self) -> None:
         """Has the next files opened; the more of them, the more were wanted so far."""
+        if self._in_use and self._in_use[-1].storage.is_local:
+            return
         while len(self._opening) < min(REMOTE_AHEAD, self._taken):
-            if len(self._opening) >= LOCAL_AHEAD and self._in_use[-1].storage.is_local:
-                return
             job = next(self._jobs, None)
             if job is None:
                 return

@@ -6,7 +6,7 @@ for bytes itself: its generators yield ``Fetch`` requests.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -17,28 +17,26 @@ import pyarrow as pa
 from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.fetching.byte_budget import Share
 from orcidx.fetching.drive import Fetch, Pending
-from orcidx.options import ReadOptions
 from orcidx.orc.bounds import within_nanoseconds
 from orcidx.orc.columns.base import Limits
-from orcidx.orc.metadata import EncodingKind, TypeKind
+from orcidx.orc.kinds import EncodingKind
 from orcidx.orc.reader import OpenStripe, OrcReader
-from orcidx.orc.types import STRING_KINDS, OrcType, arrow_type, project
+from orcidx.orc.types import STRING_KINDS, OrcType
 from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.constant_evidence import ConstantEvidence
 from orcidx.planner.fetch_policy import StripeRequests
 from orcidx.planner.index_evidence import IndexEvidence, StoredIndex, index_evidence
 from orcidx.planner.request import FileJob, ScanRequest, as_selection, deleted_rows
-from orcidx.planner.schema_mapping import FieldSource, MappedColumns, map_columns, widen
+from orcidx.planner.schema_mapping import FieldSource, widen
+from orcidx.planner.schema_plan import SchemaPlan, schema_plan
 from orcidx.planner.stripe_pruning import FilePruner, StripeDecision
-from orcidx.predicate import And, BoundPredicate, Leaf, Or, all_of, any_of, bind, resolve_column
-from orcidx.pruning.evaluate import Note
+from orcidx.pruning.evaluate import Evidence, Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.stripe_reader import Step, read_stripe
 
 __all__ = ["FileScan"]
 
-Path = tuple[str, ...]
 Requests = Generator[Fetch, Any, Any]
 
 SMALLEST_PIECE = 64 << 10
@@ -90,213 +88,65 @@ class FileScan:
     # ------------------------------------------------------------------ columns
 
     @cached_property
-    def mapped(self) -> MappedColumns:
-        """The wanted columns and where each comes from."""
+    def schema_plan(self) -> SchemaPlan:
+        """What the request means for the schema of the file."""
         with located(file=self.reader.name):
-            mapped = map_columns(
-                self.reader.root,
-                self.request.columns,
-                options=self.options,
-                wanted=self.request.schema,
-                match=self.request.match,
-                constants=self.job.constants,
-                dictionaries=self._dictionaries,
-            )
-        return MappedColumns((*mapped.fields, *self._file_path()))
-
-    def _file_path(self) -> tuple[FieldSource, ...]:
-        name = self.request.file_path
-        if name is None:
-            return ()
-        return (FieldSource(pa.field(name, pa.string()), None, pa.scalar(self.reader.name, pa.string())),)
+            return schema_plan(self.reader, self.request, self.job, dictionaries=self._dictionaries)
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The schema of the batches that ``scan`` yields."""
-        return self.request.with_row_numbers(self.mapped.schema)
-
-    @cached_property
-    def _askable(self) -> dict[str, FieldSource]:
-        """Every column that the predicate may name, by name: what the file, the wanted schema and the job know."""
-        exact = replace(self.options, strings="string", timestamp_unit="ns", calendar="proleptic")
+        """The schema of the batches that ``read`` yields."""
         with located(file=self.reader.name):
-            mapped = map_columns(
-                self.reader.root,
-                None,
-                options=exact,
-                wanted=self.request.schema,
-                match=self.request.match,
-                constants=self.job.constants,
-            )
-        found: dict[str, FieldSource] = {}
-        for source in (*mapped.fields, *self._file_path()):
-            kind = source.field.type if source.column is None else arrow_type(source.column, exact)
-            found.setdefault(source.field.name, replace(source, field=source.field.with_type(kind)))
-        return found
-
-    @cached_property
-    def where(self) -> BoundPredicate | None:
-        """The predicate bound to the wanted names, in this file's own types."""
-        if self.request.where is None:
-            return None
-        askable = self._askable
-        case_sensitive = self.options.case_sensitive
-        lengths = {
-            (name, *path): node.max_length
-            for name, source in askable.items()
-            if source.column is not None
-            for path, node in _named_below(source.column)
-            if node.kind is TypeKind.CHAR
-        }
-        predicate = self.request.where
-        if self.request.schema is not None:
-            predicate = self._without_missing(predicate, self.request.askable_schema)
-        with located(file=self.reader.name):
-            return bind(
-                predicate,
-                pa.schema([source.field for source in askable.values()]),
-                nan=self.options.nan,
-                case_sensitive=case_sensitive,
-                char_lengths=lengths,
-            )
-
-    def _without_missing(self, node: Any, wanted: pa.Schema) -> Any:
-        """The predicate with an answer in place of each question about a field that the file's structs lack."""
-        if isinstance(node, And | Or):
-            join = all_of if isinstance(node, And) else any_of
-            return join(*(self._without_missing(child, wanted) for child in node.children))
-        if isinstance(node, Leaf):
-            path, _ = resolve_column(node.path, wanted, case_sensitive=self.options.case_sensitive)
-            column = self._askable[path[0]].column
-            if column is not None and _below(column, path[1:]) is None:
-                return node.of_null()
-        return node
-
-    @cached_property
-    def _places(self) -> dict[Path, OrcType | None]:
-        """The file's column for each path that the predicate reads; None for a constant or missing one."""
-        places: dict[Path, OrcType | None] = {}
-        for path in self.where.columns if self.where is not None else ():
-            column = self._askable[path[0]].column
-            places[path] = None if column is None else _below(column, path[1:])
-        return places
+            if self._values:
+                self._wanted_constants()
+            return self.schema_plan.schema
 
     @cached_property
     def plan(self) -> ColumnPlan:
         """Which columns are decoded, by whom, and in which options."""
-        output = [source.column for source in self.mapped.fields if source.column is not None]
-        names, predicate = self._predicate_columns()
-        self._check_encrypted([*output, *predicate])
-        constants = {path[0]: self._askable[path[0]] for path, node in self._places.items() if node is None}
-        exact = [not self._fits_nanoseconds(column) for column in predicate]
-        sources = [source for source in self.mapped.fields if source.column is not None]
-        strings = self._decoding.strings
-        chosen = [source.options or self.options for source in sources]
-        decoding = [one if one.strings == strings else replace(one, strings=strings) for one in chosen]
-        shared = [self._shared_with(*one, predicate, exact) for one in zip(output, decoding)]
-        titles = [source.field.name for source in sources]
-        kinds = [arrow_type(*one, dictionaries=self._dictionaries) for one in zip(output, decoding)]
-        fields = [pa.field(name, kind) for name, kind in zip(titles, kinds)]
-        row_number = None
-        if self.request.row_numbers is not None:
-            row_number = len(fields)
-            fields.append(pa.field(self.request.row_numbers, pa.int64(), nullable=False))
-        return ColumnPlan(
-            schema=pa.schema(fields),
-            output=tuple(output),
-            output_options=tuple(decoding),
-            predicate=tuple(predicate),
-            predicate_options=tuple(self._predicate_options(column) for column in predicate),
-            predicate_names=tuple(names),
-            exact_times=tuple(exact),
-            constants=tuple((name, source.scalar) for name, source in constants.items()),
-            shared=tuple(shared),
-            row_number=row_number,
-            where=self.where,
-        )
-
-    def _check_encrypted(self, columns: list[OrcType]) -> None:
-        encryption = self.reader.tail.footer.encryption
-        if encryption is None or self.options.encrypted == "masked":
-            return
-        roots = set(encryption.roots)
-        secret = frozenset[int]().union(*(node.ids for node in self.reader.root.walk() if node.id in roots))
-        for node in (node for column in columns for node in column.walk()):
-            if node.id in secret:
-                raise Unsupported(
-                    f"the column is encrypted (keys: {', '.join(encryption.key_names)}), and no key can be given; "
-                    'encrypted="masked" reads what its writer left for readers without keys',
-                    file=self.reader.name,
-                    column=node.dotted,
-                )
-
-    def _predicate_columns(self) -> tuple[list[str], list[OrcType]]:
-        """Names and top-level columns that the residual filter reads, with no more below them than it needs."""
-        asked: dict[str, list[Path]] = {}
-        for path, node in self._places.items():
-            if node is not None:
-                asked.setdefault(path[0], []).append(path)
-        root = self.reader.root
-        columns = []
-        for name, paths in asked.items():
-            column = self._askable[name].column
-            assert column is not None
-            if column.id != root.id:
-                column = project(replace(root, children=(column,), names=(name,)), paths).root.children[0]
-            columns.append(column)
-        return list(asked), columns
-
-    def _predicate_options(self, column: OrcType) -> ReadOptions:
-        """The file's own precision and the proleptic calendar, in which literals are compared."""
-        return replace(self._decoding, timestamp_unit="ns", calendar="proleptic")
-
-    @cached_property
-    def _decoding(self) -> ReadOptions:
-        """The options to decode with. pyarrow has no filter for views, so they are made of strings after a filter."""
-        job = self.job
-        takes_all = self.where is None and job.selection is None and job.deleted is None and job.row_range is None
-        if self.options.strings != "view" or takes_all:
-            return self.options
-        return replace(self.options, strings="string")
-
-    def _shared_with(
-        self, column: OrcType, options: ReadOptions, predicate: list[OrcType], exact: list[bool]
-    ) -> int | None:
-        """Index of the predicate column that decodes to exactly this output, or None."""
-        for index, other in enumerate(predicate):
-            if other != column or exact[index]:
-                continue
-            if self._predicate_options(other) == options:
-                return index
-            if not any(node.kind in _UNIT_KINDS for node in column.walk()):
-                return index
-        return None
+        with located(file=self.reader.name):
+            exact = tuple(not all(map(self._fits_nanoseconds, nodes)) for nodes in self.schema_plan.timestamps)
+            return self.schema_plan.columns(exact)
 
     def _fits_nanoseconds(self, column: OrcType) -> bool:
         """Whether the file's statistics prove that all timestamps of a column fit 64 bits of nanoseconds."""
-        return all(
-            within_nanoseconds(self.reader.tail, node, self.options)
-            for node in column.walk()
-            if node.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
-        )
+        return within_nanoseconds(self.reader.tail, column, self.options)
 
     @cached_property
-    def _is_complete(self) -> bool:
-        """Whether what is decoded is already what is wanted."""
-        return bool(self.plan.schema.equals(self.schema))
+    def _values(self) -> Mapping[str, Any]:
+        """The file's constant columns by name."""
+        name = self.request.file_path
+        return self.job.constants if name is None else {**self.job.constants, name: self.reader.name}
+
+    def _valued(self, source: FieldSource) -> FieldSource:
+        return replace(source, value=self._values.get(source.field.name))
+
+    def _wanted_constants(self) -> list[pa.Scalar | None]:
+        """Of each wanted column the value that it has in the whole file; None where it is read."""
+        return [None if one.column is not None else self._valued(one).scalar for one in self.schema_plan.fields]
+
+    @cached_property
+    def constants(self) -> tuple[tuple[str, pa.Scalar], ...]:
+        """(name, value) of what the predicate asks that is no column of the file."""
+        if not self.schema_plan.asked_constants:
+            return ()
+        with located(file=self.reader.name):
+            asked = {path[0]: self._valued(source) for path, source in self.schema_plan.asked_constants.items()}
+            return tuple((name, source.scalar) for name, source in asked.items())
 
     def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Adds constants and missing columns, and widens, so that the batch has the wanted schema."""
-        if self._is_complete:
+        if self.schema_plan.is_complete:
             return batch
         arrays = []
         decoded = iter(batch.columns)
-        for source in self.mapped.fields:
-            if source.column is not None:
-                with located(column=source.field.name, file=self.reader.name):
-                    arrays.append(widen(next(decoded), source.field.type))
-            else:
-                arrays.append(pa.repeat(source.scalar, batch.num_rows))
+        with located(file=self.reader.name):
+            for source, value in zip(self.schema_plan.fields, self._wanted_constants()):
+                if source.column is not None:
+                    with located(column=source.field.name):
+                        arrays.append(widen(next(decoded), source.field.type))
+                else:
+                    arrays.append(pa.repeat(value, batch.num_rows))
         arrays.extend(decoded)
         if not arrays:
             return batch
@@ -306,21 +156,18 @@ class FileScan:
 
     @cached_property
     def pruner(self) -> FilePruner:
-        constants = {path: self._askable[path[0]] for path, node in self._places.items() if node is None}
-        beforehand: list[Any] = [ConstantEvidence(constants, int(self.reader.stripe_bounds[-1]))]
+        plan = self.schema_plan
+        with located(file=self.reader.name):
+            where, places = plan.where, plan.places
+            nodes = plan.nodes
+        beforehand: list[Evidence] = []
         notes: list[Note] = []
-        if self.job.file_index is not None and self.where is not None:
-            beforehand += self._file_index(notes)
-        return FilePruner(
-            self.reader,
-            self.where,
-            self.wanted_rows,
-            (*self.plan.output, *self.plan.predicate),
-            self._places,
-            self.options,
-            tuple(beforehand),
-            notes,
-        )
+        if where is not None:
+            constants = {path: self._valued(source) for path, source in plan.asked_constants.items()}
+            beforehand.append(ConstantEvidence(constants, self.reader.tail.footer.rows))
+            if self.job.file_index is not None:
+                beforehand += self._file_index(notes)
+        return FilePruner(self.reader, where, self.wanted_rows, nodes, places, self.options, tuple(beforehand), notes)
 
     def _file_index(self, notes: list[Note]) -> tuple[IndexEvidence, ...]:
         """The file's Paimon indexes; none, and a note, where they are damaged, or stored for another version of it."""
@@ -372,7 +219,8 @@ class FileScan:
     def decide(self, stripe: int) -> Generator[Fetch | Pending, Any, StripeDecision]:
         """Prunes one stripe with all its indexes; reads no data."""
         if self.reader.storage.is_local:
-            yield from self.fetch_footers([stripe])
+            if self.reader.whole() is None:
+                yield from self.fetch_footers([stripe])
             decision: StripeDecision = yield from self.pruner.decide(stripe)
             return decision
         decision = yield from self._requests.decide(stripe, self.stripe_numbers(), self.pruner)
@@ -396,7 +244,15 @@ class FileScan:
             dictionaries=self._dictionaries,
         )
         requests = None if stripe.is_local else self._requests.left(decision.stripe)
-        steps = read_stripe(stripe, self.plan, decision.rows, self.options, requests=requests, share=share)
+        steps = read_stripe(
+            stripe,
+            self.plan,
+            decision.rows,
+            self.options,
+            constants=self.constants,
+            requests=requests,
+            share=share,
+        )
         answer = None
         try:
             while True:
@@ -420,24 +276,3 @@ class FileScan:
         if self.reader.storage.is_local:
             largest = max(LOCAL_PIECE, min(LARGEST_PIECE, LOCAL_BYTES // columns))
         return max(SMALLEST_PIECE, min(largest, self.options.io_bytes // (4 * columns)))
-
-
-def _below(column: OrcType, names: Path) -> OrcType | None:
-    """The field that these names lead to from a column; None where there is none."""
-    for name in names:
-        found = column.names.index(name) if name in column.names else -1
-        if found < 0:
-            return None
-        column = column.children[found]
-    return column
-
-
-def _named_below(column: OrcType) -> Iterator[tuple[Path, OrcType]]:
-    """The column and all fields of its structs, with the names that lead to them."""
-    yield (), column
-    for name, child in zip(column.names, column.children):
-        for path, node in _named_below(child):
-            yield (name, *path), node
-
-
-_UNIT_KINDS = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT, TypeKind.DATE})

@@ -53,6 +53,7 @@ GROWTH = 8
 the one before: what is read until then is read by few threads."""
 
 
+Constants = Sequence[tuple[str, pa.Scalar]]
 Step = Generator[Fetch | Pending | pa.RecordBatch, Sequence[object] | None, None]
 
 
@@ -123,7 +124,7 @@ class StripeReader:
 
     ``requests``: those that are left for the stripe's data, None where nothing limits them. The predicate's columns
     take one, the other columns the rest; the last is for all that may still be wanted. ``share``: of the bytes that the
-    scan may hold.
+    scan may hold. ``constants``: (name, value) of what the predicate asks that is no column of the file.
     """
 
     stripe: OpenStripe
@@ -132,6 +133,7 @@ class StripeReader:
     options: ReadOptions
     requests: int | None
     share: Share
+    constants: Constants = ()
     width: _Width = field(init=False)
     waiting: list[_Survivors] = field(default_factory=list)
     dense: bool = False
@@ -315,8 +317,8 @@ class StripeReader:
         where = self.columns.where
         assert where is not None
         plan = self.columns
-        constants = [pa.repeat(value, rows) for _, value in plan.constants]
-        names = [*plan.predicate_names, *(name for name, _ in plan.constants)]
+        constants = [pa.repeat(value, rows) for _, value in self.constants]
+        names = [*plan.predicate_names, *(name for name, _ in self.constants)]
         return where.evaluate(pa.RecordBatch.from_arrays([*arrays, *constants], names=names))
 
     # ------------------------------------------------------------------ policy
@@ -437,6 +439,7 @@ def read_stripe(
     rows: StripeRows,
     options: ReadOptions,
     *,
+    constants: Constants = (),
     requests: int | None = None,
     share: Share | None = None,
 ) -> Step:
@@ -444,6 +447,5 @@ def read_stripe(
 
     ``requests``: those that its data may take of remote storage; ``share``: of the bytes that the scan may hold."""
     if not rows.may.is_empty:
-        yield from StripeReader(
-            stripe, columns, rows, options, requests, share or ByteBudget(options.io_bytes).enter()
-        ).run()
+        share = share or ByteBudget(options.io_bytes).enter()
+        yield from StripeReader(stripe, columns, rows, options, requests, share, constants).run()

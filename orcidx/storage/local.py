@@ -33,6 +33,8 @@ __all__ = ["BytesReader", "FileObjectReader", "LocalReader"]
 # Linux reads at most 0x7ffff000 bytes in one call; asking for less keeps one call one read on every system.
 _LARGEST_READ = 1 << 30
 _SECOND = 1_000_000_000
+SMALL_FILE = 256 << 10
+"""Bytes of a file that is read whole with its tail: one read, and everything is served from memory."""
 _HAS_PREADV = hasattr(os, "preadv")
 # O_NONBLOCK: opening a named pipe must not wait for a writer. It means nothing to a regular file.
 _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -109,6 +111,7 @@ class LocalReader(_LocalBase):
         self._fd: int | None = fd
         self._map: mmap.mmap | None = None
         self._local_file: LocalFile | None = None
+        self._whole: memoryview | None = None
         status = os.fstat(fd)
         if stat.S_ISDIR(status.st_mode):
             self.close()
@@ -151,6 +154,28 @@ class LocalReader(_LocalBase):
         data = memoryview(pa.allocate_buffer(length)).cast("B")
         self._fill(fd, [data], offset, length)
         return data.toreadonly()
+
+    def whole(self) -> memoryview | None:
+        """All bytes of a small file, read at the first call; None of a larger or a mapped one."""
+        if self._whole is None and self._size <= SMALL_FILE and self._map is None:
+            started = time.perf_counter()
+            self._whole = self._fetch(0, self._size)
+            self.metrics.read(0, self._size, time.perf_counter() - started)
+        if self._whole is not None:
+            self._verify()
+        return self._whole
+
+    def read_tail(self, length: int) -> tuple[memoryview, int]:
+        data = self.whole()
+        return super().read_tail(length) if data is None else (data[max(0, self._size - length) :], self._size)
+
+    def read_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
+        data = self._whole
+        if data is None:
+            return super().read_ranges(ranges, most=most)
+        self._verify()
+        check_inside(ranges, self._size, self.name)
+        return [data[offset : offset + length] for offset, length in ranges]
 
     @property
     def read_into(self) -> Callable[[int, Sequence[memoryview]], None] | None:
@@ -214,6 +239,7 @@ class LocalReader(_LocalBase):
 
     def close(self) -> None:
         fd, self._fd = self._fd, None
+        self._whole = None
         self._map = None  # unmapped when the last buffer of it is gone
         if fd is not None:
             if self._local_file is not None:
@@ -245,6 +271,10 @@ class BytesReader(_LocalBase):
 
     async def aread_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
         return self.read_ranges(ranges)
+
+    def whole(self) -> memoryview | None:
+        """All bytes."""
+        return self._view
 
     def close(self) -> None:
         self._view = None

@@ -12,7 +12,7 @@ from streams.framing import chop
 
 from orcidx.orc.columns.base import Limits
 from orcidx.orc.kinds import EncodingKind, StreamKind, TypeKind
-from orcidx.orc.metadata import ColumnEncoding
+from orcidx.orc.stripe_footer import ColumnEncoding
 
 PRESENT, DATA, LENGTH = StreamKind.PRESENT, StreamKind.DATA, StreamKind.LENGTH
 DICTIONARY_DATA, SECONDARY = StreamKind.DICTIONARY_DATA, StreamKind.SECONDARY

@@ -13,7 +13,7 @@ from streams.framing import chop, chunk_sizes, read_sizes, split_counts
 
 from orcidx.errors import CorruptFile
 from orcidx.orc.kinds import EncodingKind, StreamKind, TypeKind
-from orcidx.orc.metadata import ColumnEncoding
+from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc.types import OrcType
 
 V1, V2 = EncodingKind.DIRECT, EncodingKind.DIRECT_V2

@@ -10,8 +10,10 @@ import orc_messages as pb
 import pytest
 
 from orcidx import CorruptFile, OrcidxError, Unsupported
-from orcidx.orc.metadata import CompressionKind, FileTail, StreamKind, TypeKind, parse_stripe_footer, read_tail
-from orcidx.orc.streams import locate_streams, stream_layout
+from orcidx.orc.kinds import StreamKind
+from orcidx.orc.metadata import CompressionKind, FileTail, TypeKind, read_tail
+from orcidx.orc.streams import stream_layout
+from orcidx.orc.stripe_footer import parse_stripe_footer
 from orcidx.orc.types import build_tree
 
 
@@ -81,8 +83,8 @@ def test_every_stripe_of_the_examples_adds_up(golden_orc: Path) -> None:
         root = build_tree(tail.footer.types)
         for number, stripe in enumerate(tail.footer.stripes):
             footer = parse_stripe_footer(data[stripe.footer_offset : stripe.end], tail, number)
-            places = locate_streams(stripe, footer)
-            assert all(stripe.offset <= at and at + length <= stripe.footer_offset for at, length in places.values())
+            places = [place for _, place in footer.streams.items()]
+            assert all(stripe.offset <= at and at + length <= stripe.footer_offset for at, length in places)
             for node in root.walk():
                 stream_layout(node, footer.encodings[node.id].kind, decimal64=tail.facts.decimal64)
 
@@ -270,7 +272,7 @@ class TestStripeFooter:
         footer = pb.stripe_footer([(77, 1, 3), (9, 0, 4), (0, 1, 2), (77, 1, 1), (1, 1, 5)], [b"", pb.uint(1, 2)])
         tail, raw = self.one(footer, bytes(15))
         parsed = parse_stripe_footer(raw, tail, 0)
-        places = locate_streams(tail.footer.stripes[0], parsed)
+        places = parsed.streams
         assert places[1, StreamKind.PRESENT] == (10, 2)
         assert places[1, StreamKind.DATA] == (13, 5)
         assert (0, StreamKind.ENCRYPTED_INDEX) not in places
@@ -292,12 +294,12 @@ class TestStripeFooter:
     def test_streams_stay_in_the_stripe(self, length: int) -> None:
         tail, raw = self.one(pb.stripe_footer([(1, 1, length)], [b"", b""]), bytes(5))
         with pytest.raises(CorruptFile, match="past the stripe's data"):
-            locate_streams(tail.footer.stripes[0], parse_stripe_footer(raw, tail, 0))
+            parse_stripe_footer(raw, tail, 0)
 
     def test_one_stream_of_a_kind_for_each_column(self) -> None:
         tail, raw = self.one(pb.stripe_footer([(1, 1, 1), (1, 1, 1)], [b"", b""]), bytes(5))
         with pytest.raises(CorruptFile, match="two streams DATA"):
-            locate_streams(tail.footer.stripes[0], parse_stripe_footer(raw, tail, 0))
+            parse_stripe_footer(raw, tail, 0)
 
 
 def test_opening_many_stripes_and_columns_parses_no_statistics() -> None:

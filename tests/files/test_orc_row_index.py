@@ -16,9 +16,10 @@ from orcidx import ReadOptions
 from orcidx.orc.bounds import bound_statistics
 from orcidx.orc.file_statistics import read_row_index
 from orcidx.orc.kinds import StreamKind, TypeKind
-from orcidx.orc.metadata import FileTail, StripeFooter, parse_stripe_footer, read_tail
+from orcidx.orc.metadata import FileTail, read_tail
 from orcidx.orc.row_index import RowIndex, build_row_index, group_count
 from orcidx.orc.statistics import decode_statistics
+from orcidx.orc.stripe_footer import StripeFooter, parse_stripe_footer
 from orcidx.orc.types import build_tree
 
 

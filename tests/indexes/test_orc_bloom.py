@@ -21,7 +21,8 @@ from orcidx import CorruptFile, ReadOptions
 from orcidx.orc.bloom import BloomFilters, hash_bytes, hash_integers
 from orcidx.orc.bloom_keys import distrust_bloom, literal_hashes
 from orcidx.orc.kinds import CompressionKind, EncodingKind, StreamKind, TypeKind, WriterKind
-from orcidx.orc.metadata import ColumnEncoding, FileFacts, unframe
+from orcidx.orc.metadata import FileFacts, unframe
+from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc.types import OrcType
 
 K = TypeKind

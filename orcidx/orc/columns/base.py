@@ -19,8 +19,10 @@ from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.options import ReadOptions
 from orcidx.orc import buffers
 from orcidx.orc.byte_rle import BooleanRle
-from orcidx.orc.metadata import ColumnEncoding, FileFacts, StreamKind
+from orcidx.orc.kinds import StreamKind
+from orcidx.orc.metadata import FileFacts
 from orcidx.orc.streams import PositionIterator, rle_version, stream_layout
+from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc.types import OrcType, arrow_type
 from orcidx.orc.window import Window
 

@@ -13,7 +13,8 @@ from orcidx.orc import buffers
 from orcidx.orc.byte_rle import BooleanRle, ByteRle
 from orcidx.orc.columns.base import ColumnReader, Present, StripeStreams, allocate, bitmap_size
 from orcidx.orc.int_rle import IntRle
-from orcidx.orc.metadata import FileFacts, StreamKind
+from orcidx.orc.kinds import StreamKind
+from orcidx.orc.metadata import FileFacts
 from orcidx.orc.streams import PositionIterator
 from orcidx.orc.types import OrcType
 

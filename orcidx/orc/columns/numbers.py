@@ -12,7 +12,8 @@ from orcidx.orc import buffers, decimals
 from orcidx.orc.byte_rle import BooleanRle, ByteRle, RawBytes
 from orcidx.orc.columns.base import ColumnReader, Fixed, Present, StripeStreams, bitmap_size
 from orcidx.orc.int_rle import IntRle
-from orcidx.orc.metadata import FileFacts, StreamKind, TypeKind
+from orcidx.orc.kinds import StreamKind
+from orcidx.orc.metadata import FileFacts, TypeKind
 from orcidx.orc.streams import PositionIterator, is_decimal64
 from orcidx.orc.types import OrcType, decimal_digits
 

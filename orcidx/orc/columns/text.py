@@ -13,7 +13,8 @@ from orcidx.orc import buffers
 from orcidx.orc.byte_rle import RawBytes
 from orcidx.orc.columns.base import LARGEST_ARRAY, ColumnReader, Present, StripeStreams, allocate
 from orcidx.orc.int_rle import IntRle
-from orcidx.orc.metadata import FileFacts, StreamKind, TypeKind
+from orcidx.orc.kinds import StreamKind
+from orcidx.orc.metadata import FileFacts, TypeKind
 from orcidx.orc.streams import PositionIterator
 from orcidx.orc.types import STRING_KINDS, OrcType
 

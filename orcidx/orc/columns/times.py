@@ -14,7 +14,8 @@ from orcidx.orc.calendars import GREGORIAN_START, proleptic_days
 from orcidx.orc.columns.base import Fixed, StripeStreams, allocate
 from orcidx.orc.columns.numbers import Integers
 from orcidx.orc.int_rle import IntRle
-from orcidx.orc.metadata import FileFacts, StreamKind, TypeKind
+from orcidx.orc.kinds import StreamKind
+from orcidx.orc.metadata import FileFacts, TypeKind
 from orcidx.orc.streams import PositionIterator
 from orcidx.orc.timezones import HINT_SECONDS, HINTS_FROM, ORC_EPOCH, chosen_zone, clock_zone
 from orcidx.orc.types import OrcType

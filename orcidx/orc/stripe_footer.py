@@ -1,0 +1,100 @@
+"""The footer of a stripe: its streams, the encodings of its columns, and the writer's time zone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from orcidx.errors import CorruptFile, located
+from orcidx.orc.footers import EncodingTable, StreamTable, split_stripe_footer
+from orcidx.orc.kinds import EncodingKind, StreamKind
+from orcidx.orc.metadata import FileTail, StripeInformation, unframe
+from orcidx.orc.wire import Message
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["ColumnEncoding", "Encodings", "StripeFooter", "parse_stripe_footer"]
+
+MOST_STREAMS = 16
+"""Of a column: the format has 13 kinds, and every writer writes at most 8 of them."""
+
+_ENCODING_KINDS = tuple(EncodingKind)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnEncoding:
+    """``bloom_encoding``: 0 or absent the original, 1 UTC timestamps (ORC-135)."""
+
+    kind: EncodingKind
+    dictionary_size: int = 0
+    bloom_encoding: int = 0
+
+
+class Encodings:
+    """The encodings of a stripe, by column id."""
+
+    __slots__ = ("_table",)
+
+    def __init__(self, table: EncodingTable) -> None:
+        self._table = table
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __getitem__(self, column: int) -> ColumnEncoding:
+        kind, dictionary_size, bloom_encoding = self._table[column]
+        return ColumnEncoding(_ENCODING_KINDS[kind], dictionary_size, bloom_encoding)
+
+
+@dataclass(frozen=True, eq=False)
+class StripeFooter:
+    """``streams``: (column id, kind) -> (offset in the file, length), in file order; ``encodings`` by column id."""
+
+    streams: StreamTable
+    encodings: Encodings
+    writer_timezone: str | None
+
+
+def parse_stripe_footer(buffer: Buffer, tail: FileTail, stripe: int) -> StripeFooter:
+    """A stripe footer from its bytes in the file (``stripe``: its number, for errors).
+
+    Raises ``CorruptFile`` when it does not hold exactly one encoding per column of the file, for streams past the
+    stripe's data, and for two streams of one kind in one column.
+    """
+    with located(file=tail.name, stripe=stripe):
+        limits = tail.limits
+        raw = unframe(buffer, tail.postscript, name="StripeFooter", limits=limits)
+        streams, encodings, others = split_stripe_footer(raw, limits.metadata_items)
+        if len(streams) > MOST_STREAMS * tail.columns:
+            raise CorruptFile(f"{len(streams)} streams for {tail.columns} columns")
+        if encodings.largest_kind > EncodingKind.DICTIONARY_V2:
+            raise CorruptFile(f"column encoding kind {encodings.largest_kind} is unknown")
+        if len(encodings) != tail.columns:
+            raise CorruptFile(f"{len(encodings)} column encodings for {tail.columns} columns")
+        _locate(streams, tail.footer.stripes[stripe])
+        message = Message(others, "StripeFooter") if others else None
+        zone = message.text(3, "replace") if message is not None and message.has(3) else None
+        return StripeFooter(streams=streams, encodings=Encodings(encodings), writer_timezone=zone)
+
+
+def _locate(table: StreamTable, stripe: StripeInformation) -> None:
+    """Finds where each stream lies. Only the cumulative lengths count; kinds of later versions, and the placeholders
+    that stand for encrypted streams, take their room like any other."""
+    wrong = table.locate(stripe.offset, stripe.footer_offset, _KNOWN, _PLACEHOLDERS)
+    if wrong is not None:
+        number, at = wrong
+        kind, column, length = table.numbers_of(number)
+        name = StreamKind(kind).name if kind in _STREAM_KINDS else str(kind)
+        if at < 0:
+            raise CorruptFile(f"two streams {name} of column id {column}")
+        raise CorruptFile(
+            f"stream {name} of column id {column} ends at {at + length}, "
+            f"past the stripe's data, which ends at {stripe.footer_offset}"
+        )
+
+
+_STREAM_KINDS = frozenset(StreamKind)
+_PLACEHOLDERS = 1 << StreamKind.ENCRYPTED_INDEX | 1 << StreamKind.ENCRYPTED_DATA
+_KNOWN = sum(1 << kind for kind in StreamKind if kind < 64)
+"""As bits; the kinds above, of statistics of encrypted columns, are in no stripe."""

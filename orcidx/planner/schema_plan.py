@@ -1,0 +1,313 @@
+"""``SchemaPlan``: what a scan of a file is, as far as that follows from its schema; made once and shared by its files.
+
+A directory has thousands of files of one schema. What the request means for it is worked out for the first of them and
+kept, bounded, by what it depends on: the types with their attributes, encrypted columns, the request, the types of
+constant columns, and of what a file adds the little that changes columns (dictionaries, whether rows are left out).
+Values of constants, the file's name and its time zone stay outside. An error is not kept: each file raises its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from orcidx.errors import Unsupported
+from orcidx.options import ReadOptions
+from orcidx.orc.kinds import TypeKind
+from orcidx.orc.metadata_cache import PLANS
+from orcidx.orc.reader import OrcReader
+from orcidx.orc.types import OrcType, arrow_type, project
+from orcidx.planner.column_plan import ColumnPlan
+from orcidx.planner.request import FileJob, ScanRequest
+from orcidx.planner.schema_mapping import FieldSource, map_columns
+from orcidx.predicate import And, BoundPredicate, Leaf, Or, all_of, any_of, bind, resolve_column
+
+__all__ = ["SchemaPlan", "schema_plan"]
+
+Path = tuple[str, ...]
+
+MOST_EXACT = 16
+"""Column plans that are kept for one schema, of files that differ in which timestamps need 128 bits."""
+PLAN_BYTES = 4096
+COLUMN_BYTES = 2048
+"""What a plan, and each column of its tree, is taken to weigh in the cache."""
+
+
+def schema_plan(
+    reader: OrcReader, request: ScanRequest, job: FileJob, *, dictionaries: frozenset[int] = frozenset()
+) -> SchemaPlan:
+    """The plan of a file's schema, from memory where another file of the same schema was asked the same."""
+    options = request.options
+    constants = {name: _type_of(value) for name, value in job.constants.items()} if job.constants else {}
+    encryption = reader.tail.footer.encryption
+    secret = None if encryption is None or options.encrypted == "masked" else encryption
+    leaves_rows = options.strings == "view" and (job.selection, job.deleted, job.row_range) != (None, None, None)
+    # Predicates and schemas are told apart as objects, which the plan keeps alive: 1, 1.0 and True are equal, and mean
+    # different things.
+    key: Hashable = (
+        reader.schema_key,
+        secret,
+        id(request.where),
+        id(request.schema),
+        request.columns,
+        request.match,
+        request.row_numbers,
+        request.file_path,
+        options.key,
+        tuple(constants.items()),
+        dictionaries,
+        leaves_rows,
+    )
+    plan: SchemaPlan | None = PLANS.get(key)
+    if plan is None:
+        plan = SchemaPlan(reader.root, request, constants, secret, dictionaries, leaves_rows)
+        PLANS.put(key, plan, PLAN_BYTES + COLUMN_BYTES * len(reader.root.children))
+    return plan
+
+
+def _type_of(value: Any) -> pa.DataType:
+    return value.type if isinstance(value, pa.Scalar) else pa.scalar(value).type
+
+
+@dataclass(frozen=True, eq=False)
+class SchemaPlan:
+    """A request as it reads in one schema. What nobody asks for is not worked out; errors name no file.
+
+    ``root``: the tree of types; ``constants``: types of the columns with one value a file, by name; ``secret``: what is
+    encrypted, where that is an error; ``leaves_rows``: rows may be left out although there is no predicate.
+    """
+
+    root: OrcType
+    request: ScanRequest
+    constants: Mapping[str, pa.DataType]
+    secret: Any
+    dictionaries: frozenset[int]
+    leaves_rows: bool
+    _column_plans: dict[tuple[bool, ...], ColumnPlan] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def options(self) -> ReadOptions:
+        return self.request.options
+
+    # ------------------------------------------------------------------ columns
+
+    def _map(self, columns: Any, options: ReadOptions, dictionaries: frozenset[int]) -> tuple[FieldSource, ...]:
+        mapped = map_columns(
+            self.root,
+            columns,
+            options=options,
+            wanted=self.request.schema,
+            match=self.request.match,
+            constants={name: pa.scalar(None, kind) for name, kind in self.constants.items()},
+            dictionaries=dictionaries,
+        )
+        name = self.request.file_path
+        own = () if name is None else (FieldSource(pa.field(name, pa.string())),)
+        return (*mapped.fields, *own)
+
+    @cached_property
+    def fields(self) -> tuple[FieldSource, ...]:
+        """The wanted columns and where each comes from; values of constants are the file's business."""
+        return self._map(self.request.columns, self.options, self.dictionaries)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The schema of the batches."""
+        return self.request.with_row_numbers(pa.schema([source.field for source in self.fields]))
+
+    @cached_property
+    def _askable(self) -> dict[str, FieldSource]:
+        """Every column that the predicate may name, by name: what the file, the wanted schema and the job know."""
+        exact = replace(self.options, strings="string", timestamp_unit="ns", calendar="proleptic")
+        found: dict[str, FieldSource] = {}
+        for source in self._map(None, exact, frozenset()):
+            kind = source.field.type if source.column is None else arrow_type(source.column, exact)
+            found.setdefault(source.field.name, replace(source, field=source.field.with_type(kind)))
+        return found
+
+    # ------------------------------------------------------------------ the predicate
+
+    @cached_property
+    def where(self) -> BoundPredicate | None:
+        """The predicate bound to the wanted names, in the file's own types."""
+        if self.request.where is None:
+            return None
+        lengths = {
+            (name, *path): node.max_length
+            for name, source in self._askable.items()
+            if source.column is not None
+            for path, node in _named_below(source.column)
+            if node.kind is TypeKind.CHAR
+        }
+        predicate = self.request.where
+        if self.request.schema is not None:
+            predicate = self._without_missing(predicate, self.request.askable_schema)
+        return bind(
+            predicate,
+            pa.schema([source.field for source in self._askable.values()]),
+            nan=self.options.nan,
+            case_sensitive=self.options.case_sensitive,
+            char_lengths=lengths,
+        )
+
+    def _without_missing(self, node: Any, wanted: pa.Schema) -> Any:
+        """The predicate with an answer in place of each question about a field that the file's structs lack."""
+        if isinstance(node, And | Or):
+            join = all_of if isinstance(node, And) else any_of
+            return join(*(self._without_missing(child, wanted) for child in node.children))
+        if isinstance(node, Leaf):
+            path, _ = resolve_column(node.path, wanted, case_sensitive=self.options.case_sensitive)
+            column = self._askable[path[0]].column
+            if column is not None and _below(column, path[1:]) is None:
+                return node.of_null()
+        return node
+
+    @cached_property
+    def places(self) -> dict[Path, OrcType | None]:
+        """The file's column for each path that the predicate reads; None for a constant or missing one."""
+        places: dict[Path, OrcType | None] = {}
+        for path in self.where.columns if self.where is not None else ():
+            column = self._askable[path[0]].column
+            places[path] = None if column is None else _below(column, path[1:])
+        return places
+
+    @cached_property
+    def asked_constants(self) -> dict[Path, FieldSource]:
+        """What the predicate asks that is no column of the file, by path."""
+        return {path: self._askable[path[0]] for path, node in self.places.items() if node is None}
+
+    @cached_property
+    def predicate(self) -> tuple[tuple[str, OrcType], ...]:
+        """Names and top-level columns that the residual filter reads, with no more below them than it needs."""
+        asked: dict[str, list[Path]] = {}
+        for path, node in self.places.items():
+            if node is not None:
+                asked.setdefault(path[0], []).append(path)
+        columns = []
+        for name, paths in asked.items():
+            column = self._askable[name].column
+            assert column is not None
+            if column.id != self.root.id:
+                column = project(replace(self.root, children=(column,), names=(name,)), paths).root.children[0]
+            columns.append((name, column))
+        return tuple(columns)
+
+    # ------------------------------------------------------------------ what is decoded
+
+    @cached_property
+    def timestamps(self) -> tuple[tuple[OrcType, ...], ...]:
+        """Of each column of the predicate the timestamps in it: whether 64 bits hold them, only statistics tell."""
+        kinds = (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
+        return tuple(tuple(node for node in column.walk() if node.kind in kinds) for _, column in self.predicate)
+
+    @cached_property
+    def nodes(self) -> Mapping[int, OrcType]:
+        """All columns that are read, and all below them, by column id."""
+        columns = [source.column for source in self.fields if source.column is not None]
+        columns += [column for _, column in self.predicate]
+        return {node.id: node for column in columns for node in column.walk()}
+
+    def columns(self, exact: tuple[bool, ...]) -> ColumnPlan:
+        """Which columns are decoded, by whom, and in which options. ``exact``: of each column of the predicate whether
+        its timestamps come as 128 bits of nanoseconds."""
+        plan = self._column_plans.get(exact)
+        if plan is None:
+            if len(self._column_plans) >= MOST_EXACT:
+                self._column_plans.clear()
+            plan = self._column_plans[exact] = self._make_columns(exact)
+        return plan
+
+    def _make_columns(self, exact: tuple[bool, ...]) -> ColumnPlan:
+        sources = [source for source in self.fields if source.column is not None]
+        output = [source.column for source in sources if source.column is not None]
+        predicate = [column for _, column in self.predicate]
+        self._check_encrypted([*output, *predicate])
+        strings = self._decoding.strings
+        chosen = [source.options or self.options for source in sources]
+        decoding = [one if one.strings == strings else replace(one, strings=strings) for one in chosen]
+        exact_options = replace(self._decoding, timestamp_unit="ns", calendar="proleptic")
+        kinds = [arrow_type(*one, dictionaries=self.dictionaries) for one in zip(output, decoding)]
+        fields = [pa.field(source.field.name, kind) for source, kind in zip(sources, kinds)]
+        row_number = None
+        if self.request.row_numbers is not None:
+            row_number = len(fields)
+            fields.append(pa.field(self.request.row_numbers, pa.int64(), nullable=False))
+        return ColumnPlan(
+            schema=pa.schema(fields),
+            output=tuple(output),
+            output_options=tuple(decoding),
+            predicate=tuple(predicate),
+            # The file's own precision and the proleptic calendar, in which literals are compared.
+            predicate_options=(exact_options,) * len(predicate),
+            predicate_names=tuple(name for name, _ in self.predicate),
+            exact_times=exact,
+            shared=tuple(_shared(*one, predicate, exact, exact_options) for one in zip(output, decoding)),
+            row_number=row_number,
+            where=self.where,
+        )
+
+    @cached_property
+    def _decoding(self) -> ReadOptions:
+        """The options to decode with. pyarrow has no filter for views, so they are made of strings after a filter."""
+        if self.options.strings != "view" or not (self.where is not None or self.leaves_rows):
+            return self.options
+        return replace(self.options, strings="string")
+
+    def _check_encrypted(self, columns: list[OrcType]) -> None:
+        if self.secret is None:
+            return
+        roots = set(self.secret.roots)
+        secret = frozenset[int]().union(*(node.ids for node in self.root.walk() if node.id in roots))
+        for node in (node for column in columns for node in column.walk()):
+            if node.id in secret:
+                raise Unsupported(
+                    f"the column is encrypted (keys: {', '.join(self.secret.key_names)}), and no key can be given; "
+                    'encrypted="masked" reads what its writer left for readers without keys',
+                    column=node.dotted,
+                )
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether what is decoded is already what is wanted."""
+        return bool(self.columns((False,) * len(self.predicate)).schema.equals(self.schema))
+
+
+def _shared(
+    column: OrcType,
+    options: ReadOptions,
+    predicate: list[OrcType],
+    exact: tuple[bool, ...],
+    exact_options: ReadOptions,
+) -> int | None:
+    """Index of the predicate column that decodes to exactly this output, or None."""
+    for index, other in enumerate(predicate):
+        if other != column or exact[index]:
+            continue
+        if exact_options == options or not any(node.kind in _UNIT_KINDS for node in column.walk()):
+            return index
+    return None
+
+
+def _below(column: OrcType, names: Path) -> OrcType | None:
+    """The field that these names lead to from a column; None where there is none."""
+    for name in names:
+        found = column.names.index(name) if name in column.names else -1
+        if found < 0:
+            return None
+        column = column.children[found]
+    return column
+
+
+def _named_below(column: OrcType) -> Iterator[tuple[Path, OrcType]]:
+    """The column and all fields of its structs, with the names that lead to them."""
+    yield (), column
+    for name, child in zip(column.names, column.children):
+        for path, node in _named_below(child):
+            yield (name, *path), node
+
+
+_UNIT_KINDS = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT, TypeKind.DATE})
