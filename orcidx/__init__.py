@@ -9,7 +9,16 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, StorageError, Unsupported, ValueOutOfRange
+from orcidx.errors import (
+    CommitConflict,
+    CommitUncertain,
+    CorruptFile,
+    InvalidQuery,
+    OrcidxError,
+    StorageError,
+    Unsupported,
+    ValueOutOfRange,
+)
 from orcidx.options import ReadOptions
 
 if TYPE_CHECKING:
@@ -29,6 +38,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "CommitConflict",
+    "CommitUncertain",
     "CorruptFile",
     "Explanation",
     "FileMetadata",

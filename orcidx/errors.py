@@ -2,14 +2,25 @@
 
 ``CorruptFile`` the bytes break the format; ``Unsupported`` the bytes are legal but not supported here; ``StorageError``
 the storage failed; ``InvalidQuery`` the caller asked for something that cannot be; ``ValueOutOfRange`` a legal value
-does not fit the Arrow type that the caller chose.
+does not fit the Arrow type that the caller chose; ``CommitConflict`` and ``CommitUncertain`` a change of a table did not
+happen, or nobody can tell.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["CorruptFile", "InvalidQuery", "OrcidxError", "StorageError", "Unsupported", "ValueOutOfRange", "located"]
+__all__ = [
+    "CommitConflict",
+    "CommitUncertain",
+    "CorruptFile",
+    "InvalidQuery",
+    "OrcidxError",
+    "StorageError",
+    "Unsupported",
+    "ValueOutOfRange",
+    "located",
+]
 
 _PLACES = ("file", "stripe", "row_group", "column", "stream", "offset")
 
@@ -83,6 +94,45 @@ class InvalidQuery(OrcidxError, ValueError):
 
 class ValueOutOfRange(OrcidxError, ValueError):
     """A legal value that does not fit the chosen Arrow type; the message names the option to change."""
+
+
+class _CommitError(OrcidxError):
+    """``commit_user`` and ``identifier`` of the change that failed; ``other_user`` and ``snapshot_id`` of the commit that
+    it met; ``files`` that the two dispute; ``left_behind`` what was written and stays (``None`` or empty: nothing)."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        commit_user: str | None = None,
+        identifier: int | None = None,
+        other_user: str | None = None,
+        snapshot_id: int | None = None,
+        files: tuple[str, ...] = (),
+        left_behind: tuple[str, ...] = (),
+        **places: Any,
+    ) -> None:
+        super().__init__(message, **places)
+        self.commit_user = commit_user
+        self.identifier = identifier
+        self.other_user = other_user
+        self.snapshot_id = snapshot_id
+        self.files = files
+        self.left_behind = left_behind
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kind, (_, message, places) = super().__reduce__()
+        facts = ("commit_user", "identifier", "other_user", "snapshot_id", "files", "left_behind")
+        return kind, (type(self), message, places | {name: getattr(self, name) for name in facts})
+
+
+class CommitConflict(_CommitError):
+    """Another commit to the table stands in the way; nothing was changed, and the call can be made again."""
+
+
+class CommitUncertain(_CommitError):
+    """Nobody can tell whether the change was committed; nothing was deleted. The message says where to look, and the
+    same call with the same ``commit_user`` and ``identifier`` is safe: it never commits twice."""
 
 
 class located:

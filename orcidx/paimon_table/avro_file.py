@@ -15,6 +15,7 @@ import lzma
 import struct
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import cramjam
@@ -24,41 +25,68 @@ import zstandard
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.paimon.json_object import parse_json_object
 
-__all__ = ["read_avro"]
+__all__ = ["SYNC", "AvroFile", "parsed_schema", "read_avro", "read_avro_file"]
 
 MAGIC = b"Obj\x01"
-_SYNC = 16
+SYNC = 16
 _LARGEST_BLOCK = 1 << 27  # uncompressed bytes; writers start a new block every 64 KiB
 _DEEPEST = 32
 _PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 _DECODE_ERRORS = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, struct.error, MemoryError)
 
 
-def read_avro(data: memoryview) -> Iterator[dict[str, Any]]:
-    """The records of a whole file. Raises ``CorruptFile``, and ``Unsupported`` for codecs that Avro does not name."""
+@dataclass(frozen=True)
+class AvroFile:
+    """A whole file as it is stored: the text of its schema, to write more of the same, and every record's every field.
+
+    The records are not to be changed: they may be shared."""
+
+    schema_text: bytes
+    codec: str
+    records: tuple[dict[str, Any], ...] = field(repr=False)
+
+
+def read_avro_file(data: memoryview) -> AvroFile:
+    """The file with its schema's text; raises as ``read_avro``."""
+    schema_text, codec, _ = _header(data)
+    return AvroFile(schema_text, codec, tuple(read_avro(data)))
+
+
+def parsed_schema(schema_text: bytes) -> Any:
+    """A schema as fastavro takes it, checked, and without logical types; raises ``CorruptFile``."""
+    return fastavro.parse_schema(_checked_schema(schema_text))
+
+
+def _header(data: memoryview) -> tuple[bytes, str, int]:
+    """The schema's text, the codec, and where the header ends (at the sync marker)."""
     if data[:4] != MAGIC:
         raise CorruptFile("not an Avro file", offset=0)
-    at = 4
-    metadata, at = _metadata(data, at)
-    schema = fastavro.parse_schema(_checked_schema(metadata.get("avro.schema", b"")))
+    metadata, at = _metadata(data, 4)
     codec = metadata.get("avro.codec", b"null").decode("latin-1")
     if codec not in _CODECS:
         raise Unsupported(f"Avro codec {codec!r:.40}; known are {', '.join(_CODECS)}")
-    sync = data[at : at + _SYNC]
-    at += _SYNC
-    if len(sync) != _SYNC:
+    return metadata.get("avro.schema", b""), codec, at
+
+
+def read_avro(data: memoryview) -> Iterator[dict[str, Any]]:
+    """The records of a whole file. Raises ``CorruptFile``, and ``Unsupported`` for codecs that Avro does not name."""
+    schema_text, codec, at = _header(data)
+    schema = parsed_schema(schema_text)
+    sync = data[at : at + SYNC]
+    at += SYNC
+    if len(sync) != SYNC:
         raise CorruptFile("Avro file is cut off in its header", offset=at)
     while at < len(data):
         start = at
         count, at = _long(data, at)
         size, at = _long(data, at)
-        if size < 0 or count < 0 or at + size + _SYNC > len(data) or data[at + size : at + size + _SYNC] != sync:
+        if size < 0 or count < 0 or at + size + SYNC > len(data) or data[at + size : at + size + SYNC] != sync:
             raise CorruptFile(f"Avro block of {size} bytes does not end in its sync marker", offset=start)
         block = _decompress(codec, data[at : at + size], start)
         if count > len(block):
             raise CorruptFile(f"Avro block of {len(block)} bytes cannot hold {count} records", offset=start)
         yield from _records(schema, block, count, start)
-        at += size + _SYNC
+        at += size + SYNC
 
 
 def _records(schema: Any, block: bytes, count: int, start: int) -> Iterator[dict[str, Any]]:
@@ -160,13 +188,13 @@ def _checked_record(schema: dict[str, Any], named: dict[str, int], depth: int) -
     if not isinstance(name, str) or not isinstance(fields, list):
         raise CorruptFile("Avro record without a name or fields")
     rebuilt, total = [], 0
-    for field in fields:
-        if not isinstance(field, dict) or not isinstance(field.get("name"), str):
+    for part in fields:
+        if not isinstance(part, dict) or not isinstance(part.get("name"), str):
             raise CorruptFile("Avro field without a name")
-        inner, smallest = _checked(field.get("type"), named, depth - 1)
-        rebuilt.append({"name": field["name"], "type": inner})
+        inner, smallest = _checked(part.get("type"), named, depth - 1)
+        rebuilt.append({"name": part["name"], "type": inner})
         total += smallest
-    if name in named or len({field["name"] for field in rebuilt}) != len(rebuilt):
+    if name in named or len({part["name"] for part in rebuilt}) != len(rebuilt):
         raise CorruptFile(f"Avro name {name!r:.60} or one of its fields' is there twice")
     named[name] = total
     return {"type": "record", "name": name, "fields": rebuilt}, total

@@ -1,4 +1,4 @@
-"""BinaryRow as manifests store it: partitions, keys, minima and maxima. One field at a time is decoded.
+"""BinaryRow as manifests store it: partitions, keys, minima and maxima. Read one field at a time; written whole.
 
 field count  i32 big-endian
 null area    ceil((fields + 8) / 64) * 8 bytes: row kind, then bit i + 8 set when field i is null
@@ -13,10 +13,10 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from orcidx.errors import CorruptFile
+from orcidx.errors import CorruptFile, Unsupported
 from orcidx.paimon.data_types import DataType
 
-__all__ = ["BinaryRow"]
+__all__ = ["BinaryRow", "write_binary_row"]
 
 _FIXED = {
     "BOOLEAN": "<?",
@@ -105,3 +105,55 @@ class BinaryRow:
                 raise CorruptFile(f"decimal of {length} bytes")
             unscaled = int.from_bytes(self._part(offset, length), "big", signed=True)
         return decimal.Decimal(unscaled).scaleb(-data_type.scale, _EXACT)
+
+
+def write_binary_row(types: Sequence[DataType], values: Sequence[Any]) -> bytes:
+    """The bytes of a row; values as ``BinaryRow`` gives them, ``None`` for null.
+
+    Wide decimals and fine timestamps take their place in the variable part when they are null, too, as in Java. Nested
+    types can only be null. Raises ``Unsupported`` for a value that its type cannot store.
+    """
+    slots = (len(types) + 71) // 64 * 8
+    row = bytearray(slots + 8 * len(types))
+    for i, (data_type, value) in enumerate(zip(types, values, strict=True)):
+        if value is None:
+            row[(i + 8) // 8] |= 1 << i % 8
+        try:
+            row[slots + 8 * i : slots + 8 * (i + 1)] = _slot(row, data_type, value)
+        except (struct.error, OverflowError, TypeError, decimal.InvalidOperation) as error:
+            raise Unsupported(f"{value!r:.60} is no {data_type}: {error}") from None
+    return struct.pack(">i", len(types)) + bytes(row)
+
+
+def _slot(row: bytearray, data_type: DataType, value: Any) -> bytes:
+    """The 8 bytes of a field; what does not fit goes behind ``row``."""
+    root = data_type.root
+    if root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        millis, nanos = divmod(value or 0, _NANOS_PER_MILLI)
+        if data_type.precision <= 3:
+            return struct.pack("<q", millis)
+        slot = len(row) << 32 | nanos
+        row += struct.pack("<q", millis)
+        return struct.pack("<Q", slot)
+    if root == "DECIMAL":
+        unscaled = 0 if value is None else int(value.scaleb(data_type.scale, _EXACT))
+        if data_type.precision <= 18:
+            return struct.pack("<q", unscaled)
+        length = (unscaled + (unscaled < 0)).bit_length() // 8 + 1
+        data = b"" if value is None else unscaled.to_bytes(length, "big", signed=True)
+        slot = len(row) << 32 | len(data)
+        row += data.ljust(16, b"\x00")
+        return struct.pack("<Q", slot)
+    if value is None:
+        return bytes(8)
+    if root in _FIXED:
+        return struct.pack(_FIXED[root], value).ljust(8, b"\x00")
+    if root == "TIME":
+        return struct.pack("<i", value // _NANOS_PER_MILLI).ljust(8, b"\x00")
+    if root not in ("CHAR", "VARCHAR", "BINARY", "VARBINARY"):
+        raise Unsupported(f"a {data_type} is not written into a row of a manifest")
+    if len(value) <= 7:
+        return bytes(value).ljust(7, b"\x00") + bytes([0x80 | len(value)])
+    slot = len(row) << 32 | len(value)
+    row += bytes(value) + bytes(-len(value) % 8)
+    return struct.pack("<Q", slot)

@@ -15,12 +15,17 @@ from orcidx.errors import CorruptFile
 from orcidx.paimon_table.avro_file import read_avro
 
 __all__ = [
+    "ADD",
+    "DELETE",
     "DeletionRange",
     "FileEntry",
     "IndexEntry",
     "ManifestInfo",
     "RowStats",
+    "file_entry",
+    "index_entry",
     "live_files",
+    "manifest_info",
     "read_index_manifest",
     "read_manifest",
     "read_manifest_list",
@@ -121,39 +126,43 @@ def live_files(entries: Iterable[FileEntry]) -> list[FileEntry]:
 
 def read_manifest_list(data: memoryview) -> list[ManifestInfo]:
     """The manifests of a list, in order."""
-    return [
-        ManifestInfo(_file_name(record, "_FILE_NAME"), _stats(_record(record, "_PARTITION_STATS")))
-        for record in read_avro(data)
-    ]
+    return [manifest_info(record) for record in read_avro(data)]
 
 
 def read_manifest(data: memoryview) -> list[FileEntry]:
     """The entries of a manifest, in order."""
-    return [_file_entry(record) for record in read_avro(data)]
+    return [file_entry(record) for record in read_avro(data)]
 
 
 def read_index_manifest(data: memoryview) -> list[IndexEntry]:
     """The live index files."""
-    entries = []
-    for record in read_avro(data):
-        if _int(record, "_KIND") != ADD:
-            raise CorruptFile("index manifest holds a deletion")
-        ranges = _optional(record, "_DELETIONS_VECTORS_RANGES", list) or []
-        entry = IndexEntry(
-            partition=_get(record, "_PARTITION", bytes),
-            bucket=_int(record, "_BUCKET"),
-            index_type=_get(record, "_INDEX_TYPE", str),
-            name=_file_name(record, "_FILE_NAME"),
-            size=_int(record, "_FILE_SIZE"),
-            rows=_int(record, "_ROW_COUNT"),
-            deletion_ranges=tuple(_deletion_range(item) for item in ranges if item is not None),
-            external_path=_optional(record, "_EXTERNAL_PATH", str),
-        )
-        entries.append(entry)
-    return entries
+    return [index_entry(record) for record in read_avro(data)]
 
 
-def _file_entry(record: dict[str, Any]) -> FileEntry:
+def manifest_info(record: dict[str, Any]) -> ManifestInfo:
+    """A record of a manifest list."""
+    return ManifestInfo(_file_name(record, "_FILE_NAME"), _stats(_record(record, "_PARTITION_STATS")))
+
+
+def index_entry(record: dict[str, Any]) -> IndexEntry:
+    """A record of an index manifest."""
+    if _int(record, "_KIND") != ADD:
+        raise CorruptFile("index manifest holds a deletion")
+    ranges = _optional(record, "_DELETIONS_VECTORS_RANGES", list) or []
+    return IndexEntry(
+        partition=_get(record, "_PARTITION", bytes),
+        bucket=_int(record, "_BUCKET"),
+        index_type=_get(record, "_INDEX_TYPE", str),
+        name=_file_name(record, "_FILE_NAME"),
+        size=_int(record, "_FILE_SIZE"),
+        rows=_int(record, "_ROW_COUNT"),
+        deletion_ranges=tuple(_deletion_range(item) for item in ranges if item is not None),
+        external_path=_optional(record, "_EXTERNAL_PATH", str),
+    )
+
+
+def file_entry(record: dict[str, Any]) -> FileEntry:
+    """A record of a manifest."""
     file = _record(record, "_FILE")
     kind, rows = _int(record, "_KIND"), _int(file, "_ROW_COUNT")
     if kind not in (ADD, DELETE) or rows < 0:

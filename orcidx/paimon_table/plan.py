@@ -21,7 +21,16 @@ from orcidx.pruning.evaluate import Note, Outcome, Reason, evaluate
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import Source
 
-__all__ = ["DeletionFile", "FileTask", "SkippedFile", "TableFile", "TablePlan", "matching_manifests", "plan_files"]
+__all__ = [
+    "DeletionFile",
+    "FileTask",
+    "SkippedFile",
+    "TableFile",
+    "TablePlan",
+    "files_in_partitions",
+    "matching_manifests",
+    "plan_files",
+]
 
 POSTPONE_BUCKET = -2
 
@@ -203,6 +212,18 @@ def plan_files(
         plan.prune_statistics(bound)
     tasks = tuple(FileTask(file, plan.mapping(file)) for file in plan.files)
     return TablePlan(tasks, tuple(plan.skipped), tuple(plan.notes))
+
+
+def files_in_partitions(
+    files: Sequence[TableFile],
+    schema: TableSchema,
+    schema_of: Callable[[int], TableSchema],
+    bound: BoundPredicate,
+) -> tuple[list[TableFile], list[SkippedFile]]:
+    """The files of partitions that match a predicate over the partition keys, and the others."""
+    plan = _Planner(schema, schema_of, list(files))
+    plan.prune_partitions(bound)
+    return plan.files, plan.skipped
 
 
 class _Planner:

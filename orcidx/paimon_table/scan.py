@@ -6,11 +6,13 @@ index and the deletion vector leave. What a file cannot be asked in its own word
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, Unsupported, located
@@ -33,7 +35,7 @@ from orcidx.scanner.file import open_file
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
 
-__all__ = ["TableBatches", "TableScan"]
+__all__ = ["TableBatches", "TableScan", "matching_rows"]
 
 _UNITS = ("s", "ms", "us", "ns")
 
@@ -273,18 +275,24 @@ class _TaskRun:
                 _add(self.metrics, batches.metrics)
 
     @contextmanager
-    def _orc_scan(self) -> Iterator[Scan]:
-        """The scan of an ORC file in its own names, with its file index open as long as it may be asked."""
+    def _orc_scan(self, asked: Sequence[str] = (), row_numbers: str | None = None) -> Iterator[Scan]:
+        """The scan of an ORC file in its own names, with its file index open as long as it may be asked.
+
+        ``asked``: more columns of the file; ``row_numbers``: a column of this name with the rows' places."""
         known = {"case_sensitive": True, "strings": "string", "wall_clock_zone": None}  # what the table's types settle
         options = self.scan.options.override(**known, timestamp_unit=self._unit())
         with self._index() as index, open_file(self.file.source, options=options) as opened:
             if opened.num_rows != self.file.rows:
                 raise CorruptFile(f"has {opened.num_rows} rows, where the manifest says {self.file.rows}")
-            names = [(entry.file_field.name,) for entry in self.entries if entry.file_field is not None]
+            wanted = [entry.file_field.name for entry in self.entries if entry.file_field is not None]
+            names = [(name,) for name in dict.fromkeys([*wanted, *asked])]
             deleted = None if self.file.deletion is None else self.file.deletion.read()
             top = self._selected(index) if self.scan.top else None
             pushed = self.where.pushed
-            yield opened.scan(names, pushed, selection=top, deletion_vector=deleted, file_index=index)
+            numbers = row_numbers or False
+            yield opened.scan(
+                names, pushed, selection=top, deletion_vector=deleted, file_index=index, row_numbers=numbers
+            )
 
     def _unit(self) -> str:
         """The finest unit that the columns need: each is cast to its own afterwards."""
@@ -325,8 +333,55 @@ class _TaskRun:
             schema = pa.schema([arrow_field(field) for field in fields])
         return bind(pushed, schema, nan=self.scan.options.nan, char_lengths=char_lengths(fields))
 
+    # ------------------------------------------------------------------ places of rows
+
+    def places(self) -> Iterator[npt.NDArray[np.int64]]:
+        """Places in the file of rows for which the predicate is true. Each row is tested itself: an index or statistics
+        that are wrong can keep a row from being found, and cannot make one match."""
+        pushed = self.where.pushed
+        asked = [] if pushed is None else [path[0] for path in self._bound_in_file(pushed, None).columns]
+        with located(file=self.file.path):
+            if not self.is_orc and self.file.format != "parquet":
+                raise Unsupported(f"data files of format {self.file.format!r} are not read; orc and parquet are")
+            for batch, rows in self._orc_places(asked) if self.is_orc else self._parquet_places(asked):
+                if pushed is not None:
+                    truth = self._bound_in_file(pushed, batch.schema).evaluate(batch)
+                    batch, rows = batch.filter(pa.array(truth)), rows[truth]
+                if self.rest is not None:
+                    rows = rows[self.rest.evaluate(self._converted(batch))]
+                yield rows
+
+    def _orc_places(self, asked: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
+        names = {entry.file_field.name for entry in self.task.mapping if entry.file_field is not None}
+        numbers = "row_number"
+        while numbers in names:
+            numbers += "_"
+        with self._orc_scan(asked, numbers) as scan, scan.to_batches() as batches:
+            for batch in batches:
+                places = batch.column(numbers).to_numpy(zero_copy_only=False)
+                yield batch.drop_columns([numbers]), places
+
+    def _parquet_places(self, asked: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
+        selection = self._parquet_rows()
+        if selection.is_empty:
+            return
+        places, at = selection.positions(), 0
+        wanted = [entry.file_field.name for entry in self.entries if entry.file_field is not None]
+        names = list(dict.fromkeys([*wanted, *asked]))
+        for batch in read_parquet(self.file.source, names, selection, batch_size=self.scan.options.batch_size):
+            yield batch, places[at : at + batch.num_rows]
+            at += batch.num_rows
+
     def _finished(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """In the table's schema, without what the rest of the predicate denies."""
+        batch = self._converted(batch)
+        if self.rest is not None:
+            batch = batch.filter(pa.array(self.rest.evaluate(batch)))
+        if batch.num_rows:
+            yield batch.select(list(self.scan.columns)) if self.entries else batch
+
+    def _converted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The wanted columns, in the table's types."""
         arrays = []
         for entry, field in zip(self.entries, self.schema):
             if entry.file_field is None:
@@ -335,12 +390,13 @@ class _TaskRun:
                 with located(column=entry.field.name):
                     array = batch.column(entry.file_field.name)
                     arrays.append(convert(array, entry.file_field.type, entry.field.type, field.type))
-        if arrays:
-            batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-        if self.rest is not None:
-            batch = batch.filter(pa.array(self.rest.evaluate(batch)))
-        if batch.num_rows:
-            yield batch.select(list(self.scan.columns)) if arrays else batch
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema) if arrays else batch
+
+
+def matching_rows(task: FileTask, scan: TableScan) -> Iterator[npt.NDArray[np.int64]]:
+    """Places in the file of the rows for which the scan's predicate is true, deleted ones too, in ascending pieces."""
+    bare = replace(task, file=replace(task.file, deletion=None))
+    return _TaskRun(bare, replace(scan, columns=(), limit=None, top=()), ScanMetrics(), []).places()
 
 
 def _bound(where: Predicate, schema: TableSchema, options: ReadOptions) -> BoundPredicate:

@@ -5,6 +5,7 @@ Append tables, and primary-key tables as far as their files need no merging. Pla
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Unpack
@@ -13,20 +14,20 @@ import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, located
 from orcidx.options import OptionsByName, ReadOptions
-from orcidx.paimon_table.binary_row import BinaryRow
+from orcidx.paimon_table.changed import Changed
 from orcidx.paimon_table.files import TableFiles, table_files
+from orcidx.paimon_table.index_rewriting import rewrite_file_index
 from orcidx.paimon_table.manifest import (
     FileEntry,
     IndexEntry,
     ManifestInfo,
     live_files,
+    manifest_info,
     read_index_manifest,
     read_manifest,
     read_manifest_list,
 )
-from orcidx.paimon_table.partition_path import partition_path
 from orcidx.paimon_table.plan import (
-    POSTPONE_BUCKET,
     DeletionFile,
     TableFile,
     TablePlan,
@@ -35,7 +36,9 @@ from orcidx.paimon_table.plan import (
 )
 from orcidx.paimon_table.scan import TableScan
 from orcidx.paimon_table.schema import TableSchema, char_lengths
-from orcidx.paimon_table.snapshot import Snapshot
+from orcidx.paimon_table.snapshot import Snapshot, parse_snapshot
+from orcidx.paimon_table.table_paths import bucket_path, index_path, partition_values
+from orcidx.paimon_table.table_state import TableState
 from orcidx.paimon_table.top_rows import parse_order
 from orcidx.predicate import bind, parse, resolve_column
 from orcidx.storage import Source
@@ -49,8 +52,11 @@ _TEXTS = ("CHAR", "VARCHAR")
 class Table:
     """One snapshot of a table; made by ``open_table``. Its metadata is read when it is needed, once."""
 
-    def __init__(self, files: TableFiles, snapshot: Snapshot | None, table_schema: TableSchema) -> None:
+    def __init__(
+        self, files: TableFiles, snapshot: Snapshot | None, table_schema: TableSchema, *, latest: bool = True
+    ) -> None:
         self._files = files
+        self._latest = latest
         self._snapshot = snapshot
         self._schemas = {table_schema.id: table_schema}
         self._table_schema = table_schema
@@ -62,6 +68,16 @@ class Table:
     def path(self) -> str:
         """As it was given."""
         return self._files.root.name
+
+    @property
+    def table_files(self) -> TableFiles:
+        """The table's directory."""
+        return self._files
+
+    @property
+    def is_latest(self) -> bool:
+        """Whether it was opened at its newest snapshot, rather than at one of the caller's."""
+        return self._latest
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -87,6 +103,14 @@ class Table:
         return f"<Table {self.path!r} at snapshot {self.snapshot_id}>"
 
     # ------------------------------------------------------------------ metadata
+
+    def at(self, state: TableState) -> Table:
+        """The table at a snapshot that was read whole, for planning without reading it again."""
+        document = None if state.document is None else parse_snapshot(json.dumps(dict(state.document)).encode())
+        table = Table(self._files, document, state.schema)
+        table._manifests = [manifest_info(record) for record in state.infos]
+        table._entries = {name: list(manifest.entries) for name, manifest in state.manifests.items()}
+        return table
 
     def files(self) -> list[TableFile]:
         """The live data files, in the manifests' order; also those that a scan would not read as they are."""
@@ -119,7 +143,8 @@ class Table:
         self._entries.update(zip(missing, parsed))
         return live_files(entry for info in manifests for entry in self._entries[info.name])
 
-    def _schema_of(self, schema_id: int) -> TableSchema:
+    def schema_of(self, schema_id: int) -> TableSchema:
+        """A schema of the table by number, as its data files name it."""
         if schema_id not in self._schemas:
             self._schemas[schema_id] = self._files.schema(schema_id)
         return self._schemas[schema_id]
@@ -129,7 +154,7 @@ class Table:
     def _table_file(self, entry: FileEntry) -> TableFile:
         schema = self._table_schema
         values = self._partition_values(entry)
-        directory = self._directory(entry, values)
+        directory = bucket_path(schema, entry.bucket, values)
         if entry.external_path is not None:
             source = self._files.external(entry.external_path)
             parent = entry.external_path.rpartition("/")[0]
@@ -152,20 +177,7 @@ class Table:
 
     def _partition_values(self, entry: FileEntry | IndexEntry) -> tuple[Any, ...]:
         with located(file=self.path):
-            return BinaryRow(entry.partition).values([field.type for field in self._table_schema.partition_fields])
-
-    def _directory(self, entry: FileEntry | IndexEntry, values: Sequence[Any]) -> str:
-        """The bucket's directory in the table."""
-        options = self._table_schema.options
-        partition = partition_path(
-            self._table_schema.partition_fields,
-            values,
-            default_name=options.get("partition.default-name", "__DEFAULT_PARTITION__"),
-            legacy=self._table_schema.is_on("partition.legacy-name", default=True),
-        )
-        bucket = "postpone" if entry.bucket == POSTPONE_BUCKET else str(entry.bucket)
-        within = options.get("data-file.path-directory", "").strip("/")
-        return f"{within}/{partition}bucket-{bucket}" if within else f"{partition}bucket-{bucket}"
+            return partition_values(self._table_schema, entry.partition)
 
     def _deletion_files(self) -> dict[tuple[bytes, int, str], DeletionFile]:
         if self._deletions is None:
@@ -185,9 +197,8 @@ class Table:
     def _index_source(self, entry: IndexEntry) -> Source:
         if entry.external_path is not None:
             return self._files.external(entry.external_path)
-        if self._table_schema.is_on("index-file-in-data-file-dir"):
-            return self._files.source(f"{self._directory(entry, self._partition_values(entry))}/{entry.name}")
-        return self._files.source(f"index/{entry.name}")
+        with located(file=self.path):
+            return self._files.source(index_path(self._table_schema, entry))
 
     # ------------------------------------------------------------------ planning
 
@@ -208,7 +219,7 @@ class Table:
             manifests = matching_manifests(manifests, schema, bound)
         files = [self._table_file(entry) for entry in self._live(manifests)]
         with located(file=self.path):
-            return plan_files(files, schema, self._schema_of, bound)
+            return plan_files(files, schema, self.schema_of, bound)
 
     # ------------------------------------------------------------------ rows
 
@@ -244,6 +255,27 @@ class Table:
         plan = self.plan(predicate, nan=options.nan, case_sensitive=options.case_sensitive)
         return TableScan(plan, self._table_schema, tuple(chosen), predicate, options, limit, order)
 
+    # ------------------------------------------------------------------ changes
+
+    def rewrite_file_index(
+        self,
+        where: Any = None,
+        spec: Mapping[str, Mapping[str, Mapping[str, Any] | None]] | None = None,
+        *,
+        only_missing: bool = True,
+        dry_run: bool = False,
+        **commit: Any,
+    ) -> Changed:
+        """Builds file indexes for data files of the newest snapshot, and commits them as one COMPACT snapshot.
+
+        ``spec``: kinds, columns and options as in ``build_file_index``, by the newest schema's names; None: the table's
+        own ``file-index`` options. ``where``: a predicate over partition keys. ``only_missing``: files that have every
+        index already are left as they are. ``dry_run``: only plans. ``commit``: see ``CommitOptions``. Files that
+        disappear or change meanwhile are left out and named in the result; this object stays at its snapshot. Raises
+        ``Unsupported`` for what cannot be kept right here, ``CommitConflict`` and ``CommitUncertain``.
+        """
+        return rewrite_file_index(self, where, spec, only_missing=only_missing, dry_run=dry_run, given=commit)
+
     def _column(self, name: str, options: ReadOptions) -> str:
         path, _ = resolve_column((name,), self.schema, case_sensitive=options.case_sensitive)
         if len(path) > 1:
@@ -269,7 +301,7 @@ def open_table(
             snapshot = files.snapshot(snapshot_id)
         except FileNotFoundError:
             raise InvalidQuery(f"{files.root.name} has no snapshot {snapshot_id}; it may have expired") from None
-        return Table(files, snapshot, files.schema(snapshot.schema_id))
+        return Table(files, snapshot, files.schema(snapshot.schema_id), latest=False)
     latest = files.latest_snapshot()
     schema = files.latest_schema(0 if latest is None else latest.schema_id)
     if schema is None:

@@ -1,0 +1,51 @@
+"""``Changed``: what a change of a table did, or would do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Changed"]
+
+
+@dataclass(frozen=True)
+class Changed:
+    """The result of ``Table.rewrite_file_index``, ``delete`` and ``append``.
+
+    ``snapshot_id``: the snapshot that was made; None when there was nothing to do, or nothing was to be done
+    (``dry_run``). ``kind``: APPEND, COMPACT or OVERWRITE. ``files``: names of data files by what became of them:
+    rewrite: ``done``, ``complete`` (had every index), ``gone``, ``changed``, ``new`` (came while it ran), ``skipped``;
+    delete: ``done``; append: ``new``. ``rows``: rows deleted, appended, or of the files that got indexes. ``bytes``:
+    of the indexes, deletion vectors or data files that were written. ``planned_on``: the snapshot whose rows the change
+    saw. ``repeated``: the snapshot was there already, made by an earlier call with the same user and identifier.
+    ``notes``: what one should know about the outcome.
+    """
+
+    snapshot_id: int | None
+    kind: str
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    rows: int = 0
+    bytes: int = 0
+    attempts: int = 0
+    commit_user: str | None = None
+    identifier: int | None = None
+    previous_snapshot_id: int | None = None
+    planned_on: int | None = None
+    rollback: str | None = None
+    dry_run: bool = False
+    repeated: bool = False
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        plain = {**self.__dict__, "files": {status: list(names) for status, names in self.files.items()}}
+        return {**plain, "notes": list(self.notes)}
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{len(names)} {status}" for status, names in self.files.items() if names) or "no files"
+        if self.dry_run:
+            return f"would commit {self.kind}: {counts}; {self.rows} rows"
+        if self.snapshot_id is None:
+            return f"nothing to commit: {counts}"
+        return f"snapshot {self.snapshot_id} ({self.kind}): {counts}; {self.rows} rows, {self.bytes} bytes"

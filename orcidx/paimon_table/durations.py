@@ -1,0 +1,31 @@
+"""Durations of table options: "10 ms", "1 h", "3 min"; seconds come back."""
+
+from __future__ import annotations
+
+import re
+
+from orcidx.errors import InvalidQuery
+
+__all__ = ["parse_duration"]
+
+_UNITS = {
+    1e-9: ("ns", "nano", "nanosecond"),
+    1e-6: ("us", "µs", "micro", "microsecond"),
+    1e-3: ("ms", "milli", "millisecond"),
+    1.0: ("s", "sec", "second"),
+    60.0: ("m", "min", "minute"),
+    3600.0: ("h", "hour"),
+    86400.0: ("d", "day"),
+}
+_SECONDS = {name: seconds for seconds, names in _UNITS.items() for name in names}
+_FORM = re.compile(r"(\d{1,18})\s*([a-zµ]*)")
+
+
+def parse_duration(name: str, text: str) -> float:
+    """Seconds; a number alone is milliseconds. Raises ``InvalidQuery`` naming the option."""
+    found = _FORM.fullmatch(text.strip().lower())
+    unit = (found[2] or "ms") if found else ""
+    seconds = _SECONDS.get(unit, _SECONDS.get(unit.removesuffix("s")))
+    if found is None or seconds is None:
+        raise InvalidQuery(f"{name} is {text!r}, which is no duration such as '10 ms'")
+    return int(found[1]) * seconds

@@ -1,0 +1,154 @@
+"""The Avro schemas of manifests, for a table that has none to take them from, and what a new record needs of a schema.
+
+Written as Paimon 1.4 writes them: every release finds the fields by their names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from orcidx.errors import CorruptFile, Unsupported
+from orcidx.paimon.json_object import parse_json_object
+
+__all__ = ["INDEX_MANIFEST_SCHEMA", "MANIFEST_LIST_SCHEMA", "MANIFEST_SCHEMA", "completed", "field_names", "new_codec"]
+
+_NAMESPACE = "org.apache.paimon.avro.generated"
+_CODECS = {"zstd": "zstandard", "snappy": "snappy", "deflate": "deflate", "none": "null", "null": "null"}
+
+
+def _optional(kind: Any) -> dict[str, Any]:
+    return {"type": ["null", kind], "default": None}
+
+
+def _array(items: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+def _record(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """``fields``: a type, or a mapping with a default beside it."""
+    written = []
+    for field, kind in fields.items():
+        given = kind if isinstance(kind, dict) and "default" in kind else {"type": kind}
+        written.append({"name": field, **given})
+    return {"type": "record", "name": name, "fields": written}
+
+
+def _stats(name: str) -> dict[str, Any]:
+    counts = _optional(_array(["null", "long"]))
+    return _record(name, {"_MIN_VALUES": "bytes", "_MAX_VALUES": "bytes", "_NULL_COUNTS": counts})
+
+
+def _file() -> dict[str, Any]:
+    name = "record__FILE"
+    texts = _optional(_array("string"))
+    fields = {
+        "_FILE_NAME": "string",
+        "_FILE_SIZE": "long",
+        "_ROW_COUNT": "long",
+        "_MIN_KEY": "bytes",
+        "_MAX_KEY": "bytes",
+        "_KEY_STATS": _stats(f"{name}__KEY_STATS"),
+        "_VALUE_STATS": _stats(f"{name}__VALUE_STATS"),
+        "_MIN_SEQUENCE_NUMBER": "long",
+        "_MAX_SEQUENCE_NUMBER": "long",
+        "_SCHEMA_ID": "long",
+        "_LEVEL": "int",
+        "_EXTRA_FILES": _array("string"),
+        "_CREATION_TIME": _optional({"type": "long", "logicalType": "timestamp-millis"}),
+        "_DELETE_ROW_COUNT": _optional("long"),
+        "_EMBEDDED_FILE_INDEX": _optional("bytes"),
+        "_FILE_SOURCE": _optional("int"),
+        "_VALUE_STATS_COLS": texts,
+        "_EXTERNAL_PATH": _optional("string"),
+        "_FIRST_ROW_ID": _optional("long"),
+        "_WRITE_COLS": texts,
+    }
+    return _record(name, fields)
+
+
+def _text(fields: Mapping[str, Any]) -> bytes:
+    schema = _record("record", fields)
+    named = {"type": "record", "name": "record", "namespace": _NAMESPACE, "fields": schema["fields"]}
+    return json.dumps(named, separators=(",", ":")).encode()
+
+
+_ENTRY = {"_PARTITION": "bytes", "_BUCKET": "int"}
+MANIFEST_SCHEMA = _text({"_VERSION": "int", "_KIND": "int", **_ENTRY, "_TOTAL_BUCKETS": "int", "_FILE": _file()})
+MANIFEST_LIST_SCHEMA = _text(
+    {
+        "_VERSION": "int",
+        "_FILE_NAME": "string",
+        "_FILE_SIZE": "long",
+        "_NUM_ADDED_FILES": "long",
+        "_NUM_DELETED_FILES": "long",
+        "_PARTITION_STATS": _stats("record__PARTITION_STATS"),
+        "_SCHEMA_ID": "long",
+        **{name: _optional("int") for name in ("_MIN_BUCKET", "_MAX_BUCKET", "_MIN_LEVEL", "_MAX_LEVEL")},
+        **{name: _optional("long") for name in ("_MIN_ROW_ID", "_MAX_ROW_ID")},
+    }
+)
+_RANGE = _record(
+    "record__DELETIONS_VECTORS_RANGES", {"f0": "string", "f1": "int", "f2": "int", "_CARDINALITY": _optional("long")}
+)
+INDEX_MANIFEST_SCHEMA = _text(
+    {
+        "_VERSION": "int",
+        "_KIND": "int",
+        **_ENTRY,
+        "_INDEX_TYPE": "string",
+        "_FILE_NAME": "string",
+        "_FILE_SIZE": "long",
+        "_ROW_COUNT": "long",
+        "_DELETIONS_VECTORS_RANGES": _optional(_array(["null", _RANGE])),
+        "_EXTERNAL_PATH": _optional("string"),
+    }
+)
+
+
+def new_codec(options: Mapping[str, str]) -> str:
+    """Avro's name of the table's ``manifest.compression``."""
+    given = options.get("manifest.compression", "zstd").strip().lower()
+    if given not in _CODECS:
+        raise Unsupported(f"manifest.compression is {given!r}; written are {', '.join(_CODECS)}")
+    return _CODECS[given]
+
+
+def field_names(schema_text: bytes, *path: str) -> frozenset[str]:
+    """The fields of the record, or of the record in its field ``path``."""
+    return frozenset(_fields(parse_json_object(schema_text, "Avro schema"), path))
+
+
+def completed(schema_text: bytes, record: Mapping[str, Any], *path: str) -> dict[str, Any]:
+    """A new record with exactly the fields of a schema: those it knows, and Avro's default for the others.
+
+    Fields that the schema lacks must be None and are left out. Raises ``Unsupported`` where a field has no default.
+    """
+    fields = _fields(parse_json_object(schema_text, "Avro schema"), path)
+    lost = [name for name, value in record.items() if name not in fields and value is not None and value != []]
+    if lost:
+        raise Unsupported(
+            f"the table's manifests have no field {lost[0]}, which the change needs; compact its manifests"
+        )
+    made: dict[str, Any] = {}
+    for name, field in fields.items():
+        if name in record:
+            made[name] = record[name]
+        elif "default" in field:
+            made[name] = field["default"]
+        else:
+            raise Unsupported(f"manifests of this table have the field {name}, which is not known and has no default")
+    return made
+
+
+def _fields(schema: Any, path: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    for step in path:
+        schema = _fields(schema, ())[step]["type"]
+        schema = next((branch for branch in schema if branch != "null"), None) if isinstance(schema, list) else schema
+        if isinstance(schema, dict) and schema.get("type") == "array":
+            schema = schema["items"]
+            schema = next((b for b in schema if b != "null"), None) if isinstance(schema, list) else schema
+    if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
+        raise CorruptFile(f"Avro schema has no record at {'.'.join(path) or 'its top'}")
+    return {field["name"]: field for field in schema["fields"]}

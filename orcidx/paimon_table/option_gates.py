@@ -1,0 +1,257 @@
+"""Which options of a table a change honours, which mean nothing to it, and which it refuses: an allow-list.
+
+Every option of Paimon 2.1's core, ORC, Flink and Spark configuration is in one of the lists below; one that is in none
+may change what a commit has to do, and is refused by name. A gate says for which operations an option must have which
+values. docs/paimon-tables.md shows the lists.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from orcidx.errors import Unsupported
+
+__all__ = ["Operation", "check_options", "classify"]
+
+Operation = Literal["rewrite_file_index", "delete", "append"]
+ALL = ("rewrite_file_index", "delete", "append")
+APPEND, DELETE, ROWS = ("append",), ("delete",), ("delete", "append")
+
+
+@dataclass(frozen=True)
+class Gate:
+    """An option that ``operations`` take only with one of ``values`` (or not set at all), and why."""
+
+    operations: tuple[str, ...]
+    values: tuple[str, ...]
+    why: str
+
+
+_JAVA = "commit with Paimon's Java (Spark, Flink)"
+GATES: dict[str, Gate] = {
+    "type": Gate(ALL, ("table",), f"only ordinary tables are changed here; {_JAVA}"),
+    "branch": Gate(ALL, ("main",), f"branches are not changed here; {_JAVA}"),
+    "metadata.iceberg.storage": Gate(ALL, ("disabled",), f"Iceberg metadata would fall behind; {_JAVA}"),
+    "metastore.partitioned-table": Gate(ALL, ("false",), f"partitions are kept in a metastore, too; {_JAVA}"),
+    "metastore.tag-to-partition": Gate(ALL, (), f"tags are kept in a metastore, too; {_JAVA}"),
+    "commit.callbacks": Gate(ALL, ("",), f"its callbacks would not be called; {_JAVA}"),
+    "commit.custom-listeners": Gate(ALL, ("",), "its listeners would not be called; commit with Flink"),
+    "tag.callbacks": Gate(ALL, ("",), f"its callbacks would not be called; {_JAVA}"),
+    "tag.automatic-creation": Gate(ALL, ("none",), f"no tag would be made with the commit; {_JAVA}"),
+    "tag.batch.customized-name": Gate(ALL, (), f"no tag would be made with the commit; {_JAVA}"),
+    "commit.strict-mode.last-safe-snapshot": Gate(ALL, (), f"its check is not made here; {_JAVA}"),
+    "data-file.external-paths": Gate(ALL, ("",), f"data files outside the table are not written here; {_JAVA}"),
+    "global-index.external-path": Gate(ALL, ("",), f"global indexes would fall behind; {_JAVA}"),
+    "data-evolution.enabled": Gate(ALL, ("false",), "rows are spread over files; use Spark or pypaimon"),
+    "chain-table.enabled": Gate(ALL, ("false",), f"chain tables have branches; {_JAVA}"),
+    "query-auth.enabled": Gate(ALL, ("false",), "a catalog decides who may see what; go through it"),
+    "visibility-callback.enabled": Gate(ALL, ("false",), f"its callback would not be called; {_JAVA}"),
+    "sequence.snapshot-ordering": Gate(ALL, ("false",), f"snapshots carry sequence numbers; {_JAVA}"),
+    "manifest.format": Gate(ALL, ("avro",), "manifests are written as Avro; compact them with a newer Paimon"),
+    "lock.enabled": Gate(ALL, ("false",), "a catalog's lock guards commits: hold it, and pass it as lock="),
+    "scan.fallback-branch": Gate(ALL, (), f"the table reads another branch, too; {_JAVA}"),
+    "scan.primary-branch": Gate(ALL, (), f"the table reads another branch, too; {_JAVA}"),
+    "scan.fallback-snapshot-branch": Gate(ALL, (), f"the table reads another branch, too; {_JAVA}"),
+    "scan.fallback-delta-branch": Gate(ALL, (), f"the table reads another branch, too; {_JAVA}"),
+    **{
+        f"pk-{kind}.index.columns": Gate(ALL, ("",), f"an index that goes with the commit would fall behind; {_JAVA}")
+        for kind in ("bitmap", "btree", "full-text", "multivalue", "vector")
+    },
+    **{
+        name: Gate(ALL, ("",), f"such fields are kept in files of their own; {_JAVA}")
+        for name in ("blob-field", "blob-descriptor-field", "blob-view-field", "vector-field")
+    },
+    "changelog-producer": Gate(ROWS, ("none",), f"no changelog is written here; {_JAVA}"),
+    "delete.force-produce-changelog": Gate(DELETE, ("false",), f"no changelog is written here; {_JAVA}"),
+    "row-tracking.enabled": Gate(APPEND, ("false",), f"row ids are not given here; {_JAVA}"),
+    "commit.force-compact": Gate(APPEND, ("false",), f"nothing is compacted here; {_JAVA}"),
+    "full-compaction.delta-commits": Gate(APPEND, (), f"nothing is compacted here; {_JAVA}"),
+    "partition.end-input-to-done": Gate(APPEND, ("false",), f"no partition is marked as done here; {_JAVA}"),
+    "bucket-function.type": Gate(APPEND, ("default",), f"rows are put into buckets by another function; {_JAVA}"),
+    "rowkind.field": Gate(APPEND, (), f"rows would be deletions; {_JAVA}"),
+    "sequence.field": Gate(APPEND, (), f"rows have an order of their own; {_JAVA}"),
+    "file.format": Gate(APPEND, ("orc", "parquet"), f"data files are written as ORC and Parquet; {_JAVA}"),
+    "file.format.per.level": Gate(APPEND, ("",), f"one format is written; {_JAVA}"),
+    "file.compression.per.level": Gate(APPEND, ("",), f"one compression is written; {_JAVA}"),
+    "metadata.stats-mode.per.level": Gate(APPEND, ("",), f"one mode of statistics is written; {_JAVA}"),
+    "variant.inferShreddingSchema": Gate(APPEND, ("false",), f"VARIANT is not written here; {_JAVA}"),
+    "write.sequence-number-init-mode": Gate(APPEND, ("scan",), f"sequence numbers start elsewhere; {_JAVA}"),
+}
+
+HONOURED = frozenset(
+    """bucket bucket-key commit.max-retries commit.max-retry-wait commit.min-retry-wait commit.timeout commit.user-prefix
+    data-file.path-directory data-file.prefix deletion-vector.index-file.target-size deletion-vectors.bitmap64
+    deletion-vectors.enabled file-index.in-manifest-threshold file-index.read.enabled file.compression
+    file.compression.zstd-level file.suffix.include.compression index-file-in-data-file-dir manifest.compression
+    manifest.merge-min-count manifest.target-file-size metadata.stats-dense-store
+    metadata.stats-keep-first-n-columns metadata.stats-mode orc.timestamp-ltz.legacy.type partition.default-name
+    partition.legacy-name target-file-row-num target-file-size""".split()
+)
+"""Options that a change obeys."""
+
+HARMLESS = frozenset(
+    """add-column-before-partition aggregation.remove-record-on-delete alter-column-null-to-not-null.disabled
+    async-file-write auto-create batch-scan-mode blob-as-descriptor blob-compaction.enabled
+    blob-descriptor.source-table blob-view.resolve.enabled blob-write-null-on-fetch-failure
+    blob-write-null-on-missing-file blob.copy-buffer-size blob.split-by-file-size blob.target-file-size
+    bucket-append-ordered cache-page-size chain-table.chain-partition-keys chain-table.split.key-range-enabled
+    chain-table.streaming.merge-snapshot changelog-file.compression changelog-file.format changelog-file.prefix
+    changelog-file.stats-mode changelog-producer.row-deduplicate changelog-producer.row-deduplicate-ignore-fields
+    changelog.num-retained.max changelog.num-retained.min changelog.precommit-compact.thread-num
+    changelog.time-retained clustering.columns clustering.history-partition.idle-to-full-sort
+    clustering.history-partition.limit clustering.incremental clustering.incremental.mode
+    clustering.incremental.optimize-write clustering.strategy comment commit.discard-duplicate-files
+    commit.force-create-snapshot compaction.bucket-distribution-strategy compaction.delete-ratio-threshold
+    compaction.file-num-limit compaction.force-rewrite-all-files compaction.force-up-level-0
+    compaction.incremental-size-threshold compaction.max-size-amplification-percent compaction.min.file-num
+    compaction.offpeak-ratio compaction.offpeak.end.hour compaction.offpeak.start.hour
+    compaction.optimization-interval compaction.size-ratio compaction.skip-expired-partitions
+    compaction.small-file-ratio compaction.total-size-threshold consumer-id consumer.changelog-only
+    consumer.expiration-time consumer.ignore-progress consumer.mode continuous.discovery-interval
+    cross-partition-upsert.bootstrap-parallelism cross-partition-upsert.index-ttl
+    data-evolution.compaction.rewrite-row-ids data-evolution.merge-into.file-pruning
+    data-evolution.merge-into.source-persist data-evolution.reassign.skip-contiguous-row-count
+    data-evolution.row-id-conflict-rewrite.max-size data-evolution.row-sidecar.enabled
+    data-evolution.row-sidecar.max-selected-rows data-evolution.row-sidecar.max-selection-ratio
+    data-file.external-paths.specific-fs data-file.external-paths.strategy data-file.external-paths.weights
+    data-file.thin-mode deletion-vectors.merge-on-read deletion-vectors.modifiable disable-explicit-type-casting
+    dynamic-bucket.assigner-parallelism dynamic-bucket.initial-buckets dynamic-bucket.max-buckets
+    dynamic-bucket.target-row-num dynamic-partition-overwrite end-input.check-partition-expire end-input.watermark
+    external fields.default-aggregate-function file-operation.thread-num file-reader-async-threshold file.block-size
+    filesystem.job-level-settings.enabled force-lookup format-table.commit-hive-sync-url
+    format-table.file.compression format-table.implementation format-table.partition-path-only-value
+    format-table.repair.collect-statistics format-table.scan.list-parallelism format-table.statistics.parallelism
+    full-text-index.search-mode global-index.build.max-parallelism global-index.build.max-shard
+    global-index.column-update-action global-index.enabled global-index.row-count-per-shard
+    global-index.search-mode global-index.thread-num ignore-delete ignore-update-before incremental-between
+    incremental-between-scan-mode incremental-between-tag-to-snapshot incremental-between-timestamp
+    incremental-to-auto-tag key-value.sequence_number.enabled legacy-timestamp-mapping.enabled
+    local-kv-db.block-size local-merge-buffer-size local-sort.max-num-file-handles lock-acquire-timeout
+    lock-check-max-sleep lookup-compact lookup-compact.max-interval lookup-wait lookup.async
+    lookup.async-thread-number lookup.blob-as-descriptor lookup.bootstrap-parallelism lookup.cache
+    lookup.cache-file-retention lookup.cache-max-disk-size lookup.cache-max-memory-size lookup.cache-rows
+    lookup.cache-spill-compression lookup.cache.bloom.filter.enabled lookup.cache.bloom.filter.fpp
+    lookup.cache.high-priority-pool-ratio lookup.continuous.discovery-interval
+    lookup.dynamic-partition.refresh-interval lookup.dynamic-partition.refresh.async lookup.hash-load-factor
+    lookup.merge-buffer-size lookup.merge-records-threshold lookup.refresh.async
+    lookup.refresh.async.pending-snapshot-count lookup.refresh.full-load-threshold
+    lookup.refresh.time-periods-blacklist lookup.remote-file.enabled lookup.remote-file.level-threshold
+    manifest-sort.enabled manifest-sort.max-rewrite-size manifest-sort.partition-field
+    manifest.delete-file-drop-stats manifest.full-compaction-threshold-size manifest.merge-optimize.enabled
+    merge-engine metastore.tag-to-partition.preview num-levels num-sorted-run.compaction-trigger num-sorted-run.stop-trigger
+    overwrite-upgrade owner page-size parquet.enable.dictionary partial-update.remove-record-on-delete
+    partial-update.remove-record-on-sequence-group partition partition.expiration-batch-size
+    partition.expiration-check-interval partition.expiration-max-num partition.expiration-strategy
+    partition.expiration-time partition.idle-time-to-done partition.idle-time-to-report-statistic
+    partition.mark-done-action partition.mark-done-action.custom.class partition.mark-done-action.http.params
+    partition.mark-done-action.http.url partition.mark-done-action.mode partition.mark-done.recover-from-state
+    partition.sink-strategy partition.time-interval partition.timestamp-format.strict partition.timestamp-formatter
+    partition.timestamp-pattern path pk-clustering-override postpone.batch-write-fixed-bucket
+    postpone.batch-write-fixed-bucket.max-parallelism postpone.batch-write-fixed-bucket.rescale-load-factor
+    postpone.default-bucket-num postpone.merge-on-read postpone.target-row-num-per-bucket
+    postpone.target-size-per-bucket precommit-compact primary-key primary-key.nullable provider
+    read.allow.fullScan read.batch-size read.changelog read.shuffle-bucket-with-partition
+    read.stream.maxBytesPerTrigger read.stream.maxFilesPerTrigger read.stream.maxRowsPerTrigger
+    read.stream.maxTriggerDelayMs read.stream.minRowsPerTrigger record-level.expire-time record-level.time-field
+    requiredSparkConfsCheck.enabled row-tracking.partition-group-on-commit scalar-index.search-mode scan.bounded
+    scan.bounded.watermark scan.bucket scan.creation-time-millis scan.dedicated-split-generation
+    scan.fallback-branch.read-fail-fast scan.file-creation-time-millis scan.ignore-corrupt-files
+    scan.ignore-lost-files scan.infer-parallelism scan.infer-parallelism.max scan.manifest.parallelism
+    scan.max-snapshot.count scan.max-splits-per-task scan.mode scan.parallelism scan.partitions
+    scan.plan-auto-tag-for-read.time-retained scan.plan-sort-partition scan.remove-normalize scan.snapshot-id
+    scan.split-enumerator.batch-size scan.split-enumerator.mode scan.tag-name scan.timestamp scan.timestamp-millis
+    scan.version scan.watermark scan.watermark.alignment.group scan.watermark.alignment.max-drift
+    scan.watermark.alignment.update-interval scan.watermark.emit.strategy scan.watermark.idle-timeout
+    sequence.field.sort-order sink.clustering.sample-factor sink.clustering.sort-in-cluster sink.committer-cpu
+    sink.committer-memory sink.committer-operator-chaining sink.coordinator-commit.enabled
+    sink.cross-partition.managed-memory sink.key-only-deletes.enabled sink.managed.writer-buffer-memory
+    sink.operator-uid.suffix sink.parallelism sink.process-time-zone sink.savepoint.auto-tag
+    sink.use-managed-memory-allocator sink.watermark-time-zone sink.writer-coordinator.cache-expire-after-access
+    sink.writer-coordinator.cache-memory sink.writer-coordinator.cache-soft-values sink.writer-coordinator.enabled
+    sink.writer-coordinator.page-size sink.writer-coordinator.prefetch-manifests sink.writer-cpu
+    sink.writer-memory sink.writer-refresh-detectors snapshot.clean-empty-directories
+    snapshot.expire.execution-mode snapshot.expire.limit snapshot.ignore-empty-commit snapshot.num-retained.max
+    snapshot.num-retained.min snapshot.time-retained snapshot.watermark-idle-timeout
+    sort-compaction.local-sample.magnification sort-compaction.range-strategy sort-engine sort-spill-buffer-size
+    sort-spill-threshold source.checkpoint-align.enabled source.checkpoint-align.timeout
+    source.operator-uid.suffix source.split.open-file-cost source.split.target-size
+    source.split.target-size-with-column-pruning spill-compression spill-compression.zstd-level stream-scan-mode
+    streaming-read-append-overwrite streaming-read-overwrite streaming.read.snapshot.delay
+    table-read.sequence-number.enabled tag.automatic-completion tag.create-success-file tag.creation-delay
+    tag.creation-period tag.creation-period-duration tag.default-time-retained tag.num-retained-max
+    tag.period-formatter tag.time-expire-enabled unaware-bucket.compaction.parallelism unaware-bucket.no-shuffle
+    variant.shredding.adaptive.maxInferBufferRow variant.shredding.adaptive.retentionRatio
+    variant.shredding.inferenceMode variant.shredding.maxInferBufferRow variant.shredding.maxSchemaDepth
+    variant.shredding.maxSchemaWidth variant.shredding.minFieldCardinalityRatio variant.shreddingSchema
+    vector-index.search-mode vector-search.distribute.enabled vector-search.lateral-join.batch-size
+    vector-search.lateral-join.parallelism vector.file.format vector.target-file-size visibility-callback.check-interval
+    visibility-callback.timeout write-buffer-for-append write-buffer-size write-buffer-spill.max-disk-size
+    write-buffer-spillable write-max-writers-to-spill write-only write.batch-memory write.batch-size
+    write.data-evolution.update-conflict-retry.max-attempts write.data-evolution.update-conflict-retry.wait-ms
+    write.hive-style-dynamic-partition.enabled write.merge-schema write.merge-schema.explicit-cast
+    write.merge-schema.type-widening write.use-v2-write zorder.var-length-contribution
+
+    orc.block.padding orc.block.size orc.bloom.filter.columns orc.bloom.filter.fpp orc.column.encoding.direct
+    orc.compress orc.compress.size orc.compression.strategy orc.compression.zstd.level orc.create.index
+    orc.dictionary.key.threshold orc.encoding.strategy orc.row.index.stride orc.rows.between.memory.checks
+    orc.stripe.row.count orc.stripe.size orc.write.batch.size orc.write.format
+    parquet.block.size parquet.bloom.filter.enabled parquet.compression parquet.compression.codec.zstd.level
+    parquet.dictionary.page.size parquet.page.row.count.limit parquet.page.size parquet.writer.version""".split()
+)
+"""Options that mean nothing to a change: they are about reading, compaction, expiry, engines, or how fast one writes."""
+
+_PATTERNS: tuple[tuple[re.Pattern[str], Gate | None], ...] = (
+    (re.compile(r"file-index\.(bloom-filter|bitmap|bsi|range-bitmap)\..+"), None),
+    (re.compile(r"metadata\.iceberg\..+"), None),  # gated by metadata.iceberg.storage
+    (re.compile(r"(commit|tag)\.callback\..+\.param"), None),  # gated by commit.callbacks, tag.callbacks
+    (re.compile(r"fields\..+\.stats-mode"), None),
+    (
+        re.compile(
+            r"fields\..+\.(aggregate-function|sequence-group|default-value|list-agg-delimiter|distinct|ts-field)"
+        ),
+        Gate(APPEND, (), f"values would be made or merged by it; {_JAVA}"),
+    ),
+    (
+        re.compile(
+            r"fields\..+\.(ignore-retract|nested-key|nested-key-null-strategy|nested-sequence-field|count-limit)"
+        ),
+        Gate(APPEND, (), f"values would be merged by it; {_JAVA}"),
+    ),
+)
+
+
+def classify(option: str, value: str, operation: Operation) -> Literal["harmless", "honoured", "refused", "unknown"]:
+    """What an operation makes of an option with a value."""
+    gate = GATES.get(option)
+    if gate is None:
+        if option in HONOURED:
+            return "honoured"
+        if option in HARMLESS:
+            return "harmless"
+        found = [gate for pattern, gate in _PATTERNS if pattern.fullmatch(option)]
+        if not found:
+            return "unknown"
+        gate = found[0]
+    if gate is None or operation not in gate.operations:
+        return "harmless" if gate else "honoured"
+    return "honoured" if value.strip().lower() in gate.values else "refused"
+
+
+def check_options(options: Mapping[str, str], operation: Operation, admitted: Sequence[str] = ()) -> None:
+    """Raises ``Unsupported`` naming the first option that an operation refuses or does not know."""
+    for option, value in options.items():
+        if option in admitted:
+            continue
+        found = classify(option, value, operation)
+        if found == "unknown":
+            raise Unsupported(
+                f"the table option {option!r} is not known here, and may change what a commit has to do; if it does not, "
+                f"admit it: allow_options=[{option!r}]"
+            )
+        if found == "refused":
+            gate = GATES.get(option) or next(g for p, g in _PATTERNS if g is not None and p.fullmatch(option))
+            allowed = f" (only {' or '.join(map(repr, gate.values))})" if gate.values else ""
+            raise Unsupported(f"{operation} does not take {option} = {value!r}{allowed}: {gate.why}")

@@ -1,0 +1,96 @@
+"""What every change of a table begins with: the newest snapshot, and whether such a table may be changed here at all."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from orcidx.errors import Unsupported
+from orcidx.paimon_table.changed import Changed
+from orcidx.paimon_table.commit import Committed, Committer
+from orcidx.paimon_table.commit_options import CommitOptions
+from orcidx.paimon_table.manifest import FileEntry
+from orcidx.paimon_table.option_gates import Operation, check_options
+from orcidx.paimon_table.table_state import TableState
+
+if TYPE_CHECKING:
+    from orcidx.paimon_table.table import Table
+
+__all__ = ["begin", "changed", "check_inside", "check_instants", "check_table", "has_instants"]
+
+_BRANCH = re.compile(r"(?:^|/)branch/branch-[^/]+/?$")
+
+
+def begin(table: Table, operation: Operation, given: dict[str, Any]) -> Committer:
+    """A committer at the newest snapshot, which the operation takes; ``given``: commit options by keyword."""
+    files = table.table_files
+    if _BRANCH.search(files.root.name.replace("\\", "/")):
+        raise Unsupported(f"{files.root.name} is a branch, and only the main branch is changed here")
+    committer = Committer(files, CommitOptions.of(given))
+    if not table.is_latest and table.snapshot_id != committer.state.snapshot_id:
+        raise Unsupported(
+            f"the table was opened at snapshot {table.snapshot_id}, and only the newest, "
+            f"{committer.state.snapshot_id}, can be changed; open it without snapshot_id"
+        )
+    check_table(committer.state, operation, committer.options)
+    return committer
+
+
+def check_table(state: TableState, operation: Operation, options: CommitOptions) -> None:
+    """Raises ``Unsupported`` where an option of the newest schema stands against the operation."""
+    admitted = [*options.allow_options, *(["lock.enabled"] if options.lock is not None else [])]
+    check_options(state.schema.options, operation, admitted)
+
+
+def check_inside(entry: FileEntry) -> None:
+    """Raises ``Unsupported`` for a data file outside the table."""
+    if entry.external_path is not None:
+        raise Unsupported(f"data file {entry.name} is outside the table; change it with Paimon's Java")
+
+
+def check_instants(state: TableState, columns: list[str], data_format: str, options: CommitOptions, doing: str) -> None:
+    """Raises ``Unsupported`` where ORC files hold instants that depend on a JVM's zone, and nobody vouches for it."""
+    if data_format != "orc" or options.jvm_zone == "UTC":
+        return
+    if not state.schema.is_on("orc.timestamp-ltz.legacy.type", default=True):
+        return
+    zoned = [name for name in columns if name in state.schema.by_name and has_instants(state.schema.by_name[name].type)]
+    if zoned:
+        raise Unsupported(
+            f"{doing}: Paimon's Java moves TIMESTAMP WITH LOCAL TIME ZONE of ORC files by the zone of its JVM; if all of "
+            'them run in UTC say jvm_zone="UTC", else set orc.timestamp-ltz.legacy.type to false in a new table',
+            column=zoned[0],
+        )
+
+
+def has_instants(data_type: Any) -> bool:
+    """Whether a type is TIMESTAMP WITH LOCAL TIME ZONE, or has one inside."""
+    inner = [*data_type.children, *(field.type for field in data_type.fields)]
+    return data_type.root == "TIMESTAMP_LTZ" or any(map(has_instants, inner))
+
+
+def changed(committer: Committer, committed: Committed | None, kind: str, planned_on: int, **facts: Any) -> Changed:
+    """The result of a change that was committed, or had nothing to do."""
+    named: dict[str, Any] = {"commit_user": committer.user, "identifier": committer.options.identifier}
+    if committed is None:
+        return Changed(None, kind, planned_on=planned_on, **named, **facts)
+    number = committed.document["id"]
+    return Changed(
+        number,
+        kind,
+        attempts=committed.attempts,
+        previous_snapshot_id=number - 1 or None,
+        planned_on=planned_on,
+        rollback=_rollback(committer, number - 1),
+        repeated=committed.repeated,
+        **named,
+        **facts,
+    )
+
+
+def _rollback(committer: Committer, number: int) -> str | None:
+    """Paimon's own call that takes the commit back."""
+    parts = committer.files.root.name.rstrip("/").replace("\\", "/").split("/")
+    named = len(parts) > 1 and parts[-2].endswith(".db")
+    name = f"{parts[-2].removesuffix('.db')}.{parts[-1]}" if named else "database.table"
+    return f"CALL sys.rollback(table => '{name}', version => '{number}')" if number else None

@@ -1,0 +1,142 @@
+"""What must hold of a Paimon table after every commit, read from its files alone with fastavro and json."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fastavro
+
+
+def avro(path: Path) -> tuple[Any, list[dict[str, Any]]]:
+    with path.open("rb") as file:
+        reader = fastavro.reader(file)
+        return reader.writer_schema, list(reader)
+
+
+def snapshot_numbers(folder: Path) -> list[int]:
+    return sorted(int(path.name.rpartition("-")[2]) for path in (folder / "snapshot").glob("snapshot-*"))
+
+
+def snapshot(folder: Path, number: int | None = None) -> dict[str, Any]:
+    number = number or snapshot_numbers(folder)[-1]
+    document: dict[str, Any] = json.loads((folder / "snapshot" / f"snapshot-{number}").read_text())
+    return document
+
+
+def identity(record: dict[str, Any]) -> tuple[Any, ...]:
+    file = record["_FILE"]
+    place = (record["_PARTITION"], record["_BUCKET"], file["_LEVEL"], file["_FILE_NAME"])
+    return (*place, tuple(file["_EXTRA_FILES"]), file["_EMBEDDED_FILE_INDEX"], file.get("_EXTERNAL_PATH"))
+
+
+@dataclass
+class Files:
+    """Everything that a snapshot names."""
+
+    document: dict[str, Any]
+    live: dict[tuple[Any, ...], dict[str, Any]]
+    delta: list[dict[str, Any]]
+    infos: list[dict[str, Any]]
+    index: list[dict[str, Any]]
+
+
+def files_of(folder: Path, number: int | None = None) -> Files:
+    """Reads a snapshot; asserts what must hold of its manifests."""
+    document = snapshot(folder, number)
+    manifest = folder / "manifest"
+    infos: list[dict[str, Any]] = []
+    for name in ("baseManifestList", "deltaManifestList"):
+        path = manifest / document[name]
+        assert document.get(f"{name}Size", path.stat().st_size) == path.stat().st_size
+        infos += avro(path)[1]
+    live: dict[tuple[Any, ...], dict[str, Any]] = {}
+    dead: set[tuple[Any, ...]] = set()
+    for info in infos:
+        path = manifest / info["_FILE_NAME"]
+        assert path.stat().st_size == info["_FILE_SIZE"]
+        records = avro(path)[1]
+        kinds = [record["_KIND"] for record in records]
+        assert (kinds.count(0), kinds.count(1)) == (info["_NUM_ADDED_FILES"], info["_NUM_DELETED_FILES"])
+        assert info["_SCHEMA_ID"] == max(record["_FILE"]["_SCHEMA_ID"] for record in records)
+        for record in records:
+            if record["_KIND"] == 1:
+                dead.add(identity(record))
+                live.pop(identity(record), None)
+            else:
+                assert identity(record) not in live
+                assert identity(record) not in dead, "an identity that was deleted stays dead for Paimon's scan"
+                live[identity(record)] = record
+    assert sum(record["_FILE"]["_ROW_COUNT"] for record in live.values()) == document["totalRecordCount"]
+    delta = [r for info in avro(manifest / document["deltaManifestList"])[1] for r in avro(manifest / info["_FILE_NAME"])[1]]
+    rows = sum((1 if record["_KIND"] == 0 else -1) * record["_FILE"]["_ROW_COUNT"] for record in delta)
+    assert rows == document["deltaRecordCount"]
+    index = avro(manifest / document["indexManifest"])[1] if document.get("indexManifest") else []
+    return Files(document, live, delta, infos, index)
+
+
+def check_table(folder: Path) -> Files:
+    """The newest snapshot of an unpartitioned or partitioned table whose partition directories are not escaped."""
+    numbers = snapshot_numbers(folder)
+    assert numbers == list(range(numbers[0], numbers[-1] + 1)), "snapshots have gaps"
+    files = files_of(folder)
+    names = {path.name: path for path in folder.rglob("*") if path.is_file() and path.parent.name.startswith("bucket-")}
+    rows: dict[tuple[bytes, int, str], int] = {}
+    for record in files.live.values():
+        file = record["_FILE"]
+        assert names[file["_FILE_NAME"]].stat().st_size == file["_FILE_SIZE"]
+        sidecars = [name for name in file["_EXTRA_FILES"] if name.endswith(".index")]
+        assert len(sidecars) <= 1
+        assert not (sidecars and file["_EMBEDDED_FILE_INDEX"] is not None), "readers would take the embedded one"
+        for name in file["_EXTRA_FILES"]:
+            assert name in names
+        rows[record["_PARTITION"], record["_BUCKET"], file["_FILE_NAME"]] = file["_ROW_COUNT"]
+    _check_delta_order(files.delta)
+    _check_vectors(folder, files.index, rows)
+    return files
+
+
+def _check_delta_order(delta: list[dict[str, Any]]) -> None:
+    added: set[str] = set()
+    for record in delta:
+        if record["_KIND"] == 0:
+            added.add(record["_FILE"]["_FILE_NAME"])
+        else:
+            assert record["_FILE"]["_FILE_NAME"] not in added, "Paimon's expiry would delete the data file"
+
+
+def _check_vectors(folder: Path, index: list[dict[str, Any]], rows: dict[tuple[bytes, int, str], int]) -> None:
+    covered: set[tuple[bytes, int, str]] = set()
+    for record in index:
+        assert record["_KIND"] == 0
+        (path,) = folder.rglob(record["_FILE_NAME"])
+        assert path.stat().st_size == record["_FILE_SIZE"]
+        if record["_INDEX_TYPE"] != "DELETION_VECTORS":
+            continue
+        assert record["_DELETIONS_VECTORS_RANGES"] is not None
+        assert len(record["_DELETIONS_VECTORS_RANGES"]) == record["_ROW_COUNT"]
+        data = path.read_bytes()
+        assert data[0] == 1
+        for where in record["_DELETIONS_VECTORS_RANGES"]:
+            place = (record["_PARTITION"], record["_BUCKET"], where["f0"])
+            assert place not in covered, "two vectors for one file"
+            covered.add(place)
+            positions = vector(data, where["f1"])
+            assert len(positions) == where["_CARDINALITY"]
+            assert not positions or max(positions) < rows[place]
+
+
+def vector(data: bytes, offset: int) -> list[int]:
+    """The positions of the vector at an offset, by another library's reader of the same bytes."""
+    from pyroaring import BitMap, BitMap64
+
+    (size,) = struct.unpack_from(">i", data, offset)
+    body = data[offset + 4 : offset + 4 + size]
+    assert zlib.crc32(body) == int.from_bytes(data[offset + 4 + size : offset + 8 + size], "big")
+    if body[:4] == struct.pack(">i", 1581511376):
+        return list(BitMap.deserialize(body[4:]))
+    return list(BitMap64.deserialize(body[4:]))
