@@ -72,7 +72,8 @@ def files_of(folder: Path, number: int | None = None) -> Files:
                 assert identity(record) not in dead, "an identity that was deleted stays dead for Paimon's scan"
                 live[identity(record)] = record
     assert sum(record["_FILE"]["_ROW_COUNT"] for record in live.values()) == document["totalRecordCount"]
-    delta = [r for info in avro(manifest / document["deltaManifestList"])[1] for r in avro(manifest / info["_FILE_NAME"])[1]]
+    _, added = avro(manifest / document["deltaManifestList"])
+    delta = [record for info in added for record in avro(manifest / info["_FILE_NAME"])[1]]
     rows = sum((1 if record["_KIND"] == 0 else -1) * record["_FILE"]["_ROW_COUNT"] for record in delta)
     assert rows == document["deltaRecordCount"]
     index = avro(manifest / document["indexManifest"])[1] if document.get("indexManifest") else []

@@ -238,16 +238,9 @@ class Committer:
         raise self._unknown(candidate, failure) from failure
 
     def _create_once(self, name: str, data: bytes) -> bool:
+        vouched = self.options.single_writer or self.options.lock is not None
         with self.options.lock or nullcontext():
-            try:
-                return self.folder.create(name, data)
-            except Unsupported:
-                if self.options.lock is None and not self.options.single_writer:
-                    raise
-            if self.folder.read(name) is not None:
-                return False
-            self.folder.put(name, data)
-            return True
+            return self.folder.create(name, data, single_writer=vouched)
 
     def _read_back(self, candidate: Candidate, failure: Exception | None) -> dict[str, Any] | None:
         """The snapshot of that number, whoever made it."""

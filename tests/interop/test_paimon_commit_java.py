@@ -156,19 +156,19 @@ def test_an_index_that_a_file_had_before_comes_back_under_another_name(paimon_ja
 def test_partitions_in_a_rewrite_and_rollback(paimon_java: Any) -> None:
     name = "rewritten_partitions"
     types = {**TYPES, "dt": "STRING"}
-    folder = paimon_java.create(name, types, partition_keys=["dt"], options={"bucket": "2", "bucket-key": "id", **INDEXED})
+    options = {"bucket": "2", "bucket-key": "id", **INDEXED}
+    folder = paimon_java.create(name, types, partition_keys=["dt"], options=options)
     paimon_java.write(name, rows(0, 500).append_column("dt", pa.array(["a"] * 500)))
     paimon_java.write(name, rows(500, 500).append_column("dt", pa.array(["b"] * 500)))
     before = snapshot(folder)["id"]
-    result = open_table(folder).rewrite_file_index(
-        where=col("dt") == "b", spec={"range-bitmap": {"id": {}}}, only_missing=False
-    )
+    spec = {"range-bitmap": {"id": {}}}
+    result = open_table(folder).rewrite_file_index(where=col("dt") == "b", spec=spec, only_missing=False)
     assert len(result.files["done"]) == len(result.files["skipped"]) == 2
     check_table(folder)
     same_everywhere(paimon_java, name, folder, list(range(1000)))
     paimon_java.table(name).rollbackTo(before)
     assert snapshot(folder)["id"] == before
     same_everywhere(paimon_java, name, folder, list(range(1000)))
-    again = open_table(folder).rewrite_file_index(where="dt = 'b'", spec={"range-bitmap": {"id": {}}}, only_missing=False)
+    again = open_table(folder).rewrite_file_index(where="dt = 'b'", spec=spec, only_missing=False)
     assert again.snapshot_id == before + 1
     same_everywhere(paimon_java, name, folder, list(range(1000)))
