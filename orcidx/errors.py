@@ -2,8 +2,8 @@
 
 ``CorruptFile`` the bytes break the format; ``Unsupported`` the bytes are legal but not supported here; ``StorageError``
 the storage failed; ``InvalidQuery`` the caller asked for something that cannot be; ``ValueOutOfRange`` a legal value
-does not fit the Arrow type that the caller chose; ``CommitConflict`` and ``CommitUncertain`` a change of a table did not
-happen, or nobody can tell.
+does not fit the Arrow type that the caller chose; ``CommitConflict`` and ``CommitUncertain`` a change of a table did
+not happen, or nobody can tell.
 """
 
 from __future__ import annotations
@@ -97,8 +97,9 @@ class ValueOutOfRange(OrcidxError, ValueError):
 
 
 class _CommitError(OrcidxError):
-    """``commit_user`` and ``identifier`` of the change that failed; ``other_user`` and ``snapshot_id`` of the commit that
-    it met; ``files`` that the two dispute; ``left_behind`` what was written and stays (``None`` or empty: nothing)."""
+    """``commit_user`` and ``identifier`` of the change that failed; ``other_user`` and ``snapshot_id`` of the commit
+    that it met; ``files`` that the two dispute; ``left_behind`` what was written and stays (``None`` or empty:
+    nothing)."""
 
     def __init__(
         self,

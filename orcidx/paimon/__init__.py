@@ -22,11 +22,15 @@ if TYPE_CHECKING:
     from orcidx.paimon.hash_index import BucketAssigner, HashIndex, key_hash
     from orcidx.paimon.index import Index
     from orcidx.paimon.registry import build_index, read_index
+    from orcidx.paimon_table.changed import Changed
+    from orcidx.paimon_table.commit_options import CommitOptions
     from orcidx.paimon_table.plan import DeletionFile, FileTask, TableFile, TablePlan
     from orcidx.paimon_table.table import Table, open_table
 
 __all__ = [
     "BucketAssigner",
+    "Changed",
+    "CommitOptions",
     "DeletionFile",
     "DeletionVector",
     "FileIndex",
@@ -51,6 +55,8 @@ __all__ = [
 
 _HOMES = {
     "BucketAssigner": "orcidx.paimon.hash_index",
+    "Changed": "orcidx.paimon_table.changed",
+    "CommitOptions": "orcidx.paimon_table.commit_options",
     "DeletionFile": "orcidx.paimon_table.plan",
     "DeletionVector": "orcidx.paimon.deletion_vector",
     "FileIndex": "orcidx.paimon.file_index",

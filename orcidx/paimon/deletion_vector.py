@@ -22,7 +22,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -37,7 +37,14 @@ from orcidx.paimon.small_files import read_part, read_whole
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import describe_source
 
-__all__ = ["DeletionVector", "Range", "read_deletion_vector", "read_deletion_vectors", "write_deletion_vectors"]
+__all__ = [
+    "DeletionVector",
+    "Range",
+    "encode_deletion_vectors",
+    "read_deletion_vector",
+    "read_deletion_vectors",
+    "write_deletion_vectors",
+]
 
 FILE_VERSION = 1
 MAGIC32 = struct.pack(">i", 1581511376)
@@ -239,28 +246,34 @@ def write_deletion_vectors(
     anything is written when positions do not fit.
     """
     ranges: dict[str, Range] = {}
-    files: list[tuple[str, list[bytes]]] = []
+    files = encode_deletion_vectors(vectors, bitmap64=bitmap64, target_size=target_size)
+    for number, (data, found) in enumerate(files):
+        name = os.fspath(path) if target_size is None else f"{os.fspath(path)}-{number}"
+        Path(name).write_bytes(data)
+        ranges |= {data_file: replace(where, path=name) for data_file, where in found.items()}
+    return ranges
+
+
+def encode_deletion_vectors(
+    vectors: Mapping[str, DeletionVector], *, bitmap64: bool | None = None, target_size: int | None = None
+) -> list[tuple[bytes, dict[str, Range]]]:
+    """The files that ``write_deletion_vectors`` writes, each with the ranges of its vectors."""
+    files: list[tuple[list[bytes], dict[str, Range]]] = []
     end = 0
     for data_file, given in vectors.items():
         vector = given if bitmap64 is None else given.as_kind(bitmap64)
         entry = vector.to_bytes()
         if not files or (target_size is not None and end > target_size):
-            files.append((_rolled_name(path, target_size, len(files)), [bytes([FILE_VERSION])]))
+            files.append(([bytes([FILE_VERSION])], {}))
             end = 1
-        name, parts = files[-1]
+        parts, ranges = files[-1]
         length = len(entry) if vector.bitmap64 else len(entry) - FRAME
-        ranges[data_file] = Range(end, length, len(vector), name)
+        ranges[data_file] = Range(end, length, len(vector))
         parts.append(entry)
         end += len(entry)
     if not files and target_size is None:
-        files.append((os.fspath(path), [bytes([FILE_VERSION])]))
-    for name, parts in files:
-        Path(name).write_bytes(b"".join(parts))
-    return ranges
-
-
-def _rolled_name(path: str | os.PathLike[str], target_size: int | None, number: int) -> str:
-    return os.fspath(path) if target_size is None else f"{os.fspath(path)}-{number}"
+        files.append(([bytes([FILE_VERSION])], {}))
+    return [(b"".join(parts), ranges) for parts, ranges in files]
 
 
 def _checked_bitmap(positions: Iterable[int], kind: type[BitMap | BitMap64], limit: int) -> BitMap | BitMap64:

@@ -1,8 +1,8 @@
 """The commit: one more snapshot, whole or not at all, made on top of the newest one.
 
 Everything that the snapshot names is written and read back first; then ``snapshot-N`` is created exclusively, and read
-back to see that it is ours. A race that is lost is run again on the new newest snapshot. Before the create an error takes
-back what the attempt wrote; after an error *in* the create nothing is deleted until the storage says who won.
+back to see that it is ours. A race that is lost is run again on the new newest snapshot. Before the create an error
+takes back what the attempt wrote; after an error *in* the create nothing is deleted until the storage says who won.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Committer:
     # ------------------------------------------------------------------ the loop
 
     def commit(self, kind: str, change: Callable[[Attempt], Change | None]) -> Committed | None:
-        """Commits what ``change``, which is of ``kind``, makes of the newest snapshot; None where it makes nothing of it.
+        """Commits what ``change``, which is of ``kind``, makes of the newest snapshot; None where that is nothing.
 
         ``change`` is called again after each race that is lost, or where it raises ``CommitConflict`` itself. Raises
         ``CommitConflict`` when the tries are used up, ``CommitUncertain`` when nobody can tell.
@@ -142,7 +142,8 @@ class Committer:
             except CommitConflict as conflict:
                 late = deadline is not None and time.monotonic() > deadline
                 if conflict.snapshot_id is not None or number > retries or late:
-                    raise self._signed(conflict)
+                    self._signed(conflict)
+                    raise
                 self._wait(number)
                 self.state = self.read()
                 continue

@@ -33,10 +33,11 @@ class CommitOptions:
     single_writer: bool = False
     """The caller vouches that nobody else commits meanwhile: such a storage is then written to without a lock."""
     allow_options: tuple[str, ...] = ()
-    """Names of table options and of snapshot fields that are not known here and that the caller knows to be harmless."""
+    """Names of table options and snapshot fields that are not known here and that the caller knows to be harmless."""
     jvm_zone: str | None = None
-    """"UTC": the caller vouches that every JVM that writes or reads the table's ORC files with TIMESTAMP WITH LOCAL TIME
-    ZONE runs in UTC. Elsewhere their instants depend on its zone, unless ``orc.timestamp-ltz.legacy.type`` is false."""
+    """"UTC": the caller vouches that every JVM that writes or reads the table's ORC files with TIMESTAMP WITH LOCAL
+    TIME ZONE runs in UTC. Elsewhere their instants depend on its zone, unless ``orc.timestamp-ltz.legacy.type`` is
+    false."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "allow_options", tuple(self.allow_options))

@@ -1,8 +1,8 @@
 """``Table.rewrite_file_index``: file indexes for data files that are there already, committed as COMPACT.
 
-Tasks build (here one after the other, in Spark each on its own machine) and one commit gives every file its new entry: the
-same data file, with an index in the manifest or in a sidecar whose name comes from its content, so that no file is ever
-written over. A file that compaction or another rewrite took meanwhile is left out, and the rest is committed.
+Tasks build (here one after the other, in Spark each on its own machine) and one commit gives every file its new entry:
+the same data file, with an index in the manifest or in a sidecar whose name comes from its content, so that no file
+is ever written over. A file that compaction or another rewrite took meanwhile is left out, and the rest is committed.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from orcidx.paimon_table.plan import POSTPONE_BUCKET, SkippedFile, TableFile, fi
 from orcidx.paimon_table.schema import TableSchema, char_lengths
 from orcidx.paimon_table.table_change import begin, changed, check_inside, check_instants, check_table
 from orcidx.paimon_table.table_paths import bucket_path, partition_values
-from orcidx.pruning.selection import RowSelection
 from orcidx.predicate import bind, parse
+from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.file import open_file
 from orcidx.storage import Source
 from orcidx.storage.folder import Folder

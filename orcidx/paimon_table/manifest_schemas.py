@@ -6,7 +6,7 @@ Written as Paimon 1.4 writes them: every release finds the fields by their names
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orcidx.errors import CorruptFile, Unsupported
@@ -120,14 +120,16 @@ def field_names(schema_text: bytes, *path: str) -> frozenset[str]:
     return frozenset(_fields(parse_json_object(schema_text, "Avro schema"), path))
 
 
-def completed(schema_text: bytes, record: Mapping[str, Any], *path: str) -> dict[str, Any]:
+def completed(
+    schema_text: bytes, record: Mapping[str, Any], *path: str, may_lose: Sequence[str] = ()
+) -> dict[str, Any]:
     """A new record with exactly the fields of a schema: those it knows, and Avro's default for the others.
 
-    Fields that the schema lacks must be None and are left out. Raises ``Unsupported`` where a field has no default.
-    """
+    Fields that the schema lacks must be None, or in ``may_lose``, and are left out. Raises ``Unsupported`` where a
+    field has no default. """
     fields = _fields(parse_json_object(schema_text, "Avro schema"), path)
     lost = [name for name, value in record.items() if name not in fields and value is not None and value != []]
-    if lost:
+    if lost := sorted(set(lost) - set(may_lose)):
         raise Unsupported(
             f"the table's manifests have no field {lost[0]}, which the change needs; compact its manifests"
         )

@@ -81,18 +81,24 @@ GATES: dict[str, Gate] = {
     "write.sequence-number-init-mode": Gate(APPEND, ("scan",), f"sequence numbers start elsewhere; {_JAVA}"),
 }
 
-HONOURED = frozenset(
-    """bucket bucket-key commit.max-retries commit.max-retry-wait commit.min-retry-wait commit.timeout commit.user-prefix
-    data-file.path-directory data-file.prefix deletion-vector.index-file.target-size deletion-vectors.bitmap64
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+HONOURED = _names(
+    """bucket bucket-key commit.max-retries commit.max-retry-wait commit.min-retry-wait commit.timeout
+    commit.user-prefix data-file.path-directory data-file.prefix deletion-vector.index-file.target-size
+    deletion-vectors.bitmap64
     deletion-vectors.enabled file-index.in-manifest-threshold file-index.read.enabled file.compression
     file.compression.zstd-level file.suffix.include.compression index-file-in-data-file-dir manifest.compression
     manifest.merge-min-count manifest.target-file-size metadata.stats-dense-store
     metadata.stats-keep-first-n-columns metadata.stats-mode orc.timestamp-ltz.legacy.type partition.default-name
-    partition.legacy-name target-file-row-num target-file-size""".split()
+    partition.legacy-name target-file-row-num target-file-size"""
 )
 """Options that a change obeys."""
 
-HARMLESS = frozenset(
+HARMLESS = _names(
     """add-column-before-partition aggregation.remove-record-on-delete alter-column-null-to-not-null.disabled
     async-file-write auto-create batch-scan-mode blob-as-descriptor blob-compaction.enabled
     blob-descriptor.source-table blob-view.resolve.enabled blob-write-null-on-fetch-failure
@@ -141,8 +147,9 @@ HARMLESS = frozenset(
     lookup.refresh.time-periods-blacklist lookup.remote-file.enabled lookup.remote-file.level-threshold
     manifest-sort.enabled manifest-sort.max-rewrite-size manifest-sort.partition-field
     manifest.delete-file-drop-stats manifest.full-compaction-threshold-size manifest.merge-optimize.enabled
-    merge-engine metastore.tag-to-partition.preview num-levels num-sorted-run.compaction-trigger num-sorted-run.stop-trigger
-    overwrite-upgrade owner page-size parquet.enable.dictionary partial-update.remove-record-on-delete
+    merge-engine metastore.tag-to-partition.preview num-levels num-sorted-run.compaction-trigger
+    num-sorted-run.stop-trigger overwrite-upgrade owner page-size parquet.enable.dictionary
+    partial-update.remove-record-on-delete
     partial-update.remove-record-on-sequence-group partition partition.expiration-batch-size
     partition.expiration-check-interval partition.expiration-max-num partition.expiration-strategy
     partition.expiration-time partition.idle-time-to-done partition.idle-time-to-report-statistic
@@ -199,9 +206,9 @@ HARMLESS = frozenset(
     orc.dictionary.key.threshold orc.encoding.strategy orc.row.index.stride orc.rows.between.memory.checks
     orc.stripe.row.count orc.stripe.size orc.write.batch.size orc.write.format
     parquet.block.size parquet.bloom.filter.enabled parquet.compression parquet.compression.codec.zstd.level
-    parquet.dictionary.page.size parquet.page.row.count.limit parquet.page.size parquet.writer.version""".split()
+    parquet.dictionary.page.size parquet.page.row.count.limit parquet.page.size parquet.writer.version"""
 )
-"""Options that mean nothing to a change: they are about reading, compaction, expiry, engines, or how fast one writes."""
+"""Options that mean nothing to a change: they are about reading, compaction, expiry, engines, or speed."""
 
 _PATTERNS: tuple[tuple[re.Pattern[str], Gate | None], ...] = (
     (re.compile(r"file-index\.(bloom-filter|bitmap|bsi|range-bitmap)\..+"), None),
@@ -248,8 +255,8 @@ def check_options(options: Mapping[str, str], operation: Operation, admitted: Se
         found = classify(option, value, operation)
         if found == "unknown":
             raise Unsupported(
-                f"the table option {option!r} is not known here, and may change what a commit has to do; if it does not, "
-                f"admit it: allow_options=[{option!r}]"
+                f"the table option {option!r} is not known here, and may change what a commit has to do; if it does "
+                f"not, admit it: allow_options=[{option!r}]"
             )
         if found == "refused":
             gate = GATES.get(option) or next(g for p, g in _PATTERNS if g is not None and p.fullmatch(option))

@@ -34,6 +34,7 @@ from orcidx.paimon_table.plan import (
     matching_manifests,
     plan_files,
 )
+from orcidx.paimon_table.row_deleting import delete_rows
 from orcidx.paimon_table.scan import TableScan
 from orcidx.paimon_table.schema import TableSchema, char_lengths
 from orcidx.paimon_table.snapshot import Snapshot, parse_snapshot
@@ -275,6 +276,25 @@ class Table:
         ``Unsupported`` for what cannot be kept right here, ``CommitConflict`` and ``CommitUncertain``.
         """
         return rewrite_file_index(self, where, spec, only_missing=only_missing, dry_run=dry_run, given=commit)
+
+    def delete(
+        self,
+        where: Any = None,
+        *,
+        everything: bool = False,
+        isolation: Literal["snapshot", "serializable"] = "snapshot",
+        dry_run: bool = False,
+        **commit: Any,
+    ) -> Changed:
+        """Deletes the rows for which ``where`` is true, by deletion vectors, as one OVERWRITE snapshot.
+
+        ``everything=True`` instead of ``where``: every row. For append tables with ``deletion-vectors.enabled``.
+        ``isolation``: rows that others append meanwhile are not looked at ("snapshot"), or are ("serializable").
+        ``dry_run``: only counts. ``commit``: see ``CommitOptions``. Nothing to delete makes no snapshot; this object
+        stays at its snapshot. Raises ``Unsupported``, ``CorruptFile`` for a damaged deletion vector,
+        ``CommitConflict`` and ``CommitUncertain``.
+        """
+        return delete_rows(self, where, everything=everything, isolation=isolation, dry_run=dry_run, given=commit)
 
     def _column(self, name: str, options: ReadOptions) -> str:
         path, _ = resolve_column((name,), self.schema, case_sensitive=options.case_sensitive)

@@ -1,4 +1,4 @@
-"""What every change of a table begins with: the newest snapshot, and whether such a table may be changed here at all."""
+"""What every change of a table begins with: the newest snapshot, and whether such a table may be changed here."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def check_instants(state: TableState, columns: list[str], data_format: str, opti
     zoned = [name for name in columns if name in state.schema.by_name and has_instants(state.schema.by_name[name].type)]
     if zoned:
         raise Unsupported(
-            f"{doing}: Paimon's Java moves TIMESTAMP WITH LOCAL TIME ZONE of ORC files by the zone of its JVM; if all of "
-            'them run in UTC say jvm_zone="UTC", else set orc.timestamp-ltz.legacy.type to false in a new table',
+            f"{doing}: Paimon's Java moves TIMESTAMP WITH LOCAL TIME ZONE of ORC files by the zone of its JVM; if all "
+            'of them run in UTC say jvm_zone="UTC", else set orc.timestamp-ltz.legacy.type to false in a new table',
             column=zoned[0],
         )
 

@@ -31,11 +31,17 @@ DELETION_VECTORS = "DELETION_VECTORS"
 _INDEX_TYPES = ("HASH", DELETION_VECTORS)
 _KINDS = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
 _VERSION, _MANIFEST_VERSION, _INDEX_MANIFEST_VERSION = 3, 2, 1
-_SNAPSHOT_FIELDS = frozenset(
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_SNAPSHOT_FIELDS = _words(
     """version uuid id schemaId baseManifestList baseManifestListSize deltaManifestList deltaManifestListSize
     changelogManifestList changelogManifestListSize indexManifest commitUser commitIdentifier commitKind timeMillis
     logOffsets totalRecordCount deltaRecordCount changelogRecordCount watermark statistics properties nextRowId
-    writerVersion operation""".split()
+    writerVersion operation"""
 )
 """Paimon 0.8 to 2.1."""
 _TRIES = 5
@@ -141,8 +147,8 @@ def _checked_document(files: TableFiles, snapshot_id: int, admitted: Sequence[st
     unknown = sorted(name for name in document.keys() - _SNAPSHOT_FIELDS - set(admitted) if document[name] is not None)
     if unknown:
         raise Unsupported(
-            f"snapshot {snapshot_id} has the field {unknown[0]!r}, which is not known; change the table with the Paimon "
-            f"that wrote it, or, if dropping it is harmless, admit it by allow_options"
+            f"snapshot {snapshot_id} has the field {unknown[0]!r}, which is not known; change the table with the "
+            "Paimon that wrote it, or, if dropping it is harmless, admit it by allow_options"
         )
     properties = document.get("properties") or {}
     if foreign := sorted(set(properties) - set(admitted)):

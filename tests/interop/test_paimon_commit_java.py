@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from paimon_invariants import check_table, files_of, snapshot
 
+from orcidx.errors import InvalidQuery
 from orcidx.paimon import DeletionVector, open_table, write_deletion_vectors
 from orcidx.predicate import col
 
@@ -172,3 +173,70 @@ def test_partitions_in_a_rewrite_and_rollback(paimon_java: Any) -> None:
     again = open_table(folder).rewrite_file_index(where="dt = 'b'", spec=spec, only_missing=False)
     assert again.snapshot_id == before + 1
     same_everywhere(paimon_java, name, folder, list(range(1000)))
+
+
+DELETIONS = {"deletion-vectors.enabled": "true"}
+
+
+@pytest.mark.parametrize("bucket", [{"bucket": "-1"}, {"bucket": "2", "bucket-key": "id"}])
+@pytest.mark.parametrize("bitmap64", ["false", "true"])
+def test_deletes_are_merged_and_java_lives_on(paimon_java: Any, bucket: dict[str, str], bitmap64: str) -> None:
+    """E9, with both kinds of vectors and both kinds of append tables."""
+    name = f"deleted_{bucket['bucket'].strip('-')}_{bitmap64}"
+    options = {**DELETIONS, **bucket, "deletion-vectors.bitmap64": bitmap64, **INDEXED}
+    folder = paimon_java.create(name, TYPES, options=options)
+    for start in (0, 1000, 2000):
+        paimon_java.write(name, rows(start))
+    expected = list(range(3000))
+    for where, gone in (
+        (col("id").between(990, 1009), range(990, 1010)),
+        ("city = 'city 7' AND id < 500", range(7, 500, 40)),
+        (col("id") < 20, range(20)),
+    ):
+        before = files_of(folder)
+        result = open_table(folder).delete(where)
+        count = len(set(expected) & set(gone))
+        assert (result.kind, result.rows) == ("OVERWRITE", count)
+        expected = [i for i in expected if i not in gone]
+        after = check_table(folder)
+        assert after.live == before.live
+        assert (after.document["deltaRecordCount"], after.document["totalRecordCount"]) == (0, 3000)
+        assert sum(w["_CARDINALITY"] for r in after.index for w in r["_DELETIONS_VECTORS_RANGES"]) == 3000 - len(
+            expected
+        )
+        same_everywhere(paimon_java, name, folder, expected)
+        assert open_table(folder).delete(where).snapshot_id is None  # nothing is left to delete
+    open_table(folder).rewrite_file_index(spec={"bsi": {"id": {}}}, only_missing=False)
+    expected = live_on(paimon_java, name, folder, expected)
+    assert open_table(folder).delete(col("id") < 5000).rows == len([i for i in expected if i < 5000])
+    same_everywhere(paimon_java, name, folder, [i for i in expected if i >= 5000])
+
+
+def test_java_merges_its_deletes_with_ours(paimon_java: Any) -> None:
+    name = "deleted_both"
+    folder = paimon_java.create(name, TYPES, options={**DELETIONS, "bucket": "-1"})
+    paimon_java.write(name, rows(0))
+    open_table(folder).delete(col("id") < 10)
+    (file,) = open_table(folder).files()
+    assert file.deletion is not None
+    merged = file.deletion.read() | DeletionVector(range(500, 600))
+    paimon_java.commit_deletions(
+        name, write_deletion_vectors(folder / "index" / "index-z-0", {file.entry.name: merged})
+    )
+    open_table(folder).delete(col("id") == 999)
+    check_table(folder)
+    live_on(paimon_java, name, folder, [i for i in range(10, 999) if not 500 <= i < 600])
+
+
+def test_everything_is_deleted_when_it_is_said(paimon_java: Any) -> None:
+    name = "deleted_all"
+    folder = paimon_java.create(name, TYPES, options={**DELETIONS, "bucket": "-1"})
+    paimon_java.write(name, rows(0))
+    with pytest.raises(InvalidQuery, match="everything=True"):
+        open_table(folder).delete()
+    dry = open_table(folder).delete(everything=True, dry_run=True)
+    assert (dry.rows, dry.snapshot_id, dry.dry_run) == (1000, None, True)
+    assert snapshot(folder)["id"] == 1
+    assert open_table(folder).delete(everything=True).rows == 1000
+    check_table(folder)
+    live_on(paimon_java, name, folder, [])
