@@ -68,6 +68,8 @@ class Committer:
         prefix = self.state.schema.options.get("commit.user-prefix", "orcidx")
         self.options = options.named(f"{prefix}-{uuid.uuid4()}")
         self.searched = 0
+        self.in_doubt = False
+        """Whether a snapshot was being created when an error came, so that its files may be in use."""
 
     @property
     def user(self) -> str:
@@ -193,15 +195,19 @@ class Committer:
             raise
 
     def take_back(self, paths: list[str], error: BaseException) -> None:
-        """Deletes files that no snapshot names."""
+        """Deletes files that no snapshot names; what stays is noted in the error."""
+        if left := self.discard(paths):
+            error.add_note(f"left behind, named by no snapshot: {', '.join(left)}")
+
+    def discard(self, paths: list[str]) -> list[str]:
+        """Deletes files that no snapshot names, and returns those that could not be."""
         left = []
         for path in paths:
             try:
                 self.folder.delete(path)
             except (OrcidxError, OSError):
                 left.append(path)
-        if left:
-            error.add_note(f"left behind, named by no snapshot: {', '.join(left)}")
+        return left
 
     # ------------------------------------------------------------------ the atomic step
 
@@ -209,10 +215,12 @@ class Committer:
         """Makes the candidate the newest snapshot; ``CommitConflict`` (taken back) where another one came first."""
         name, number = f"snapshot/snapshot-{candidate.document['id']}", candidate.document["id"]
         failure: Exception | None = None
+        self.in_doubt = True
         for _ in range(_CREATES):
             try:
                 won = self._create_once(name, candidate.data)
             except Unsupported as error:
+                self.in_doubt = False
                 self.take_back(attempt.written, error)
                 raise
             except (OrcidxError, OSError) as error:
@@ -234,8 +242,13 @@ class Committer:
                 f"snapshot {number} was committed by {(there or {}).get('commitUser')} meanwhile; run the change again",
                 other_user=(there or {}).get("commitUser"),
             )
+            self.in_doubt = False
             self.take_back(attempt.written, conflict)
             raise conflict
+        if failure is not None and self.files.root.kind == "path":  # absent here means that it did not happen
+            self.in_doubt = False
+            self.take_back(attempt.written, failure)
+            raise failure
         raise self._unknown(candidate, failure) from failure
 
     def _create_once(self, name: str, data: bytes) -> bool:

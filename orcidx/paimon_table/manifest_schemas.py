@@ -126,7 +126,7 @@ def completed(
     """A new record with exactly the fields of a schema: those it knows, and Avro's default for the others.
 
     Fields that the schema lacks must be None, or in ``may_lose``, and are left out. Raises ``Unsupported`` where a
-    field has no default. """
+    field has no default."""
     fields = _fields(parse_json_object(schema_text, "Avro schema"), path)
     lost = [name for name, value in record.items() if name not in fields and value is not None and value != []]
     if lost := sorted(set(lost) - set(may_lose)):

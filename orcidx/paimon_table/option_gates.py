@@ -78,6 +78,7 @@ GATES: dict[str, Gate] = {
     "file.compression.per.level": Gate(APPEND, ("",), f"one compression is written; {_JAVA}"),
     "metadata.stats-mode.per.level": Gate(APPEND, ("",), f"one mode of statistics is written; {_JAVA}"),
     "variant.inferShreddingSchema": Gate(APPEND, ("false",), f"VARIANT is not written here; {_JAVA}"),
+    "file.suffix.include.compression": Gate(APPEND, ("false",), f"files are named without it here; {_JAVA}"),
     "write.sequence-number-init-mode": Gate(APPEND, ("scan",), f"sequence numbers start elsewhere; {_JAVA}"),
 }
 
@@ -91,7 +92,7 @@ HONOURED = _names(
     commit.user-prefix data-file.path-directory data-file.prefix deletion-vector.index-file.target-size
     deletion-vectors.bitmap64
     deletion-vectors.enabled file-index.in-manifest-threshold file-index.read.enabled file.compression
-    file.compression.zstd-level file.suffix.include.compression index-file-in-data-file-dir manifest.compression
+    file.compression.zstd-level index-file-in-data-file-dir manifest.compression
     manifest.merge-min-count manifest.target-file-size metadata.stats-dense-store
     metadata.stats-keep-first-n-columns metadata.stats-mode orc.timestamp-ltz.legacy.type partition.default-name
     partition.legacy-name target-file-row-num target-file-size"""

@@ -34,6 +34,7 @@ from orcidx.paimon_table.plan import (
     matching_manifests,
     plan_files,
 )
+from orcidx.paimon_table.row_appending import append_rows
 from orcidx.paimon_table.row_deleting import delete_rows
 from orcidx.paimon_table.scan import TableScan
 from orcidx.paimon_table.schema import TableSchema, char_lengths
@@ -295,6 +296,18 @@ class Table:
         ``CommitConflict`` and ``CommitUncertain``.
         """
         return delete_rows(self, where, everything=everything, isolation=isolation, dry_run=dry_run, given=commit)
+
+    def append(self, data: Any, *, dry_run: bool = False, **commit: Any) -> Changed:
+        """Appends rows as one APPEND snapshot: to tables without a primary key, with buckets or without.
+
+        ``data``: a Table, record batch, RecordBatchReader or anything with ``__arrow_c_stream__``; columns by name,
+        those
+        that are missing are null. Values must fit the table's types. Statistics and the file indexes that the table's
+        options name are written with the data files. ``dry_run``: reads and checks every row, and writes nothing.
+        ``commit``: see ``CommitOptions``. This object stays at its snapshot. Raises ``InvalidQuery`` and
+        ``ValueOutOfRange`` for rows that do not fit, ``Unsupported``, ``CommitConflict`` and ``CommitUncertain``.
+        """
+        return append_rows(self, data, dry_run=dry_run, given=commit)
 
     def _column(self, name: str, options: ReadOptions) -> str:
         path, _ = resolve_column((name,), self.schema, case_sensitive=options.case_sensitive)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from paimon_invariants import check_table, files_of, snapshot
 
 from orcidx.errors import InvalidQuery
 from orcidx.paimon import DeletionVector, open_table, write_deletion_vectors
+from orcidx.paimon.data_types import parse_type
+from orcidx.paimon_table.binary_row import BinaryRow
 from orcidx.predicate import col
 
 TYPES = {"id": "BIGINT", "city": "STRING"}
@@ -240,3 +245,149 @@ def test_everything_is_deleted_when_it_is_said(paimon_java: Any) -> None:
     assert open_table(folder).delete(everything=True).rows == 1000
     check_table(folder)
     live_on(paimon_java, name, folder, [])
+
+
+FLAT = {
+    "id": "BIGINT",
+    "city": "STRING",
+    "small": "SMALLINT",
+    "tiny": "TINYINT",
+    "flag": "BOOLEAN",
+    "real": "FLOAT",
+    "score": "DOUBLE",
+    "price": "DECIMAL(10, 2)",
+    "wide": "DECIMAL(30, 5)",
+    "code": "VARCHAR(30)",
+    "fixed": "CHAR(4)",
+    "raw": "BYTES",
+    "day": "DATE",
+    "clock": "TIME(0)",
+    "at": "TIMESTAMP(6)",
+    "sharp": "TIMESTAMP(3)",
+}
+
+
+def flat_rows(start: int, count: int, *, times: bool = True) -> pa.Table:
+    """Every type, nulls, text longer than statistics keep, years before 1970."""
+    numbers = range(start, start + count)
+
+    def some(values: list[Any], kind: pa.DataType, every: int) -> pa.Array:
+        return pa.array([None if i % every == 1 else value for i, value in enumerate(values)], kind)
+
+    moment = datetime.datetime(1955, 3, 4, 5, 6, 7, 891_000)
+    moments = [moment + datetime.timedelta(days=97 * i, microseconds=1_000 * i) for i in numbers]
+    later = datetime.timedelta(days=7305, microseconds=7)  # pyarrow's ORC has such before 1970 in a way of its own
+    clock = pa.array([i * 1000 % 86_400_000 for i in numbers], pa.int32())
+    columns = {
+        "id": pa.array(numbers, pa.int64()),
+        "city": pa.array([f"city {i % 40}" for i in numbers]),
+        "small": some([i % 30_000 - 15_000 for i in numbers], pa.int16(), 7),
+        "tiny": some([i % 256 - 128 for i in numbers], pa.int8(), 5),
+        "flag": some([i % 3 == 0 for i in numbers], pa.bool_(), 9),
+        "real": some([i / 4 - 50 for i in numbers], pa.float32(), 11),
+        "score": some([i * 1.5 - 3000 for i in numbers], pa.float64(), 13),
+        "price": some([Decimal(i) / 100 - 7 for i in numbers], pa.decimal128(10, 2), 4),
+        "wide": some([Decimal(i) * 10**18 - 7 for i in numbers], pa.decimal128(30, 5), 6),
+        "code": some([f"{i:05d} naïve ☃ text {i}" for i in numbers], pa.string(), 8),
+        "fixed": some([f"c{i % 900}" for i in numbers], pa.string(), 10),
+        "raw": some([bytes([i % 256, 0, 255]) for i in numbers], pa.binary(), 12),
+        "day": some([moment.date() for moment in moments], pa.date32(), 14),
+        "clock": clock.cast(pa.time32("ms")) if times else clock,
+        "at": some([later + moment for moment in moments], pa.timestamp("us"), 15),
+        "sharp": some(moments, pa.timestamp("ms"), 16),
+    }
+    return pa.table(columns)
+
+
+def plain(table: pa.Table) -> list[dict[str, Any]]:
+    """Rows by id, times of day as numbers and timestamps in one unit."""
+    found = table.sort_by("id")
+    fixed = found.schema.get_field_index("fixed")
+    found = found.set_column(fixed, "fixed", pc.utf8_rtrim(found["fixed"], " "))
+    for i, column in enumerate(found.schema):
+        if pa.types.is_time(column.type):
+            found = found.set_column(i, column.name, found[column.name].cast(pa.int32()))
+        if pa.types.is_timestamp(column.type):
+            found = found.set_column(i, column.name, found[column.name].cast(pa.timestamp("us")))
+    return found.to_pylist()
+
+
+@pytest.mark.parametrize("form", ["orc", "parquet"])
+def test_appended_rows_of_every_type_and_their_statistics(paimon_java: Any, form: str) -> None:
+    """The statistics are, byte for byte, those of Java for the same rows; E11 and E12 in every column."""
+    folders = {}
+    for who in ("java", "ours"):
+        options = {"bucket": "-1", "file.format": form, **INDEXED}
+        folders[who] = paimon_java.create(f"appended_{form}_{who}", FLAT, options=options)
+    given = flat_rows(0, 700)
+    paimon_java.write(f"appended_{form}_java", flat_rows(0, 700, times=False))
+    result = open_table(folders["ours"]).append(given)
+    assert (result.kind, result.rows, result.snapshot_id, len(result.files["new"])) == ("APPEND", 700, 1, 1)
+    (java,), (ours,) = (list(check_table(folders[who]).live.values()) for who in ("java", "ours"))
+    theirs, mine = java["_FILE"], ours["_FILE"]
+    kinds = [parse_type(kind) for kind in FLAT.values()]
+    for bound in ("_MIN_VALUES", "_MAX_VALUES"):  # values first, so that a difference has a name
+        values = [dict(zip(FLAT, BinaryRow(who["_VALUE_STATS"][bound]).values(kinds))) for who in (mine, theirs)]
+        assert values[0] == values[1]
+    assert mine["_VALUE_STATS"] == theirs["_VALUE_STATS"]
+    same = set(theirs) - {"_FILE_NAME", "_FILE_SIZE", "_CREATION_TIME", "_EMBEDDED_FILE_INDEX", "_EXTRA_FILES"}
+    assert {name: mine[name] for name in same} == {name: theirs[name] for name in same}
+    assert [name.rpartition(".")[2] for name in mine["_EXTRA_FILES"]] == ["index"]
+    name = f"appended_{form}_ours"
+    expected = plain(given)
+    assert plain(open_table(folders["ours"]).scan().to_table()) == expected
+    assert plain(paimon_java.read(name)) == expected
+    asked = {column: str(expected[42][column]) for column in FLAT if column not in ("id", "raw")}
+    asked |= {"clock": "00:00:42", "flag": "true", "sharp": asked["sharp"][:23]}
+    for column, value in asked.items():
+        found = paimon_java.read(name, paimon_java.leaf(name, column, "equal", value))
+        assert 42 in found["id"].to_pylist(), column
+    open_table(folders["ours"]).append(flat_rows(700, 50).to_reader(7))
+    paimon_java.write(name, flat_rows(750, 50, times=False))
+    expire(paimon_java, name)
+    assert plain(paimon_java.read(name)) == plain(flat_rows(0, 800))[:700] + plain(
+        pa.concat_tables([flat_rows(700, 50), flat_rows(750, 50)])
+    )
+
+
+def test_appends_to_buckets_and_partitions_continue_javas(paimon_java: Any) -> None:
+    """E5: a bucket is the one that Java finds for the key; numbers go on after Java's."""
+    name = "appended_buckets"
+    types = {**TYPES, "dt": "STRING"}
+    options = {"bucket": "3", "bucket-key": "id", "file-index.bitmap.columns": "city"}
+    folder = paimon_java.create(name, types, partition_keys=["dt"], options=options)
+
+    def dated(start: int, count: int) -> pa.Table:
+        days = pa.array([None if i % 3 == 0 else f"2026-0{i % 3}" for i in range(start, start + count)], pa.string())
+        return rows(start, count).append_column("dt", days)
+
+    paimon_java.write(name, dated(0, 300))
+    java = {(r["_PARTITION"], r["_BUCKET"]): r["_FILE"]["_MAX_SEQUENCE_NUMBER"] for r in files_of(folder).live.values()}
+    result = open_table(folder).append(dated(300, 300))
+    assert len(result.files["new"]) == 9
+    ours = check_table(folder).delta
+    assert {(r["_PARTITION"], r["_BUCKET"]): r["_FILE"]["_MIN_SEQUENCE_NUMBER"] - 1 for r in ours} == java
+    same_everywhere(paimon_java, name, folder, list(range(600)))
+    for key in (5, 305, 411):  # the bucket is chosen by the key's hash: another writer's bucket would not be read
+        where = paimon_java.leaf(name, "id", "equal", str(key))
+        assert ids(paimon_java.read(name, where)) == [key]
+        assert ids(open_table(folder).scan(where=col("id") == key).to_table()) == [key]
+    paimon_java.write(name, dated(600, 30))
+    expire(paimon_java, name)
+    same_everywhere(paimon_java, name, folder, list(range(630)))
+
+
+def test_a_table_that_only_orcidx_wrote_and_deleted_from(paimon_java: Any) -> None:
+    """From nothing: forty appends, deletes and a rewrite; then Java reads it, merges its manifests and expires."""
+    name = "appended_only"
+    options = {**DELETIONS, "bucket": "-1", "manifest.merge-min-count": "8"}
+    folder = paimon_java.create(name, TYPES, options=options)
+    for start in range(0, 800, 20):
+        open_table(folder).append(rows(start, 20))
+    assert len(check_table(folder).infos) < 20
+    open_table(folder).delete(col("id").between(100, 299))
+    open_table(folder).rewrite_file_index(spec={"bitmap": {"city": {}}})
+    check_table(folder)
+    expected = [i for i in range(800) if not 100 <= i <= 299]
+    same_everywhere(paimon_java, name, folder, expected)
+    live_on(paimon_java, name, folder, expected)

@@ -1,0 +1,721 @@
+"""Commits to Paimon tables: races, faults and kills leave the old or the new table; what is not known is refused."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import pickle
+import random
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from paimon_empty import empty_table
+from paimon_invariants import check_table, files_of, snapshot, snapshot_numbers
+from s3_server import s3_bucket
+
+from orcidx import (
+    CommitConflict,
+    CommitUncertain,
+    CorruptFile,
+    InvalidQuery,
+    StorageError,
+    Unsupported,
+    ValueOutOfRange,
+)
+from orcidx.paimon import open_table
+from orcidx.paimon_table.option_gates import GATES, HARMLESS, HONOURED, classify
+from orcidx.predicate import col
+from orcidx.storage.folder import Folder
+
+OPTIONS_OF_2_1 = Path(__file__).parent.parent / "fixtures" / "paimon" / "options-2.1.txt"
+SPEC = {"bitmap": {"city": {}}}
+
+
+def rows(start: int, count: int = 100) -> pa.Table:
+    numbers = range(start, start + count)
+    return pa.table({"id": pa.array(numbers, pa.int64()), "city": [f"city {i % 10}" for i in numbers]})
+
+
+def ids(folder: Path) -> list[int]:
+    return sorted(open_table(folder).scan().to_table()["id"].to_pylist())
+
+
+def every_file(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "append": lambda table, **given: table.append(rows(1000, 10), **given),
+    "delete": lambda table, **given: table.delete(col("id") < 10, **given),
+    "rewrite": lambda table, **given: table.rewrite_file_index(spec=SPEC, **given),
+}
+AFTER = {"append": [*range(100), *range(1000, 1010)], "delete": list(range(10, 100)), "rewrite": list(range(100))}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = empty_table(tmp_path / "t", file_index__in_manifest_threshold="10 b")
+    open_table(made).append(rows(0))
+    return made
+
+
+# ---------------------------------------------------------------------- faults
+
+
+class Fault(OSError):
+    """What a storage may raise."""
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_error_at_any_write_leaves_the_old_table_and_nothing_else(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    """A full disk, say: at the first file written, the second, and so on, until the change goes through."""
+    before, put = every_file(folder), Folder.put
+    for allowed in range(40):
+        writes = iter(range(allowed))
+
+        def failing(self: Folder, name: str, data: bytes, writes: Any = writes) -> None:
+            if next(writes, None) is None and not name.endswith("LATEST"):
+                raise Fault(f"no space left for {name}")
+            put(self, name, data)
+
+        monkeypatch.setattr(Folder, "put", failing)
+        try:
+            OPERATIONS[operation](open_table(folder))
+        except Fault:
+            monkeypatch.setattr(Folder, "put", put)
+            assert snapshot_numbers(folder) == [1]
+            left = every_file(folder) - before
+            assert all(name.endswith(".index") for name in left), "only sidecars stay: another job may use them"
+            assert ids(folder) == list(range(100))
+        else:
+            break
+    assert allowed > 3
+    check_table(folder)
+    assert ids(folder) == AFTER[operation]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("took_effect", [False, True])
+def test_an_error_inside_the_create(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str, took_effect: bool
+) -> None:
+    """Once: it is found out, and the change is there exactly once."""
+    create, calls = Folder.create, []
+
+    def failing(self: Folder, name: str, data: bytes, **given: Any) -> bool:
+        calls.append(name)
+        if len(calls) == 1:
+            if took_effect:
+                create(self, name, data, **given)
+            raise Fault("the line went dead")
+        return create(self, name, data, **given)
+
+    monkeypatch.setattr(Folder, "create", failing)
+    result = OPERATIONS[operation](open_table(folder))
+    monkeypatch.undo()
+    assert result.snapshot_id == 2
+    assert snapshot_numbers(folder) == [1, 2]
+    check_table(folder)
+    assert ids(folder) == AFTER[operation]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_nobody_can_tell_and_then_the_same_call_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    """The create takes effect, and the storage is gone before that is seen: nothing may be deleted."""
+    create = Folder.create
+
+    def failing(self: Folder, name: str, data: bytes, **given: Any) -> bool:
+        create(self, name, data, **given)
+        raise Fault("the line went dead")
+
+    def blind(self: Folder, name: str) -> bytes | None:
+        raise Fault("and stayed so")
+
+    monkeypatch.setattr(Folder, "create", failing)
+    monkeypatch.setattr(Folder, "read", blind)
+    with pytest.raises(CommitUncertain, match="snapshot-2") as caught:
+        OPERATIONS[operation](open_table(folder), commit_user="job", identifier=7)
+    monkeypatch.undo()
+    assert (caught.value.commit_user, caught.value.identifier, caught.value.snapshot_id) == ("job", 7, 2)
+    assert caught.value.left_behind
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.left_behind) == (str(caught.value), caught.value.left_behind)
+    assert ids(folder) == AFTER[operation]
+    repeated = OPERATIONS[operation](open_table(folder), commit_user="job", identifier=7)
+    assert (repeated.snapshot_id, repeated.repeated) == (2, True)
+    assert snapshot_numbers(folder) == [1, 2]
+    check_table(folder)
+    assert ids(folder) == AFTER[operation]
+
+
+def test_an_interrupt_inside_the_create_deletes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create = Folder.create
+
+    def interrupted(self: Folder, name: str, data: bytes, **given: Any) -> bool:
+        create(self, name, data, **given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Folder, "create", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        open_table(folder).append(rows(1000, 10))
+    monkeypatch.undo()
+    check_table(folder)
+    assert ids(folder) == AFTER["append"]
+
+
+def test_a_storage_that_ignores_conditions_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another writer's rename puts its snapshot over ours in the moment after the create."""
+    create = Folder.create
+
+    def overwritten(self: Folder, name: str, data: bytes, **given: Any) -> bool:
+        won = create(self, name, data, **given)
+        other = {**json.loads(data), "uuid": "another", "commitUser": "java"}
+        (folder / name).write_text(json.dumps(other))
+        return won
+
+    monkeypatch.setattr(Folder, "create", overwritten)
+    with pytest.raises(CommitConflict, match="overwritten") as caught:
+        open_table(folder).append(rows(1000, 10))
+    assert (caught.value.other_user, caught.value.snapshot_id) == ("java", 2)
+
+
+def test_a_storage_without_exclusive_creation_is_refused_unless_someone_vouches(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, create, held = every_file(folder), Folder.create, []
+
+    def refusing(self: Folder, name: str, data: bytes, *, single_writer: bool = False) -> bool:
+        if not single_writer:
+            raise Unsupported("this storage cannot create exclusively")
+        return create(self, name, data)
+
+    class Lock:
+        def __enter__(self) -> None:
+            held.append(True)
+
+        def __exit__(self, *_: object) -> None:
+            held.append(False)
+
+    monkeypatch.setattr(Folder, "create", refusing)
+    with pytest.raises(Unsupported, match="exclusively"):
+        open_table(folder).append(rows(1000, 10))
+    assert every_file(folder) == before
+    assert open_table(folder).append(rows(1000, 5), single_writer=True).snapshot_id == 2
+    assert open_table(folder).append(rows(1005, 5), lock=Lock()).snapshot_id == 3
+    assert held == [True, False]
+    check_table(folder)
+    assert ids(folder) == AFTER["append"]
+
+
+# ---------------------------------------------------------------------- kills
+
+
+def _killed_after(path: str, operation: str, writes: int) -> None:
+    """A process that dies by SIGKILL once so many files are written, the snapshot and the hint among them."""
+    count = [0]
+
+    def dying(method: Any) -> Any:
+        def call(self: Folder, *given: Any, **named: Any) -> Any:
+            found = method(self, *given, **named)
+            count[0] += 1
+            if count[0] == writes:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return found
+
+        return call
+
+    Folder.put, Folder.create = dying(Folder.put), dying(Folder.create)  # type: ignore[method-assign]
+    OPERATIONS[operation](open_table(path), commit_user="job", identifier=1)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_kill_9_after_each_file_leaves_the_old_or_the_new_table(tmp_path: Path, operation: str) -> None:
+    fork = multiprocessing.get_context("fork")
+    outcomes = []
+    for writes in range(1, 30):
+        folder = empty_table(tmp_path / f"t{writes}", file_index__in_manifest_threshold="10 b")
+        open_table(folder).append(rows(0))
+        process = fork.Process(target=_killed_after, args=(str(folder), operation, writes))
+        process.start()
+        process.join(60)
+        committed = snapshot_numbers(folder) == [1, 2]
+        check_table(folder)
+        assert ids(folder) == (AFTER[operation] if committed else list(range(100)))
+        again = OPERATIONS[operation](open_table(folder), commit_user="job", identifier=1)
+        assert (again.snapshot_id, again.repeated) == (2, committed)
+        check_table(folder)
+        assert ids(folder) == AFTER[operation]
+        outcomes.append((process.exitcode, committed))
+        if process.exitcode == 0:
+            break
+    assert outcomes[-1] == (0, True)
+    assert outcomes[-2] == (-signal.SIGKILL, True), "dead after the hint"
+    assert outcomes[-3] == (-signal.SIGKILL, True), "dead after the snapshot"
+    assert outcomes[-4] == (-signal.SIGKILL, False)
+    assert len(outcomes) > 5
+
+
+# ---------------------------------------------------------------------- races
+
+
+def test_a_lost_race_is_run_again_on_the_new_snapshot(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create, others = Folder.create, [rows(2000, 5)]
+
+    def late(self: Folder, name: str, data: bytes, **given: Any) -> bool:
+        if others:
+            open_table(folder).append(others.pop())
+        return create(self, name, data, **given)
+
+    monkeypatch.setattr(Folder, "create", late)
+    table = open_table(folder)
+    result = table.delete(col("id") < 10)
+    monkeypatch.undo()
+    assert (result.snapshot_id, result.attempts, result.planned_on) == (3, 2, 1)
+    check_table(folder)
+    assert ids(folder) == [*range(10, 100), *range(2000, 2005)]
+    manifests = {name for name in every_file(folder) if name.startswith("manifest/")}
+    assert len([name for name in manifests if "manifest-list" in name]) == 6, "the lost try's files are deleted"
+
+
+@pytest.mark.parametrize("isolation", ["snapshot", "serializable"])
+def test_what_a_delete_sees_of_rows_that_come_meanwhile(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, isolation: Any
+) -> None:
+    create, others = Folder.create, [rows(5, 1)]
+
+    def late(self: Folder, name: str, data: bytes, **given: Any) -> bool:
+        if others:
+            open_table(folder).append(others.pop())
+        return create(self, name, data, **given)
+
+    monkeypatch.setattr(Folder, "create", late)
+    open_table(folder).delete(col("id") < 10, isolation=isolation)
+    monkeypatch.undo()
+    assert ids(folder) == [*([5] if isolation == "snapshot" else []), *range(10, 100)]
+    check_table(folder)
+
+
+def test_no_tries_left_is_a_conflict_that_names_the_other(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create, busy = Folder.create, [False]
+
+    def late(self: Folder, name: str, data: bytes, **given: Any) -> bool:
+        if not busy[0]:
+            busy[0] = True
+            open_table(folder).append(rows(2000, 1), commit_user="the other")
+            busy[0] = False
+        return create(self, name, data, **given)
+
+    monkeypatch.setattr(Folder, "create", late)
+    with pytest.raises(CommitConflict, match="the other") as caught:
+        open_table(folder).append(rows(1000, 10), retries=2, commit_user="mine")
+    monkeypatch.undo()
+    assert (caught.value.commit_user, caught.value.other_user) == ("mine", "the other")
+    assert 1000 not in ids(folder)
+    data_files = [name for name in every_file(folder) if name.endswith(".orc")]
+    assert len(data_files) == len(open_table(folder).files()), "the lost append's data files are deleted"
+
+
+def _work(path: str, seed: int, rounds: int, out: Any) -> None:
+    """Random changes; tells what was committed: (snapshot, operation, rows)."""
+    chance = random.Random(seed)
+    done = []
+    for turn in range(rounds):
+        operation = chance.choice(["append", "append", "delete", "rewrite"])
+        start = (seed * 10_000 + turn) * 10
+        try:
+            if operation == "append":
+                found = open_table(path).append(rows(start, 10), retries=200)
+                done.append((found.snapshot_id, "append", list(range(start, start + 10))))
+            elif operation == "delete":
+                residue = chance.randrange(10)
+                where = col("city") == f"city {residue}"
+                found = open_table(path).delete(where & (col("id") < start), isolation="serializable", retries=200)
+                done.append((found.snapshot_id, "delete", (residue, start)))
+            else:
+                found = open_table(path).rewrite_file_index(spec=SPEC, retries=200)
+                done.append((found.snapshot_id, "rewrite", None))
+        except CommitConflict as error:
+            done.append((None, "conflict", str(error)))
+    out.put(done)
+
+
+def soak(folder: Path, workers: int, rounds: int) -> None:
+    """Processes change one table at random; the rows are those of a model that follows the snapshots."""
+    fork = multiprocessing.get_context("fork")
+    queue = fork.Queue()
+    processes = [fork.Process(target=_work, args=(str(folder), seed, rounds, queue)) for seed in range(1, workers + 1)]
+    for process in processes:
+        process.start()
+    done = [step for _ in processes for step in queue.get(timeout=3000)]
+    for process in processes:
+        process.join(60)
+    assert [step for step in done if step[1] == "conflict"] == []
+    committed = sorted(step for step in done if step[0] is not None)
+    numbers = [step[0] for step in committed]
+    assert len(set(numbers)) == len(numbers), "two processes were told the same snapshot"
+    assert snapshot_numbers(folder) == list(range(1, len(numbers) + 2)), "each commit is one snapshot, without gaps"
+    model = set(range(100))
+    for _, operation, what in committed:
+        if operation == "append":
+            model |= set(what)
+        elif operation == "delete":
+            residue, start = what
+            model -= {i for i in model if i % 10 == residue and i < start}
+    check_table(folder)
+    assert ids(folder) == sorted(model)
+
+
+def test_two_processes_change_one_table(folder: Path) -> None:
+    """E2 in small; ``python tests/paimon_soak.py`` runs a thousand rounds."""
+    soak(folder, 2, 10)
+
+
+# ---------------------------------------------------------------------- exactly once
+
+
+def test_the_same_user_and_identifier_commit_once(folder: Path) -> None:
+    first = open_table(folder).append(rows(1000, 10), commit_user="job", identifier=3)
+    open_table(folder).append(rows(2000, 5))
+    again = open_table(folder).append(rows(1000, 10), commit_user="job", identifier=3)
+    assert (first.snapshot_id, again.snapshot_id, again.repeated) == (2, 2, True)
+    other = open_table(folder).append(rows(3000, 1), commit_user="job", identifier=4)
+    assert (other.snapshot_id, other.repeated) == (4, False)
+    with pytest.raises(InvalidQuery, match="another change"):
+        open_table(folder).delete(col("id") < 5, commit_user="job", identifier=3)
+
+
+def test_expired_snapshots_may_have_held_it(folder: Path) -> None:
+    open_table(folder).append(rows(1000, 10))
+    (folder / "snapshot" / "snapshot-1").unlink()
+    with pytest.raises(CommitUncertain, match="since="):
+        open_table(folder).append(rows(2000, 10), commit_user="job", identifier=3)
+    result = open_table(folder).append(rows(2000, 10), commit_user="job", identifier=3, since=2)
+    assert (result.snapshot_id, result.repeated) == (3, False)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"identifier": 1},
+        {"commit_user": "a", "identifier": -1},
+        {"since": 1},
+        {"retries": -1},
+        {"jvm_zone": "Europe/Oslo"},
+        {"retry": 1},
+    ],
+)
+def test_commit_options_that_cannot_be(folder: Path, given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidQuery):
+        open_table(folder).append(rows(1000, 1), **given)
+
+
+# ---------------------------------------------------------------------- the allow-list
+
+
+def test_every_option_of_paimon_2_1_is_classed() -> None:
+    names = OPTIONS_OF_2_1.read_text().split()
+    assert len(names) > 400
+    for operation in ("rewrite_file_index", "delete", "append"):
+        unknown = [name for name in names if classify(name.replace("#", "Some"), "x", operation) == "unknown"]
+        assert unknown == []
+    assert not GATES.keys() & (HONOURED | HARMLESS)
+    assert not HONOURED & HARMLESS
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_unknown_and_refused_options(tmp_path: Path, operation: str) -> None:
+    folder = empty_table(tmp_path / "t", option__of__tomorrow="1")
+    with pytest.raises(Unsupported, match=r"option\.of\.tomorrow"):
+        OPERATIONS[operation](open_table(folder))
+    open_table(folder).append(rows(0), allow_options=["option.of.tomorrow"])
+    assert OPERATIONS[operation](open_table(folder), allow_options=["option.of.tomorrow"]).snapshot_id == 2
+    for number, (name, gate) in enumerate(GATES.items()):
+        refusing = {"rewrite_file_index": "rewrite"}.get(gate.operations[0], gate.operations[0])
+        made = empty_table(tmp_path / f"gate{number}", **{name.replace(".", "__").replace("-", "_"): "strange"})
+        with pytest.raises(Unsupported, match=name):
+            OPERATIONS[refusing](open_table(made))
+
+
+def _edit_snapshot(folder: Path, **fields: Any) -> None:
+    path = folder / "snapshot" / f"snapshot-{snapshot_numbers(folder)[-1]}"
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"version": 4}, Unsupported),
+        ({"fieldOfTomorrow": 1}, Unsupported),
+        ({"properties": {"sequence": "9"}}, Unsupported),
+        ({"commitKind": "REPLACE"}, Unsupported),
+        ({"totalRecordCount": 99}, CorruptFile),
+        ({"deltaManifestListSize": 1}, CorruptFile),
+        ({"indexManifest": "index-manifest-that-is-not-there-0"}, CorruptFile),
+    ],
+)
+def test_a_snapshot_that_is_not_known_or_does_not_add_up(
+    folder: Path, operation: str, fields: dict[str, Any], error: type[Exception]
+) -> None:
+    _edit_snapshot(folder, **fields)
+    before = every_file(folder)
+    with pytest.raises(error):
+        OPERATIONS[operation](open_table(folder))
+    assert every_file(folder) == before
+
+
+def _rewrite_avro(path: Path, change: Callable[[dict[str, Any], list[dict[str, Any]]], None]) -> None:
+    with path.open("rb") as file:
+        reader = fastavro.reader(file)
+        schema: Any = reader.writer_schema
+        records: Any = list(reader)
+    change(schema, records)
+    with path.open("wb") as file:
+        fastavro.writer(file, schema, records, codec="zstandard")
+
+
+def _resize(folder: Path) -> None:
+    """Sizes in lists and snapshot as the files have them now."""
+    document = snapshot(folder)
+    for name in ("baseManifestList", "deltaManifestList"):
+        path = folder / "manifest" / document[name]
+
+        def sized(_: Any, records: Any) -> None:
+            for record in records:
+                record["_FILE_SIZE"] = (folder / "manifest" / record["_FILE_NAME"]).stat().st_size
+
+        _rewrite_avro(path, sized)
+        _edit_snapshot(folder, **{f"{name}Size": path.stat().st_size})
+
+
+def _only_manifest(folder: Path) -> Path:
+    (path,) = (folder / "manifest").glob("manifest-[0-9a-f]*")
+    return path
+
+
+@pytest.mark.parametrize("operation", ["delete", "rewrite"])
+def test_unknown_fields_of_entries_are_carried_through(folder: Path, operation: str) -> None:
+    def tomorrow(schema: Any, records: Any) -> None:
+        schema["fields"].append({"name": "_TOMORROW", "type": "string"})
+        (file,) = [field for field in schema["fields"] if field["name"] == "_FILE"]
+        file["type"]["fields"].append({"name": "_NEXT_WEEK", "type": ["null", "long"], "default": None})
+        for record in records:
+            record["_TOMORROW"] = "kept"
+            record["_FILE"]["_NEXT_WEEK"] = 77
+
+    _rewrite_avro(_only_manifest(folder), tomorrow)
+    _resize(folder)
+    OPERATIONS[operation](open_table(folder))
+    (record,) = check_table(folder).live.values()
+    assert (record["_TOMORROW"], record["_FILE"]["_NEXT_WEEK"]) == ("kept", 77)
+    with pytest.raises(Unsupported, match="_TOMORROW"):
+        open_table(folder).append(rows(1000, 1))
+
+
+def test_a_new_entry_takes_the_default_of_an_unknown_field(folder: Path) -> None:
+    def tomorrow(schema: Any, records: Any) -> None:
+        schema["fields"].append({"name": "_TOMORROW", "type": ["null", "string"], "default": None})
+
+    _rewrite_avro(_only_manifest(folder), tomorrow)
+    _resize(folder)
+    open_table(folder).append(rows(1000, 1))
+    assert all(record["_TOMORROW"] is None for record in check_table(folder).delta)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_manifest_versions_and_index_types_of_tomorrow(folder: Path, operation: str) -> None:
+    open_table(folder).delete(col("id") == 99)
+    index = folder / "manifest" / snapshot(folder)["indexManifest"]
+    _rewrite_avro(index, lambda _, records: records[0].update(_INDEX_TYPE="TOMORROW"))
+    with pytest.raises(Unsupported, match="TOMORROW"):
+        OPERATIONS[operation](open_table(folder))
+    _rewrite_avro(index, lambda _, records: records[0].update(_INDEX_TYPE="DELETION_VECTORS", _VERSION=2))
+    with pytest.raises(Unsupported, match="version 2"):
+        OPERATIONS[operation](open_table(folder))
+    _rewrite_avro(index, lambda _, records: records[0].update(_VERSION=1))
+    _rewrite_avro(_only_manifest(folder), lambda _, records: records[0].update(_VERSION=3))
+    _resize(folder)
+    with pytest.raises(Unsupported, match="version 3"):
+        OPERATIONS[operation](open_table(folder))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_damaged_metadata_is_an_error_and_nothing_is_written(folder: Path, operation: str) -> None:
+    open_table(folder).delete(col("id") == 5)
+    document = snapshot(folder)
+    names = [document["baseManifestList"], document["deltaManifestList"], document["indexManifest"]]
+    for path in (*(folder / "manifest" / name for name in names), _only_manifest(folder)):
+        good = path.read_bytes()
+        before = every_file(folder)
+        for damaged in (good[:-20], good[: len(good) // 2], b"", good[:1] + b"?" + good[2:]):
+            path.write_bytes(damaged)
+            with pytest.raises((CorruptFile, Unsupported)):
+                OPERATIONS[operation](open_table(folder))
+            assert every_file(folder) == before
+        path.write_bytes(good)
+
+
+def test_a_damaged_vector_is_an_error_where_it_is_merged(folder: Path) -> None:
+    open_table(folder).delete(col("id") == 5)
+    (path,) = (folder / "index").iterdir()
+    data = bytearray(path.read_bytes())
+    data[12] ^= 1
+    path.write_bytes(data)
+    before = every_file(folder)
+    with pytest.raises(CorruptFile):
+        open_table(folder).delete(col("id") == 6)
+    assert every_file(folder) == before
+
+
+def test_what_is_written_is_read_back_before_it_counts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A storage that drops the last byte, or a whole file: nothing is committed."""
+    put = Folder.put
+    for prefix in ("manifest/manifest-list", "manifest/manifest-", "manifest/index-manifest", "index/"):
+        for broken in (lambda data: data[:-1], lambda data: None):
+
+            def lossy(self: Folder, name: str, data: bytes, prefix: str = prefix, broken: Any = broken) -> None:
+                data = broken(data) if name.startswith(prefix) else data
+                if data is not None:
+                    put(self, name, data)
+
+            for operation in OPERATIONS:
+                if "index" in prefix and operation != "delete":
+                    continue
+                if prefix == "manifest/manifest-" and operation == "delete":
+                    continue
+                monkeypatch.setattr(Folder, "put", lossy)
+                with pytest.raises((StorageError, CorruptFile, FileNotFoundError)):
+                    OPERATIONS[operation](open_table(folder))
+                monkeypatch.undo()
+                assert snapshot_numbers(folder) == [1]
+
+
+# ---------------------------------------------------------------------- what is refused, rows that do not fit
+
+
+def test_refusals_say_what_to_do(tmp_path: Path, folder: Path) -> None:
+    keyed = empty_table(
+        tmp_path / "keyed", {"id": "BIGINT NOT NULL", "city": "STRING"}, primary_keys=["id"], bucket="1"
+    )
+    for call in (lambda t: t.append(rows(0)), lambda t: t.delete(col("id") < 5)):
+        with pytest.raises(Unsupported, match="primary-key"):
+            call(open_table(keyed))
+    plain = empty_table(tmp_path / "plain", deletion_vectors__enabled="false")
+    with pytest.raises(Unsupported, match=r"deletion-vectors\.enabled"):
+        open_table(plain).delete(col("id") < 5)
+    with pytest.raises(Unsupported, match="no file index is configured"):
+        open_table(folder).rewrite_file_index()
+    with pytest.raises(InvalidQuery, match="partition"):
+        open_table(folder).rewrite_file_index(where=col("id") < 5, spec=SPEC)
+    with pytest.raises(InvalidQuery, match="no column"):
+        open_table(folder).rewrite_file_index(spec={"bitmap": {"town": {}}})
+    open_table(folder).append(rows(100))
+    with pytest.raises(Unsupported, match="newest"):
+        open_table(folder, snapshot_id=1).delete(col("id") < 5)
+    branch = empty_table(tmp_path / "t2" / "branch" / "branch-b")
+    with pytest.raises(Unsupported, match="branch"):
+        open_table(branch).append(rows(0))
+    chance = pc.Expression._call("random", [], pc.RandomOptions(initializer=1))
+    with pytest.raises(Unsupported, match="random"):
+        open_table(folder).delete(chance < 0.5)
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"id": pa.array(["a"])}, InvalidQuery),
+        ({"id": pa.array([1.5])}, InvalidQuery),
+        ({"id": pa.array([2**63], pa.uint64())}, ValueOutOfRange),
+        ({"town": pa.array(["a"])}, InvalidQuery),
+        ({"city": pa.array(["a"])}, InvalidQuery),
+        ({"id": pa.array([None], pa.int64())}, InvalidQuery),
+        ({"id": pa.array([1]), "code": pa.array(["abc"])}, ValueOutOfRange),
+        ({"id": pa.array([1]), "at": pa.array([1], pa.timestamp("us", "UTC"))}, InvalidQuery),
+        ({"id": pa.array([1]), "at": pa.array([1], pa.timestamp("ns"))}, ValueOutOfRange),
+    ],
+)
+def test_rows_that_do_not_fit_write_nothing(tmp_path: Path, given: dict[str, pa.Array], error: type[Exception]) -> None:
+    types = {"id": "BIGINT NOT NULL", "city": "STRING", "code": "VARCHAR(2)", "at": "TIMESTAMP(6)"}
+    folder = empty_table(tmp_path / "t", types)
+    before = every_file(folder)
+    with pytest.raises(error):
+        open_table(folder).append(pa.table(given))
+    assert every_file(folder) == before
+
+
+def test_a_stream_that_fails_leaves_no_file(folder: Path) -> None:
+    def batches() -> Any:
+        yield from rows(1000, 10).to_batches()
+        raise RuntimeError("the source broke")
+
+    before = every_file(folder)
+    with pytest.raises(Exception, match="the source broke"):
+        open_table(folder).append(pa.RecordBatchReader.from_batches(rows(0).schema, batches()))
+    assert every_file(folder) == before
+
+
+def test_small_files_roll_and_nothing_makes_no_snapshot(tmp_path: Path) -> None:
+    folder = empty_table(tmp_path / "t", target_file_row_num="30")
+    assert open_table(folder).append(rows(0, 0)).snapshot_id is None
+    assert open_table(folder).append(rows(0, 100), dry_run=True).rows == 100
+    assert snapshot_numbers(folder) == []
+    result = open_table(folder).append(rows(0, 100))
+    assert len(result.files["new"]) == 4
+    assert result.rollback is None
+    check_table(folder)
+    assert ids(folder) == list(range(100))
+    assert json.dumps(result.to_dict())
+    assert "4 new" in str(result)
+
+
+def test_watermark_and_statistics_are_carried(folder: Path) -> None:
+    (folder / "statistics").mkdir()
+    (folder / "statistics" / "stat-1").write_text(json.dumps({"snapshotId": 1, "schemaId": 0}))
+    _edit_snapshot(folder, watermark=12345, statistics="stat-1", nextRowId=0)
+    open_table(folder).delete(col("id") < 5)
+    kept = {name: snapshot(folder).get(name) for name in ("watermark", "statistics", "nextRowId")}
+    assert kept == {"watermark": 12345, "statistics": "stat-1", "nextRowId": 0}
+    (folder / "statistics" / "stat-1").write_text(json.dumps({"snapshotId": 1, "schemaId": 5}))
+    open_table(folder).append(rows(500, 1))
+    assert "statistics" not in snapshot(folder), "of another schema"
+
+
+def test_old_snapshots_stay_as_they_were(folder: Path) -> None:
+    kept = {name: (folder / name).read_bytes() for name in every_file(folder) if not name.endswith("LATEST")}
+    for operation in OPERATIONS.values():
+        operation(open_table(folder))
+    assert {name: (folder / name).read_bytes() for name in kept} == kept
+    assert len(open_table(folder, snapshot_id=1).scan().to_table()) == 100
+    assert len(files_of(folder, 1).live) == 1
+
+
+def test_on_s3_with_conditional_puts() -> None:
+    with s3_bucket("lake") as (options, _):
+        import s3fs
+
+        filesystem = s3fs.S3FileSystem(**options)
+        options_of_table = {"bucket": "-1", "file.format": "orc", "deletion-vectors.enabled": "true"}
+        fields = [{"id": 0, "name": "id", "type": "BIGINT"}]
+        schema = {"id": 0, "fields": fields, "options": options_of_table}
+        filesystem.pipe_file("lake/t/schema/schema-0", json.dumps(schema).encode())
+        path = "s3://lake/t"
+        for number in range(2):
+            table = open_table(path, storage_options=options)
+            table.append(pa.table({"id": pa.array(range(number * 10, number * 10 + 10), pa.int64())}))
+        table = open_table(path, storage_options=options)
+        assert table.delete(col("id") < 5).rows == 5
+        result = open_table(path, storage_options=options).rewrite_file_index(spec={"bsi": {"id": {}}})
+        assert result.snapshot_id == 4
+        found = open_table(path, storage_options=options).scan().to_table()["id"].to_pylist()
+        assert sorted(found) == list(range(5, 20))
