@@ -193,9 +193,17 @@ def _writer(sink: Any, schema: pa.Schema, form: str, options: Mapping[str, str])
     codec = options.get("file.compression", "zstd").strip().lower()
     if form == "orc":
         return pyarrow.orc.ORCWriter(sink, compression=_ORC_CODECS[codec], compression_block_size=256 << 10)
+    # Java looks for a wide decimal in a dictionary with bytes of another width, and misses it.
+    plain = [field.name for field in schema if pa.types.is_decimal(field.type) and field.type.precision > 18]
+    dictionaries = [field.name for field in schema if field.name not in plain]
     level = int(options.get("file.compression.zstd-level", "1")) if codec == "zstd" else None
     return pyarrow.parquet.ParquetWriter(
-        sink, schema, compression=_PARQUET_CODECS[codec], compression_level=level, store_decimal_as_integer=True
+        sink,
+        schema,
+        compression=_PARQUET_CODECS[codec],
+        compression_level=level,
+        use_dictionary=dictionaries,
+        store_decimal_as_integer=True,
     )
 
 
