@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from orcidx.errors import CommitConflict, CorruptFile, InvalidQuery, Unsupported, located
 from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of, split_map_key
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["BuiltIndex", "IndexTask", "RewritePlan", "commit_rewrite", "plan_rewrite", "rewrite_file_index"]
 
 KIND = "COMPACT"
-_UNITS = ("s", "ms", "us", "ns")
+Unit = Literal["s", "ms", "us", "ns"]
+_UNITS: tuple[Unit, ...] = ("s", "ms", "us", "ns")
 _BATCH = 65536
 
 
