@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from orcidx.engines.arrow_dataset import dataset
     from orcidx.engines.polars import scan_polars
     from orcidx.explain.model import Explanation
+    from orcidx.orc_writer.options import WriteOptions
+    from orcidx.orc_writer.writer import OrcWriter, WriteResult, write_table
     from orcidx.predicate import col
     from orcidx.pruning.evaluate import Verdict
     from orcidx.pruning.selection import RowSelection
@@ -45,6 +47,7 @@ __all__ = [
     "FileMetadata",
     "InvalidQuery",
     "OrcFile",
+    "OrcWriter",
     "OrcidxError",
     "ReadOptions",
     "RowSelection",
@@ -54,6 +57,8 @@ __all__ = [
     "Unsupported",
     "ValueOutOfRange",
     "Verdict",
+    "WriteOptions",
+    "WriteResult",
     "col",
     "dataset",
     "open",
@@ -63,16 +68,20 @@ __all__ = [
     "read_table",
     "scan",
     "scan_polars",
+    "write_table",
 ]
 
 _HOMES = {
     "Explanation": ("orcidx.explain.model", "Explanation"),
     "FileMetadata": ("orcidx.scanner.shortcuts", "FileMetadata"),
     "OrcFile": ("orcidx.scanner.file", "OrcFile"),
+    "OrcWriter": ("orcidx.orc_writer.writer", "OrcWriter"),
     "RowSelection": ("orcidx.pruning.selection", "RowSelection"),
     "Scan": ("orcidx.scanner.scan", "Scan"),
     "Split": ("orcidx.scanner.scan", "Split"),
     "Verdict": ("orcidx.pruning.evaluate", "Verdict"),
+    "WriteOptions": ("orcidx.orc_writer.options", "WriteOptions"),
+    "WriteResult": ("orcidx.orc_writer.writer", "WriteResult"),
     "col": ("orcidx.predicate", "col"),
     "dataset": ("orcidx.engines.arrow_dataset", "dataset"),
     "open": ("orcidx.scanner.file", "open_file"),
@@ -81,6 +90,7 @@ _HOMES = {
     "read_table": ("orcidx.scanner.shortcuts", "read_table"),
     "scan": ("orcidx.scanner.many_files", "scan"),
     "scan_polars": ("orcidx.engines.polars", "scan_polars"),
+    "write_table": ("orcidx.orc_writer.writer", "write_table"),
 }
 
 

@@ -19,7 +19,7 @@ spark cli
 index_directory paimon_table engines
 index_building
 scanner
-planner
+planner orc_writer
 orc paimon.*
 fetching explain
 pruning storage

@@ -58,7 +58,7 @@ cdef inline uint64_t arithmetic_shift(uint64_t value, int bits) noexcept nogil:
     return <uint64_t>(<int64_t>value >> bits)
 
 
-cdef inline uint64_t wang(uint64_t key) noexcept nogil:
+cdef uint64_t wang(uint64_t key) noexcept nogil:
     key = ~key + (key << 21)
     key ^= arithmetic_shift(key, 24)
     key = key + (key << 3) + (key << 8)

@@ -22,7 +22,7 @@ from orcidx.orc.bounds import StatisticsColumn
 from orcidx.orc.calendars import hybrid_days
 from orcidx.orc.decimal_text import plain_text, scaled_floor
 from orcidx.orc.kinds import StreamKind, TypeKind, WriterKind
-from orcidx.orc.metadata import FileFacts
+from orcidx.orc.metadata import FileFacts, is_own
 from orcidx.orc.streams import is_decimal64
 from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc.timezones import clock_zone
@@ -57,9 +57,10 @@ def distrust_bloom(kind: int, node: OrcType, encoding: ColumnEncoding, facts: Fi
     """Why a bloom filter stream (kind BLOOM_FILTER or BLOOM_FILTER_UTF8) must be ignored, None when it need not."""
     if node.kind not in _FILTERED:
         return f"bloom filters of type {node.kind.name.lower()} are not used"
-    if facts.writer == WriterKind.CPP and _is_bad_version(facts.software_version):
+    of_cpp = facts.writer == WriterKind.CPP and not is_own(facts.software_version)
+    if of_cpp and _is_bad_version(facts.software_version):
         return "this version of the C++ writer hashed wrongly (ORC-1024)"
-    if facts.writer == WriterKind.CPP and node.kind in _WRONG_IN_CPP:
+    if of_cpp and node.kind in _WRONG_IN_CPP:
         return f"the C++ writer hashes {node.kind.name} values wrongly"
     if facts.writer == WriterKind.CPP and node.kind is TypeKind.FLOAT:
         return "the C++ writer hashes FLOAT values as the doubles that it was given, before it rounds them"

@@ -27,7 +27,15 @@ from orcidx.orc.native_codec import NativeCodec, lzo_size
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["BLOCK_SIZE_LIMIT", "METADATA_LIMIT", "Codec", "check_block_size", "open_codec", "read_framed"]
+__all__ = [
+    "BLOCK_SIZE_LIMIT",
+    "METADATA_LIMIT",
+    "Codec",
+    "check_block_size",
+    "find_functions",
+    "open_codec",
+    "read_framed",
+]
 
 DecompressInto = Callable[[memoryview, memoryview], int]
 
@@ -157,7 +165,7 @@ def _library(module: str, package: str, codec: str) -> Any:
         ) from error
 
 
-def _functions(modules: tuple[str, ...], names: tuple[str, ...]) -> list[int] | None:
+def find_functions(modules: tuple[str, ...], names: tuple[str, ...]) -> list[int] | None:
     """Addresses of C functions that one of these extension modules, or a library it links to, exports."""
     for module in modules:
         try:
@@ -174,7 +182,7 @@ def _functions(modules: tuple[str, ...], names: tuple[str, ...]) -> list[int] | 
 
 
 def _native_deflate() -> NativeCodec | None:
-    found = _functions(
+    found = find_functions(
         ("deflate._deflate", "deflate"),
         ("libdeflate_alloc_decompressor", "libdeflate_free_decompressor", "libdeflate_deflate_decompress_ex"),
     )
@@ -182,7 +190,7 @@ def _native_deflate() -> NativeCodec | None:
 
 
 def _native_zstd() -> NativeCodec | None:
-    found = _functions(
+    found = find_functions(
         ("zstandard.backend_c", "zstandard._cffi"),
         ("ZSTD_createDCtx", "ZSTD_freeDCtx", "ZSTD_decompressDCtx", "ZSTD_isError"),
     )

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from orcidx.orc.wire import Int64s
 
 __all__ = [
+    "OWN_SOFTWARE",
     "CompressionKind",
     "Encryption",
     "FileFacts",
@@ -44,6 +45,7 @@ __all__ = [
     "TypeKind",
     "TypeRecord",
     "WriterKind",
+    "is_own",
     "read_tail",
 ]
 
@@ -250,6 +252,15 @@ def _is_hybrid(footer: Footer) -> bool:
     if footer.calendar in (1, 2):
         return footer.calendar == 1
     return footer.writer == WriterKind.JAVA
+
+
+OWN_SOFTWARE = "orcidx "
+
+
+def is_own(software_version: str) -> bool:
+    """Whether orcidx wrote a file. It takes ORC C++'s writer number, since the format has none for it (0040), but has
+    none of the defects for which that writer is distrusted."""
+    return software_version.startswith(OWN_SOFTWARE)
 
 
 def unframe(

@@ -39,7 +39,7 @@ from orcidx.storage.failures import OURS, chain, classify, status_of
 from orcidx.storage.fingerprint import Fingerprint, fingerprint_of_info, mtime_of, plain_etag
 from orcidx.storage.sources import Source, filesystem_of
 
-__all__ = ["Writer", "is_temporary", "temporary_name", "writer_of"]
+__all__ = ["Writer", "is_object_store", "is_temporary", "temporary_name", "writer_of"]
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
 _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "cos", "memory"})
@@ -49,6 +49,13 @@ _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "ad
 def is_temporary(name: str) -> bool:
     """Whether an object is what a writer that died may have left."""
     return _TEMPORARY.fullmatch(name.rpartition("/")[2]) is not None
+
+
+def is_object_store(filesystem: Any) -> bool:
+    """Whether an fsspec file system shows a file when all of it is there, and renames by copying."""
+    protocols = filesystem.protocol
+    names = {protocols} if isinstance(protocols, str) else set(protocols)
+    return not names.isdisjoint(_OBJECT_STORES)
 
 
 def temporary_name(name: str) -> str:

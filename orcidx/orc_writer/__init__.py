@@ -1,0 +1,1 @@
+"""ORC, written: encoders, columns, row index and statistics, stripes, the file."""

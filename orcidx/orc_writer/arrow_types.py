@@ -1,0 +1,319 @@
+"""Which ORC type each Arrow type becomes, and what brings its values into the form that the encoders take.
+
+``describe_schema`` makes the tree of ``WriteNode``s; each has the type's record for the footer and, where the Arrow
+type is not the encoders' own, the conversion. What ORC cannot hold is an error that says what to do instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.orc.kinds import TypeKind
+from orcidx.orc_writer.options import WriteOptions
+
+__all__ = ["WriteNode", "describe_schema"]
+
+Convert = Callable[[Any], Any]
+SPARK_TYPE = "spark.sql.catalyst.type"
+OWN_TYPE = "orcidx.type"
+MOST_VARIANTS = 256
+_SIZED = re.compile(r"\s*(char|varchar)\s*\(\s*(\d+)\s*\)\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteNode:
+    """One column. ``id``: its ORC column id; ``type``: the Arrow type after ``convert``; ``unit`` of timestamps."""
+
+    kind: TypeKind
+    path: tuple[str, ...]
+    type: pa.DataType
+    id: int = 0
+    children: tuple[WriteNode, ...] = ()
+    names: tuple[str, ...] = ()
+    max_length: int = 0
+    precision: int = 0
+    scale: int = 0
+    unit: str = "ns"
+    nullable: bool = True
+    attributes: tuple[tuple[str, str], ...] = ()
+    convert: tuple[Convert, ...] = ()
+
+    @property
+    def dotted(self) -> str:
+        return ".".join(self.path)
+
+    def walk(self) -> Iterator[WriteNode]:
+        """This column and all below it, in the order of their ids."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+def describe_schema(schema: pa.Schema, options: WriteOptions) -> WriteNode:
+    """The tree of a schema, its root the struct of the fields. Raises ``Unsupported`` for what ORC has no type for,
+    naming the column and the option that helps; ``InvalidQuery`` for options that name no column."""
+    children = tuple(_describe(field, (field.name,), options) for field in schema)
+    root = WriteNode(
+        kind=TypeKind.STRUCT, path=(), type=pa.struct(list(schema)), children=children, names=tuple(schema.names)
+    )
+    known = {node.dotted for node in root.walk()}
+    for name in options.types:
+        if name not in known:
+            raise InvalidQuery(f"types= names {name!r}, which is no column")
+    return _numbered(root, 0)
+
+
+def _numbered(node: WriteNode, first: int) -> WriteNode:
+    children = []
+    at = first + 1
+    for child in node.children:
+        numbered = _numbered(child, at)
+        children.append(numbered)
+        at += sum(1 for _ in numbered.walk())
+    return replace(node, id=first, children=tuple(children))
+
+
+def _describe(field: pa.Field, path: tuple[str, ...], options: WriteOptions) -> WriteNode:
+    node = _of_type(field.type, path, options)
+    sized = options.types.get(".".join(path)) or (field.metadata or {}).get(b"orc.type", b"").decode("utf-8", "replace")
+    if sized:
+        node = _sized(node, sized)
+    attributes = {**_attributes(field.metadata or {}), **dict(node.attributes)}
+    return replace(node, nullable=field.nullable, attributes=tuple(sorted(attributes.items())))
+
+
+def _attributes(metadata: Any) -> dict[str, str]:
+    """Field metadata that is text; what other formats keep there about themselves is left out."""
+    found = {}
+    for key, value in metadata.items():
+        try:
+            name, text = key.decode(), value.decode()
+        except UnicodeDecodeError:
+            continue
+        if not name.startswith(("PARQUET:", "orc.type", "ARROW:")):
+            found[name] = text
+    return found
+
+
+def _sized(node: WriteNode, text: str) -> WriteNode:
+    match = _SIZED.fullmatch(text)
+    if not match or node.kind is not TypeKind.STRING or not 0 < int(match[2]) <= 65535:
+        raise InvalidQuery(f"column {node.dotted}: {text!r} is no ORC type for {node.type}; say char(n) or varchar(n)")
+    length = int(match[2])
+    kind = TypeKind.CHAR if match[1].lower() == "char" else TypeKind.VARCHAR
+
+    def fit(array: Any) -> Any:
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        longest = pc.max(pc.utf8_length(array)).as_py()
+        if longest is not None and longest > length:
+            raise pa.ArrowInvalid(f"a value of {longest} characters in {text}")
+        return pc.utf8_rpad(array, length, " ") if kind is TypeKind.CHAR else array
+
+    return replace(node, kind=kind, max_length=length, convert=(*node.convert, fit))
+
+
+_PLAIN = {
+    pa.bool_(): TypeKind.BOOLEAN,
+    pa.int8(): TypeKind.BYTE,
+    pa.int16(): TypeKind.SHORT,
+    pa.int32(): TypeKind.INT,
+    pa.int64(): TypeKind.LONG,
+    pa.float32(): TypeKind.FLOAT,
+    pa.float64(): TypeKind.DOUBLE,
+    pa.string(): TypeKind.STRING,
+    pa.large_string(): TypeKind.STRING,
+    pa.binary(): TypeKind.BINARY,
+    pa.large_binary(): TypeKind.BINARY,
+    pa.date32(): TypeKind.DATE,
+}
+_CAST = {
+    pa.uint8(): (pa.int16(), "uint8"),
+    pa.uint16(): (pa.int32(), "uint16"),
+    pa.uint32(): (pa.int64(), "uint32"),
+    pa.float16(): (pa.float32(), "halffloat"),
+    pa.date64(): (pa.date32(), "date64"),
+}
+"""Types that another one holds whole."""
+
+
+def _of_type(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -> WriteNode:
+    types = pa.types
+    if type_ in _PLAIN:
+        return WriteNode(kind=_PLAIN[type_], path=path, type=type_)
+    if type_ in _CAST:
+        target, name = _CAST[type_]
+        return _cast(WriteNode(kind=_PLAIN[target], path=path, type=target), target, name)
+    if types.is_timestamp(type_):
+        return _timestamp(type_, path, options)
+    if types.is_decimal(type_):
+        return _decimal(type_, path)
+    if types.is_fixed_size_binary(type_):
+        own = ((OWN_TYPE, f"fixed_size_binary[{type_.byte_width}]"),)
+        return WriteNode(kind=TypeKind.BINARY, path=path, type=type_, attributes=own)
+    if isinstance(type_, pa.BaseExtensionType):
+        return _extension(type_, path, options)
+    if types.is_dictionary(type_):
+        return _dictionary(type_, path, options)
+    if types.is_run_end_encoded(type_):
+        inner = _of_type(type_.value_type, path, options)
+        return replace(inner, convert=(pc.run_end_decode, *inner.convert))
+    if types.is_nested(type_):
+        return _nested(type_, path, options)
+    if _is_view(type_):
+        target = pa.large_string() if type_ == pa.string_view() else pa.large_binary()
+        return _cast(WriteNode(kind=_PLAIN[target], path=path, type=target), target, None)
+    return _odd(type_, path, options)
+
+
+def _is_view(type_: pa.DataType) -> bool:
+    return str(type_) in ("string_view", "binary_view")
+
+
+def _cast(node: WriteNode, target: pa.DataType, name: str | None) -> WriteNode:
+    own = ((OWN_TYPE, name),) if name else ()
+    return replace(node, attributes=own, convert=(lambda array: array.cast(target), *node.convert))
+
+
+def _timestamp(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -> WriteNode:
+    if options.spark and type_.tz is None:
+        target = pa.timestamp("us")
+        return WriteNode(
+            kind=TypeKind.LONG,
+            path=path,
+            type=pa.int64(),
+            attributes=((SPARK_TYPE, "timestamp_ntz"),),
+            convert=(lambda array: array.cast(target).cast(pa.int64()),),
+        )
+    kind = TypeKind.TIMESTAMP if type_.tz is None or options.spark else TypeKind.TIMESTAMP_INSTANT
+    own = () if type_.tz in (None, "UTC") else (("orcidx.timezone", type_.tz),)
+    return WriteNode(kind=kind, path=path, type=type_, unit=type_.unit, attributes=own)
+
+
+def _decimal(type_: pa.DataType, path: tuple[str, ...]) -> WriteNode:
+    precision, scale = type_.precision, type_.scale
+    if not 0 <= scale <= precision <= 38:
+        raise Unsupported(
+            f"{type_}: ORC has decimals of up to 38 digits with a scale from 0 to the precision; cast the column",
+            column=".".join(path),
+        )
+    target = pa.decimal128(precision, scale)
+    node = WriteNode(kind=TypeKind.DECIMAL, path=path, type=target, precision=precision, scale=scale)
+    return node if type_ == target else _cast(node, target, None)
+
+
+def _dictionary(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -> WriteNode:
+    inner = _of_type(type_.value_type, path, options)
+    if inner.kind is TypeKind.STRING and not inner.convert:
+        target = pa.dictionary(pa.int32(), type_.value_type)
+        convert = () if type_.index_type == pa.int32() else (lambda array: array.cast(target),)
+        return replace(inner, type=target, convert=convert)
+    return replace(inner, convert=(lambda array: array.dictionary_decode(), *inner.convert))
+
+
+def _extension(type_: Any, path: tuple[str, ...], options: WriteOptions) -> WriteNode:
+    inner = _of_type(type_.storage_type, path, options)
+    own = {**dict(inner.attributes), "ARROW:extension:name": type_.extension_name}
+    if type_.extension_name == "arrow.uuid":
+        own["iceberg.binary-type"] = "UUID"
+    return replace(
+        inner, attributes=tuple(own.items()), convert=(lambda array: getattr(array, "storage", array), *inner.convert)
+    )
+
+
+def _nested(type_: Any, path: tuple[str, ...], options: WriteOptions) -> WriteNode:
+    types = pa.types
+    if types.is_struct(type_):
+        fields = [type_.field(i) for i in range(type_.num_fields)]
+        children = tuple(_describe(field, (*path, field.name), options) for field in fields)
+        names = tuple(field.name for field in fields)
+        return WriteNode(kind=TypeKind.STRUCT, path=path, type=type_, children=children, names=names)
+    if types.is_map(type_):
+        key = _describe(type_.key_field, (*path, "key"), options)
+        value = _describe(type_.item_field, (*path, "value"), options)
+        return WriteNode(kind=TypeKind.MAP, path=path, type=type_, children=(replace(key, nullable=False), value))
+    if types.is_union(type_):
+        if type_.num_fields > MOST_VARIANTS:
+            raise Unsupported(f"a union of {type_.num_fields} variants: ORC has 256", column=".".join(path))
+        children = tuple(
+            replace(_describe(type_.field(i), (*path, str(i)), options), nullable=True) for i in range(type_.num_fields)
+        )
+        return WriteNode(kind=TypeKind.UNION, path=path, type=type_, children=children)
+    return WriteNode(
+        kind=TypeKind.LIST, path=path, type=type_, children=(_describe(type_.value_field, (*path, "item"), options),)
+    )
+
+
+def _odd(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -> WriteNode:
+    """Types that ORC has nothing for, unless an option says what to do."""
+    types = pa.types
+    place = ".".join(path)
+    own = ((OWN_TYPE, str(type_)),)
+    if type_ == pa.uint64():
+        if options.uint64 == "decimal":
+            node = WriteNode(kind=TypeKind.DECIMAL, path=path, type=pa.decimal128(20, 0), precision=20)
+            return _cast(node, pa.decimal128(20, 0), "uint64")
+        if options.uint64 == "long":
+            return _cast(WriteNode(kind=TypeKind.LONG, path=path, type=pa.int64()), pa.int64(), "uint64")
+        raise Unsupported('ORC has no uint64; say uint64="long" or uint64="decimal"', column=place)
+    if types.is_time(type_) or types.is_duration(type_):
+        if options.time != "long":
+            raise Unsupported(f'ORC has no {type_}; say time="long" to write it as bigint', column=place)
+        target = pa.int32() if types.is_time32(type_) else pa.int64()
+        return WriteNode(
+            kind=TypeKind.LONG,
+            path=path,
+            type=pa.int64(),
+            attributes=own,
+            convert=(lambda array: array.cast(target).cast(pa.int64()),),
+        )
+    if types.is_null(type_):
+        if options.null_type != "string":
+            raise Unsupported('ORC has no type without values; say null_type="string", or cast it', column=place)
+        return _cast(WriteNode(kind=TypeKind.STRING, path=path, type=pa.string()), pa.string(), "null")
+    raise Unsupported(f"ORC has no type for Arrow's {type_}; cast the column", column=place)
+
+
+def bloom_columns(root: WriteNode, wanted: Sequence[str | int]) -> frozenset[int]:
+    """Column ids that get bloom filters. Raises ``InvalidQuery`` for names and numbers of no column, and for columns
+    whose type has no filters."""
+    nodes = list(root.walk())
+    found = set()
+    for name in wanted:
+        if name == "*":
+            found |= {node.id for node in nodes if node.kind in _FILTERED}
+            continue
+        if isinstance(name, int):
+            if not 0 < name < len(nodes):
+                raise InvalidQuery(
+                    f"bloom_filter_columns: there is no column id {name}; ids go from 1 (the first field) to "
+                    f"{len(nodes) - 1}, 0 is the row itself"
+                )
+            matches = [nodes[name]]
+        else:
+            matches = [node for node in nodes if node.path and node.dotted == name]
+        if not matches:
+            raise InvalidQuery(f"bloom_filter_columns: no column {name!r}")
+        for node in matches:
+            if node.kind not in _FILTERED:
+                raise InvalidQuery(f"bloom_filter_columns: a {node.kind.name.lower()} has no bloom filter ({name!r})")
+            found.add(node.id)
+    return frozenset(found)
+
+
+_FILTERED = frozenset(TypeKind) - {
+    TypeKind.BOOLEAN,
+    TypeKind.STRUCT,
+    TypeKind.LIST,
+    TypeKind.MAP,
+    TypeKind.UNION,
+    TypeKind.GEOMETRY,
+    TypeKind.GEOGRAPHY,
+}

@@ -1,0 +1,231 @@
+"""Byte run-length code, and streams of bits in it.
+
+    repeat     count - 3 (0..127), the byte             3..130 equal bytes
+    literals   -count (as int8), the bytes              1..128 bytes
+
+``ByteRuns`` ends its runs at row groups. ``Bits`` cannot, since bits are padded to bytes at the end of the stripe only:
+it keeps a stripe's bits and encodes them at its end, telling for the first bit of each row group the run, the bytes of
+it that come before, and the bit in the byte.
+"""
+
+from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy, memset
+
+from orcidx.orc_writer.chunks cimport OutStream
+
+import numpy as np
+
+cdef enum:
+    MOST_REPEATS = 130
+    MOST_LITERALS = 128
+
+cdef uint8_t MIRRORED[256]
+
+cdef int _fill_mirror():
+    cdef int byte, bit
+    for byte in range(256):
+        MIRRORED[byte] = 0
+        for bit in range(8):
+            if byte >> bit & 1:
+                MIRRORED[byte] |= <uint8_t>(128 >> bit)
+    return 0
+
+_fill_mirror()
+
+
+cdef struct Run:
+    size_t start
+    size_t length
+    bint repeat
+
+
+cdef Run next_run(const uint8_t* data, size_t at, size_t size) noexcept nogil:
+    """The run that begins at ``at``: a repeat of three or more, or literals up to the next such repeat."""
+    cdef Run run
+    cdef size_t stop = at + 1
+    run.start = at
+    while stop < size and stop - at < MOST_REPEATS and data[stop] == data[at]:
+        stop += 1
+    run.repeat = stop - at >= 3
+    if not run.repeat:
+        stop = at + 1
+        while stop < size and stop - at < MOST_LITERALS:
+            if stop + 2 < size and data[stop] == data[stop + 1] and data[stop] == data[stop + 2]:
+                break
+            stop += 1
+    run.length = stop - at
+    return run
+
+
+cdef int put_run(OutStream stream, const uint8_t* data, Run run) except -1 nogil:
+    cdef uint8_t* out = stream.reserve(run.length + 2)
+    if run.repeat:
+        out[0] = <uint8_t>(run.length - 3)
+        out[1] = data[run.start]
+        return stream.advance(2)
+    out[0] = <uint8_t>(256 - run.length)
+    memcpy(out + 1, data + run.start, run.length)
+    return stream.advance(run.length + 1)
+
+
+cdef int grow(uint8_t** buffer, size_t* capacity, size_t needed) except -1 nogil:
+    cdef size_t wanted
+    cdef void* grown
+    if needed > capacity[0]:
+        wanted = max(needed, capacity[0] + capacity[0] // 2, <size_t>64)
+        grown = realloc(buffer[0], wanted)
+        if grown == NULL:
+            with gil:
+                raise MemoryError
+        buffer[0] = <uint8_t*>grown
+        capacity[0] = wanted
+    return 0
+
+
+cdef class ByteRuns:
+    """Bytes in run-length code, a row group at a time."""
+
+    def __cinit__(self, OutStream stream):
+        self.stream = stream
+
+    def __dealloc__(self):
+        free(self.pending)
+
+    cdef uint8_t* room(self, size_t length) except NULL nogil:
+        """Where ``length`` bytes are to be put; the caller then raises ``size``."""
+        grow(&self.pending, &self.capacity, self.size + length + 1)
+        return self.pending + self.size
+
+    cdef int end_run(self) except -1 nogil:
+        cdef size_t at = 0
+        cdef Run run
+        while at < self.size:
+            run = next_run(self.pending, at, self.size)
+            put_run(self.stream, self.pending, run)
+            at += run.length
+        self.size = 0
+        return 0
+
+    def write(self, const uint8_t[::1] data not None):
+        """Appends bytes."""
+        if data.shape[0]:
+            memcpy(self.room(data.shape[0]), &data[0], data.shape[0])
+            self.size += data.shape[0]
+
+    def end(self):
+        """Ends the open run, as at the end of a row group."""
+        with nogil:
+            self.end_run()
+
+
+cdef class Bits:
+    """The bits of one column in one stripe."""
+
+    def __cinit__(self, OutStream stream):
+        self.stream = stream
+
+    def __dealloc__(self):
+        free(self.bytes)
+
+    cdef int _grow(self, int64_t bits) except -1 nogil:
+        return grow(&self.bytes, &self.capacity, <size_t>((self.count + bits + 7) >> 3) + 16)
+
+    cdef int put_bitmap(self, const uint8_t* bitmap, int64_t offset, int64_t n) except -1 nogil:
+        cdef int64_t i = 0
+        cdef int shift
+        cdef unsigned int two
+        cdef const uint8_t* source
+        cdef uint8_t* out
+        if bitmap == NULL:
+            return self.put_same(True, n)
+        self._grow(n)
+        while i < n and self.count & 7:                 # up to a whole byte of ours
+            self._put_bit(bitmap[(offset + i) >> 3] >> ((offset + i) & 7) & 1)
+            i += 1
+        source = bitmap + ((offset + i) >> 3)
+        shift = (offset + i) & 7
+        out = self.bytes + (self.count >> 3)
+        while n - i >= 8:
+            two = source[0]
+            if shift:
+                two = (two | <unsigned int>source[1] << 8) >> shift
+            out[0] = MIRRORED[two & 0xFF]
+            out += 1
+            source += 1
+            i += 8
+            self.count += 8
+        while i < n:
+            self._put_bit(bitmap[(offset + i) >> 3] >> ((offset + i) & 7) & 1)
+            i += 1
+        return 0
+
+    cdef void _put_bit(self, bint bit) noexcept nogil:
+        cdef size_t at = self.count >> 3
+        cdef int place = self.count & 7
+        if place == 0:
+            self.bytes[at] = 0
+        if bit:
+            self.bytes[at] |= <uint8_t>(128 >> place)
+        self.count += 1
+
+    cdef int put_same(self, bint value, int64_t n) except -1 nogil:
+        cdef int64_t whole
+        self._grow(n)
+        while n and self.count & 7:
+            self._put_bit(value)
+            n -= 1
+        whole = n >> 3
+        memset(self.bytes + (self.count >> 3), 0xFF if value else 0, whole)
+        self.count += whole << 3
+        n &= 7
+        while n:
+            self._put_bit(value)
+            n -= 1
+        return 0
+
+    def write(self, const uint8_t[::1] bitmap not None, int64_t offset, int64_t n):
+        """Appends n bits of a bitmap as Arrow has it, from bit ``offset`` on."""
+        if offset < 0 or n < 0 or offset + n > bitmap.shape[0] * 8:
+            raise ValueError("the bitmap is too short")
+        if n:
+            with nogil:
+                self.put_bitmap(&bitmap[0], offset, n)
+
+    def encode(self, bits):
+        """Writes all bits to the stream, and tells where each of ``bits`` (int64, in order) lies: the byte of the
+        stream where its run begins, the bytes of the run before its own, the bits before it."""
+        cdef const int64_t[::1] wanted = bits
+        cdef Py_ssize_t asked = wanted.shape[0]
+        offsets, consumed = np.zeros(asked, np.int64), np.zeros(asked, np.int64)
+        cdef int64_t[::1] run_starts = offsets
+        cdef int64_t[::1] before = consumed
+        cdef size_t size = (self.count + 7) >> 3
+        cdef size_t at = 0
+        cdef Py_ssize_t i = 0
+        cdef Run run
+        with nogil:
+            while at < size:
+                run = next_run(self.bytes, at, size)
+                while i < asked and <size_t>(wanted[i] >> 3) < at + run.length:
+                    run_starts[i] = self.stream.total
+                    before[i] = (wanted[i] >> 3) - at
+                    i += 1
+                put_run(self.stream, self.bytes, run)
+                at += run.length
+            while i < asked:                            # behind the last bit
+                run_starts[i] = self.stream.total
+                i += 1
+        return offsets, consumed, np.asarray(bits) & 7
+
+    def clear(self):
+        """Starts anew, for the next stripe."""
+        free(self.bytes)
+        self.bytes = NULL
+        self.capacity = 0
+        self.count = 0
+
+    @property
+    def held(self):
+        """Bytes of memory that the bits take."""
+        return self.count >> 3

@@ -1,0 +1,83 @@
+"""The codecs that are written, and their levels.
+
+ZSTD and ZLIB come from the libraries inside the packages ``zstandard`` and ``deflate``, called without the GIL; SNAPPY
+and LZ4 from pyarrow's own. LZO and BROTLI are read, never written: no writer but Java's makes them, and few readers of
+today have them built in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.orc.compression import find_functions
+from orcidx.orc.kinds import CompressionKind
+from orcidx.orc_writer.compressors import Compressor
+
+__all__ = ["compression_kind", "open_compressor"]
+
+_NAMES = {
+    "uncompressed": CompressionKind.NONE,
+    "none": CompressionKind.NONE,
+    "zlib": CompressionKind.ZLIB,
+    "snappy": CompressionKind.SNAPPY,
+    "lz4": CompressionKind.LZ4,
+    "zstd": CompressionKind.ZSTD,
+}
+_LEVELS = {CompressionKind.ZLIB: (1, 12, 4), CompressionKind.ZSTD: (-131072, 22, 3), CompressionKind.LZ4: (1, 12, 0)}
+"""Lowest, highest and default level. ZLIB's are libdeflate's: its 4 is faster than zlib's 2, and smaller. ZSTD's
+default is Java's. LZ4 without a level is its fast block format, with one the slow "high compression" one."""
+
+
+def compression_kind(name: Any) -> CompressionKind:
+    """The codec that ``compression=`` names, in any case. Raises ``InvalidQuery`` or, of LZO and BROTLI,
+    ``Unsupported``."""
+    known = _NAMES.get(name.lower()) if isinstance(name, str) else CompressionKind.NONE if name is None else None
+    if known is not None:
+        return known
+    if isinstance(name, str) and name.lower() in ("lzo", "brotli"):
+        raise Unsupported(
+            f"compression={name!r} is read but not written: few readers of today have it built in; use 'zstd'"
+        )
+    raise InvalidQuery(f"compression={name!r} is none of uncompressed, zlib, snappy, lz4, zstd")
+
+
+def open_compressor(kind: CompressionKind, level: int | None = None) -> Compressor | None:
+    """What compresses chunks; None for NONE. Raises ``InvalidQuery`` for a level that the codec does not have, and
+    ``Unsupported`` naming the package that is missing."""
+    if level is not None:
+        lowest, highest, _ = _LEVELS.get(kind, (0, 0, 0))
+        if not lowest <= level <= highest or lowest == highest:
+            range_ = f"{lowest} to {highest}" if highest else "none"
+            raise InvalidQuery(f"compression_level={level!r}: the levels of {kind.name.lower()} are {range_}")
+    number = level if level is not None else _LEVELS.get(kind, (0, 0, 0))[2]
+    if kind is CompressionKind.NONE:
+        return None
+    if kind is CompressionKind.ZSTD:
+        return _zstd(number)
+    if kind is CompressionKind.ZLIB:
+        return _zlib(number)
+    name = "snappy" if kind is CompressionKind.SNAPPY else "lz4_raw"
+    codec = pa.Codec(name, compression_level=number) if number else pa.Codec(name)
+    return Compressor(name=kind.name, through=lambda raw: codec.compress(raw, asbytes=True))
+
+
+def _zstd(level: int) -> Compressor:
+    names = ("ZSTD_createCCtx", "ZSTD_freeCCtx", "ZSTD_compressCCtx", "ZSTD_isError")
+    if found := find_functions(("zstandard.backend_c", "zstandard._cffi"), names):
+        return Compressor(name="ZSTD", level=level, functions=tuple(found))
+    codec = pa.Codec("zstd", compression_level=level)
+    return Compressor(name="ZSTD", through=lambda raw: codec.compress(raw, asbytes=True))
+
+
+def _zlib(level: int) -> Compressor:
+    names = ("libdeflate_alloc_compressor", "libdeflate_free_compressor", "libdeflate_deflate_compress")
+    if found := find_functions(("deflate._deflate", "deflate"), names):
+        return Compressor(name="ZLIB", level=level, functions=tuple(found))
+    try:
+        import deflate
+    except ImportError as error:
+        raise Unsupported(f"writing ZLIB needs the Python package deflate (pip install deflate): {error}") from error
+    return Compressor(name="ZLIB", through=lambda raw: deflate.deflate_compress(raw, level))

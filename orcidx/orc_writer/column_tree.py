@@ -1,0 +1,418 @@
+"""The columns of a file as a tree that takes Arrow arrays: each node writes its own streams and hands children down.
+
+A ``Piece`` is a stretch of rows of one array within one row group. Lists and unions turn pieces of their rows into
+pieces of their children's; structs leave out the children of null rows, which ORC does not store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from orcidx.orc.kinds import EncodingKind, StreamKind, TypeKind
+from orcidx.orc.stripe_footer import ColumnEncoding
+from orcidx.orc_writer.arrow_types import WriteNode
+from orcidx.orc_writer.bloom_filters import BloomBuilder
+from orcidx.orc_writer.chunks import OutStream
+from orcidx.orc_writer.columns import BadValue, Column, StructColumn
+from orcidx.orc_writer.decimals import DecimalColumn
+from orcidx.orc_writer.file_layout import StreamData
+from orcidx.orc_writer.numbers import (
+    BooleanColumn,
+    ByteColumn,
+    FloatColumn,
+    IntegerColumn,
+    LengthColumn,
+    TagColumn,
+)
+from orcidx.orc_writer.row_index import row_index_message
+from orcidx.orc_writer.source import Source
+from orcidx.orc_writer.statistics import NO_STATISTICS, ColumnSummary, statistics_message
+from orcidx.orc_writer.text import TextColumn
+from orcidx.orc_writer.timestamps import TimestampColumn
+
+__all__ = ["ColumnWriter", "Piece", "StripeColumn", "open_column_writer"]
+
+_DIRECT = frozenset({TypeKind.STRUCT, TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.BOOLEAN, TypeKind.BYTE, TypeKind.UNION})
+_WIDTHS = {TypeKind.SHORT: 2, TypeKind.INT: 4, TypeKind.DATE: 4, TypeKind.LONG: 8}
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows ``start`` to ``stop`` of an array; ``ends_group``: the row group ends behind them; ``hides_nulls``: an
+    enclosing struct is null in between."""
+
+    start: int
+    stop: int
+    ends_group: bool
+    hides_nulls: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class StripeColumn:
+    """What one column has at the end of a stripe."""
+
+    id: int
+    streams: Sequence[StreamData]
+    encoding: ColumnEncoding
+    summary: ColumnSummary
+
+    @property
+    def data_size(self) -> int:
+        return sum(stream.length for stream in self.streams if not stream.is_index)
+
+
+class ColumnWriter:
+    """One column; ``children`` below it. ``has_index``: row groups and their statistics are kept."""
+
+    def __init__(self, node: WriteNode, column: Column, children: Sequence[ColumnWriter], *, has_index: bool) -> None:
+        self.node = node
+        self.column = column
+        self.children = children
+        self._has_index = has_index
+        self._messages: list[bytes] = []
+        self._stripe = NO_STATISTICS
+        self._file = NO_STATISTICS
+        self._file_size = 0
+
+    # rows
+
+    def write(self, array: Any, pieces: Sequence[Piece]) -> None:
+        """Appends rows of an array. Raises ``BadValue`` with a row of it."""
+        for convert in self.node.convert:
+            array = _converted(array, convert)
+        if not self.node.nullable and array.null_count:
+            raise BadValue(int(np.argmin(_validity(array))), "a null in a column that is declared without nulls")
+        self._write(array, pieces)
+
+    def _write(self, array: Any, pieces: Sequence[Piece]) -> None:
+        source = Source(array)
+        for piece in pieces:
+            self.column.write(source, piece.start, piece.stop)
+            self._end_piece(piece)
+
+    def _end_piece(self, piece: Piece) -> None:
+        if piece.hides_nulls:
+            self.column.note_null_parents()
+        if piece.ends_group:
+            self._end_group()
+
+    def _end_group(self) -> None:
+        summary = ColumnSummary(*self.column.end_group())
+        if self._has_index:
+            self._messages.append(self._message(summary))
+        if self.column.bloom is not None:
+            self.column.bloom.end_group()
+        self._stripe = self._stripe.merge(summary)
+
+    def _message(self, summary: ColumnSummary, size: int | None = None) -> bytes:
+        return statistics_message(summary, self.node.kind, scale=self.node.scale, unit=self.node.unit, size=size)
+
+    # stripes
+
+    def walk(self) -> list[ColumnWriter]:
+        """This column and all below it, in the order of their ids."""
+        found = [self]
+        for child in self.children:
+            found += child.walk()
+        return found
+
+    def end_group(self) -> None:
+        """Ends a row group before it is full, at the end of a stripe."""
+        for one in self.walk():
+            one._end_group()
+
+    def finish_stripe(self, frame: Callable[[bytes], bytes]) -> StripeColumn:
+        """The streams of this column alone; valid until ``clear``."""
+        column, own = self.column, self.node.id
+        column.finish()
+        positions = column.position_columns(len(self._messages))
+        streams = []
+        if self._has_index:
+            index = row_index_message(positions, self._messages)
+            streams.append(StreamData(own, StreamKind.ROW_INDEX, frame(index)))
+            if column.bloom is not None:
+                streams.append(StreamData(own, StreamKind.BLOOM_FILTER_UTF8, frame(column.bloom.message())))
+        data = sorted(column.all_streams(), key=lambda entry: entry[0])
+        streams += [StreamData(own, kind, stream.finish()) for kind, stream in data]
+        stripe = StripeColumn(id=own, streams=streams, encoding=self._encoding(), summary=self._stripe)
+        self._file = self._file.merge(self._stripe)
+        self._file_size += stripe.data_size
+        return stripe
+
+    def _encoding(self) -> ColumnEncoding:
+        blooms = int(self.column.bloom is not None)
+        if self.node.kind in _DIRECT:
+            return ColumnEncoding(EncodingKind.DIRECT, 0, blooms)
+        if self.column.is_dictionary:
+            return ColumnEncoding(EncodingKind.DICTIONARY_V2, self.column.dictionary_size, blooms)
+        return ColumnEncoding(EncodingKind.DIRECT_V2, 0, blooms)
+
+    def stripe_statistics(self, stripe: StripeColumn) -> bytes:
+        """The ColumnStatistics message of a finished stripe."""
+        return self._message(stripe.summary, stripe.data_size)
+
+    @property
+    def file_summary(self) -> ColumnSummary:
+        return self._file
+
+    def file_statistics(self) -> bytes:
+        """The ColumnStatistics message of the whole file."""
+        return self._message(self._file, self._file_size) if self._file.count or self._file.has_null else _NONE
+
+    def clear(self) -> None:
+        """Starts anew, for the next stripe."""
+        self.column.clear()
+        if self.column.bloom is not None:
+            self.column.bloom.clear()
+        self._messages = []
+        self._stripe = NO_STATISTICS
+
+    @property
+    def held(self) -> int:
+        """Bytes of memory that this column's part of the stripe takes."""
+        held = self.column.held + sum(map(len, self._messages))
+        return held + (self.column.bloom.held if self.column.bloom is not None else 0)
+
+
+_NONE = statistics_message(NO_STATISTICS, TypeKind.STRUCT)
+"""Of a column of a file without rows."""
+
+
+class _TextWriter(ColumnWriter):
+    column: TextColumn
+
+    def _write(self, array: Any, pieces: Sequence[Piece]) -> None:
+        if not pa.types.is_dictionary(array.type):
+            super()._write(array, pieces)
+            return
+        values = Source(array.dictionary)
+        if array.dictionary.null_count:  # a null among the values is a null of every row that names it
+            super()._write(array.dictionary_decode(), pieces)
+            return
+        source = Source(array.indices)
+        for piece in pieces:
+            self.column.write_indexes(source, values, piece.start, piece.stop)
+            self._end_piece(piece)
+
+
+class _StructWriter(ColumnWriter):
+    def _write(self, array: Any, pieces: Sequence[Piece]) -> None:
+        super()._write(array, pieces)
+        children = [array.field(i) for i in range(len(self.children))]
+        rows = np.arange(len(array))
+        if array.null_count:
+            valid = _validity(array)
+            before = np.concatenate(([0], np.cumsum(valid)))
+            mask = pa.array(valid)
+            children = [child.filter(mask) for child in children]
+            rows = np.flatnonzero(valid)
+            pieces = [
+                Piece(
+                    int(before[p.start]),
+                    int(before[p.stop]),
+                    p.ends_group,
+                    p.hides_nulls or before[p.stop] - before[p.start] < p.stop - p.start,
+                )
+                for p in pieces
+            ]
+        for writer, child in zip(self.children, children, strict=True):
+            _write_below(writer, child, pieces, rows)
+
+
+class RootWriter(ColumnWriter):
+    """The struct of all fields; its rows are never null."""
+
+    def write_rows(self, pieces: Sequence[Piece]) -> None:
+        """Appends rows to the root alone: the fields are written one by one, by whoever spreads them over threads."""
+        for piece in pieces:
+            self.column.write_valid(piece.stop - piece.start)
+            self._end_piece(piece)
+
+
+class _ListWriter(ColumnWriter):
+    column: LengthColumn
+
+    def _write(self, array: Any, pieces: Sequence[Piece]) -> None:
+        source = Source(array)
+        lengths, *elements = _list_parts(array)
+        if array.null_count:
+            valid = _validity(array)
+            before = np.concatenate(([0], np.cumsum(valid)))
+            kept = np.ascontiguousarray(lengths[valid])
+            lengths = np.where(valid, lengths, 0)
+        else:
+            before, kept = np.arange(len(array) + 1), lengths
+        bounds = np.concatenate(([0], np.cumsum(lengths)))
+        rows = np.repeat(np.arange(len(array)), lengths)
+        if self.node.kind is TypeKind.MAP and elements[0].null_count:
+            raise BadValue(int(rows[np.argmin(_validity(elements[0]))]), "a null map key")
+        for piece in pieces:
+            self.column.write(source, piece.start, piece.stop)
+            self.column.write_lengths(kept[before[piece.start] : before[piece.stop]])
+            self._end_piece(piece)
+        below = [Piece(int(bounds[p.start]), int(bounds[p.stop]), p.ends_group) for p in pieces]
+        for writer, child in zip(self.children, elements, strict=True):
+            _write_below(writer, child, below, rows)
+
+
+class _UnionWriter(ColumnWriter):
+    column: TagColumn
+
+    def _write(self, array: Any, pieces: Sequence[Piece]) -> None:
+        codes = np.frombuffer(array.buffers()[1], np.int8, len(array), array.offset) if len(array) else _NO_CODES
+        places = {code: tag for tag, code in enumerate(array.type.type_codes)}
+        tags = np.array([places.get(code, 0) for code in range(-128, 128)], np.uint8)[codes.astype(np.int64) + 128]
+        for piece in pieces:
+            self.column.write_valid(piece.stop - piece.start)
+            self.column.write_tags(tags[piece.start : piece.stop])
+            self._end_piece(piece)
+        dense = array.type.mode == "dense"
+        if dense:
+            offsets = np.frombuffer(array.buffers()[2], np.int32)[array.offset : array.offset + len(array)]
+        for tag, writer in enumerate(self.children):
+            chosen = tags == tag
+            before = np.concatenate(([0], np.cumsum(chosen)))
+            child = array.field(tag).take(pa.array(offsets[chosen] if dense else np.flatnonzero(chosen)))
+            below = [Piece(int(before[p.start]), int(before[p.stop]), p.ends_group) for p in pieces]
+            _write_below(writer, child, below, np.flatnonzero(chosen))
+
+
+_NO_CODES = np.zeros(0, np.int8)
+
+
+def _write_below(writer: ColumnWriter, array: Any, pieces: Sequence[Piece], rows: Any) -> None:
+    """``rows``: of the parent, for each row of the child."""
+    try:
+        writer.write(array, pieces)
+    except BadValue as error:
+        raise _placed(error, writer, int(rows[error.row])) from error
+
+
+def _placed(error: BadValue, writer: ColumnWriter, row: int) -> BadValue:
+    placed = BadValue(row, error.reason)
+    placed.path = error.path or writer.node.dotted
+    return placed
+
+
+def _validity(array: Any) -> Any:
+    return array.is_valid().to_numpy(zero_copy_only=False)
+
+
+def _list_parts(array: Any) -> tuple[Any, ...]:
+    """The length of each row (of null rows too) and the elements of the rows that are not null, in order: one array of
+    a list, keys and values of a map."""
+    kind = array.type
+    if pa.types.is_fixed_size_list(kind):
+        return np.full(len(array), kind.list_size, np.int64), array.flatten()
+    if not len(array):
+        empty = (array.keys, array.items) if pa.types.is_map(kind) else (array.values,)
+        return (np.zeros(0, np.int64), *(values.slice(0, 0) for values in empty))
+    wide = pa.types.is_large_list(kind) or str(kind).startswith("large_list_view")
+    number = np.int64 if wide else np.int32
+    offsets = np.frombuffer(array.buffers()[1], number)[array.offset :]
+    if "list_view" in str(kind).split("<")[0]:
+        lengths = np.frombuffer(array.buffers()[2], number)[array.offset : array.offset + len(array)].astype(np.int64)
+        return lengths, array.flatten()
+    bounds = offsets[: len(array) + 1].astype(np.int64)
+    lengths = np.diff(bounds)
+    children = (array.keys, array.items) if pa.types.is_map(kind) else (array.values,)
+    if (lengths < 0).any() or bounds[0] < 0 or bounds[-1] > len(children[0]):
+        raise BadValue(0, "the offsets of a list array do not fit its elements")
+    if array.null_count and lengths[~_validity(array)].any():
+        chosen = np.repeat(_validity(array), lengths)
+        places = pa.array(np.flatnonzero(chosen) + bounds[0])
+        return (lengths, *(child.take(places) for child in children))
+    return (lengths, *(child.slice(bounds[0], bounds[-1] - bounds[0]) for child in children))
+
+
+def _converted(array: Any, convert: Callable[[Any], Any]) -> Any:
+    """The array in the encoders' form; an error of pyarrow's is told for the first row that has it."""
+    try:
+        return convert(array)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        good, bad = 0, len(array)
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            try:
+                convert(array.slice(good, middle - good))
+                good = middle
+            except pa.ArrowInvalid:
+                bad = middle
+        raise BadValue(good, f"{_shown(array, good)}: {error}") from error
+
+
+def _shown(array: Any, row: int) -> str:
+    try:
+        return repr(array[row].as_py())[:80] if row < len(array) else "the array"
+    except (ValueError, OverflowError, pa.ArrowException):
+        return "a value"
+
+
+def open_column_writer(
+    node: WriteNode,
+    open_stream: Callable[[], OutStream],
+    *,
+    blooms: frozenset[int],
+    fpp: float,
+    threshold: float,
+    has_index: bool,
+) -> ColumnWriter:
+    """The writer of a column and all below it. ``threshold`` as ``TextColumn`` takes it."""
+    children = [
+        open_column_writer(child, open_stream, blooms=blooms, fpp=fpp, threshold=threshold, has_index=has_index)
+        for child in node.children
+    ]
+    bloom = BloomBuilder(fpp) if node.id in blooms else None
+    column = _open_column(node, open_stream, bloom, threshold)
+    writer = _WRITERS.get(node.kind, ColumnWriter) if node.path else RootWriter
+    return writer(node, column, children, has_index=has_index)
+
+
+_WRITERS: dict[TypeKind, type[ColumnWriter]] = {
+    TypeKind.STRING: _TextWriter,
+    TypeKind.VARCHAR: _TextWriter,
+    TypeKind.CHAR: _TextWriter,
+    TypeKind.STRUCT: _StructWriter,
+    TypeKind.LIST: _ListWriter,
+    TypeKind.MAP: _ListWriter,
+    TypeKind.UNION: _UnionWriter,
+}
+
+
+def _open_column(
+    node: WriteNode, open_stream: Callable[[], OutStream], bloom: BloomBuilder | None, threshold: float
+) -> Column:
+    kind = node.kind
+    if kind in _WIDTHS:
+        return IntegerColumn(open_stream, _WIDTHS[kind], bloom=bloom)
+    if kind in (TypeKind.FLOAT, TypeKind.DOUBLE):
+        return FloatColumn(open_stream, 4 if kind is TypeKind.FLOAT else 8, bloom=bloom)
+    if kind is TypeKind.DECIMAL:
+        return DecimalColumn(open_stream, node.precision, node.scale, bloom=bloom)
+    if kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT):
+        return TimestampColumn(open_stream, node.unit, bloom=bloom)
+    if kind in (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR, TypeKind.BINARY):
+        text = kind is not TypeKind.BINARY
+        return TextColumn(
+            open_stream,
+            threshold=threshold if text else 0,
+            checks_utf8=text,
+            bounds=text,
+            bloom=bloom,
+            trims_for_bloom=kind is TypeKind.CHAR,
+        )
+    if kind is TypeKind.BYTE:
+        return ByteColumn(open_stream, bloom=bloom)
+    simple: dict[TypeKind, Callable[[Any], Column]] = {
+        TypeKind.BOOLEAN: BooleanColumn,
+        TypeKind.LIST: LengthColumn,
+        TypeKind.MAP: LengthColumn,
+        TypeKind.UNION: TagColumn,
+        TypeKind.STRUCT: StructColumn,
+    }
+    return simple[kind](open_stream)

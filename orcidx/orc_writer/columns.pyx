@@ -1,0 +1,164 @@
+"""``Column``: what every column of a stripe does, whatever its type: PRESENT, row groups, positions.
+
+A column takes its rows a piece at a time (never more than one row group's), ends row groups when told, and knows at
+the end of the stripe which streams it has and where in them each row group begins. PRESENT is made when the first null
+comes; a stripe without nulls has none, and its index has no numbers for it.
+"""
+
+from libc.stdint cimport int64_t
+
+from orcidx.orc_writer.bloom_filters cimport BloomBuilder
+from orcidx.orc_writer.byte_runs cimport Bits
+from orcidx.orc_writer.chunks cimport OutStream
+from orcidx.orc_writer.source cimport Source
+
+import numpy as np
+
+from orcidx.orc.kinds import StreamKind
+
+
+class BadValue(Exception):
+    """A value that cannot be written: its ``row`` in the array given, the ``reason``, and the dotted ``path`` of its
+    column once that is known."""
+
+    def __init__(self, row, reason):
+        super().__init__(reason)
+        self.row = row
+        self.reason = reason
+        self.path = ""
+
+
+cdef class Column:
+    """``open_stream()`` makes the column's streams; ``bloom`` takes its values' hashes, if there is one."""
+
+    def __cinit__(self, open_stream, *args, BloomBuilder bloom=None, **options):
+        self.streams = []
+        self.bloom = bloom
+        self.present = Bits(open_stream())
+        self.group_starts = []
+        self.wrong_row = -1
+
+    def write(self, Source source not None, int64_t start, int64_t stop):
+        """Appends rows of one row group; returns how many of them are null. Raises ``BadValue``."""
+        cdef int64_t nulls
+        if not 0 <= start <= stop <= source.length:
+            raise ValueError("rows outside the array")
+        self._open_group()
+        with nogil:
+            nulls = source.nulls(start, stop)
+            if nulls and not self.keeps_present:
+                self.present.put_same(True, self.rows)
+                self.keeps_present = True
+            if self.keeps_present:
+                self.present.put_bitmap(source.validity, source.offset + start, stop - start)
+            self._put(source, start, stop, nulls)
+        if self.wrong_row >= 0:
+            raise BadValue(self.wrong_row, self.wrong)
+        self.rows += stop - start
+        self.group_rows += stop - start
+        self.group_nulls += nulls
+        return nulls
+
+    def write_valid(self, int64_t rows):
+        """Appends rows of one row group that are not null and have no values here: of the root, of a union."""
+        self._open_group()
+        self.rows += rows
+        self.group_rows += rows
+
+    cdef int _put(self, Source source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil:
+        return 0
+
+    cdef int _end_runs(self) except -1:
+        return 0
+
+    cdef object _take_statistics(self, int64_t count):
+        return None
+
+    cdef int _refuse(self, int64_t row, str reason) except -1:
+        if self.wrong_row < 0:
+            self.wrong_row = row
+            self.wrong = reason
+        return 0
+
+    cdef int _open_group(self) except -1:
+        if not self.group_is_open:
+            self.group_is_open = True
+            self._start_group()
+        return 0
+
+    cdef _start_group(self):
+        self.group_starts.append((self.rows, *[(<OutStream>entry[1]).total for entry in self.streams]))
+
+    def note_null_parents(self):
+        """Says that rows of the open row group are null because an enclosing struct is: readers that ask the column's
+        statistics for nulls would miss them."""
+        self.null_parents = True
+
+    def end_group(self):
+        """Ends the open row group: its values that are not null, whether it has nulls, its statistics by type."""
+        cdef int64_t count = self.group_rows - self.group_nulls
+        self._open_group()
+        self._end_runs()
+        self.group_is_open = False
+        # Without a value and without a null, Java would take the row group for one that nothing can match (ORC-1553).
+        has_null = bool(self.group_nulls or self.null_parents or not count)
+        statistics = self._take_statistics(count)
+        self.group_rows = 0
+        self.group_nulls = 0
+        self.null_parents = False
+        return count, has_null, statistics
+
+    def finish(self):
+        """Ends all streams of the stripe; call it once, after the last row group."""
+        for _, stream, _ in self.streams:
+            (<OutStream>stream).finish()
+
+    def position_columns(self, Py_ssize_t groups):
+        """The numbers of the row index: for each number of an entry an int64 array over the first row groups. Finishes
+        the PRESENT stream too."""
+        starts = np.array(self.group_starts[:groups], np.int64).reshape(groups, len(self.streams) + 1)
+        columns = []
+        if self.keeps_present:
+            offsets, consumed, bits = self.present.encode(np.ascontiguousarray(starts[:, 0]))
+            self.present.stream.finish()
+            columns += [*self.present.stream.positions(offsets), consumed, bits]
+        for i, (_, stream, more) in enumerate(self.streams):
+            columns += (<OutStream>stream).positions(np.ascontiguousarray(starts[:, i + 1]))
+            columns += [np.zeros(groups, np.int64)] * more
+        return columns
+
+    def all_streams(self):
+        """(kind, stream) in the order of the file, after ``position_columns``."""
+        own = [(int(kind), stream) for kind, stream, _ in self.streams]
+        return [(int(StreamKind.PRESENT), self.present.stream), *own] if self.keeps_present else own
+
+    @property
+    def is_dictionary(self):
+        return False
+
+    @property
+    def dictionary_size(self):
+        return 0
+
+    @property
+    def held(self):
+        """Bytes of memory that the stripe's data take."""
+        return sum([(<OutStream>stream).held for _, stream, _ in self.streams], self.present.held)
+
+    def clear(self):
+        """Starts anew, for the next stripe."""
+        for _, stream, _ in self.streams:
+            (<OutStream>stream).clear()
+        self.present.clear()
+        self.present.stream.clear()
+        self.keeps_present = False
+        self.rows = 0
+        self.group_starts = []
+        self.group_is_open = False
+
+
+cdef class StructColumn(Column):
+    """A struct: PRESENT alone."""
+
+    def __init__(self, open_stream):
+        pass

@@ -1,0 +1,20 @@
+from libc.stdint cimport uint8_t
+
+cdef enum:
+    CONTEXT_SLOTS = 32
+
+
+cdef class Compressor:
+    cdef readonly str name
+    cdef int level
+    cdef bint is_zstd
+    cdef void* create
+    cdef void* destroy
+    cdef void* call
+    cdef void* is_error
+    cdef void* slots[CONTEXT_SLOTS]         # contexts that nobody is using
+    cdef object through                     # a Python function of bytes, where no native one is at hand
+
+    # Bytes written to `out`, less than `length`; 0 when they do not shrink; -1 with a Python error set.
+    cdef Py_ssize_t compress(self, const uint8_t* raw, size_t length, uint8_t* out) except -1 nogil
+    cdef Py_ssize_t _through_python(self, const uint8_t* raw, size_t length, uint8_t* out) except -1

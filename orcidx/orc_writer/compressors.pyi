@@ -1,0 +1,15 @@
+from collections.abc import Callable
+
+from typing_extensions import Buffer
+
+class Compressor:
+    name: str
+    def __init__(
+        self,
+        *,
+        name: str,
+        level: int = 0,
+        through: Callable[[Buffer], Buffer] | None = None,
+        functions: tuple[int, ...] | None = None,
+    ) -> None: ...
+    def shrink(self, raw: Buffer) -> bytes | None: ...

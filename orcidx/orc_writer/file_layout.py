@@ -1,0 +1,212 @@
+"""Where the parts of a file go: header, stripes, Metadata, Footer, PostScript.
+
+    "ORC" · stripes · Metadata · Footer · PostScript · its length (1 byte)
+
+``FileLayout`` knows nothing of rows and columns. Stripes that were just encoded and stripes whose streams come from
+another file (copied or recompressed) are appended through the same code; the caller vouches that their codec, types and
+calendar are those of this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from orcidx.orc.kinds import CompressionKind, StreamKind, TypeKind, WriterKind
+from orcidx.orc.metadata import OWN_SOFTWARE, StripeInformation, TypeRecord
+from orcidx.orc.stripe_footer import ColumnEncoding, Stream
+from orcidx.orc_writer.chunks import frame
+from orcidx.orc_writer.compressors import Compressor
+from orcidx.orc_writer.messages import blob, packed, text, uint, varint
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from orcidx.storage.sink import Sink
+
+__all__ = ["FileLayout", "Identity", "StreamData", "StripeData", "own_identity"]
+
+MAGIC = b"ORC"
+_INDEX_KINDS = frozenset({StreamKind.ROW_INDEX, StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8})
+_ENCODED_LENGTH = {TypeKind.CHAR, TypeKind.VARCHAR}
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who computed what the file says about itself. ``calendar``: 1 hybrid, 2 proleptic, 0 not told."""
+
+    writer: int = int(WriterKind.CPP)
+    writer_version: int = 6
+    software_version: str = ""
+    calendar: int = 2
+
+
+@cache
+def own_identity() -> Identity:
+    """That of files whose statistics, indexes and values are all orcidx's own. The format has no number for orcidx yet,
+    so that it takes ORC C++'s, with the name in the software version: readers of today believe its bloom filters and
+    timestamps and merge the file with others of C++, which they would not with an unknown number."""
+    try:
+        version = metadata.version("orcidx")
+    except metadata.PackageNotFoundError:
+        version = "0"
+    return Identity(software_version=f"{OWN_SOFTWARE}{version}")
+
+
+@dataclass(frozen=True)
+class StreamData:
+    """One stream as it lies in the file, framed and compressed."""
+
+    column: int
+    kind: int
+    data: Buffer
+
+    @property
+    def length(self) -> int:
+        return len(memoryview(self.data))
+
+    @property
+    def is_index(self) -> bool:
+        return self.kind in _INDEX_KINDS
+
+
+@dataclass(frozen=True, kw_only=True)
+class StripeData:
+    """A stripe to be appended. ``encodings`` and ``statistics`` (ColumnStatistics messages) by column id."""
+
+    rows: int
+    streams: Sequence[StreamData]
+    encodings: Sequence[ColumnEncoding]
+    statistics: Sequence[bytes]
+    writer_timezone: str | None = None
+
+
+@dataclass
+class FileLayout:
+    """Writes a file front to back into ``sink``, counting offsets itself."""
+
+    sink: Sink
+    types: Sequence[TypeRecord]
+    compression: CompressionKind
+    compressor: Compressor | None
+    block_size: int
+    row_index_stride: int
+    identity: Identity = field(default_factory=own_identity)
+    stripes: list[StripeInformation] = field(default_factory=list)
+    offset: int = 0
+    """Bytes written so far."""
+    _statistics: list[Sequence[bytes]] = field(default_factory=list)
+
+    def _write(self, data: Buffer) -> None:
+        if self.offset == 0:
+            self.sink.write(MAGIC)
+            self.offset = len(MAGIC)
+        length = len(memoryview(data))
+        if length:
+            self.sink.write(data)
+            self.offset += length
+
+    def append(self, stripe: StripeData) -> StripeInformation:
+        """Writes a stripe of streams: those of the index first, in the order given."""
+        ordered = [*(s for s in stripe.streams if s.is_index), *(s for s in stripe.streams if not s.is_index)]
+        footer = stripe_footer(
+            [Stream(part.kind, part.column, part.length) for part in ordered],
+            stripe.encodings,
+            stripe.writer_timezone,
+        )
+        framed = frame(footer, self.compressor, self.block_size)
+        index = sum(part.length for part in ordered if part.is_index)
+        data = sum(part.length for part in ordered if not part.is_index)
+        parts = (*(part.data for part in ordered), framed)
+        return self.append_raw(parts, (index, data, len(framed)), rows=stripe.rows, statistics=stripe.statistics)
+
+    def append_raw(
+        self, parts: Iterable[Buffer], lengths: tuple[int, int, int], *, rows: int, statistics: Sequence[bytes]
+    ) -> StripeInformation:
+        """Writes a stripe's bytes as they are; ``lengths`` of its index, its data and its footer."""
+        start = self.offset or len(MAGIC)
+        for part in parts:
+            self._write(part)
+        if self.offset - start != sum(lengths):
+            raise ValueError(f"a stripe of {self.offset - start} bytes, and lengths {lengths}")
+        information = StripeInformation(start, *lengths, rows)
+        self.stripes.append(information)
+        self._statistics.append(statistics)
+        return information
+
+    def finish(self, file_statistics: Sequence[bytes], user_metadata: Mapping[str, bytes]) -> None:
+        """Writes the tail; ``file_statistics`` (ColumnStatistics messages) by column id."""
+        self._write(b"")
+        summaries = b"".join(blob(1, b"".join(blob(1, one) for one in stripe)) for stripe in self._statistics)
+        content = self.offset
+        described = frame(summaries, self.compressor, self.block_size)
+        footer = frame(self._footer(content, file_statistics, user_metadata), self.compressor, self.block_size)
+        self._write(described)
+        self._write(footer)
+        postscript = b"".join(
+            (
+                uint(1, len(footer)),
+                uint(2, self.compression),
+                uint(3, self.block_size),
+                packed(4, (0, 12)),
+                uint(5, len(described)),
+                uint(6, self.identity.writer_version),
+                varint(8000 << 3 | 2) + varint(len(MAGIC)) + MAGIC,
+            )
+        )
+        self._write(postscript + bytes([len(postscript)]))
+
+    def _footer(self, content: int, statistics: Sequence[bytes], user_metadata: Mapping[str, bytes]) -> bytes:
+        parts = [uint(1, len(MAGIC)), uint(2, content)]
+        parts += [
+            blob(3, b"".join(uint(number, value) for number, value in enumerate(_numbers(stripe), 1)))
+            for stripe in self.stripes
+        ]
+        parts += [blob(4, type_message(record)) for record in self.types]
+        parts += [blob(5, text(1, key) + blob(2, value)) for key, value in user_metadata.items()]
+        parts.append(uint(6, sum(stripe.rows for stripe in self.stripes)))
+        parts += [blob(7, message) for message in statistics]
+        parts += [uint(8, self.row_index_stride), uint(9, self.identity.writer)]
+        if self.identity.calendar:
+            parts.append(uint(11, self.identity.calendar))
+        if self.identity.software_version:
+            parts.append(text(12, self.identity.software_version))
+        return b"".join(parts)
+
+
+def _numbers(stripe: StripeInformation) -> tuple[int, ...]:
+    return stripe.offset, stripe.index_length, stripe.data_length, stripe.footer_length, stripe.rows
+
+
+def stripe_footer(streams: Sequence[Stream], encodings: Sequence[ColumnEncoding], timezone: str | None) -> bytes:
+    """A StripeFooter; ``encodings`` of every column, the root's too (ORC C++ refuses others)."""
+    parts = [blob(1, uint(1, stream.kind) + uint(2, stream.column) + uint(3, stream.length)) for stream in streams]
+    for encoding in encodings:
+        message = uint(1, encoding.kind)
+        message += uint(2, encoding.dictionary_size) if encoding.dictionary_size else b""
+        message += uint(3, encoding.bloom_encoding) if encoding.bloom_encoding else b""
+        parts.append(blob(2, message))
+    if timezone is not None:
+        parts.append(text(3, timezone))
+    return b"".join(parts)
+
+
+def type_message(record: TypeRecord) -> bytes:
+    """A Type of the footer; lengths and digits only where they mean something, as Java writes them."""
+    parts = [uint(1, record.kind)]
+    if record.subtypes:
+        parts.append(packed(2, record.subtypes))
+    parts += [text(3, name) for name in record.field_names]
+    if record.kind in _ENCODED_LENGTH:
+        parts.append(uint(4, record.max_length))
+    if record.kind is TypeKind.DECIMAL:
+        parts += [uint(5, record.precision), uint(6, record.scale)]
+    parts += [blob(7, text(1, key) + text(2, value)) for key, value in record.attributes]
+    if record.crs is not None:
+        parts.append(text(8, record.crs))
+    if record.edge_algorithm is not None:
+        parts.append(uint(9, record.edge_algorithm))
+    return b"".join(parts)

@@ -1,0 +1,35 @@
+from libc.stdint cimport int64_t, uint64_t
+
+from orcidx.orc_writer.chunks cimport OutStream
+
+cdef enum:
+    RUN = 512                   # most values of a run
+
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    typedef struct { int64_t least, greatest, count; uint64_t high, low; } runs_totals_t;
+    """
+    # Of all values whose runs are ended; high and low sum the halves of value + 2**63.
+    ctypedef struct Totals "runs_totals_t":
+        int64_t least
+        int64_t greatest
+        int64_t count
+        uint64_t high
+        uint64_t low
+
+
+cdef class IntRuns:
+    cdef readonly OutStream stream
+    cdef bint signed
+    cdef int filled
+    cdef int64_t values[RUN]                # of the run that is being filled
+    cdef Totals totals                      # since `forget_totals`
+
+    cdef int put_many(self, const int64_t* values, int64_t n) except -1 nogil
+    cdef int put_same(self, int64_t value, int64_t n) except -1 nogil
+    cdef int end_run(self) except -1 nogil
+    cdef int _encode(self, const int64_t* values, int n) except -1 nogil
+    cdef void forget_totals(self) noexcept nogil
+    cdef object sum(self)

@@ -1,0 +1,114 @@
+"""How a file is written: ``WriteOptions``, with the names of pyarrow.orc's options where it has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.orc.kinds import CompressionKind
+from orcidx.orc_writer.codecs import compression_kind, open_compressor
+
+__all__ = ["WriteOptions"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteOptions:
+    """Options of ``write_table``, ``OrcWriter`` and ``write_dataset``. Wrong ones raise ``InvalidQuery``."""
+
+    compression: str = "zstd"
+    """"uncompressed", "zlib", "snappy", "lz4" or "zstd", in any case."""
+    compression_level: int | None = None
+    """Level of zstd (up to 22), zlib (1 to 12) or lz4 (1 to 12, its slow format). None: zstd 3, zlib 4, fast lz4."""
+    compression_block_size: int = 262_144
+    """Most bytes of a chunk before compression, 1 KiB to 8 MiB. A reader decompresses whole chunks."""
+    stripe_size: int = 64 << 20
+    """A stripe ends when it takes this many bytes, compressed ones and those that still wait; at least 4 KiB."""
+    row_index_stride: int = 10_000
+    """Rows of a row group, the least that a reader can skip. Any number from 1 on; 0 writes no index. ORC Java writes
+    1,000 and more only, but reads any."""
+    dictionary_key_size_threshold: float | Literal["auto"] = "auto"
+    """"auto" measures for each column of each stripe whether a dictionary is smaller; a number is the largest share of
+    distinct values among the values for which one is written: 0 never, 1 always."""
+    bloom_filter_columns: Sequence[str | int] = ()
+    """Columns that get bloom filters: names, dotted for nested ones, "*" for all that can have one; numbers are ORC
+    column ids, as in pyarrow: the first field is 1."""
+    bloom_filter_fpp: float = 0.01
+    """Share of absent values that a bloom filter lets through."""
+    use_threads: bool = True
+    """Encode columns in parallel. The bytes written are the same."""
+    max_memory: int | None = None
+    """Bytes that all writers of this number object together may hold; the stripe that takes most ends first. None: each
+    has its own ``stripe_size``."""
+    metadata: Mapping[str, bytes | str] = field(default_factory=dict, hash=False)
+    """User metadata of the file."""
+    types: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """ORC types of string columns, by name: "char(10)", "varchar(20)"."""
+    uint64: Literal["error", "long", "decimal"] = "error"
+    """Unsigned 64-bit integers, which ORC has not: bigint where all values fit, decimal(20, 0), or refused."""
+    time: Literal["error", "long"] = "error"
+    """Times of day and durations, which ORC has not: bigint of their unit, or refused."""
+    null_type: Literal["error", "string"] = "error"
+    """Columns of Arrow's null type: a string column without values, or refused."""
+    spark: bool = False
+    """Types as Spark writes them: timestamps without zone as bigint marked timestamp_ntz, those with one as timestamp
+    in UTC."""
+    batch_size: int | None = None
+    """Ignored: pyarrow's name for the rows that it copies at once."""
+    compression_strategy: str | None = None
+    """Ignored: pyarrow's name for the choice between speed and size; see ``compression_level``."""
+    padding_tolerance: float | None = None
+    """Ignored, as pyarrow does: stripes are not padded."""
+    file_version: str = "0.12"
+    """Only "0.12", the one that every reader has."""
+
+    def __post_init__(self) -> None:
+        kind = compression_kind(self.compression)
+        if self.compression_level is not None or kind is not CompressionKind.NONE:
+            open_compressor(kind, self.compression_level)
+        for name, lowest, highest in _RANGES:
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not lowest <= value <= highest:
+                raise InvalidQuery(f"{name}={value!r} is not a whole number from {lowest} to {highest}")
+        threshold = self.dictionary_key_size_threshold
+        if threshold != "auto" and not (isinstance(threshold, int | float) and 0 <= threshold <= 1):
+            raise InvalidQuery(f"dictionary_key_size_threshold={threshold!r} is neither 'auto' nor from 0 to 1")
+        if not 0 < self.bloom_filter_fpp < 1:
+            raise InvalidQuery(f"bloom_filter_fpp={self.bloom_filter_fpp!r} is not between 0 and 1")
+        if isinstance(self.bloom_filter_columns, str | int):
+            raise InvalidQuery("bloom_filter_columns is a list of names or column ids")
+        if self.max_memory is not None and self.max_memory < 1 << 20:
+            raise InvalidQuery(f"max_memory={self.max_memory!r} is less than 1 MiB")
+        if self.bloom_filter_columns and not self.row_index_stride:
+            raise InvalidQuery("bloom filters are kept for row groups: row_index_stride must not be 0")
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise InvalidQuery(f"{name}={getattr(self, name)!r} is none of {', '.join(map(repr, allowed))}")
+        if self.file_version != "0.12":
+            raise Unsupported(f"file_version={self.file_version!r} is not written; every reader of today has 0.12")
+
+    def override(self, **options: Any) -> WriteOptions:
+        """A copy with some options changed; an unknown name raises ``InvalidQuery`` listing the known ones."""
+        if unknown := sorted(options.keys() - _NAMES):
+            raise InvalidQuery(f"unknown option {unknown[0]!r}; the options are {', '.join(sorted(_NAMES))}")
+        if not options:
+            return self
+        changed = copy(self)
+        changed.__dict__.update(options)
+        changed.__post_init__()
+        return changed
+
+
+_RANGES = (
+    ("compression_block_size", 1 << 10, (1 << 23) - 1),
+    ("stripe_size", 4 << 10, 1 << 40),
+    ("row_index_stride", 0, (1 << 31) - 1),
+)
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "uint64": ("error", "long", "decimal"),
+    "time": ("error", "long"),
+    "null_type": ("error", "string"),
+}
+_NAMES = frozenset(field.name for field in fields(WriteOptions))

@@ -1,0 +1,27 @@
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+
+cdef class Source:
+    cdef readonly object array
+    cdef readonly int64_t length
+    cdef const uint8_t* validity            # NULL: no row is null
+    cdef int64_t offset                     # of row 0 in validity and in values
+    cdef const uint8_t* values
+    cdef const int32_t* offsets32           # of texts; at row 0
+    cdef const int64_t* offsets64
+    cdef int64_t fixed                      # bytes of each value, where they have no offsets
+    cdef const uint8_t* data
+    cdef int64_t data_size
+
+    cdef inline int64_t begin(self, int64_t row) noexcept nogil:
+        if self.offsets32 != NULL:
+            return self.offsets32[row]
+        if self.offsets64 != NULL:
+            return self.offsets64[row]
+        return row * self.fixed
+
+    cdef inline bint is_valid(self, int64_t row) noexcept nogil:
+        return self.validity == NULL or (self.validity[(self.offset + row) >> 3] >> ((self.offset + row) & 7)) & 1
+
+    cdef int64_t nulls(self, int64_t start, int64_t stop) noexcept nogil
+    cdef int _take_texts(self, list buffers, bint wide) except -1

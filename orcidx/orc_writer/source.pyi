@@ -1,0 +1,6 @@
+from typing import Any
+
+class Source:
+    array: Any
+    length: int
+    def __init__(self, array: Any) -> None: ...

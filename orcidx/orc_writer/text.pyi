@@ -1,0 +1,19 @@
+from collections.abc import Callable
+
+from orcidx.orc_writer.bloom_filters import BloomBuilder
+from orcidx.orc_writer.chunks import OutStream
+from orcidx.orc_writer.columns import Column
+from orcidx.orc_writer.source import Source
+
+class TextColumn(Column):
+    def __init__(
+        self,
+        open_stream: Callable[[], OutStream],
+        *,
+        threshold: float,
+        checks_utf8: bool,
+        bounds: bool,
+        bloom: BloomBuilder | None = None,
+        trims_for_bloom: bool = False,
+    ) -> None: ...
+    def write_indexes(self, source: Source, values: Source, start: int, stop: int) -> int: ...

@@ -1,0 +1,450 @@
+"""STRING, VARCHAR, CHAR and BINARY: bytes and lengths, or numbers into a sorted dictionary.
+
+A stripe of a string column begins with a dictionary. When its first row group ends, what both forms take before
+compression is compared: direct is bytes and the bits of the lengths, a dictionary its distinct texts and the bits of
+the numbers. It stays where that is below three quarters, unless the texts are so short (2 bytes on average) that a
+codec does better on them than on numbers; and it is given up later when the distinct texts grow with the rows.
+Statistics: (least, greatest, bytes in all), least and greatest None for BINARY.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcmp
+
+from orcidx.orc_writer.chunks cimport OutStream
+from orcidx.orc_writer.columns cimport BLOCK, Column
+from orcidx.orc_writer.dictionary cimport Dictionary, Entry
+from orcidx.orc_writer.int_runs cimport IntRuns
+from orcidx.orc_writer.source cimport Source
+
+import numpy as np
+
+from orcidx.orc.kinds import StreamKind
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+    #if defined(_MSC_VER)
+    #include <stdlib.h>
+    #define TEXT_BSWAP _byteswap_uint64
+    #else
+    #define TEXT_BSWAP __builtin_bswap64
+    #endif
+    #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    #define TEXT_BIG(word) (word)
+    #else
+    #define TEXT_BIG(word) TEXT_BSWAP(word)
+    #endif
+
+    /* Up to eight bytes as a number that orders as they do. */
+    static inline uint64_t text_word(const uint8_t* p, int64_t n, const uint8_t* end) {
+        uint64_t word = 0;
+        if (n <= 0) return 0;
+        if (end - p >= 8) memcpy(&word, p, 8);
+        else memcpy(&word, p, (size_t)(n < 8 ? n : 8));
+        word = TEXT_BIG(word);
+        return n >= 8 ? word : word & ~(~(uint64_t)0 >> (8 * n));
+    }
+
+    static int text_is_ascii(const uint8_t* p, int64_t n) {
+        uint64_t word, any = 0;
+        int64_t i = 0;
+        for (; i + 8 <= n; i += 8) { memcpy(&word, p + i, 8); any |= word; }
+        for (; i < n; i++) any |= p[i];
+        return !(any & 0x8080808080808080ULL);
+    }
+
+    /* RFC 3629: no overlong form, no surrogate, nothing above U+10FFFF. */
+    static int text_is_utf8(const uint8_t* p, int64_t n) {
+        const uint8_t* end = p + n;
+        while (p < end) {
+            uint8_t a = *p++;
+            int more;
+            if (a < 0x80) continue;
+            if (a < 0xC2 || a > 0xF4) return 0;
+            more = a < 0xE0 ? 1 : a < 0xF0 ? 2 : 3;
+            if (end - p < more) return 0;
+            if ((a == 0xE0 && *p < 0xA0) || (a == 0xED && *p > 0x9F) || (a == 0xF0 && *p < 0x90)
+                || (a == 0xF4 && *p > 0x8F)) return 0;
+            while (more--) if ((*p++ & 0xC0) != 0x80) return 0;
+        }
+        return 1;
+    }
+    """
+    uint64_t text_word(const uint8_t* p, int64_t n, const uint8_t* end) noexcept nogil
+    bint text_is_ascii(const uint8_t* p, int64_t n) noexcept nogil
+    bint text_is_utf8(const uint8_t* p, int64_t n) noexcept nogil
+
+cdef enum:
+    LONGEST = 0x7FFFFFFF                    # bytes of a value that Java reads
+
+
+cdef struct Bound:
+    const uint8_t* data
+    int64_t length
+    uint64_t first
+    uint64_t second
+
+
+cdef inline Bound bound_of(const uint8_t* data, int64_t length, const uint8_t* end) noexcept nogil:
+    cdef Bound found
+    found.data = data
+    found.length = length
+    found.first = text_word(data, length, end)
+    found.second = text_word(data + 8, length - 8, end) if length > 8 else 0
+    return found
+
+
+cdef inline bint is_less(const Bound* a, const Bound* b) noexcept nogil:
+    cdef int order
+    if a.first != b.first:
+        return a.first < b.first
+    if a.second != b.second:
+        return a.second < b.second
+    if a.length <= 8 or b.length <= 8:
+        return a.length < b.length
+    order = memcmp(a.data + 8, b.data + 8, min(a.length, b.length) - 8)
+    return order < 0 or (order == 0 and a.length < b.length)
+
+
+cdef class TextColumn(Column):
+    """``threshold``: 0 no dictionary, below 0 by measured bytes, else the most distinct values for each value that a
+    dictionary may have. ``bounds``: keep the least and the greatest value."""
+
+    cdef OutStream data
+    cdef IntRuns lengths
+    cdef OutStream dictionary_data
+    cdef bint checks_utf8
+    cdef bint bounds
+    cdef bint trims_for_bloom
+    cdef double threshold
+    cdef bint direct                        # of this stripe
+    cdef Dictionary dictionary
+    cdef uint32_t* codes                    # of the stripe, while it has a dictionary
+    cdef size_t code_count
+    cdef size_t codes_capacity
+    cdef list code_starts
+    cdef int64_t bytes_in_all               # of values in the stripe
+    cdef int64_t group_bytes
+    cdef bint has_bounds
+    cdef Bound least
+    cdef Bound greatest
+    cdef bytes kept_least                   # what the bounds point into, between calls
+    cdef bytes kept_greatest
+    cdef bint encoded
+
+    def __init__(self, open_stream, *, double threshold, bint checks_utf8, bint bounds, bloom=None,
+                 bint trims_for_bloom=False):
+        self.data = open_stream()
+        self.lengths = IntRuns(open_stream(), signed=False)
+        self.dictionary_data = open_stream()
+        self.threshold = threshold
+        self.checks_utf8 = checks_utf8
+        self.bounds = bounds
+        self.trims_for_bloom = trims_for_bloom
+        self.streams.append((StreamKind.DATA, self.data, 0))
+        self.streams.append((StreamKind.LENGTH, self.lengths.stream, 1))
+        self._begin_stripe()
+
+    def __dealloc__(self):
+        free(self.codes)
+
+    cdef _begin_stripe(self):
+        self.direct = self.threshold == 0
+        self.dictionary = None if self.direct else Dictionary()
+        self.code_count = 0
+        self.code_starts = []
+        self.bytes_in_all = 0
+        self.encoded = False
+
+    cdef _start_group(self):
+        Column._start_group(self)
+        self.code_starts.append(self.code_count)
+
+    cdef int _put(self, Source source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil:
+        cdef int64_t row, at
+        cdef const uint8_t* first = source.data + source.begin(start)
+        if self.checks_utf8 and not text_is_ascii(first, source.begin(stop) - source.begin(start)):
+            for row in range(start, stop):
+                at = source.begin(row)
+                if source.is_valid(row) and not text_is_utf8(source.data + at, source.begin(row + 1) - at):
+                    with gil:
+                        self._refuse_text(source, row)
+                    return 0
+        self._put_values(source, start, stop, nulls)
+        with gil:
+            self._keep_bounds()
+        return 0
+
+    cdef int _put_values(self, Source source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil:
+        cdef int64_t lengths[BLOCK]
+        cdef int64_t row, at, length, total
+        cdef int64_t begin = start
+        cdef int64_t end
+        cdef int m
+        cdef bint direct = self.direct
+        cdef const uint8_t* data_end = source.data + source.data_size
+        if not direct:
+            self._grow_codes(stop - start)
+        while begin < stop:
+            end = min(stop, begin + BLOCK)
+            m = 0
+            total = 0
+            at = source.begin(begin)
+            for row in range(begin, end):
+                length = source.begin(row + 1) - at
+                if not nulls or source.is_valid(row):
+                    lengths[m] = length
+                    m += 1
+                    total += length
+                    self._take(source.data + at, length, data_end)
+                at += length
+            if direct:
+                self._put_bytes(source, begin, end, total)
+                self.lengths.put_many(lengths, m)
+            self.group_bytes += total
+            begin = end
+        return 0
+
+    cdef inline int _take(self, const uint8_t* data, int64_t length, const uint8_t* data_end) except -1 nogil:
+        """What each value goes through in either form."""
+        cdef Bound value
+        if length > LONGEST:
+            with gil:
+                raise ValueError("a value of 2 GiB or more")
+        if self.bounds:
+            value = bound_of(data, length, data_end)
+            if not self.has_bounds:
+                self.has_bounds = True
+                self.least = self.greatest = value
+            elif is_less(&value, &self.least):
+                self.least = value
+            elif is_less(&self.greatest, &value):
+                self.greatest = value
+        if not self.direct:
+            self.codes[self.code_count] = <uint32_t>self.dictionary.find_or_add(data, <uint32_t>length)
+            self.code_count += 1
+        if self.bloom is not None:
+            self._add_to_bloom(data, length)
+        return 0
+
+    cdef int _put_bytes(self, Source source, int64_t start, int64_t stop, int64_t total) except -1 nogil:
+        """The bytes of some rows, in one piece where nulls have none."""
+        cdef int64_t first = source.begin(start)
+        cdef int64_t row, at
+        if source.begin(stop) - first == total:
+            return self.data.append(source.data + first, total)
+        for row in range(start, stop):
+            if source.is_valid(row):
+                at = source.begin(row)
+                self.data.append(source.data + at, source.begin(row + 1) - at)
+        return 0
+
+    def write_indexes(self, Source source not None, Source values not None, int64_t start, int64_t stop):
+        """Appends rows of an Arrow dictionary: ``source`` has int32 indexes, ``values`` the texts. Returns the nulls.
+
+        Raises ``BadValue``."""
+        cdef const int32_t* indexes = (<const int32_t*>source.values) + source.offset
+        cdef int64_t nulls, row, at, index
+        cdef int64_t one
+        cdef Py_ssize_t wrong = -1
+        self._open_group()
+        with nogil:
+            nulls = source.nulls(start, stop)
+            if nulls and not self.keeps_present:
+                self.present.put_same(True, self.rows)
+                self.keeps_present = True
+            if self.keeps_present:
+                self.present.put_bitmap(source.validity, source.offset + start, stop - start)
+            if not self.direct:
+                self._grow_codes(stop - start)
+            for row in range(start, stop):
+                if nulls and not source.is_valid(row):
+                    continue
+                index = indexes[row]
+                if not 0 <= index < values.length:
+                    wrong = row
+                    break
+                at = values.begin(index)
+                one = values.begin(index + 1) - at
+                self._take(values.data + at, one, values.data + values.data_size)
+                if self.direct:
+                    self.data.append(values.data + at, one)
+                    self.lengths.put_many(&one, 1)
+                self.group_bytes += one
+        if wrong >= 0:
+            raise IndexError(f"dictionary index {indexes[wrong]} of row {wrong} is outside the dictionary")
+        self._keep_bounds()
+        self.rows += stop - start
+        self.group_rows += stop - start
+        self.group_nulls += nulls
+        return nulls
+
+    cdef int _refuse_text(self, Source source, int64_t row) except -1:
+        cdef int64_t at = source.begin(row)
+        value = source.data[at:min(source.begin(row + 1), at + 40)]
+        return self._refuse(row, f"{value!r} is not UTF-8; cast the column to binary, or mend it")
+
+    cdef int _grow_codes(self, int64_t more) except -1 nogil:
+        cdef size_t needed = self.code_count + more
+        cdef void* grown
+        if needed > self.codes_capacity:
+            self.codes_capacity = max(needed, self.codes_capacity + self.codes_capacity // 2)
+            grown = realloc(self.codes, self.codes_capacity * sizeof(uint32_t))
+            if grown == NULL:
+                with gil:
+                    raise MemoryError
+            self.codes = <uint32_t*>grown
+        return 0
+
+    cdef int _add_to_bloom(self, const uint8_t* data, int64_t length) except -1 nogil:
+        cdef int64_t trimmed = length
+        self.bloom.add_bytes(data, length)
+        if self.trims_for_bloom:
+            while trimmed and data[trimmed - 1] == 32:
+                trimmed -= 1
+            if trimmed != length:
+                self.bloom.add_bytes(data, trimmed)
+        return 0
+
+    cdef _keep_bounds(self):
+        """Copies the bounds out of an array that goes away."""
+        if not self.has_bounds:
+            return
+        if self.kept_least is None or self.least.data != <const uint8_t*><char*>self.kept_least:
+            self.kept_least = self.least.data[:self.least.length]
+            self.least.data = <const uint8_t*><char*>self.kept_least
+        if self.kept_greatest is None or self.greatest.data != <const uint8_t*><char*>self.kept_greatest:
+            self.kept_greatest = self.greatest.data[:self.greatest.length]
+            self.greatest.data = <const uint8_t*><char*>self.kept_greatest
+
+    cdef int _end_runs(self) except -1:
+        self.lengths.end_run()
+        self.bytes_in_all += self.group_bytes
+        if not self.direct and not self._pays():
+            self._give_up_dictionary()
+        return 0
+
+    cdef bint _pays(self):
+        """Whether the dictionary is worth keeping for the values so far."""
+        cdef size_t distinct = self.dictionary.count
+        if not self.code_count:
+            return True
+        if self.threshold > 0:
+            return distinct <= self.threshold * self.code_count
+        if self.bytes_in_all <= 2 * <int64_t>self.code_count or distinct > 0.8 * self.code_count:
+            return False
+        bits = max(1, int(distinct - 1).bit_length())
+        longest = max(1, (self.bytes_in_all // self.code_count).bit_length())
+        in_dictionary = self.dictionary.arena_size + self.code_count * bits / 8
+        return in_dictionary < 0.75 * (self.bytes_in_all + self.code_count * longest / 8)
+
+    cdef _give_up_dictionary(self):
+        """Writes what has come so far as it would have been written from the start."""
+        cdef size_t i, first, last
+        cdef Py_ssize_t group
+        cdef Entry* entry
+        cdef int64_t length
+        starts = [*self.code_starts, self.code_count]
+        for group in range(len(self.code_starts)):
+            first = starts[group]
+            last = starts[group + 1]
+            self.group_starts[group] = (self.group_starts[group][0], self.data.total, self.lengths.stream.total)
+            with nogil:
+                for i in range(first, last):
+                    entry = &self.dictionary.entries[self.codes[i]]
+                    length = entry.length
+                    self.data.append(self.dictionary.arena + entry.start, entry.length)
+                    self.lengths.put_many(&length, 1)
+                self.lengths.end_run()
+        self.direct = True
+        self.dictionary = None
+        free(self.codes)
+        self.codes = NULL
+        self.code_count = self.codes_capacity = 0
+
+    cdef object _take_statistics(self, int64_t count):
+        if not count:
+            self.group_bytes = 0
+            return None
+        found = self.kept_least, self.kept_greatest, self.group_bytes
+        self.group_bytes = 0
+        self.has_bounds = False
+        self.kept_least = self.kept_greatest = None
+        return found
+
+    def finish(self):
+        """A dictionary is written at the end of the stripe: the numbers, the lengths and the bytes of its entries."""
+        if not self.direct and not self.code_count:
+            self.direct = True              # an empty dictionary helps nobody
+        if not self.direct:
+            self._write_codes()
+        Column.finish(self)
+        self.dictionary_data.finish()
+
+    cdef _write_codes(self):
+        cdef IntRuns numbers = IntRuns(self.data, signed=False)
+        cdef int64_t block[BLOCK]
+        cdef uint32_t* order = self.dictionary.sorted_order()
+        cdef size_t i, first, last
+        cdef Py_ssize_t group
+        cdef Entry* entry
+        cdef int64_t length
+        cdef int n
+        starts = [*self.code_starts, self.code_count]
+        for group in range(len(self.code_starts)):
+            first = starts[group]
+            last = starts[group + 1]
+            self.group_starts[group] = (self.group_starts[group][0], self.data.total, 0)
+            with nogil:
+                n = 0
+                for i in range(first, last):
+                    block[n] = self.dictionary.entries[self.codes[i]].rank
+                    n += 1
+                    if n == BLOCK:
+                        numbers.put_many(block, n)
+                        n = 0
+                numbers.put_many(block, n)
+                numbers.end_run()
+        with nogil:
+            for i in range(self.dictionary.count):
+                entry = &self.dictionary.entries[order[i]]
+                length = entry.length
+                self.dictionary_data.append(self.dictionary.arena + entry.start, entry.length)
+                self.lengths.put_many(&length, 1)
+            self.lengths.end_run()
+        free(order)
+
+    def position_columns(self, Py_ssize_t groups):
+        columns = Column.position_columns(self, groups)
+        if self.direct:
+            return columns
+        # Numbers of a dictionary's rows are runs of integers, and its lengths are read whole: one number more for the
+        # one, none for the others.
+        bytes_numbers = len(self.data.positions(np.zeros(1, np.int64)))
+        return [*columns[:len(columns) - bytes_numbers - 1], np.zeros(groups, np.int64)]
+
+    def all_streams(self):
+        found = Column.all_streams(self)
+        if not self.direct:
+            found.append((int(StreamKind.DICTIONARY_DATA), self.dictionary_data))
+        return found
+
+    @property
+    def is_dictionary(self):
+        return not self.direct
+
+    @property
+    def dictionary_size(self):
+        return 0 if self.direct else self.dictionary.count
+
+    @property
+    def held(self):
+        found = Column.held.__get__(self) + self.dictionary_data.held + 4 * <int64_t>self.code_count
+        return found if self.dictionary is None else found + <int64_t>self.dictionary.arena_size
+
+    def clear(self):
+        Column.clear(self)
+        self.dictionary_data.clear()
+        self._begin_stripe()

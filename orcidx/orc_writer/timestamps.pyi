@@ -1,0 +1,10 @@
+from collections.abc import Callable
+
+from orcidx.orc_writer.bloom_filters import BloomBuilder
+from orcidx.orc_writer.chunks import OutStream
+from orcidx.orc_writer.columns import Column
+
+class TimestampColumn(Column):
+    def __init__(
+        self, open_stream: Callable[[], OutStream], unit: str, *, bloom: BloomBuilder | None = None
+    ) -> None: ...

@@ -1,0 +1,247 @@
+"""``OrcWriter`` and ``write_table``: Arrow data into one ORC file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery
+from orcidx.orc.metadata import StripeInformation
+from orcidx.orc.statistics import ColumnStatistics, column_statistics, decode_statistics
+from orcidx.orc.types import build_tree
+from orcidx.orc_writer.arrow_types import describe_schema
+from orcidx.orc_writer.codecs import compression_kind, open_compressor
+from orcidx.orc_writer.file_layout import FileLayout
+from orcidx.orc_writer.options import WriteOptions
+from orcidx.orc_writer.stripe_writer import StripeWriter, type_records
+from orcidx.storage.sink import Sink, open_sink
+
+__all__ = ["OrcWriter", "WriteResult", "write_table"]
+
+
+@dataclass(frozen=True)
+class WriteResult:
+    """What was written: ``bytes`` of the file, ``stripes`` as its footer lists them, ``statistics`` of each column by
+    dotted path (of several columns of one path the last one's)."""
+
+    path: str
+    rows: int
+    bytes: int
+    stripes: tuple[StripeInformation, ...] = field(repr=False)
+    statistics: Mapping[str, ColumnStatistics] = field(repr=False, hash=False)
+
+
+class OrcWriter:
+    """Writes one ORC file, batch by batch.
+
+    ``where``: a path, a URL (fsspec), ``(store, path)`` of obstore, a path in ``filesystem``, or an object with
+    ``write``, of which nothing else is used. ``schema``: a ``pyarrow.Schema``, or what has ``__arrow_c_schema__``.
+    ``options``: ``WriteOptions``, or its fields by name.
+
+    The file appears when ``close`` returns; a ``with`` block that an exception leaves publishes nothing. After an error
+    the writer is closed. Not for use by two threads at once.
+    """
+
+    def __init__(
+        self,
+        where: Any,
+        schema: Any,
+        *,
+        options: WriteOptions | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        filesystem: Any = None,
+        **overrides: Any,
+    ) -> None:
+        self.options = (options or WriteOptions()).override(**overrides)
+        self.schema = _schema_of(schema)
+        root = describe_schema(self.schema, self.options)
+        kind = compression_kind(self.options.compression)
+        compressor = open_compressor(kind, self.options.compression_level)
+        name = str(where) if isinstance(where, str) else type(where).__name__
+        self._stripes = StripeWriter(root, self.options, compressor, name=name)
+        self._sink: Sink = open_sink(where, storage_options=storage_options, filesystem=filesystem)
+        self._stripes.name = self._sink.name
+        self._layout = FileLayout(
+            sink=self._sink,
+            types=type_records(root),
+            compression=kind,
+            compressor=compressor,
+            block_size=self.options.compression_block_size,
+            row_index_stride=self.options.row_index_stride,
+        )
+        self._rows = 0
+        self._result: WriteResult | None = None
+        self._closed = False
+
+    @property
+    def rows(self) -> int:
+        """Rows taken so far."""
+        return self._rows
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes of the file so far: those of its finished stripes."""
+        return self._layout.offset
+
+    @property
+    def bytes_buffered(self) -> int:
+        """Bytes that the open stripe takes in memory."""
+        return self._stripes.held
+
+    def write(self, data: Any) -> int:
+        """Appends a RecordBatch, a Table, a RecordBatchReader, an iterable of batches, or whatever has
+        ``__arrow_c_stream__`` or ``__arrow_c_array__`` (scans, Polars and DuckDB frames); returns the rows.
+
+        Raises ``InvalidQuery`` for another schema, ``ValueOutOfRange`` naming row, column and value for what ORC cannot
+        hold; the writer is closed then, and nothing is left behind.
+        """
+        if self._closed:
+            raise InvalidQuery(f"{self._sink.name}: this writer is closed")
+        before = self._rows
+        try:
+            for batch in batches_of(data):
+                self._write_batch(batch)
+        except BaseException:
+            self.abort()
+            raise
+        return self._rows - before
+
+    def _write_batch(self, batch: pa.RecordBatch) -> None:
+        if not batch.schema.equals(self.schema, check_metadata=False):
+            raise InvalidQuery(
+                f"{self._sink.name}: a batch of schema\n{batch.schema.to_string(show_field_metadata=False)}\nfor a "
+                f"file of schema\n{self.schema.to_string(show_field_metadata=False)}"
+            )
+        at = 0
+        while at < batch.num_rows:
+            rest = batch.slice(at)
+            taken = self._stripes.slice_rows(rest)
+            self._stripes.write(rest.slice(0, taken), self._rows)
+            self._rows += taken
+            at += taken
+            if self._stripes.held >= self.options.stripe_size:
+                self.end_stripe()
+
+    def end_stripe(self) -> None:
+        """Ends the open stripe here and writes it; nothing happens when it has no row."""
+        if self._stripes.rows:
+            self._layout.append(self._stripes.finish())
+            self._stripes.clear()
+
+    def close(self) -> WriteResult:
+        """Writes the rest and the tail, and publishes the file. Again: the same result."""
+        if self._result is not None:
+            return self._result
+        if self._closed:
+            raise InvalidQuery(f"{self._sink.name}: nothing was written, because of an error before")
+        try:
+            self.end_stripe()
+            messages = self._stripes.file_statistics()
+            metadata = {key: _bytes_of(value) for key, value in self.options.metadata.items()}
+            self._layout.finish(messages, metadata)
+        except BaseException:
+            self.abort()
+            raise
+        self._closed = True
+        self._sink.close()
+        self._result = self._describe(messages)
+        return self._result
+
+    def abort(self) -> None:
+        """Gives the file up: nothing of it is left behind."""
+        if not self._closed:
+            self._closed = True
+            self._sink.abort()
+            self._stripes.clear()
+
+    def _describe(self, messages: list[bytes]) -> WriteResult:
+        found = {}
+        for node in build_tree(self._layout.types).walk():
+            message = messages[node.id]
+            extents = np.zeros(1, np.int64), np.array([len(message)], np.int64)
+            rows = np.array([self._rows], np.int64)
+            raw = decode_statistics(node, "file", message, extents, rows=rows, stripes=[None])
+            found[node.dotted] = column_statistics(raw, 0, hybrid=False)
+        return WriteResult(self._sink.name, self._rows, self._layout.offset, tuple(self._layout.stripes), found)
+
+    def __enter__(self) -> OrcWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.abort()
+        elif not self._closed:
+            self.close()
+
+
+def write_table(
+    data: Any,
+    where: Any,
+    *,
+    options: WriteOptions | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: Any = None,
+    **overrides: Any,
+) -> WriteResult:
+    """Writes a Table, a RecordBatch, a reader, a scan or a data frame as one ORC file, without holding all of it.
+
+    ``where`` and the options are ``OrcWriter``'s, the errors too.
+    """
+    batches = batches_of(data)
+    schema = getattr(data, "schema", None)
+    if not isinstance(schema, pa.Schema):
+        reader = batches if isinstance(batches, pa.RecordBatchReader) else None
+        if reader is None:
+            raise InvalidQuery(f"a {type(data).__name__} has no schema; use OrcWriter, which is given one")
+        schema = reader.schema
+    with OrcWriter(
+        where, schema, options=options, storage_options=storage_options, filesystem=filesystem, **overrides
+    ) as writer:
+        writer.write(batches)
+        return writer.close()
+
+
+def batches_of(data: Any) -> Any:
+    """An iterable of the record batches of whatever holds Arrow data. Raises ``InvalidQuery`` for what does not."""
+    if isinstance(data, pa.RecordBatch):
+        return (data,)
+    if isinstance(data, pa.Table):
+        return data.to_batches()
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data)
+    if hasattr(data, "__arrow_c_array__"):
+        return (pa.record_batch(data),)
+    if isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
+        return _checked(data)
+    raise InvalidQuery(f"a {type(data).__name__} is no Arrow data: give a Table, batches, a scan or a data frame")
+
+
+def _checked(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+    for one in data:
+        if isinstance(one, pa.RecordBatch):
+            yield one
+        elif isinstance(one, pa.Table):
+            yield from one.to_batches()
+        else:
+            raise InvalidQuery(f"a {type(one).__name__} among the batches is no RecordBatch")
+
+
+def _schema_of(schema: Any) -> pa.Schema:
+    if isinstance(schema, pa.Schema):
+        return schema
+    if hasattr(schema, "__arrow_c_schema__"):
+        return pa.schema(schema)
+    raise InvalidQuery(f"a {type(schema).__name__} is no schema: give a pyarrow.Schema")
+
+
+def _bytes_of(value: bytes | str) -> bytes:
+    return value.encode() if isinstance(value, str) else bytes(value)
