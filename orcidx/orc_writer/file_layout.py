@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from orcidx.orc.kinds import CompressionKind, StreamKind, TypeKind, WriterKind
 from orcidx.orc.metadata import OWN_SOFTWARE, StripeInformation, TypeRecord
-from orcidx.orc.stripe_footer import ColumnEncoding, Stream
+from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc_writer.chunks import frame
 from orcidx.orc_writer.compressors import Compressor
 from orcidx.orc_writer.messages import blob, packed, text, uint, varint
@@ -113,9 +113,7 @@ class FileLayout:
         """Writes a stripe of streams: those of the index first, in the order given."""
         ordered = [*(s for s in stripe.streams if s.is_index), *(s for s in stripe.streams if not s.is_index)]
         footer = stripe_footer(
-            [Stream(part.kind, part.column, part.length) for part in ordered],
-            stripe.encodings,
-            stripe.writer_timezone,
+            [(part.kind, part.column, part.length) for part in ordered], stripe.encodings, stripe.writer_timezone
         )
         framed = frame(footer, self.compressor, self.block_size)
         index = sum(part.length for part in ordered if part.is_index)
@@ -181,9 +179,11 @@ def _numbers(stripe: StripeInformation) -> tuple[int, ...]:
     return stripe.offset, stripe.index_length, stripe.data_length, stripe.footer_length, stripe.rows
 
 
-def stripe_footer(streams: Sequence[Stream], encodings: Sequence[ColumnEncoding], timezone: str | None) -> bytes:
-    """A StripeFooter; ``encodings`` of every column, the root's too (ORC C++ refuses others)."""
-    parts = [blob(1, uint(1, stream.kind) + uint(2, stream.column) + uint(3, stream.length)) for stream in streams]
+def stripe_footer(
+    streams: Sequence[tuple[int, int, int]], encodings: Sequence[ColumnEncoding], timezone: str | None
+) -> bytes:
+    """A StripeFooter; ``streams`` as (kind, column id, length), ``encodings`` of every column, the root's too (ORC C++ refuses others)."""
+    parts = [blob(1, uint(1, kind) + uint(2, column) + uint(3, length)) for kind, column, length in streams]
     for encoding in encodings:
         message = uint(1, encoding.kind)
         message += uint(2, encoding.dictionary_size) if encoding.dictionary_size else b""
