@@ -183,7 +183,7 @@ def stripe_footer(
     streams: Sequence[tuple[int, int, int]], encodings: Sequence[ColumnEncoding], timezone: str | None
 ) -> bytes:
     """A StripeFooter; ``streams`` as (kind, column id, length), ``encodings`` of every column, the root's too (ORC C++ refuses others)."""
-    parts = [blob(1, uint(1, kind) + uint(2, column) + uint(3, length)) for kind, column, length in streams]
+    parts = [blob(1, b"".join(uint(number, value) for number, value in enumerate(one, 1))) for one in streams]
     for encoding in encodings:
         message = uint(1, encoding.kind)
         message += uint(2, encoding.dictionary_size) if encoding.dictionary_size else b""
