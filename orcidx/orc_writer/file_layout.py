@@ -182,7 +182,8 @@ def _numbers(stripe: StripeInformation) -> tuple[int, ...]:
 def stripe_footer(
     streams: Sequence[tuple[int, int, int]], encodings: Sequence[ColumnEncoding], timezone: str | None
 ) -> bytes:
-    """A StripeFooter; ``streams`` as (kind, column id, length), ``encodings`` of every column, the root's too (ORC C++ refuses others)."""
+    """A StripeFooter; ``streams`` as (kind, column id, length), ``encodings`` of every column, the root's too (C++ asks
+    for them)."""
     parts = [blob(1, b"".join(uint(number, value) for number, value in enumerate(one, 1))) for one in streams]
     for encoding in encodings:
         message = uint(1, encoding.kind)
