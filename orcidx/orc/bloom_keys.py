@@ -25,7 +25,7 @@ from orcidx.orc.kinds import StreamKind, TypeKind, WriterKind
 from orcidx.orc.metadata import FileFacts, is_own
 from orcidx.orc.streams import is_decimal64
 from orcidx.orc.stripe_footer import ColumnEncoding
-from orcidx.orc.timezones import clock_zone
+from orcidx.orc.timezones import CALM_FROM, CALM_UNTIL, Zone, clock_zone
 from orcidx.orc.types import STRING_KINDS, OrcType, decimal_digits, reads_as_timestamp
 
 __all__ = ["MAY_WRAP", "distrust_bloom", "literal_hashes", "may_wrap", "surely_fits"]
@@ -96,10 +96,13 @@ def surely_fits(column: StatisticsColumn) -> Bools:
     return column.all_null | (column.lower.valid & column.upper.valid)
 
 
-def literal_hashes(node: OrcType, literal: Any, facts: FileFacts, options: ReadOptions) -> list[int] | None:
+def literal_hashes(
+    node: OrcType, literal: Any, facts: FileFacts, options: ReadOptions, *, zone: Zone | None
+) -> list[int] | None:
     """Hashes under which a value equal to ``literal`` may have been added; None when the filters cannot tell.
 
-    ``literal`` is of the physical domain of predicates. An empty list says that no value of the column can equal it.
+    ``literal`` is of the physical domain of predicates. ``zone``: the writer's (``zone_of_statistics``). An empty list
+    says that no value of the column can equal it.
     """
     if node.kind in _INTEGERS:
         return _integer_hashes(node, literal, options)
@@ -109,7 +112,7 @@ def literal_hashes(node: OrcType, literal: Any, facts: FileFacts, options: ReadO
     if node.kind in _FLOATS:
         return _float_hashes(literal)
     if node.kind in _TIMESTAMPS:
-        return _timestamp_hashes(node, literal, facts, options)
+        return _timestamp_hashes(node, literal, facts, options, zone)
     if node.kind is TypeKind.DECIMAL:
         return _decimal_hashes(node, literal, facts, options)
     if node.kind in STRING_KINDS:
@@ -144,20 +147,31 @@ def _float_hashes(literal: float) -> list[int] | None:
     return _of_integers(bits)
 
 
-def _timestamp_hashes(node: OrcType, literal: int, facts: FileFacts, options: ReadOptions) -> list[int] | None:
+def _timestamp_hashes(
+    node: OrcType, literal: int, facts: FileFacts, options: ReadOptions, zone: Zone | None
+) -> list[int] | None:
     """Values less than a second before the epoch read as one second later, so that near it both are looked for.
 
-    ORC C++ cuts towards zero where Java rounds down: values before 1970 that Arrow gives it have negative nanoseconds.
+    Wall clocks were made by the writer's table of its zone and are read by ours: what another table may have shown is
+    looked for, too, and of years in which tables differ by anything the filters cannot tell. ORC C++ cuts towards zero
+    where Java rounds down: values before 1970 that Arrow gives it have negative nanoseconds.
     """
-    if node.kind is TypeKind.TIMESTAMP and options.timezone is not None:
-        return None
     millis = literal // NANOS_PER_MILLI
+    if node.kind is TypeKind.TIMESTAMP and (options.timezone is not None or zone is None):
+        return None
     if millis < OLD_CLOCKS:
         return None
-    zone = clock_zone(options) if node.kind is TypeKind.TIMESTAMP else None
-    walls = [millis] if zone is None else [millis + 1000 * offset for offset in zone.offsets_near(millis // 1000)]
+    walls = [millis]
+    shifts: tuple[int, ...] = (0,)
+    if node.kind is TypeKind.TIMESTAMP and zone is not None:
+        clock = clock_zone(options)
+        if clock is not None:
+            walls = [millis + 1000 * offset for offset in clock.offsets_near(millis // 1000)]
+        if not zone.is_fixed and not all(1000 * CALM_FROM <= wall < 1000 * CALM_UNTIL for wall in walls):
+            return None
+        shifts = zone.shifts
     keys = []
-    for wall in walls:
+    for wall in {wall + 1000 * shift for wall in walls for shift in shifts}:
         keys += [wall, wall - 1000] if abs(wall) < FARTHEST_ZONE else [wall]
         if facts.writer == WriterKind.CPP and wall < 0 and literal % NANOS_PER_MILLI:
             keys.append(wall + 1)

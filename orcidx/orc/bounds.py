@@ -34,7 +34,7 @@ from orcidx.orc.statistics import (
     file_statistics,
     timestamp_bounds,
 )
-from orcidx.orc.timezones import Zone, clock_zone
+from orcidx.orc.timezones import CALM_FROM, CALM_UNTIL, Zone, clock_zone
 from orcidx.orc.types import STRING_KINDS, OrcType, decimal_digits, reads_as_timestamp
 from orcidx.orc.wire import Part
 
@@ -52,8 +52,6 @@ __all__ = [
 ]
 
 NANOS_PER_MILLI = 1_000_000
-OLD_CLOCKS = -2_145_916_800_000
-"""1902-01-01 in milliseconds."""
 FARTHEST_ZONE = 15 * 3_600_000
 """No time zone is farther from UTC, in milliseconds."""
 
@@ -126,14 +124,20 @@ _HIVE_8732 = STRING_KINDS | {
 
 
 def bound_statistics(
-    raw: RawStatistics, facts: FileFacts, options: ReadOptions, *, repeated: bool = False
+    raw: RawStatistics,
+    facts: FileFacts,
+    options: ReadOptions,
+    *,
+    repeated: bool = False,
+    zone: Zone | None = None,
 ) -> StatisticsColumn:
     """What the raw statistics of a column prove. ``repeated``: the column is below a list, map or union, where units
-    hold other rows than the file's, so that nothing is concluded."""
+    hold other rows than the file's, so that nothing is concluded. ``zone``: the writer's, of which the footers of the
+    stripes tell (``timezones.zone_of_statistics``); without it bounds of timestamps are a day wider."""
     distrusted = distrust(raw.node, raw.level, facts, options)
     if repeated:
         distrusted = OTHER_ROWS
-    lower, upper = _BUILDERS.get(PARTS.get(raw.node.kind, Part.NOTHING), _no_bounds)(raw, facts, options)
+    lower, upper = _BUILDERS.get(PARTS.get(raw.node.kind, Part.NOTHING), _no_bounds)(raw, facts, options, zone)
     count, has_null, rows = raw.arrays["count"], raw.arrays["has_null"], raw.rows
     impossible_nulls = (count == 0) & (has_null == 0) & (rows > 0)
     too_many = count > rows
@@ -193,7 +197,7 @@ def _nan_seen(raw: RawStatistics) -> Bools:
 Pair = tuple[Bounds, Bounds]
 
 
-def _no_bounds(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> Pair:
+def _no_bounds(raw: RawStatistics, facts: FileFacts, options: ReadOptions, zone: Zone | None) -> Pair:
     return _numbers(*(np.zeros(len(raw), np.int64),) * 2, valid=np.zeros(len(raw), np.bool_))
 
 
@@ -204,7 +208,7 @@ def _numbers(minimum: npt.NDArray[Any], maximum: npt.NDArray[Any], *, valid: Boo
     )
 
 
-def _integers(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> Pair:
+def _integers(raw: RawStatistics, facts: FileFacts, options: ReadOptions, zone: Zone | None) -> Pair:
     minimum, maximum = raw.arrays["integers"][0], raw.arrays["integers"][1]
     low, high = _RANGES[raw.node.kind]
     valid = raw.has(1, 2) & (minimum >= low) & (maximum <= high)
@@ -213,15 +217,15 @@ def _integers(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> Pai
     return _numbers(minimum, maximum, valid=valid)
 
 
-def _dates(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> Pair:
-    lower, upper = _integers(raw, facts, options)
+def _dates(raw: RawStatistics, facts: FileFacts, options: ReadOptions, zone: Zone | None) -> Pair:
+    lower, upper = _integers(raw, facts, options, zone)
     if not (facts.hybrid_calendar and options.calendar == "proleptic"):
         return lower, upper
     days = [np.where(lower.valid, raw.arrays["integers"][i], 0) for i in (0, 1)]
     return _numbers(*map(proleptic_days, days), valid=lower.valid)
 
 
-def _doubles(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> Pair:
+def _doubles(raw: RawStatistics, facts: FileFacts, options: ReadOptions, zone: Zone | None) -> Pair:
     """Where a minimum, maximum or sum is NaN, Java's bounds depend on the order of the values.
 
     ORC C++ keeps statistics of the doubles that it is given and stores FLOAT rounded: so are the bounds, since rounding
@@ -234,13 +238,13 @@ def _doubles(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> Pair
     return _numbers(doubles[0], doubles[1], valid=raw.has(1, 2) & ~_nan_seen(raw))
 
 
-def _buckets(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> Pair:
+def _buckets(raw: RawStatistics, facts: FileFacts, options: ReadOptions, zone: Zone | None) -> Pair:
     true, count = raw.arrays["integers"][0], raw.arrays["count"]
     valid = raw.has(1) & (true >= 0) & (true <= count)
     return _numbers((true == count).astype(np.int64), (true != 0).astype(np.int64), valid=valid)
 
 
-def _strings(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> Pair:
+def _strings(raw: RawStatistics, facts: FileFacts, options: ReadOptions, zone: Zone | None) -> Pair:
     """Minimum and maximum, or the bounds of truncated ones, which no value need equal but some may. Java's first
     writers compared UTF-16 units: characters beyond the BMP sort before U+E000 to U+FFFF there."""
     java = facts.writer == WriterKind.JAVA
@@ -307,7 +311,7 @@ def _raised_upper(text: bytes) -> bytes:
     return text + b"!"
 
 
-def _decimals(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> Pair:
+def _decimals(raw: RawStatistics, facts: FileFacts, options: ReadOptions, zone: Zone | None) -> Pair:
     """Rounded outwards to the scale in which the column is read, as its values are rounded to it."""
     _, scale = decimal_digits(raw.node, options)
     lower = _rounded(raw, 1, scale, upwards=False)
@@ -328,12 +332,12 @@ def _rounded(raw: RawStatistics, number: int, scale: int, *, upwards: bool) -> N
     return NumberBounds(values, given & known, given & known & exact, scale)
 
 
-def _timestamps(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> Pair:
+def _timestamps(raw: RawStatistics, facts: FileFacts, options: ReadOptions, zone: Zone | None) -> Pair:
     """In nanoseconds, of the wall clock or of UTC as the column is. Presto and Trino keep milliseconds only, rounded.
 
     A value less than a second before the epoch reads as one second later, since writers cut seconds towards zero. That
-    is the epoch of the instant, from which the wall clock differs by the zone: maxima so near get a second more. Before
-    1902 the libraries disagree on the offsets of many zones: bounds there get a day more.
+    is the epoch of the instant, from which the wall clock differs by the zone: maxima so near get a second more. Wall
+    clocks are those of the writer's table of its zone, and read by ours: they get what the two may differ by.
     """
     lower, upper, utc = timestamp_bounds(raw)
     sides = []
@@ -349,15 +353,25 @@ def _timestamps(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> P
             inexact |= days < GREGORIAN_START
             millis = np.maximum(millis, moved) if is_upper else np.minimum(millis, moved)
         if raw.node.kind is TypeKind.TIMESTAMP:
-            old = millis < OLD_CLOCKS
-            inexact |= old
-            millis = millis + np.where(old, MILLIS_PER_DAY if is_upper else -MILLIS_PER_DAY, 0)
-            zone = clock_zone(options)
-            if zone is not None and not zone.is_utc:
+            slack = _clock_slack(millis, zone)
+            inexact |= slack != 0
+            millis = millis + (slack if is_upper else -slack)
+            clock = clock_zone(options)
+            if clock is not None and not clock.is_utc:
                 inexact |= True
-                millis = _instant_bounds(millis, zone, is_upper=is_upper)
+                millis = _instant_bounds(millis, clock, is_upper=is_upper)
         sides.append(NumberBounds(_multiplied(millis, NANOS_PER_MILLI, nanos), utc.copy(), utc & ~inexact & ~coarse))
     return sides[0], sides[1]
+
+
+def _clock_slack(millis: Int64s, zone: Zone | None) -> Int64s:
+    """By how many milliseconds a wall clock may differ from what the writer's table of the zone gave."""
+    if zone is None:
+        return np.full_like(millis, MILLIS_PER_DAY)
+    if zone.is_fixed:
+        return np.zeros_like(millis)
+    calm = (millis >= 1000 * CALM_FROM) & (millis < 1000 * CALM_UNTIL)
+    return np.where(calm, 1000 * zone.shifts[-1], MILLIS_PER_DAY)
 
 
 def _instant_bounds(millis: Int64s, zone: Zone, *, is_upper: bool) -> Int64s:
@@ -374,7 +388,7 @@ def _multiplied(values: Int64s, factor: int, addend: Int64s | int = 0) -> npt.ND
     return (values if fits else values.astype(object)) * factor + addend
 
 
-_BUILDERS: dict[Part, Callable[[RawStatistics, FileFacts, ReadOptions], Pair]] = {
+_BUILDERS: dict[Part, Callable[[RawStatistics, FileFacts, ReadOptions, Zone | None], Pair]] = {
     Part.INTEGER: _integers,
     Part.DATE: _dates,
     Part.DOUBLE: _doubles,

@@ -24,6 +24,7 @@ from orcidx.orc.bound_values import Bounds, successor
 from orcidx.orc.bounds import StatisticsColumn
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata import FileFacts
+from orcidx.orc.timezones import Zone
 from orcidx.orc.types import OrcType, reads_as_timestamp
 from orcidx.predicate import BoundLeaf, Domain, Op, like_prefix, matching_values
 from orcidx.pruning.evaluate import Finding, Note, NoteKind
@@ -344,8 +345,8 @@ class BloomEvidence:
     """Bloom filters of the row groups of one stripe.
 
     ``filters`` by the leaf's path, with the column's type; ``bounds``: first row of each row group and the end.
-    ``believed``: the row groups (one bool each) whose filters hold what is read, where it is not all of them;
-    ``ignored``: why a column's filters are not used, as a note says it. Columns in neither have no filter.
+    ``zone``: the writer's; ``believed``: the row groups (one bool each) whose filters hold what is read, where it is
+    not all of them; ``ignored``: why a column's filters are not used, as a note says it. Columns in neither have none.
     """
 
     name = "bloom filter"
@@ -358,6 +359,7 @@ class BloomEvidence:
         options: ReadOptions,
         *,
         stripe: int | None = None,
+        zone: Zone | None = None,
         believed: Mapping[Path, Bools] | None = None,
         ignored: Mapping[Path, tuple[NoteKind, str]] | None = None,
     ) -> None:
@@ -367,6 +369,7 @@ class BloomEvidence:
         self._facts = facts
         self._options = options
         self._stripe = stripe
+        self._zone = zone
         self._believed = believed or {}
         self._ignored = ignored or {}
 
@@ -392,7 +395,7 @@ class BloomEvidence:
             self._note(leaf, "damaged", reason)
         hashes: list[int] = []
         for literal in leaf.literals:
-            keys = literal_hashes(node, literal, self._facts, self._options)
+            keys = literal_hashes(node, literal, self._facts, self._options, zone=self._zone)
             if keys is None:
                 self._note(leaf, "silent", f"the filters cannot tell whether they hold {literal!r}")
                 return None

@@ -131,19 +131,18 @@ def file_statistics(tail: FileTail, node: OrcType) -> RawStatistics:
         return decode_statistics(node, "file", raw, extents, rows=rows, stripes=[None])
 
 
-def stripe_statistics(tail: FileTail, node: OrcType) -> RawStatistics:
-    """Statistics of a column over each stripe; stripes that the Metadata leaves out have none."""
+def stripe_statistics(tail: FileTail, node: OrcType, *, stripe: int | None = None) -> RawStatistics:
+    """Statistics of a column over each stripe, or over one; stripes that the Metadata leaves out have none."""
     bounds, starts, stops = tail.stripe_statistics
-    stripes = tail.footer.stripes
-    count = len(stripes)
-    first, last = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    known = min(count, len(bounds) - 1)
-    at = bounds[:known] + node.id
-    present = np.flatnonzero(at < bounds[1 : known + 1])
-    first[present], last[present] = starts[at[present]], stops[at[present]]
-    rows = np.array([stripe.rows for stripe in stripes], np.int64)
+    wanted = np.arange(len(tail.footer.stripes)) if stripe is None else np.array([stripe])
+    first, last = np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.int64)
+    known = np.flatnonzero(wanted < len(bounds) - 1)
+    at = bounds[wanted[known]] + node.id
+    present = np.flatnonzero(at < bounds[wanted[known] + 1])
+    first[known[present]], last[known[present]] = starts[at[present]], stops[at[present]]
+    rows = np.array([tail.footer.stripes[number].rows for number in wanted.tolist()], np.int64)
     with located(file=tail.name):
-        return decode_statistics(node, "stripe", tail.raw_metadata, (first, last), rows=rows, stripes=range(count))
+        return decode_statistics(node, "stripe", tail.raw_metadata, (first, last), rows=rows, stripes=wanted.tolist())
 
 
 def timestamp_bounds(raw: RawStatistics) -> tuple[Any, Any, Any]:

@@ -22,7 +22,19 @@ import numpy.typing as npt
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 from orcidx.options import ReadOptions
 
-__all__ = ["HINTS_FROM", "HINT_SECONDS", "NEVER", "ORC_EPOCH", "Zone", "chosen_zone", "clock_zone", "load_zone"]
+__all__ = [
+    "CALM_FROM",
+    "CALM_UNTIL",
+    "HINTS_FROM",
+    "HINT_SECONDS",
+    "NEVER",
+    "ORC_EPOCH",
+    "Zone",
+    "chosen_zone",
+    "clock_zone",
+    "load_zone",
+    "zone_of_statistics",
+]
 
 Int64s = npt.NDArray[np.int64]
 
@@ -37,6 +49,10 @@ HINTS_FROM = -(1 << 32)
 """1833-11-24 in seconds since 1970: no zone changed before, but for markers of the beginning of time."""
 HINT_SECONDS = 1 << 23
 """97 days: few transitions lie between two hints."""
+
+CALM_FROM, CALM_UNTIL = 2 * DAY, 2_114_208_000
+"""1970-01-03 and 2036-12-30 in seconds since 1970, two days inside of the years in which tables of time zones agree but
+for what ``Zone.shifts`` allows: before 1970 they are guesses, and from 2037 on Java goes on by rule."""
 
 _NAME = re.compile(r"[A-Za-z0-9_+\-]+(/[A-Za-z0-9_+\-]+){0,3}")
 _FIXED = re.compile(r"(?:GMT|UTC|UT|Z)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
@@ -87,6 +103,21 @@ class Zone:
     @property
     def is_utc(self) -> bool:
         return not self.offsets.any()
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether its clocks were never changed, so that no two tables of it differ."""
+        return not len(self.transitions)
+
+    @cached_property
+    def shifts(self) -> tuple[int, ...]:
+        """By how many seconds another table of this zone may show another time between ``CALM_FROM`` and
+        ``CALM_UNTIL``: each difference of the offsets that the zone had then, and an hour (decision 0020)."""
+        if self.is_fixed:
+            return (0,)
+        first, last = np.searchsorted(self.transitions, [CALM_FROM, CALM_UNTIL], "right")
+        known = set(self.offsets[first : last + 1].tolist()) | ({self.mean_time} if first == 0 else set())
+        return tuple(sorted({a - b for a in known for b in known} | {-3600, 0, 3600}))
 
     def offset_at(self, second: int) -> int:
         """Seconds east of UTC at an instant before ``repeats_from``."""
@@ -173,6 +204,15 @@ def chosen_zone(option: str | None, writer: str | None) -> Zone | None:
         except Unsupported:
             raise InvalidQuery(f"timezone={option!r} is no time zone known here") from None
     return load_zone(writer) if writer else None
+
+
+def zone_of_statistics(writer: str | None) -> Zone | None:
+    """The zone by whose table the writer of a stripe made wall clocks of the times in its statistics and filters; UTC
+    where it names none. None for one that is unknown here."""
+    try:
+        return load_zone(writer or "UTC")
+    except Unsupported:
+        return None
 
 
 def _tzif(name: str) -> bytes | None:

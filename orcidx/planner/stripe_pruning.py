@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from orcidx.orc.metadata import unframe
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.row_index import RowIndex
 from orcidx.orc.statistics import RawStatistics, file_statistics, stripe_statistics
+from orcidx.orc.timezones import Zone, zone_of_statistics
 from orcidx.orc.types import OrcType
 from orcidx.planner.column_plan import StripeRows
 from orcidx.planner.row_indexes import StripeIndexes
@@ -146,29 +147,28 @@ class FilePruner:
     def _file_statistics(self) -> StatisticsEvidence:
         tail = self.reader.tail
         bounds = np.array([0, tail.footer.rows], np.int64)
-        return self._statistics("file statistics", lambda node: file_statistics(tail, node), bounds)
+        return self._statistics("file statistics", lambda node: file_statistics(tail, node), bounds, zone=None)
 
     def _stripe_statistics(self) -> StatisticsEvidence:
         tail = self.reader.tail
-        return self._statistics(
-            "stripe statistics", lambda node: stripe_statistics(tail, node), self.reader.stripe_bounds
-        )
+        bounds = self.reader.stripe_bounds
+        return self._statistics("stripe statistics", lambda node: stripe_statistics(tail, node), bounds, zone=None)
 
     def _statistics(
-        self, name: str, read: Callable[[OrcType], RawStatistics], bounds: npt.NDArray[np.int64]
+        self, name: str, read: Callable[[OrcType], RawStatistics], bounds: npt.NDArray[np.int64], *, zone: Zone | None
     ) -> StatisticsEvidence:
         columns = {}
         missing = {}
         for path, node in self._leaf_nodes.items():
             try:
-                columns[path] = self._bounded(node, read(node))
+                columns[path] = self._bounded(node, read(node), zone)
             except (CorruptFile, Unsupported) as error:
                 missing[path] = f"damaged: {error.message}"
         return StatisticsEvidence(name, columns, bounds, self.options, missing=missing)
 
-    def _bounded(self, node: OrcType, raw: RawStatistics) -> StatisticsColumn:
+    def _bounded(self, node: OrcType, raw: RawStatistics, zone: Zone | None = None) -> StatisticsColumn:
         repeated = node.id in self.reader.root.repeated_ids
-        return bound_statistics(raw, self.reader.facts, self.options, repeated=repeated)
+        return bound_statistics(raw, self.reader.facts, self.options, repeated=repeated, zone=zone)
 
     def stripes(self) -> list[int]:
         """Numbers of the stripes that may hold rows to return."""
@@ -188,6 +188,9 @@ class FilePruner:
         if outcome is None and may.is_all:  # nothing is left out, so that no index is needed
             bounds = np.array([0, last - first] if last > first else [0], np.int64)
             return StripeDecision(stripe, StripeRows(first, bounds, may, may), None)
+        if outcome is not None and not (may.is_empty or outcome.proved) and self._asks_wall_clocks():
+            outcome = self._hear(outcome, self._statistics_by_zone(stripe, last - first))
+            may = outcome.may
         indexes = StripeIndexes(self.reader, stripe, self.nodes, {node.id for node in self._leaf_nodes.values()})
         index = None
         if not may.is_empty and outcome is not None and not outcome.proved:
@@ -212,6 +215,24 @@ class FilePruner:
             kind: Any = "absent" if missing else "damaged"
             notes += (Note("row index", kind, f"rows cannot be skipped: {unseekable}", stripe=stripe),)
         return StripeDecision(stripe, rows, None if unseekable else index, outcome, notes)
+
+    def _asks_wall_clocks(self) -> bool:
+        return self.options.row_index and any(node.kind is TypeKind.TIMESTAMP for node in self._leaf_nodes.values())
+
+    def _zone(self, stripe: int) -> Zone | None:
+        """The zone by which the writer of a stripe made wall clocks, which only the stripe's footer tells."""
+        return zone_of_statistics(self.reader.footer(stripe).writer_timezone)
+
+    def _statistics_by_zone(self, stripe: int, rows: int) -> StatisticsEvidence:
+        """The statistics of one stripe once more, now that its zone is known and its timestamps have closer bounds."""
+        bounds = np.array([0, rows], np.int64)
+        tail = self.reader.tail
+        return self._statistics(
+            "stripe statistics",
+            lambda node: stripe_statistics(tail, node, stripe=stripe),
+            bounds,
+            zone=self._zone(stripe),
+        )
 
     def _refine(
         self, stripe: int, outcome: Outcome, index: RowIndex | None, bounds: npt.NDArray[np.int64]
@@ -250,7 +271,7 @@ class FilePruner:
         missing = {}
         for path, node in self._leaf_nodes.items():
             if node.id in index.columns:
-                columns[path] = self._bounded(node, index.columns[node.id].statistics)
+                columns[path] = self._bounded(node, index.columns[node.id].statistics, self._zone(stripe))
             elif node.id in index.untrusted:
                 missing[path] = index.untrusted[node.id]
         name = "row-group statistics"
@@ -295,7 +316,10 @@ class FilePruner:
             except (CorruptFile, Unsupported) as error:
                 ignored[path] = "damaged", error.message
         facts, options = self.reader.facts, self.options
-        return BloomEvidence(filters, bounds, facts, options, stripe=stripe, believed=believed, ignored=ignored)
+        zone = self._zone(stripe)
+        return BloomEvidence(
+            filters, bounds, facts, options, stripe=stripe, zone=zone, believed=believed, ignored=ignored
+        )
 
     def _fitting_groups(self, stripe: int, node: OrcType, index: RowIndex) -> npt.NDArray[np.bool_]:
         """The row groups whose statistics, or else those of their stripe or file, show that no value wraps around."""
@@ -303,10 +327,10 @@ class FilePruner:
         if node.id in index.columns:
             fits |= surely_fits(self._bounded(node, index.columns[node.id].statistics))
         tail = self.reader.tail
-        for read, unit in ((stripe_statistics, stripe), (file_statistics, 0)):
+        for read in (partial(stripe_statistics, stripe=stripe), file_statistics):
             if not fits.all():
                 with suppress(CorruptFile):  # the levels above said so
-                    fits |= surely_fits(self._bounded(node, read(tail, node)))[unit]
+                    fits |= surely_fits(self._bounded(node, read(tail, node)))
         return fits
 
     def bloom_places(self, stripe: int) -> list[tuple[int, int]]:

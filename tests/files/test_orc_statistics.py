@@ -25,6 +25,7 @@ from orcidx.orc.decimal_text import read_decimal, scaled_floor
 from orcidx.orc.kinds import CompressionKind, TypeKind, WriterKind
 from orcidx.orc.metadata import FileFacts
 from orcidx.orc.statistics import RawStatistics, column_statistics, decode_statistics, statistics_table
+from orcidx.orc.timezones import load_zone
 from orcidx.orc.types import OrcType
 
 K = TypeKind
@@ -53,8 +54,10 @@ def node(kind: TypeKind, **fields: Any) -> OrcType:
     return OrcType(id=1, kind=kind, path=("c",), **fields)
 
 
-def bound(one: RawStatistics, facts: FileFacts = FACTS, **options: Any) -> StatisticsColumn:
-    return bound_statistics(one, facts, OPTIONS.override(**options))
+def bound(
+    one: RawStatistics, facts: FileFacts = FACTS, *, zone: str | None = "UTC", **options: Any
+) -> StatisticsColumn:
+    return bound_statistics(one, facts, OPTIONS.override(**options), zone=load_zone(zone) if zone else None)
 
 
 def both(column: StatisticsColumn, unit: int = 0) -> tuple[Any, Any]:
@@ -288,9 +291,9 @@ def test_timestamp_bounds() -> None:
     assert both(column, 1) == (day * milli, 2 * day * milli + 7)
     assert both(column, 2) == (-2 * day * milli - 500, -day * milli)
     assert both(column, 3) == (-500 * milli, 600 * milli)
-    assert both(column, 4) == (-(10**21) - day * milli, 10**21)
+    assert both(column, 4) == (-(10**21), 10**21)
     assert both(column, 5) == (None, None)
-    assert column.lower.exact.tolist() == [False, True, True, False, False, False]
+    assert column.lower.exact.tolist() == [False, True, True, False, True, False]
     assert column.upper.compare(10**21).tolist()[4] == 0
 
 
@@ -307,7 +310,36 @@ def test_hybrid_timestamps_are_widened() -> None:
     millis = -171655 * 86_400_000
     one = raw(node(K.TIMESTAMP), timestamps(millis, millis, 1, 1))
     low, high = both(bound(one, replace(FACTS, hybrid_calendar=True)))
-    assert (low, high) == (-171665 * 86_400_000 * 10**6, -171654 * 86_400_000 * 10**6)
+    assert (low, high) == (-171664 * 86_400_000 * 10**6, -171655 * 86_400_000 * 10**6)
+
+
+@pytest.mark.parametrize(
+    ("zone", "year", "hours"),
+    [
+        ("UTC", 1850, 0),
+        ("GMT+05:30", 1990, 0),
+        ("Europe/Oslo", 1969, 24),
+        ("Europe/Oslo", 1970, 24),
+        ("Europe/Oslo", 1990, 1),
+        ("Asia/Kolkata", 1990, 1),
+        ("Asia/Tehran", 1990, 1.5),
+        ("Pacific/Apia", 1990, 25),
+        ("Europe/Oslo", 2036, 1),
+        ("Europe/Oslo", 2037, 24),
+        (None, 1990, 24),
+    ],
+)
+def test_wall_clocks_of_other_tables(zone: str | None, year: int, hours: float) -> None:
+    """Bounds of wall clocks leave room for what the writer's table of the zone may have said otherwise."""
+    milli = int(np.datetime64(f"{year}-01-01", "ms").astype(int)) + (year > 1970) * 43_200_000
+    one = raw(node(K.TIMESTAMP), timestamps(milli, milli, 1, 1))
+    slack = int(hours * 3_600_000)
+    near_epoch = 1000 if year == 1970 else 0
+    column = bound(one, zone=zone)
+    assert both(column) == ((milli - slack) * 10**6, (milli + slack + near_epoch) * 10**6)
+    assert column.lower.exact[0] == (slack == 0)
+    instants = bound(raw(node(K.TIMESTAMP_INSTANT), timestamps(milli, milli, 1, 1)), zone=zone)
+    assert both(instants) == (milli * 10**6, (milli + near_epoch) * 10**6)
 
 
 def test_boolean_bounds() -> None:

@@ -23,6 +23,7 @@ from orcidx.orc.bloom_keys import distrust_bloom, literal_hashes
 from orcidx.orc.kinds import CompressionKind, EncodingKind, StreamKind, TypeKind, WriterKind
 from orcidx.orc.metadata import FileFacts, unframe
 from orcidx.orc.stripe_footer import ColumnEncoding
+from orcidx.orc.timezones import load_zone
 from orcidx.orc.types import OrcType
 
 K = TypeKind
@@ -239,7 +240,8 @@ def test_which_filters_are_believed(
 def hashes_of(
     kind: TypeKind, literal: Any, facts: FileFacts = FACTS, node: dict[str, Any] | None = None, **options: Any
 ) -> list[int] | None:
-    return literal_hashes(OrcType(id=1, kind=kind, **(node or {})), literal, facts, OPTIONS.override(**options))
+    column = OrcType(id=1, kind=kind, **(node or {}))
+    return literal_hashes(column, literal, facts, OPTIONS.override(**options), zone=load_zone("UTC"))
 
 
 def longs(*values: int) -> list[int]:
@@ -272,6 +274,27 @@ def test_keys_of_days_and_times() -> None:
     assert hashes_of(K.TIMESTAMP, -200_000 * day, hybrid) is None
     assert hashes_of(K.TIMESTAMP, day, timezone="Europe/Oslo") is None
     assert hashes_of(K.TIMESTAMP_INSTANT, day, timezone="Europe/Oslo") == longs(86_400_000)
+
+
+def test_keys_of_wall_clocks_of_other_tables() -> None:
+    """Where tables of a zone may differ, whatever another may have shown is looked for, or nothing is told."""
+    column, hour = OrcType(id=1, kind=K.TIMESTAMP), 3_600_000
+
+    def keys(zone: str | None, year: int) -> list[int] | None:
+        literal = int(np.datetime64(f"{year}-06-01", "ns").astype(int))
+        return literal_hashes(column, literal, FACTS, OPTIONS, zone=load_zone(zone) if zone else None)
+
+    june = int(np.datetime64("1990-06-01", "ms").astype(int))
+    assert keys("GMT-03:00", 1990) == longs(june)
+    assert sorted(keys("Europe/Oslo", 1990) or []) == sorted(longs(june - hour, june, june + hour))
+    assert len(keys("Asia/Tehran", 1990) or []) == 7
+    assert set(longs(june + 3 * hour, june - 3 * hour)) < set(keys("Antarctica/Rothera", 1990) or [])
+    assert keys("Europe/Oslo", 1960) is None
+    assert keys("Europe/Oslo", 2040) is None
+    assert keys("UTC", 2040) is not None
+    assert keys(None, 1990) is None
+    instant = OrcType(id=1, kind=K.TIMESTAMP_INSTANT)
+    assert literal_hashes(instant, june * 10**6, FACTS, OPTIONS, zone=None) == longs(june)
 
 
 def test_keys_of_texts() -> None:

@@ -25,6 +25,7 @@ from orcidx.orc.kinds import StreamKind, TypeKind
 from orcidx.orc.metadata import unframe
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.statistics import file_statistics, stripe_statistics
+from orcidx.orc.timezones import zone_of_statistics
 from orcidx.orc.types import OrcType
 
 OPTIONS = ReadOptions()
@@ -77,8 +78,9 @@ def check_file(file: orcidx.OrcFile) -> tuple[int, int]:
         bounds += check_bounds(stripes, values, reader.stripe_bounds)
         for stripe, first in enumerate(reader.stripe_bounds[:-1].tolist()):
             index = read_row_index(reader, stripe, [node])
+            zone = zone_of_statistics(reader.footer(stripe).writer_timezone)
             if node.id in index.columns:
-                column = bound_statistics(index.columns[node.id].statistics, reader.facts, OPTIONS)
+                column = bound_statistics(index.columns[node.id].statistics, reader.facts, OPTIONS, zone=zone)
                 bounds += check_bounds(column, values, index.bounds + first)
                 blooms += check_blooms(reader, stripe, node, values, index.bounds + first)
     return bounds, blooms
@@ -86,6 +88,7 @@ def check_file(file: orcidx.OrcFile) -> tuple[int, int]:
 
 def check_blooms(reader: OrcReader, stripe: int, node: OrcType, values: list[Any], starts: np.ndarray) -> int:
     tested = 0
+    zone = zone_of_statistics(reader.footer(stripe).writer_timezone)
     for kind in (StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8):
         place = reader.extents(stripe).get((node.id, kind))
         if place is None or distrust_bloom(kind, node, reader.footer(stripe).encodings[node.id], reader.facts):
@@ -95,7 +98,7 @@ def check_blooms(reader: OrcReader, stripe: int, node: OrcType, values: list[Any
         assert len(filters) == len(starts) - 1
         for group, (start, stop) in enumerate(pairwise(starts)):
             for value in {value for value in values[start:stop] if value is not None}:
-                keys = literal_hashes(node, value, reader.facts, OPTIONS)
+                keys = literal_hashes(node, value, reader.facts, OPTIONS, zone=zone)
                 assert keys is None or filters.may_contain(keys)[group].any(), (node, value)
                 tested += keys is not None
     return tested

@@ -7,7 +7,8 @@ through every index: no row may be lost.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -177,3 +178,42 @@ def test_whole_bounds_of_java_still_prune(spark: Any, tmp_path: Path) -> None:
     path = by_java(spark, tmp_path, "string", ["b\ufffdr", "b\ufffds"])
     assert kept(path, col("x") < "b") == kept(path, col("x") > "c") == 0
     assert kept(path, col("x") >= "b\uffff") == 1
+
+
+# ---------------------------------------------------------------------- time zones
+
+HOUR = 3600
+ZONES = {
+    "Africa/Windhoek": (1990, 2037, 2041), "Africa/Casablanca": (1975, 2012, 2038, 2060), "Europe/Oslo": (1917, 1965),
+    "America/Nassau": (1942, 1962, 2007), "Asia/Tehran": (1977, 1978, 1979, 2022), "EST5EDT": (1921, 1966, 1974),
+    "America/Los_Angeles": (1890, 2015, 2040), "Asia/Kolkata": (1942, 2020), "Pacific/Apia": (2011,),
+}  # fmt: skip
+"""Zones of which Java's table and ours differ in some of these years, or have an offset of their own."""
+
+
+@contextmanager
+def in_zone(spark: Any, zone: str) -> Iterator[None]:
+    """The default zone of the JVM, which its writer takes for that of its wall clocks."""
+    zones = spark._jvm.java.util.TimeZone
+    default = zones.getDefault()
+    zones.setDefault(zones.getTimeZone(zone))
+    try:
+        yield
+    finally:
+        zones.setDefault(default)
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("zone", ZONES)
+def test_times_whose_zone_has_other_rules_at_the_writer(spark: Any, tmp_path: Path, zone: str) -> None:
+    """Each value in a file of its own, so that any difference between its statistics and what is read loses it."""
+    for year in ZONES[zone]:
+        start = int(np.datetime64(f"{year}-01-01", "s").astype(int))
+        seconds = [start + day * 24 * HOUR + hour * HOUR for day in (0, 80, 100, 180, 300) for hour in (1, 13)]
+        with in_zone(spark, zone):
+            for part in (seconds[:1], seconds[4:5], seconds):
+                path = by_java(spark, tmp_path, "timestamp", [second * 10**9 for second in part])
+                with orcidx.open(path) as file:
+                    assert file._reader.footer(0).writer_timezone == zone
+                    stored = file.read(timestamp_unit="us")["x"].to_pylist()
+                check(path, [stored[0], stored[-1]], timestamp_unit="us")
