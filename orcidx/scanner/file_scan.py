@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from orcidx.errors import CorruptFile, Unsupported, located
+from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, located
 from orcidx.fetching.byte_budget import Share
 from orcidx.fetching.drive import Fetch, Pending
 from orcidx.orc.bounds import within_nanoseconds
@@ -202,6 +202,9 @@ class FileScan:
             wanted = wanted & RowSelection.from_runs([(min(max(start, 0), rows), min(max(stop, start, 0), rows))], rows)
         if self.job.stripes is not None:
             mask = np.zeros(len(bounds) - 1, bool)
+            unknown = [one for one in self.job.stripes if not 0 <= one < len(mask)]
+            if unknown:
+                raise InvalidQuery(f"no stripe {unknown[0]}; the file has {len(mask)}", file=self.reader.name)
             mask[list(self.job.stripes)] = True
             wanted = wanted & RowSelection.from_groups(mask, bounds)
         if self.job.deleted is not None:

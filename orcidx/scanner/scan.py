@@ -30,7 +30,15 @@ from orcidx.scanner.explaining import explain_file
 from orcidx.scanner.file_queue import FileQueue, OpenFile, open_job
 from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.metrics import ScanMetrics
-from orcidx.scanner.split import job_from_json, job_to_json, plan_parts, request_from_json, request_to_json
+from orcidx.scanner.split import (
+    count_from_json,
+    job_from_json,
+    job_to_json,
+    plan_parts,
+    refuse_outside,
+    request_from_json,
+    request_to_json,
+)
 from orcidx.storage import RangeReader, Source
 
 __all__ = ["Batches", "Scan", "Split", "StripeScan"]
@@ -292,17 +300,25 @@ class Split:
         return json.dumps({"orcidx_split": 1, **sizes, "job": job_to_json(self.job), "request": request})
 
     @staticmethod
-    def from_json(text: str | bytes) -> Split:
-        """The way back from ``to_json``. Raises ``InvalidQuery`` for anything else."""
+    def from_json(text: str | bytes, *, within: str | None = None) -> Split:
+        """The way back from ``to_json``. Raises ``InvalidQuery`` for anything else.
+
+        A split names the file that it reads, and that is read with this process's credentials. Of one that comes from
+        somebody else say ``within``: the directory or URL prefix that the file, and its index, have to lie in.
+        """
         try:
             data = json.loads(text)
             version, rows, size = (data[name] for name in ("orcidx_split", "rows", "estimated_bytes"))
             job, request = data["job"], data["request"]
-        except (ValueError, LookupError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise InvalidQuery(f"this is no split in JSON: {error}") from error
-        if version != 1:
-            raise InvalidQuery(f"a split of version {version!r}; this orcidx reads version 1")
-        return Split(job_from_json(job), request_from_json(request), rows, size)
+        if type(version) is not int or version != 1:
+            raise InvalidQuery(f"a split of version {version!r:.50}; this orcidx reads version 1")
+        found = job_from_json(job)
+        if within is not None:
+            refuse_outside(found, within)
+        sizes = count_from_json(rows, "rows"), count_from_json(size, "estimated_bytes")
+        return Split(found, request_from_json(request), *sizes)
 
 
 @dataclass(frozen=True, eq=False)

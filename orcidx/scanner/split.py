@@ -22,14 +22,25 @@ from orcidx.fetching.drive import run_value
 from orcidx.options import ReadOptions
 from orcidx.orc.kinds import StreamKind
 from orcidx.planner.request import FileJob, ScanRequest, as_selection
+from orcidx.planner.schema_mapping import column_path
 from orcidx.predicate import predicate_from_json, predicate_to_json
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.file_queue import FileQueue, OpenFile
 from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.storage import Fingerprint, Source
+from orcidx.storage.inside import is_inside
 
-__all__ = ["Part", "job_from_json", "job_to_json", "plan_parts", "request_from_json", "request_to_json"]
+__all__ = [
+    "Part",
+    "count_from_json",
+    "job_from_json",
+    "job_to_json",
+    "plan_parts",
+    "refuse_outside",
+    "request_from_json",
+    "request_to_json",
+]
 
 BITMAP_ROWS = 1 << 32
 """A selection over more rows than these has 64-bit row numbers."""
@@ -151,16 +162,77 @@ def job_from_json(data: Any) -> FileJob:
     try:
         fingerprint, stripes, row_range = data["fingerprint"], data["stripes"], data["row_range"]
         return FileJob(
-            Source.from_dict(data["source"]),
-            stripes=None if stripes is None else tuple(int(stripe) for stripe in stripes),
-            row_range=None if row_range is None else (int(row_range[0]), int(row_range[1])),
+            _source_from_json(data["source"]),
+            stripes=None if stripes is None else _numbers(stripes, "stripes"),
+            row_range=None if row_range is None else _row_range(row_range),
             selection=None if data["selection"] is None else _selection_from_json(data["selection"]),
             file_index=None if data["file_index"] is None else _index_from_json(data["file_index"]),
             constants=_constants_from_json(data["constants"]),
-            fingerprint=None if fingerprint is None else Fingerprint(**fingerprint),
+            fingerprint=None if fingerprint is None else _fingerprint_from_json(fingerprint),
         )
-    except (LookupError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
+    except _NOT_JSON_OF_OURS as error:
         raise _not_a_split(error) from error
+
+
+def refuse_outside(job: FileJob, within: str) -> None:
+    """Raises ``InvalidQuery`` where the file or its index does not lie in ``within``, a directory or URL prefix."""
+    index = job.file_index
+    for place in [job.source.location, *([index] if isinstance(index, str) else [])]:
+        if not isinstance(place, str) or not is_inside(place, within):
+            raise InvalidQuery(f"the split reads {place!r:.200}, which is not inside {within!r}")
+
+
+def count_from_json(value: Any, name: str) -> int:
+    """A whole number from 0 on. Raises ``InvalidQuery`` for anything else."""
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise InvalidQuery(f"this is no split in JSON: {name} is {value!r:.100}, and no count")
+    return value
+
+
+def _numbers(values: Any, name: str) -> tuple[int, ...]:
+    if not isinstance(values, list):
+        raise InvalidQuery(f"this is no split in JSON: {name} is {values!r:.100}, and no list of numbers")
+    found = tuple(count_from_json(value, name) for value in values)
+    if any(first >= second for first, second in pairwise(found)):
+        raise InvalidQuery(f"this is no split in JSON: {name} do not go up: {values!r:.100}")
+    return found
+
+
+def _row_range(values: Any) -> tuple[int, int]:
+    if not isinstance(values, list) or len(values) != 2:
+        raise InvalidQuery(f"this is no split in JSON: row_range is {values!r:.100}, and no (start, stop)")
+    start, stop = (count_from_json(value, "row_range") for value in values)
+    if start > stop:
+        raise InvalidQuery(f"this is no split in JSON: row_range ends before it begins: {values!r:.100}")
+    return start, stop
+
+
+def _given(value: Any, kind: type, name: str, *, optional: bool = False) -> Any:
+    """The value, when it is of its type."""
+    if (value is None and optional) or type(value) is kind:
+        return value
+    raise InvalidQuery(f"this is no split in JSON: {name} is {value!r:.100}, and no {kind.__name__}")
+
+
+def _source_from_json(data: Any) -> Source:
+    for name in ("name", "location"):
+        if not _given(data[name], str, name):
+            raise InvalidQuery(f"this is no split in JSON: its file has no {name}")
+    _given(data["root"], str, "root", optional=True)
+    return Source.from_dict(data)
+
+
+def _fingerprint_from_json(data: Any) -> Fingerprint:
+    found = Fingerprint(**data)
+    count_from_json(found.size, "size")
+    _given(found.etag, str, "etag", optional=True)
+    _given(found.mtime, int, "mtime", optional=True)
+    return found
+
+
+def _columns_from_json(columns: Any) -> tuple[str | tuple[str, ...], ...]:
+    _given(columns, list, "columns")
+    return tuple(one if isinstance(one, str) else column_path(one) for one in columns)
 
 
 def request_to_json(request: ScanRequest) -> dict[str, Any]:
@@ -184,16 +256,34 @@ def request_from_json(data: Any) -> ScanRequest:
         columns, where, schema = data["columns"], data["where"], data["schema"]
         options = {name: tuple(value) if isinstance(value, list) else value for name, value in data["options"].items()}
         return ScanRequest(
-            columns=None if columns is None else tuple(one if isinstance(one, str) else tuple(one) for one in columns),
+            columns=None if columns is None else _columns_from_json(columns),
             where=None if where is None else predicate_from_json(where),
             schema=None if schema is None else pa.ipc.read_schema(pa.py_buffer(_bytes(schema))),
-            match=data["match"],
-            row_numbers=data["row_numbers"],
-            file_path=data["file_path"],
+            match=_match_from_json(data["match"]),
+            row_numbers=_given(data["row_numbers"], str, "row_numbers", optional=True),
+            file_path=_given(data["file_path"], str, "file_path", optional=True),
             options=ReadOptions().override(**options),
         )
-    except (LookupError, TypeError, ValueError, AttributeError, OSError, pa.ArrowException) as error:
+    except _NOT_JSON_OF_OURS as error:
         raise _not_a_split(error) from error
+
+
+def _match_from_json(value: Any) -> Any:
+    if value not in ("name", "position", "field_id"):
+        raise InvalidQuery(f"this is no split in JSON: match is {value!r:.100}")
+    return value
+
+
+_NOT_JSON_OF_OURS = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    OSError,
+    pa.ArrowException,
+)
 
 
 def _not_a_split(error: Exception) -> InvalidQuery:
@@ -204,7 +294,8 @@ def _text(data: Any) -> str:
     return base64.b64encode(memoryview(data)).decode()
 
 
-def _bytes(text: str) -> bytes:
+def _bytes(text: Any) -> bytes:
+    _given(text, str, "what should be base64")
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:
@@ -216,7 +307,7 @@ def _selection_to_json(selection: RowSelection) -> dict[str, Any]:
 
 
 def _selection_from_json(data: Mapping[str, Any]) -> RowSelection:
-    length = int(data["length"])
+    length = count_from_json(data["length"], "length")
     kind = BitMap if length <= BITMAP_ROWS else BitMap64
     return as_selection(kind.deserialize(_bytes(data["bitmap"])), length)
 
@@ -229,8 +320,10 @@ def _index_to_json(index: Any, name: str) -> dict[str, str]:
     raise InvalidQuery("a file index goes into JSON as its path or its bytes", file=name)
 
 
-def _index_from_json(data: Mapping[str, str]) -> str | bytes:
-    return data["path"] if "path" in data else _bytes(data["bytes"])
+def _index_from_json(data: Any) -> str | bytes:
+    _given(data, dict, "file_index")
+    path = _given(data.get("path"), str, "the index's path", optional=True)
+    return path or _bytes(data["bytes"])
 
 
 def _constants_to_json(constants: Mapping[str, Any]) -> str | None:
@@ -250,4 +343,6 @@ def _constants_from_json(data: str | None) -> dict[str, pa.Scalar]:
         return {}
     batch = pa.ipc.open_stream(_bytes(data)).read_next_batch()
     batch.validate(full=True)
+    if batch.num_rows != 1:
+        raise InvalidQuery(f"this is no split in JSON: its constants have {batch.num_rows} values each")
     return {name: batch.column(i)[0] for i, name in enumerate(batch.schema.names)}

@@ -169,6 +169,74 @@ def test_damaged_json_is_refused(paths):
             Split.from_json(json.dumps(data))
 
 
+def leaves(data, path=()):
+    """The places of all values in JSON."""
+    yield path
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
+        yield from leaves(value, (*path, key))
+
+
+def test_any_value_anywhere_is_refused_or_means_something(paths):
+    """A split comes from elsewhere: whatever stands in it, there is an answer or an error that says what is wrong."""
+    root, files = paths
+    scan = orcidx.scan(root, ["id", "part"], "id >= 3 AND text = 'v3'", selection={files[0]: [1, 3, 14]})
+    whole = json.loads(scan.splits()[0].to_json())
+    whole["job"]["row_range"] = [0, 9000]
+    wrong = [None, True, -1, 0, 99, 2**63, 2**70, 1.5, "x", "", [], [-1], [99], [1, 0], [True, 2], ["0"], [[]], {}]
+    wrong += [{"a": 1}, {"path": 7}, {"path": ""}, {"bytes": None}]
+    outcomes = set()
+    for place in leaves(whole):
+        for value in wrong:
+            data = json.loads(json.dumps(whole))
+            at = data
+            for name in place[:-1]:
+                at = at[name]
+            if place:
+                at[place[-1]] = value
+            else:
+                data = value
+            try:
+                split = Split.from_json(json.dumps(data))
+                assert type(split.rows) is int
+                outcomes.add("refused")
+            except InvalidQuery:
+                continue
+            try:
+                split.scan().to_table()
+                outcomes.add("read")
+            except (orcidx.OrcidxError, FileNotFoundError, IsADirectoryError):
+                outcomes.add("failed")
+    assert outcomes == {"refused", "read", "failed"}
+
+
+@pytest.mark.parametrize("stripes", [[99], [-1], [0, 0], [1, 0], "0", [0.0], [True], [None], 5, {"0": 1}, [2**70]])
+def test_stripes_that_the_file_has_not(paths, stripes):
+    data = json.loads(orcidx.open(paths[1][1]).splits()[0].to_json())
+    data["job"]["stripes"] = stripes
+    with pytest.raises(InvalidQuery, match="stripe"):
+        Split.from_json(json.dumps(data)).scan().to_table()
+
+
+def test_a_split_of_a_stranger_stays_inside(paths, tmp_path):
+    root, files = paths
+    text = orcidx.open(files[1]).splits()[0].to_json()
+    assert Split.from_json(text, within=str(root)).scan().count_rows() == ROWS
+    assert Split.from_json(text, within=f"file://{root}/part=1")
+    for within in (str(tmp_path), f"{root}/part=", f"{root}/part=0", "s3://bucket", f"{root}/part=1/a.orc"):
+        with pytest.raises(InvalidQuery, match="not inside"):
+            Split.from_json(text, within=within)
+    (tmp_path / "link").symlink_to(files[0])
+    data = json.loads(text)
+    for location in (f"{root}/part=1/../part=0/a.orc", f"{root}/%2e%2e/secret.orc", str(tmp_path / "link"), "s3://b/k"):
+        data["job"]["source"]["location"] = location
+        with pytest.raises(InvalidQuery, match="not inside"):
+            Split.from_json(json.dumps(data), within=str(root / "part=1"))
+    data = json.loads(text)
+    data["job"]["file_index"] = {"path": "http://169.254.1.1/index"}
+    with pytest.raises(InvalidQuery, match="not inside"):
+        Split.from_json(json.dumps(data), within=str(root))
+
+
 def test_what_cannot_be_split_or_travel(paths):
     with pytest.raises(InvalidQuery, match="limit"):
         orcidx.scan(paths[0], limit=3).splits()

@@ -1,0 +1,44 @@
+"""Whether a path or URL that comes from somebody else lies in a directory."""
+
+from __future__ import annotations
+
+import os
+import re
+import urllib.parse
+
+from orcidx.storage.sources import is_url, local_path_of
+
+__all__ = ["is_inside"]
+
+_CLIMBS = re.compile(r"(^|[/\\])\.\.($|[/\\])")
+
+
+def is_inside(place: str, directory: str) -> bool:
+    """Whether ``place`` is in ``directory`` or below; both are paths or URLs. Never for one that climbs by ``..``.
+
+    Local links are followed. Chains of file systems (``::``) and what they are made of are never inside.
+    """
+    if "::" in place or "\x00" in place or _CLIMBS.search(place) or _CLIMBS.search(urllib.parse.unquote(place)):
+        return False
+    here, base = _local(place), _local(directory)
+    if here is not None and base is not None:
+        return _below(here.replace(os.sep, "/"), base.replace(os.sep, "/"))
+    if here is not None or base is not None:
+        return False
+    return _below(_without_case(place), _without_case(directory))
+
+
+def _below(place: str, base: str) -> bool:
+    base = base.rstrip("/") + "/"
+    return place.startswith(base) and len(place) > len(base)
+
+
+def _local(text: str) -> str | None:
+    path = local_path_of(text) if is_url(text) else text
+    return None if path is None else os.path.realpath(path)
+
+
+def _without_case(url: str) -> str:
+    """Schemes mean the same in any case."""
+    scheme, colon, rest = url.partition(":")
+    return f"{scheme.lower()}{colon}{rest}"
