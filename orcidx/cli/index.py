@@ -178,7 +178,8 @@ def _parse_wanted(wanted: str) -> tuple[str, dict[str, str]]:
 def check(
     file: str, datafile: str | None, as_json: bool, types: tuple[str, ...], storage_options: tuple[str, ...]
 ) -> int:
-    """Read every index in FILE whole; with DATAFILE also compare rows, nulls and some values. Exit code 1: a problem.
+    """Read every index in FILE whole; with DATAFILE also compare columns, types, the number of rows, nulls and some
+    values. Exit code 1: a problem, or nothing that could be compared.
 
     Types that --types leaves out follow from DATAFILE; an index of a column without a type is not checked.
     """
@@ -194,6 +195,7 @@ def check(
             with open_index(file, given, storage_options, data.num_rows) as found:
                 rows = [_checked(found, entry, data) for entry in found.entries]
     problems = sum(row["state"].startswith(("damaged", "wrong")) for row in rows)
+    nothing = datafile is not None and bool(rows) and not any(row["state"].startswith("ok") for row in rows)
     if as_json:
         print_json({"file": file, "problems": problems, "indexes": rows})
     else:
@@ -202,11 +204,13 @@ def check(
         if unknown:
             how = "--types COLUMN=SQL" if datafile else "--types COLUMN=SQL, or the data file"
             click.echo(f"not checked, as their types are not known: {', '.join(unknown)}; give {how}", err=True)
-    return 1 if problems else 0
+    return 1 if problems or nothing else 0
 
 
 def _checked(found: Any, entry: Any, data: Any) -> dict[str, str]:
     state, _ = _state(found, entry)
+    if data is not None:
+        state = _misfit(found, entry, data) or state
     if state == "ok":
         try:
             found.index(entry.column, entry.kind).check()
@@ -214,6 +218,39 @@ def _checked(found: Any, entry: Any, data: Any) -> dict[str, str]:
         except CorruptFile as error:
             state = f"damaged: {error}"
     return {"column": entry.column, "kind": entry.kind, "state": state}
+
+
+def _misfit(found: Any, entry: Any, data: Any) -> str | None:
+    """What of an index cannot be about the data file: its column, its number of rows or its type; None: nothing."""
+    from orcidx.paimon.build import split_map_key
+    from orcidx.paimon.registry import FORMATS
+
+    name = split_map_key(entry.column, data.schema.names)[0]
+    if name not in data.schema.names:
+        return f"wrong: the data file has no column {name}"
+    if entry.payload is None:
+        return None if not data.num_rows else _lost_by_empty(entry, data)
+    if entry.kind not in FORMATS:
+        return None
+    try:
+        found.index(entry.column, entry.kind)
+    except InvalidQuery:
+        return None
+    except Unsupported as error:
+        return f"wrong: the data file's column is a {data.schema.field(name).type}: {error}"
+    except CorruptFile as error:
+        return f"wrong: {error.message}" if "and the data file" in error.message else None
+    return None
+
+
+def _lost_by_empty(entry: Any, data: Any) -> str | None:
+    """An index that is EMPTY says that the column has no values."""
+    from orcidx import col
+
+    if entry.column not in data.schema.names:
+        return None
+    count = data.scan([entry.column], ~col(entry.column).is_null()).count_rows()
+    return f"wrong: it is empty, and the data file has {count} values" if count else None
 
 
 def _compared(found: Any, entry: Any, data: Any) -> str:

@@ -303,6 +303,7 @@ class Catalog:
             table = file.read(columns=[*names, *chosen])
             found = table.select(names).cast(pa.schema([FILE_FIELDS.field(name) for name in names]))
             found.validate(full=True)
+            _check_places(found)
             statistics = {key: table[name].combine_chunks().cast(key.storage) for name, key in chosen.items()}
             return Catalog(found, statistics, dict(described["spec"]), described["spec_key"])
         except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
@@ -323,6 +324,18 @@ class Catalog:
             if _is_of_storage(error):
                 raise
             raise CorruptFile(f"not a catalog: {type(error).__name__}: {error}; build the indexes again") from error
+
+
+def _check_places(files: pa.Table) -> None:
+    """Names come from whoever wrote the catalog: an index lies in the folder of indexes."""
+    if "index" in files.column_names:
+        names = files["index"].drop_null()
+        inside = pc.match_substring_regex(names, r"^index/[^\\]+$")
+        climbs = pc.match_substring_regex(names, r"(^|/)\.{0,2}(/|$)")
+        wrong = names.filter(pc.or_(pc.invert(inside), climbs))
+        if len(wrong):
+            told = f"a catalog names an index {wrong[0].as_py()!r:.120}, outside of its folder; build the indexes again"
+            raise CorruptFile(told)
 
 
 def _is_of_storage(error: Exception) -> bool:

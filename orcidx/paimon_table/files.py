@@ -12,6 +12,7 @@ from orcidx.paimon.small_files import read_whole
 from orcidx.paimon_table.schema import TableSchema, parse_schema
 from orcidx.paimon_table.snapshot import Snapshot, parse_hint, parse_snapshot
 from orcidx.storage import Source, describe_source, list_sources
+from orcidx.storage.inside import in_one_store, is_inside
 
 __all__ = ["TableFiles"]
 
@@ -22,9 +23,13 @@ _MOST_PROBES = 100_000
 
 @dataclass(frozen=True)
 class TableFiles:
-    """The directory of one table; ``root`` is its path, URL, or path in a file system."""
+    """The directory of one table; ``root`` is its path, URL, or path in a file system.
+
+    ``external_paths``: directories or URL prefixes in other stores that its manifests may name files in.
+    """
 
     root: Source
+    external_paths: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.root.location, str):
@@ -39,9 +44,17 @@ class TableFiles:
         )
 
     def external(self, path: str) -> Source:
-        """A file that a manifest names by its own absolute path."""
+        """A file that a manifest names by its own absolute path.
+
+        Whoever wrote the table chose it, and it is opened with the reader's credentials: so it has to be in the table's
+        own store (scheme and bucket or host), or in one of ``external_paths``. Raises ``InvalidQuery`` otherwise.
+        """
         if self.root.filesystem is not None:
             return describe_source(path, filesystem=self.root.filesystem)
+        trusted = in_one_store(path, str(self.root.location))
+        if not trusted and not any(is_inside(path, one) for one in self.external_paths):
+            told = f"a manifest names a file of another store, {path!r:.200}; if that is trusted, open the table with"
+            raise InvalidQuery(f"{told} external_paths=[...], the directories it may name", file=self.root.name)
         return describe_source(path, storage_options=self.root.storage_options)
 
     def parsed(self, path: str, parse: Callable[[memoryview], T]) -> T:
@@ -115,6 +128,9 @@ class TableFiles:
         return found
 
 
-def table_files(path: Any, storage_options: Any, filesystem: Any) -> TableFiles:
+def table_files(path: Any, storage_options: Any, filesystem: Any, external_paths: Sequence[str] = ()) -> TableFiles:
     """The table at a path or URL, or at a path in ``filesystem``."""
-    return TableFiles(describe_source(path, storage_options=storage_options, filesystem=filesystem))
+    if isinstance(external_paths, str):
+        raise InvalidQuery(f"external_paths is a list: give [{external_paths!r}]")
+    root = describe_source(path, storage_options=storage_options, filesystem=filesystem)
+    return TableFiles(root, tuple(external_paths))

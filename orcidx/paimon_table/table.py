@@ -320,15 +320,18 @@ def open_table(
     path: Any,
     *,
     snapshot_id: int | None = None,
+    external_paths: Sequence[str] = (),
     storage_options: Mapping[str, Any] | None = None,
     filesystem: Any = None,
 ) -> Table:
     """Opens a table at its latest snapshot, or at ``snapshot_id`` with the schema of that time.
 
-    ``path``: the table's directory, as a path or URL, or a path in ``filesystem``. Raises ``FileNotFoundError`` where
-    no table is, ``InvalidQuery`` for a snapshot that is not there, ``CorruptFile`` and ``Unsupported``.
+    ``path``: the table's directory, as a path or URL, or a path in ``filesystem``. ``external_paths``: directories and
+    URL prefixes outside of the table's own store (scheme and bucket or host) in which its manifests may name files;
+    they are read with ``storage_options`` like the rest. Raises ``FileNotFoundError`` where no table is,
+    ``InvalidQuery`` for a snapshot that is not there, ``CorruptFile`` and ``Unsupported``.
     """
-    files = table_files(path, storage_options, filesystem)
+    files = table_files(path, storage_options, filesystem, external_paths)
     if snapshot_id is not None:
         try:
             snapshot = files.snapshot(snapshot_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from orcidx.errors import CorruptFile
 from orcidx.paimon_table.binary_row import BinaryRow
 from orcidx.paimon_table.manifest import IndexEntry
 from orcidx.paimon_table.partition_path import partition_path
@@ -20,7 +21,7 @@ def partition_values(schema: TableSchema, partition: bytes) -> tuple[Any, ...]:
 
 
 def bucket_path(schema: TableSchema, bucket: int, values: Sequence[Any]) -> str:
-    """The directory of a bucket of the partition with these values."""
+    """The directory of a bucket of the partition with these values. Raises ``CorruptFile`` for one outside."""
     partition = partition_path(
         schema.partition_fields,
         values,
@@ -29,6 +30,8 @@ def bucket_path(schema: TableSchema, bucket: int, values: Sequence[Any]) -> str:
     )
     named = "postpone" if bucket == POSTPONE_BUCKET else str(bucket)
     within = schema.options.get("data-file.path-directory", "").strip("/")
+    if ".." in within.replace("\\", "/").split("/"):
+        raise CorruptFile(f"data-file.path-directory {within!r:.120} leads out of the table")
     return f"{within}/{partition}bucket-{named}" if within else f"{partition}bucket-{named}"
 
 

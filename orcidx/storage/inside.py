@@ -8,7 +8,7 @@ import urllib.parse
 
 from orcidx.storage.sources import is_url, local_path_of
 
-__all__ = ["is_inside"]
+__all__ = ["in_one_store", "is_inside"]
 
 _CLIMBS = re.compile(r"(^|[/\\])\.\.($|[/\\])")
 
@@ -26,6 +26,18 @@ def is_inside(place: str, directory: str) -> bool:
     if here is not None or base is not None:
         return False
     return _below(_without_case(place), _without_case(directory))
+
+
+def in_one_store(place: str, other: str) -> bool:
+    """Whether two paths or URLs are of one scheme, and one bucket or host; local paths are of one store."""
+    if "::" in place or "\x00" in place:
+        return False
+    if (_local(place) is None) != (_local(other) is None):
+        return False
+    if _local(place) is not None:
+        return True
+    here, there = (urllib.parse.urlsplit(_without_case(one)) for one in (place, other))
+    return (here.scheme, here.netloc) == (there.scheme, there.netloc)
 
 
 def _below(place: str, base: str) -> bool:

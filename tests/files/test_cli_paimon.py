@@ -93,7 +93,7 @@ def test_index_check_finds_an_index_of_other_rows(orcidx_command, tmp_path):
     rows = orcidx.open(DEMO).num_rows
     wrong = pa.table({"l_shipmode": ["AIR"] * rows})
     short = pa.table({"l_shipmode": ["AIR"]})
-    for name, table, word in [("wrong", wrong, "wrong"), ("short", short, "damaged")]:
+    for name, table, word in [("wrong", wrong, "wrong"), ("short", short, "wrong")]:
         path = tmp_path / name
         path.write_bytes(paimon.build_file_index(table, {"bitmap": {"l_shipmode": {}}}).to_bytes())
         code, out, _ = orcidx_command("index", "check", str(path), DEMO, "--json")
@@ -195,3 +195,25 @@ def test_table_explain(orcidx_command, tmp_path):
     assert "min 300, max 399" in out
     assert page.read_text().lstrip().lower().startswith("<!doctype html")
     assert isinstance(json.loads(orcidx_command("table", "explain", WITH_VECTORS, "--json")[1]), dict)
+
+
+def test_index_check_with_another_file_says_no(orcidx_command, tmp_path):
+    """It said "not checked" of columns that the file has not, and went on with 0."""
+    import pyarrow as pa
+    from pyarrow import orc
+
+    one, other = tmp_path / "one.orc", tmp_path / "other.orc"
+    orc.write_table(pa.table({"id": [1, 2, 3], "city": ["a", "b", "c"]}), one)
+    made = str(tmp_path / "one.idx")
+    build = ("index", "build", str(one), "-o", made, "--bitmap", "city", "--bloom-filter", "id", "--range-bitmap", "id")
+    assert orcidx_command(*build)[0] == 0
+    assert orcidx_command("index", "check", made, str(one))[0] == 0
+    for columns, told in [
+        ({"x": [1, 2, 3]}, "wrong: the data file has no column"),
+        ({"id": [1, 2, 3, 4], "city": ["a", "b", "c", "d"]}, "wrong: the bitmap index has 3 rows and the data file 4"),
+        ({"id": [True, False, True], "city": [b"a", b"b", b"c"]}, "wrong"),
+        ({"id": [7, 8, 9], "city": ["a", "b", "c"]}, "wrong: id = 7 loses 1 rows"),
+    ]:
+        orc.write_table(pa.table(columns), other)
+        code, out, _ = orcidx_command("index", "check", made, str(other))
+        assert (code, told in out) == (1, True), out

@@ -444,6 +444,21 @@ def test_a_commit_on_an_old_listing_is_not_lost(tmp_path: Path) -> None:
     assert after.generation == 5, "2 was free, and below the last whole one"
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["../x", "index/../../x", "/etc/x", "index/a/../../../x", "rollup/x", "index/", "index//x", "index/a\\..\\x"],
+)
+def test_a_catalog_that_names_an_index_elsewhere_is_an_error(tmp_path: Path, name: str) -> None:
+    spec = IndexSpec.of(SPEC)
+    store = IndexStore.open(tmp_path, create=True)
+    assert store is not None
+    store.commit(catalog_of([{**_row("a", 1), "index": "index/day=1/a b%20..orc.0.index", "index_size": 5}], spec))
+    assert opened(tmp_path).catalog().files["index"].to_pylist()
+    store.commit(catalog_of([{**_row("a", 1), "index": name, "index_size": 5}], spec))
+    with pytest.raises(CorruptFile, match="outside of its folder"):
+        opened(tmp_path).catalog()
+
+
 def test_what_stands_on_a_catalog_that_is_gone_is_an_error(tmp_path: Path) -> None:
     spec = IndexSpec.of(SPEC)
     store = IndexStore.open(tmp_path, create=True)

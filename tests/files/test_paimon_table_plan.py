@@ -268,6 +268,38 @@ def test_layouts(table: PaimonTable, tmp_path: Path) -> None:
     assert [list(file.deletion.read()) for file in files[:2]] == [[1], [0]]
 
 
+@pytest.mark.parametrize(
+    "place", ["s3://secret/data-0.orc", "http://127.0.0.1:9/x.orc", "memory://x/y.orc", "zip::file:///tmp/a.zip"]
+)
+@pytest.mark.parametrize("what", ["data", "deletions"])
+def test_files_in_other_stores_need_trust(table: PaimonTable, place: str, what: str) -> None:
+    """A manifest comes from whoever wrote the table, and what it names is read with the reader's credentials."""
+    table.schema({0: ("a", "INT")})
+    given = {"_EXTERNAL_PATH": place} if what == "data" else {}
+    table.add("data-0.orc", rows(a=pa.array([1, 2], pa.int32())), **given)
+    if what == "deletions":
+        ranges = write_deletion_vectors(table.path / "index" / "index-0", {"data-0.orc": DeletionVector([1])})
+        table.add_deletions("index-0", ranges, _EXTERNAL_PATH=place)
+    table.commit()
+    with pytest.raises(InvalidQuery, match=r"another store.*external_paths=\[\.\.\.\]"):
+        open_table(table.path).files()
+    if "::" not in place:
+        trusted = open_table(table.path, external_paths=["s3://other", place.rpartition("/")[0]])
+        assert trusted.files()[0].path == place or what == "deletions"
+        with pytest.raises(InvalidQuery, match="another store"):
+            open_table(table.path, external_paths=["s3://sec", place]).files()
+    with pytest.raises(InvalidQuery, match="is a list"):
+        open_table(table.path, external_paths="s3://secret")
+
+
+def test_a_layout_that_leads_out_of_the_table_is_refused(table: PaimonTable) -> None:
+    table.schema({0: ("a", "INT")}, options={"data-file.path-directory": "x/../../other"})
+    table.add("data-0.orc", rows(a=pa.array([1, 2], pa.int32())), directory="bucket-0")
+    table.commit()
+    with pytest.raises(CorruptFile, match="leads out of the table"):
+        open_table(table.path).files()
+
+
 def test_wrong_cardinality_and_second_vector(table: PaimonTable) -> None:
     table.schema({0: ("a", "INT")})
     table.add("data-0.orc", rows(a=pa.array([1, 2], pa.int32())))
