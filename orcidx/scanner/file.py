@@ -21,7 +21,7 @@ from orcidx.orc.types import OrcType
 from orcidx.planner.request import FileJob, ScanRequest, as_selection
 from orcidx.planner.schema_mapping import column_path
 from orcidx.predicate import parse
-from orcidx.scanner.arguments import RowArguments, ScanArguments
+from orcidx.scanner.arguments import RowArguments
 from orcidx.scanner.arrow_stream import Batches
 from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.metrics import ScanMetrics
@@ -199,9 +199,15 @@ class OrcFile:
             options=(options or self.options).override(**option_overrides),
         )
 
-    def splits(self, target_bytes: int = SPLIT_BYTES, **arguments: Unpack[ScanArguments]) -> list[Split]:
+    def splits(
+        self,
+        target_bytes: int = SPLIT_BYTES,
+        columns: Sequence[str | Sequence[str]] | None = None,
+        where: Any = None,
+        **arguments: Unpack[RowArguments],
+    ) -> list[Split]:
         """``scan(...)`` as tasks of about ``target_bytes`` stored bytes each, for other machines."""
-        return self.scan(**arguments).splits(target_bytes)
+        return self.scan(columns, where, **arguments).splits(target_bytes)
 
     def read(
         self,
