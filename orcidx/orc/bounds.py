@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from orcidx.orc.wire import Int64s
 
 __all__ = [
+    "INTEGER_RANGES",
     "Bounds",
     "BytesBounds",
     "NumberBounds",
@@ -55,7 +56,7 @@ NANOS_PER_MILLI = 1_000_000
 FARTHEST_ZONE = 15 * 3_600_000
 """No time zone is farther from UTC, in milliseconds."""
 
-_RANGES = {
+INTEGER_RANGES = {
     TypeKind.BYTE: (-(1 << 7), (1 << 7) - 1),
     TypeKind.SHORT: (-(1 << 15), (1 << 15) - 1),
     TypeKind.INT: (-(1 << 31), (1 << 31) - 1),
@@ -210,7 +211,7 @@ def _numbers(minimum: npt.NDArray[Any], maximum: npt.NDArray[Any], *, valid: Boo
 
 def _integers(raw: RawStatistics, facts: FileFacts, options: ReadOptions, zone: Zone | None) -> Pair:
     minimum, maximum = raw.arrays["integers"][0], raw.arrays["integers"][1]
-    low, high = _RANGES[raw.node.kind]
+    low, high = INTEGER_RANGES[raw.node.kind]
     valid = raw.has(1, 2) & (minimum >= low) & (maximum <= high)
     if reads_as_timestamp(raw.node, options):
         return _numbers(*(_multiplied(values, 1000) for values in (minimum, maximum)), valid=valid)

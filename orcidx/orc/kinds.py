@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["DATA_KINDS", "CompressionKind", "EncodingKind", "StreamKind", "TypeKind", "WriterKind"]
+__all__ = ["DATA_KINDS", "STREAM_NAMES", "CompressionKind", "EncodingKind", "StreamKind", "TypeKind", "WriterKind"]
 
 
 class CompressionKind(IntEnum):
@@ -70,6 +70,9 @@ class StreamKind(IntEnum):
 
 DATA_KINDS = tuple(kind for kind in StreamKind if kind <= StreamKind.SECONDARY)
 """The kinds of streams that hold values, rather than what is known of them."""
+
+
+STREAM_NAMES = {kind: kind.name for kind in StreamKind}
 
 
 class EncodingKind(IntEnum):

@@ -415,7 +415,7 @@ def _read_types(type_bytes: bytes, most_items: int) -> tuple[TypeRecord, ...]:
         known = _TYPE_KINDS.get(kind)
         if known is None:
             raise Unsupported(f"type kind {kind} of column id {column} is unknown")
-        records.append(TypeRecord(known, *others))
+        records.append(tuple.__new__(TypeRecord, (known, *others)))  # its own constructor is a call for each column
     return tuple(records)
 
 

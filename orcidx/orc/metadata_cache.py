@@ -37,14 +37,14 @@ def read_tail_cached(storage: RangeReader, limits: MetadataLimits) -> tuple[File
     """The tail of a file and its tree of types, from memory when it is the same version of the same object, as the
     storage says, and was read within the same limits."""
     identity = storage.identity
-    key = None if identity is None else (identity, limits)
+    key = None if identity is None else (identity, limits.key)
     known = _TAILS.get(key)
     if known is None:
         tail = read_tail(storage, limits=limits, is_sound=lambda footer: _TREES.get(_tree_key(footer)) is not None)
         known = tail, _tree_of(tail.footer)
         size = max(tail.footer_size, tail.postscript.footer_length) + tail.postscript.metadata_length
         identity = storage.identity  # some storage knows it only now
-        _TAILS.put(None if identity is None else (identity, limits), known, 1024 + PARSED * size)
+        _TAILS.put(None if identity is None else (identity, limits.key), known, 1024 + PARSED * size)
     return known
 
 

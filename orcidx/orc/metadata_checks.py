@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from orcidx.errors import CorruptFile, Unsupported
@@ -17,6 +18,7 @@ DEEPEST_NESTING = 200
 """Types nested deeper are refused: reading recurses once per level."""
 
 _CHILDREN = {TypeKind.LIST: 1, TypeKind.MAP: 2}
+_NESTED = frozenset({TypeKind.STRUCT, TypeKind.UNION, *_CHILDREN})
 
 
 def check_types(types: Sequence[TypeRecord]) -> None:
@@ -34,8 +36,9 @@ def check_types(types: Sequence[TypeRecord]) -> None:
         if depth > DEEPEST_NESTING:
             raise Unsupported(f"types are nested deeper than {DEEPEST_NESTING} levels")
         record = types[column]
-        _check_children(record, column)
-        waiting.extend((child, depth + 1) for child in reversed(record.subtypes))
+        if record.subtypes or record.kind in _NESTED:
+            _check_children(record, column)
+        waiting.extend(zip(reversed(record.subtypes), repeat(depth + 1)))
     if expected != len(types):
         raise CorruptFile(f"{len(types) - expected} of the {len(types)} types are in no tree")
 

@@ -39,6 +39,11 @@ class MetadataLimits:
             options.metadata_bytes, options.metadata_items, options.metadata_columns, options.metadata_stripes
         )
 
+    @property
+    def key(self) -> tuple[int, int, int, int]:
+        """The limits as a key of a cache."""
+        return self.metadata_bytes, self.metadata_items, self.metadata_columns, self.metadata_stripes
+
     def for_file(self, size: int) -> MetadataLimits:
         """The limits of a file of ``size`` bytes."""
         return replace(

@@ -18,7 +18,7 @@ from orcidx.errors import located
 from orcidx.orc.columns.base import Limits
 from orcidx.orc.compression import open_codec
 from orcidx.orc.footers import StreamTable
-from orcidx.orc.kinds import StreamKind
+from orcidx.orc.kinds import STREAM_NAMES, StreamKind
 from orcidx.orc.metadata import FileFacts, FileTail, StripeInformation
 from orcidx.orc.metadata_cache import FOOTERS, PARSED, read_tail_cached
 from orcidx.orc.metadata_limits import MetadataLimits
@@ -37,8 +37,6 @@ __all__ = ["OpenStripe", "OrcReader"]
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 Range = tuple[int, int]
-
-_NOWHERE: Range = (0, 0)
 
 
 class OrcReader:
@@ -115,7 +113,8 @@ class OpenStripe:
     """The streams of one stripe, ready for column readers (the ``StripeStreams`` of the contracts).
 
     ``index``: the stripe's row index for the columns that are read, or None when there is none to be trusted;
-    ``dictionaries``: ids of the string columns whose every stripe is dictionary-encoded.
+    ``dictionaries``: ids of the string columns whose every stripe is dictionary-encoded; ``held``: all bytes of its
+    streams, and where in the file they begin, where they are in memory.
     """
 
     def __init__(
@@ -127,6 +126,7 @@ class OpenStripe:
         read_ahead: int,
         limits: Limits,
         dictionaries: frozenset[int] = frozenset(),
+        held: tuple[int, memoryview] | None = None,
     ) -> None:
         self.reader = reader
         self.number = number
@@ -138,7 +138,8 @@ class OpenStripe:
         self.writer_timezone = self.footer.writer_timezone
         self._extents = self.footer.streams
         self._on_demand = reader.facts.compressed and reader.storage.is_local
-        self._whole = reader.whole()
+        whole = reader.whole()
+        self._held = held if whole is None else (0, whole)
         self._read_ahead = read_ahead
         self._codec = open_codec(reader.facts.compression)
         self._opened: dict[int, dict[StreamKind, list[PlannedStream]]] = {}
@@ -178,12 +179,14 @@ class OpenStripe:
     def window(self, column: int, kind: StreamKind) -> Window:
         """A window on one stream; of an empty source when the stripe does not have it."""
         source: PlannedStream | HeldStream
-        if self._whole is not None:
-            source = HeldStream(self._whole, *self._extents.get((column, kind), _NOWHERE))
+        if self._held is not None:
+            first, data = self._held
+            offset, length = self._extents.get((column, kind), (first, 0))
+            source = HeldStream(data, offset - first, length)
         else:
             source = self._bytes.stream(column, kind)
             self._opened.setdefault(column, {}).setdefault(kind, []).append(source)
-        window = Window(source, self._codec, self.reader.facts.block_size, name=kind.name)
+        window = Window(source, self._codec, self.reader.facts.block_size, name=STREAM_NAMES[kind])
         self.windows.append(window)
         return window
 
@@ -199,7 +202,7 @@ class OpenStripe:
         Returns the streams that need bytes.
         """
         planned: list[PlannedStream] = []
-        if self._whole is None:
+        if self._held is None:
             for column in columns:
                 for node in column.walk():
                     planned += self._plan_column(node, groups)

@@ -31,6 +31,9 @@ class ColumnEncoding:
     bloom_encoding: int = 0
 
 
+_PLAIN = tuple(map(ColumnEncoding, EncodingKind))
+
+
 class Encodings:
     """The encodings of a stripe, by column id."""
 
@@ -44,6 +47,8 @@ class Encodings:
 
     def __getitem__(self, column: int) -> ColumnEncoding:
         kind, dictionary_size, bloom_encoding = self._table[column]
+        if not dictionary_size and not bloom_encoding:
+            return _PLAIN[kind]
         return ColumnEncoding(_ENCODING_KINDS[kind], dictionary_size, bloom_encoding)
 
 

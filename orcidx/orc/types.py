@@ -116,7 +116,7 @@ class OrcType:
             return self.ids - {self.id}
         return frozenset[int]().union(*(child.repeated_ids for child in self.children))
 
-    @property
+    @cached_property
     def dotted(self) -> str:
         """The path as text, for messages."""
         return ".".join(self.path)
@@ -344,6 +344,8 @@ def _match(node: OrcType, path: str | Path, exact: bool) -> list[list[OrcType]]:
         return []
     if node.kind is not TypeKind.STRUCT and not node.path and path in (UNNAMED, (UNNAMED,)):
         return [[]]
+    if exact and isinstance(path, str) and "." not in path:
+        return [[child] for name, child in zip(node.names, node.children) if name == path]
     found: dict[int, list[list[OrcType]]] = {}
     for name, child in zip(node.names, node.children):
         rest = _after(name, path, exact)

@@ -24,6 +24,7 @@ from orcidx.orc.bloom_keys import MAY_WRAP, distrust_bloom, may_wrap, surely_fit
 from orcidx.orc.bounds import StatisticsColumn, bound_statistics
 from orcidx.orc.dictionary import fetch_dictionaries
 from orcidx.orc.evidence import BloomEvidence, DictionaryEvidence, StatisticsEvidence, bloom_answers
+from orcidx.orc.integer_range import file_rules_out
 from orcidx.orc.kinds import DATA_KINDS, StreamKind, TypeKind
 from orcidx.orc.metadata import unframe
 from orcidx.orc.reader import OrcReader
@@ -33,7 +34,7 @@ from orcidx.orc.timezones import Zone, zone_of_statistics
 from orcidx.orc.types import OrcType
 from orcidx.planner.column_plan import StripeRows
 from orcidx.planner.row_indexes import StripeIndexes
-from orcidx.predicate import BoundLeaf, BoundPredicate
+from orcidx.predicate import And, BoundLeaf, BoundPredicate, Or
 from orcidx.pruning.evaluate import Evidence, Finding, Note, NoteKind, Outcome, evaluate
 from orcidx.pruning.selection import RowSelection
 
@@ -170,8 +171,23 @@ class FilePruner:
         repeated = node.id in self.reader.root.repeated_ids
         return bound_statistics(raw, self.reader.facts, self.options, repeated=repeated, zone=zone)
 
+    def _ruled_out(self, node: Any) -> bool:
+        """Whether plain comparisons with the file's statistics rule out a part of the predicate."""
+        if isinstance(node, BoundLeaf):
+            column = self._leaf_nodes.get(node.path)
+            if column is None or column.id in self.reader.root.repeated_ids:
+                return False
+            return file_rules_out(node, column, self.reader.tail, self.options)
+        if isinstance(node, And):
+            return any(map(self._ruled_out, node.children))
+        if isinstance(node, Or):
+            return all(map(self._ruled_out, node.children))
+        return False
+
     def stripes(self) -> list[int]:
         """Numbers of the stripes that may hold rows to return."""
+        if self.where is not None and self.options.row_index and self._ruled_out(self.where.root):
+            return []
         left = self.wanted if self.outcome is None else self.outcome.may
         if left.is_all:
             return [number for number, stripe in enumerate(self.reader.stripes) if stripe.rows]

@@ -43,6 +43,9 @@ SMALLEST_PIECE = 64 << 10
 LARGEST_PIECE = 1 << 19
 """Bounds in bytes of what is fetched of one stream at a time when a stripe is too large to be fetched at once."""
 
+SMALL_STRIPE = 1 << 20
+"""Bytes of a local stripe that is read at once, where all of it is wanted: instead of a read for each stream."""
+
 LOCAL_PIECE = 1 << 18
 LOCAL_BYTES = 1 << 20
 """Locally, pieces are larger than the one only as long as all columns' together stay within the other: memory that
@@ -238,13 +241,15 @@ class FileScan:
         """The batches of a stripe, in the wanted schema. ``share``: of the scan's bytes; None: all are the stripe's."""
         if decision.rows.may.is_empty:
             return
+        held = yield from self._held_stripe(decision)
         stripe = OpenStripe(
             self.reader,
             decision.stripe,
             index=decision.index,
-            read_ahead=self._read_ahead(),
+            read_ahead=0 if self.reader.whole() is not None else self._read_ahead(),
             limits=Limits(self.options.batch_bytes),
             dictionaries=self._dictionaries,
+            held=held,
         )
         requests = None if stripe.is_local else self._requests.left(decision.stripe)
         steps = read_stripe(
@@ -269,8 +274,20 @@ class FileScan:
                 else:
                     yield self.complete(item)
         finally:  # of a pass that ends early, too
-            self.metrics.chunks_decompressed += sum(window.chunks_decompressed for window in stripe.windows)
-            self.metrics.bytes_decompressed += sum(window.bytes_decompressed for window in stripe.windows)
+            for window in stripe.windows:
+                self.metrics.chunks_decompressed += window.chunks_decompressed
+                self.metrics.bytes_decompressed += window.bytes_decompressed
+
+    def _held_stripe(self, decision: StripeDecision) -> Requests:
+        """A small local stripe all of which is wanted, at once: (offset in the file, bytes); None of any other."""
+        information = self.reader.stripes[decision.stripe]
+        size = information.footer_offset - information.offset
+        if not (0 < size <= SMALL_STRIPE and decision.rows.may.is_all and self.reader.storage.is_local):
+            return None
+        if self.reader.whole() is not None or len(self.schema_plan.nodes) < self.reader.tail.columns - 1:
+            return None
+        (data,) = yield Fetch(((information.offset, size),), "data")
+        return information.offset, data
 
     def _read_ahead(self) -> int:
         """Bytes to fetch of one stream at a time, so that all streams together stay within the budget."""

@@ -260,7 +260,7 @@ def _count_groups(scan: FileScan, decision: StripeDecision) -> None:
 def _count_stripe(scan: FileScan, number: int, storage: RangeReader) -> int:
     decision = run_value(scan.decide(number), storage)
     rows = decision.rows
-    if (rows.may - rows.must).is_empty:
+    if rows.may is rows.must or (rows.may - rows.must).is_empty:
         return rows.may.count
     return sum(batch.num_rows for batch in StripeScan(scan, decision, storage))
 

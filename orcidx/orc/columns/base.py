@@ -15,7 +15,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from orcidx.errors import CorruptFile, Unsupported, located
+from orcidx.errors import CorruptFile, OrcidxError, Unsupported, located
 from orcidx.options import ReadOptions
 from orcidx.orc import buffers
 from orcidx.orc.byte_rle import BooleanRle
@@ -172,9 +172,13 @@ class ColumnReader:
 
     def read(self, n: int, parent: Present | None = None) -> pa.Array:
         """The next ``n`` rows; ``parent``: which of them exist (rows of a null struct do not)."""
-        with located(column=self.node.dotted):
-            self._pay_skips()
+        try:
+            if self._pending:
+                self._pay_skips()
             return self._read_values(self._read_present(n, parent))
+        except OrcidxError as error:
+            error.at(column=self.node.dotted)
+            raise
 
     @property
     def run_length_version(self) -> int:
@@ -200,11 +204,10 @@ class ColumnReader:
     # ------------------------------------------------------------------ nulls
 
     def _pay_skips(self) -> None:
-        if self._pending:
-            rows, self._pending = self._pending, 0
-            if rows > MOST_SKIPPED:
-                raise CorruptFile(f"{rows} elements to pass over, from lengths that cannot be")
-            self._skip_values(rows if self._present is None else self._present.skip(rows))
+        rows, self._pending = self._pending, 0
+        if rows > MOST_SKIPPED:
+            raise CorruptFile(f"{rows} elements to pass over, from lengths that cannot be")
+        self._skip_values(rows if self._present is None else self._present.skip(rows))
 
     def _read_present(self, n: int, parent: Present | None) -> Present:
         if self._present is None:

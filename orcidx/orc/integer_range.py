@@ -1,0 +1,55 @@
+"""The file's minimum and maximum of an integer column beside a leaf: two comparisons of plain numbers.
+
+Of thousands of small files most are ruled out by a key outside their range. ``bounds`` and ``evidence`` know everything
+that statistics prove, and say why, over arrays that take 0.2 ms to set up; here is only the commonest case, under the
+same conditions. What it does not rule out, they are asked.
+"""
+
+from __future__ import annotations
+
+from orcidx.errors import CorruptFile, Unsupported
+from orcidx.options import ReadOptions
+from orcidx.orc.bounds import INTEGER_RANGES, distrust
+from orcidx.orc.kinds import TypeKind
+from orcidx.orc.metadata import FileTail
+from orcidx.orc.types import OrcType, reads_as_timestamp
+from orcidx.orc.wire import Part, read_statistics
+from orcidx.predicate import BoundLeaf, Domain, Op
+
+__all__ = ["file_rules_out"]
+
+_KINDS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
+_BOTH = 0b111
+"""Bits of the typed part, its minimum and its maximum."""
+
+
+def file_rules_out(leaf: BoundLeaf, node: OrcType, tail: FileTail, options: ReadOptions) -> bool:
+    """Whether the file's statistics of ``node``, which is below no list, map or union, prove that no row matches; False
+    where that takes more than a look at two numbers."""
+    if leaf.negated or leaf.domain is not Domain.INT or node.kind not in _KINDS or reads_as_timestamp(node, options):
+        return False
+    if distrust(node, "file", tail.facts, options) is not None:
+        return False
+    try:
+        raw = tail.footer.raw_statistics(node.id)
+        found = read_statistics(raw, [0], [len(raw)], Part.INTEGER)
+    except (CorruptFile, Unsupported):
+        return False
+    if int(found["fields"][0]) & 0b111 != _BOTH or not 0 < int(found["count"][0]) <= tail.footer.rows:
+        return False
+    low, high = int(found["integers"][0, 0]), int(found["integers"][1, 0])
+    least, most = INTEGER_RANGES[node.kind]
+    return least <= low <= high <= most and _is_outside(leaf, low, high)
+
+
+def _is_outside(leaf: BoundLeaf, low: int, high: int) -> bool:
+    op, literals = leaf.op, leaf.literals
+    if op in (Op.EQ, Op.IN):
+        return all(literal < low or literal > high for literal in literals)
+    if op is Op.BETWEEN:
+        return bool(literals[0] > high or literals[1] < low)
+    if op in (Op.LT, Op.LE):
+        return bool(low > literals[0] or (op is Op.LT and low == literals[0]))
+    if op in (Op.GT, Op.GE):
+        return bool(high < literals[0] or (op is Op.GT and high == literals[0]))
+    return False

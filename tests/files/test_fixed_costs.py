@@ -1,0 +1,147 @@
+"""What a file and a column cost beside their values, counted: Python calls, reads, and what is planned once."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+
+import orcidx
+from orcidx import CorruptFile, InvalidQuery, col
+from orcidx.orc.metadata_cache import PLANS, forget_metadata
+from orcidx.storage.local import SMALL_FILE
+
+FILES = 20
+ROWS = 100
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("small")
+    for number in range(FILES):
+        keys = list(range(number * ROWS, (number + 1) * ROWS))
+        table = pa.table({"key": keys, "price": [key / 4 for key in keys], "word": [f"w{key % 7}" for key in keys]})
+        orc.write_table(table, path / f"{number:02}.orc", compression="zstd")
+    return path
+
+
+def python_calls(call: Callable[[], Any]) -> int:
+    """Calls of Python functions while ``call`` runs, in this thread."""
+    calls: Counter[str] = Counter()
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        if event == "call":
+            calls[frame.f_code.co_qualname] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return calls.total()
+
+
+def per_file(folder: Path, call: Callable[[list[str]], Any]) -> float:
+    """Python calls of one more file of a schema that is known, read for the first time."""
+    paths = sorted(map(str, folder.iterdir()))
+    forget_metadata()
+    one = python_calls(lambda: call(paths[:1]))
+    forget_metadata()
+    return (python_calls(lambda: call(paths)) - one) / (len(paths) - 1)
+
+
+def test_python_calls_of_a_small_file(folder: Path) -> None:
+    """Whole, by a key that is elsewhere, and counted; where files were handed to threads, calls there did not count."""
+
+    def scan(paths: list[str], where: Any = None) -> orcidx.Scan:
+        return orcidx.scan(paths, where=where, use_threads=False)
+
+    assert per_file(folder, lambda paths: scan(paths).to_table()) < 520
+    assert per_file(folder, lambda paths: scan(paths, col("key") == -1).to_table()) < 230
+    assert per_file(folder, lambda paths: scan(paths).count_rows()) < 230
+
+
+def test_python_calls_of_a_column(tmp_path: Path) -> None:
+    """Of one that is read, and of one among many that is not asked for."""
+    calls = {}
+    for columns in (10, 110):
+        path = str(tmp_path / f"{columns}.orc")
+        orc.write_table(pa.table({f"c{i}": [i, 2, 3] for i in range(columns)}), path, compression="zstd")
+        for asked in (None, ["c3"]):
+            forget_metadata()
+            calls[columns, asked is None] = python_calls(
+                lambda path=path, asked=asked: orcidx.scan(path, asked, use_threads=False).to_table()
+            )
+    assert (calls[110, True] - calls[10, True]) / 100 < 60
+    assert (calls[110, False] - calls[10, False]) / 100 < 3
+
+
+def test_a_small_file_is_one_read(folder: Path, tmp_path: Path) -> None:
+    batches = orcidx.scan(str(folder / "03.orc"), where=col("key") > 310).to_batches()
+    assert sum(batch.num_rows for batch in batches) == 89
+    assert (batches.metrics.requests, batches.metrics.bytes_read) == (1, (folder / "03.orc").stat().st_size)
+    large = tmp_path / "large.orc"
+    orc.write_table(pa.table({"x": list(range(60_000)), "y": [i * 0.37 for i in range(60_000)]}), large)
+    assert large.stat().st_size > SMALL_FILE
+    batches = orcidx.scan(str(large), ["x"]).to_batches()
+    assert sum(batch.num_rows for batch in batches) == 60_000
+    assert batches.metrics.bytes_read < large.stat().st_size
+
+
+def test_a_schema_is_planned_once(folder: Path) -> None:
+    forget_metadata()
+    assert orcidx.scan(folder, where=col("key") >= 0).to_table().num_rows == FILES * ROWS
+    made = len(PLANS)
+    assert made <= 2, "the first file as it is, then all into its schema"
+    for path in sorted(folder.iterdir()):
+        with orcidx.open(path) as file:
+            assert file.read().num_rows == ROWS
+    assert len(PLANS) == made + 1
+
+
+def test_equal_literals_of_other_types_are_other_questions(folder: Path) -> None:
+    """1, 1.0 and True are equal in Python; a plan that was kept for one must not answer another."""
+    with orcidx.open(folder / "00.orc") as file:
+        assert file.scan(where=col("key") == 1).count_rows() == 1
+        with pytest.raises(InvalidQuery):
+            file.scan(where=col("key") == True).count_rows()  # noqa: E712
+        assert file.scan(where=col("key") == 1.0).count_rows() == 1
+
+
+def test_an_error_of_the_schema_names_each_file(folder: Path) -> None:
+    for path in sorted(folder.iterdir())[:2]:
+        with pytest.raises(InvalidQuery, match="nowhere") as caught:
+            orcidx.scan(path, ["nowhere"]).to_table()
+        assert caught.value.file == str(path)
+
+
+def test_constants_stay_outside_the_plan(folder: Path, tmp_path: Path) -> None:
+    for day in (1, 2, 3):
+        (tmp_path / f"day={day}").mkdir()
+        (tmp_path / f"day={day}" / "a.orc").write_bytes((folder / "01.orc").read_bytes())
+    table = orcidx.scan(tmp_path, ["day", "key"], col("key") == 150, file_path=True).to_table()
+    assert table["day"].to_pylist() == [1, 2, 3]
+    assert [Path(path).parent.name for path in table["file_path"].to_pylist()] == ["day=1", "day=2", "day=3"]
+    assert orcidx.scan(tmp_path, where=col("day") == 2).count_rows() == ROWS
+
+
+def test_a_damaged_file_behind_sound_ones_of_its_schema(folder: Path, tmp_path: Path) -> None:
+    sound = (folder / "00.orc").read_bytes()
+    with orcidx.open(folder / "00.orc") as file:
+        stripe = file.stripes[0]
+    data = stripe.offset + stripe.index_length
+    damaged = bytearray(sound)
+    damaged[data : data + 32] = b"\xff" * 32
+    (tmp_path / "a.orc").write_bytes(sound)
+    (tmp_path / "b.orc").write_bytes(bytes(damaged))
+    with pytest.raises(CorruptFile) as caught:
+        orcidx.scan(tmp_path).to_table()
+    assert caught.value.file is not None
+    assert caught.value.file.endswith("b.orc")
