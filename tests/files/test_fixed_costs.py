@@ -145,3 +145,28 @@ def test_a_damaged_file_behind_sound_ones_of_its_schema(folder: Path, tmp_path: 
         orcidx.scan(tmp_path).to_table()
     assert caught.value.file is not None
     assert caught.value.file.endswith("b.orc")
+
+
+def test_two_numbers_rule_out_no_row_that_matches(folder: Path) -> None:
+    """Every comparison at the edges of a file with the keys 100 to 199, against counting them."""
+    key = col("key")
+    edges = (99, 100, 101, 198, 199, 200)
+    with orcidx.open(folder / "01.orc") as file:
+        for edge in edges:
+            for where, matches in (
+                (key == edge, lambda x, edge=edge: x == edge),
+                (key != edge, lambda x, edge=edge: x != edge),
+                (key < edge, lambda x, edge=edge: x < edge),
+                (key <= edge, lambda x, edge=edge: x <= edge),
+                (key > edge, lambda x, edge=edge: x > edge),
+                (key >= edge, lambda x, edge=edge: x >= edge),
+                (~(key < edge), lambda x, edge=edge: x >= edge),
+                (key.is_in([edge, -5, 10_000]), lambda x, edge=edge: x == edge),
+                (key.between(edge, 150), lambda x, edge=edge: edge <= x <= 150),
+                (key.between(150, edge), lambda x, edge=edge: 150 <= x <= edge),
+                ((key < 0) | (key == edge), lambda x, edge=edge: x == edge),
+                ((key > 0) & (key < edge), lambda x, edge=edge: x < edge),
+            ):
+                expected = sum(map(matches, range(100, 200)))
+                assert file.scan(where=where).count_rows() == expected, where
+                assert file.scan(where=where).to_table().num_rows == expected, where
