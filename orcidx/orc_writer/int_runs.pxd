@@ -23,6 +23,7 @@ cdef extern from *:
 cdef class IntRuns:
     cdef readonly OutStream stream
     cdef bint signed
+    cdef int flags
     cdef int filled
     cdef int64_t values[RUN]                # of the run that is being filled
     cdef Totals totals                      # since `forget_totals`

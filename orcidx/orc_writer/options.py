@@ -39,9 +39,6 @@ class WriteOptions:
     """Share of absent values that a bloom filter lets through."""
     use_threads: bool = True
     """Encode columns in parallel. The bytes written are the same."""
-    max_memory: int | None = None
-    """Bytes that all writers of this number object together may hold; the stripe that takes most ends first. None: each
-    has its own ``stripe_size``."""
     metadata: Mapping[str, bytes | str] = field(default_factory=dict, hash=False)
     """User metadata of the file."""
     types: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -79,8 +76,6 @@ class WriteOptions:
             raise InvalidQuery(f"bloom_filter_fpp={self.bloom_filter_fpp!r} is not between 0 and 1")
         if isinstance(self.bloom_filter_columns, str | int):
             raise InvalidQuery("bloom_filter_columns is a list of names or column ids")
-        if self.max_memory is not None and self.max_memory < 1 << 20:
-            raise InvalidQuery(f"max_memory={self.max_memory!r} is less than 1 MiB")
         if self.bloom_filter_columns and not self.row_index_stride:
             raise InvalidQuery("bloom filters are kept for row groups: row_index_stride must not be 0")
         for name, allowed in _CHOICES.items():

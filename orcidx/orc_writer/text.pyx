@@ -78,6 +78,7 @@ cdef extern from *:
 
 cdef enum:
     LONGEST = 0x7FFFFFFF                    # bytes of a value that Java reads
+    ENOUGH = 50000                          # values after which a dictionary has to pay
 
 
 cdef struct Bound:
@@ -322,12 +323,13 @@ cdef class TextColumn(Column):
     cdef int _end_runs(self) except -1:
         self.lengths.end_run()
         self.bytes_in_all += self.group_bytes
-        if not self.direct and not self._pays():
+        if not self.direct and not self._pays(False):
             self._give_up_dictionary()
         return 0
 
-    cdef bint _pays(self):
-        """Whether the dictionary is worth keeping for the values so far."""
+    cdef bint _pays(self, bint finally_):
+        """Whether the dictionary is worth keeping for the values so far; before 50,000 of them only a hopeless one is
+        not, since new texts get rarer."""
         cdef size_t distinct = self.dictionary.count
         if not self.code_count:
             return True
@@ -335,6 +337,8 @@ cdef class TextColumn(Column):
             return distinct <= self.threshold * self.code_count
         if self.bytes_in_all <= 2 * <int64_t>self.code_count or distinct > 0.8 * self.code_count:
             return False
+        if not finally_ and self.code_count < ENOUGH:
+            return True
         bits = max(1, int(distinct - 1).bit_length())
         longest = max(1, (self.bytes_in_all // self.code_count).bit_length())
         in_dictionary = self.dictionary.arena_size + self.code_count * bits / 8
@@ -376,6 +380,8 @@ cdef class TextColumn(Column):
 
     def finish(self):
         """A dictionary is written at the end of the stripe: the numbers, the lengths and the bytes of its entries."""
+        if not self.direct and not self._pays(True):
+            self._give_up_dictionary()
         if not self.direct and not self.code_count:
             self.direct = True              # an empty dictionary helps nobody
         if not self.direct:
