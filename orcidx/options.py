@@ -41,9 +41,12 @@ class ReadOptions:
     """CHAR(n) values as the writer stored them, padded with spaces to n characters, or right-trimmed."""
     utf8: Literal["strict", "replace", "unchecked"] = "strict"
     """Invalid UTF-8 in a string column: raise ``CorruptFile``, put U+FFFD in its place, or hand out as it is."""
-    decimal_rounding: Literal["half_up", "truncate", "error"] = "truncate"
-    """A stored decimal with more fraction digits than its type: cut as ORC C++ and pyarrow do, rounded as ORC Java and
-    Spark do ("half_up"), or ``CorruptFile``."""
+    decimal_rounding: Literal["error", "truncate", "half_up"] = "error"
+    """A stored decimal with non-zero digits beyond the scale of its type, which only programs write that fill ORC
+    Java's vectors themselves: ``ValueOutOfRange`` ("error"), cut as ORC C++ and pyarrow do ("truncate"), or rounded as
+    ORC Java and Spark do ("half_up"). With "truncate" and "half_up" bloom filters of decimals, which hold the digits as
+    given, are asked of files that Spark wrote only, since it rounds before. In a DECIMAL of precision 0 "error" cuts.
+    """
     decimal_zero_precision: tuple[int, int] = (38, 6)
     """Precision and scale of a DECIMAL of precision 0, as Hive 0.11 and 0.12 wrote it; the default is that of ORC C++
     and pyarrow. Raise the scale when values have more digits: (38, 18) was Hive's own."""
@@ -120,7 +123,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "timestamp_unit": ("s", "ms", "us", "ns"),
     "char": ("stored", "padded", "trimmed"),
     "utf8": ("strict", "replace", "unchecked"),
-    "decimal_rounding": ("half_up", "truncate", "error"),
+    "decimal_rounding": ("error", "truncate", "half_up"),
     "calendar": ("proleptic", "stored"),
     "encrypted": ("masked", "error"),
     "nan": ("ieee", "largest"),

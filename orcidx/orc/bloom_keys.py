@@ -53,7 +53,9 @@ LONGEST_CHAR = 65535
 REPLACEMENT = "\ufffd".encode()
 
 
-def distrust_bloom(kind: int, node: OrcType, encoding: ColumnEncoding, facts: FileFacts) -> str | None:
+def distrust_bloom(
+    kind: int, node: OrcType, encoding: ColumnEncoding, facts: FileFacts, options: ReadOptions
+) -> str | None:
     """Why a bloom filter stream (kind BLOOM_FILTER or BLOOM_FILTER_UTF8) must be ignored, None when it need not."""
     if node.kind not in _FILTERED:
         return f"bloom filters of type {node.kind.name.lower()} are not used"
@@ -70,7 +72,14 @@ def distrust_bloom(kind: int, node: OrcType, encoding: ColumnEncoding, facts: Fi
         return f"bloom encoding {encoding.bloom_encoding} is unknown"
     if node.kind in _TIMESTAMPS and encoding.bloom_encoding != 1:
         return "the filter holds timestamps in the writer's local time (ORC-135)"
+    if node.kind is TypeKind.DECIMAL and not _as_stored(node, facts, options):
+        return f"with decimal_rounding={options.decimal_rounding!r} values may differ from the digits in the filter"
     return None
+
+
+def _as_stored(node: OrcType, facts: FileFacts, options: ReadOptions) -> bool:
+    """Whether the digits of every decimal are read as the writer was given them."""
+    return options.decimal_rounding == "error" or facts.by_spark or is_decimal64(node, decimal64=facts.decimal64)
 
 
 def _is_bad_version(version: str) -> bool:

@@ -14,7 +14,7 @@ from orcidx.orc.far_copy cimport FAR_BYTES, copy_far, settle_far
 from orcidx.orc.int_rle cimport IntRle
 from orcidx.orc.window cimport Window
 
-from orcidx.errors import CorruptFile
+from orcidx.errors import CorruptFile, ValueOutOfRange
 
 cdef extern from *:
     """
@@ -361,7 +361,8 @@ cdef bint fast = is_fast() and os.environ.get("ORCIDX_SIMD") != "none"
 _ROUNDINGS = {"half_up": 0, "truncate": 1, "error": 2}
 _REASONS = {
     1: "a decimal does not fit 128 bits at the column's scale",
-    2: "a decimal has more fraction digits than its type",
+    2: "a decimal has more fraction digits than its type, and they are not zero; cut them with the option"
+       " decimal_rounding='truncate' (as pyarrow) or round them with 'half_up' (as Spark)",
     3: "a decimal has more digits than its type's precision",
     4: "a decimal has more than 128 bits",
     5: "the scale of a decimal is not between -38 and 38",
@@ -434,7 +435,8 @@ def read_decimals(Window values not None, IntRle scales not None, uint8_t[::1] o
                   int scale, int precision, str rounding, bint far=False):
     """``count`` decimals to ``out``, 16 bytes each, brought to ``scale``. ``far``: nobody reads them soon.
 
-    Raises ``CorruptFile`` for a value that does not fit ``precision`` digits or, with rounding "error", loses digits.
+    Raises ``CorruptFile`` for a value that does not fit ``precision`` digits, and with rounding "error"
+    ``ValueOutOfRange`` for one that loses digits other than zeros.
     """
     cdef uint8_t near[16 * BLOCK]
     cdef int64_t done = 0, step
@@ -450,7 +452,8 @@ def read_decimals(Window values not None, IntRle scales not None, uint8_t[::1] o
             done += step
         settle_far()
     if status:
-        raise CorruptFile(_REASONS[status], stream="SECONDARY" if status == 5 else values.name)
+        error = ValueOutOfRange if status == 2 else CorruptFile
+        raise error(_REASONS[status], stream="SECONDARY" if status == 5 else values.name)
 
 
 def read_short_decimals(IntRle values not None, uint8_t[::1] out not None, int64_t count, *, int scale, int precision):

@@ -156,6 +156,10 @@ class Footer:
         return self.raw[starts[column] : stops[column]] if column < len(starts) else b""
 
 
+SPARK_VERSION = "org.apache.spark.version"
+"""User metadata that every file of Spark has."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class FileFacts:
     """What decoding and trust depend on, beside the stripe."""
@@ -170,6 +174,8 @@ class FileFacts:
     """Days before 1582-10-15 are labels of the Julian calendar."""
     decimal64: bool
     """Version [1, 9999]: decimals of up to 18 digits are one signed RLEv2 stream."""
+    by_spark: bool = False
+    """Written by Spark itself, which rounds decimals to their type before ORC gets them."""
 
     @property
     def compressed(self) -> bool:
@@ -220,6 +226,7 @@ class FileTail:
             row_index_stride=footer.row_index_stride,
             hybrid_calendar=_is_hybrid(footer),
             decimal64=postscript.version == (1, 9999),
+            by_spark=SPARK_VERSION in footer.user_metadata,
         )
 
     @cached_property

@@ -371,7 +371,7 @@ class FilePruner:
             extent: tuple[int, int] | None = extents.get((node.id, kind))
             if extent is None or not extent[1]:
                 continue
-            distrusted = distrust_bloom(kind, node, encoding, self.reader.facts)
+            distrusted = distrust_bloom(kind, node, encoding, self.reader.facts, self.options)
             if distrusted is None:
                 return extent
             reason = reason or distrusted

@@ -91,8 +91,9 @@ def test_digits_beyond_the_types_scale(rounding: str, expected: list[int]) -> No
     data = b"".join(varint(zigzag(number)) for number in (15, -15, 149, 5)).hex()
     scales = v1_literals([1, 1, 2, 1], signed=True).data.hex()
     assert unscaled(data, 4, scales, decimal_rounding=rounding) == expected
-    with pytest.raises(CorruptFile, match="more fraction digits"):
-        unscaled(data, 4, scales, decimal_rounding="error")
+    for options in ({"decimal_rounding": "error"}, {}):
+        with pytest.raises(ValueOutOfRange, match="decimal_rounding='truncate'"):
+            unscaled(data, 4, scales, **options)
 
 
 def test_negative_scales_multiply() -> None:
@@ -107,7 +108,7 @@ def test_absurd_scales(scale: int) -> None:
 
 
 def test_the_scales_that_differ_most() -> None:
-    assert unscaled("0e", 1, v1_literals([38], signed=True).data.hex()) == [0]
+    assert unscaled("0e", 1, v1_literals([38], signed=True).data.hex(), decimal_rounding="truncate") == [0]
     with pytest.raises(CorruptFile, match="128 bits"):
         unscaled("0e", 1, v1_literals([-38], signed=True).data.hex(), scale=2)
 
@@ -117,6 +118,13 @@ def test_precision_0_of_old_hive() -> None:
     assert values(column) == [Decimal("1.500000")]
     array = column.read(decimal_zero_precision=(38, 18))
     assert (array.type.precision, array.type.scale) == (38, 18)
+
+
+def test_precision_0_has_no_digit_too_many() -> None:
+    data = varint(zigzag(15_555_555_555)).hex()
+    streams = {DATA: data, SECONDARY: v1_literals([10], signed=True).data.hex()}
+    column = raw_column(TypeKind.DECIMAL, streams, 1, encoding=V1, precision=0)
+    assert values(column) == [Decimal("1.555555")]
 
 
 def test_decimal64() -> None:

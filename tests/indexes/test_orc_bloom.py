@@ -233,8 +233,20 @@ def encoding(bloom: int = 0) -> ColumnEncoding:
 def test_which_filters_are_believed(
     stream: int, kind: TypeKind, bloom: int, facts: dict[str, Any], reason: str | None
 ) -> None:
-    found = distrust_bloom(stream, OrcType(id=1, kind=kind), encoding(bloom), replace(FACTS, **facts))
+    found = distrust_bloom(stream, OrcType(id=1, kind=kind), encoding(bloom), replace(FACTS, **facts), OPTIONS)
     assert reason in (found or "") if reason else found is None
+
+
+@pytest.mark.parametrize(("rounding", "facts", "believed"), [
+    ("error", {}, True), ("truncate", {}, False), ("half_up", {}, False), ("half_up", {"by_spark": True}, True),
+    ("half_up", {"decimal64": True}, True), ("half_up", {"writer": WriterKind.CPP, "software_version": "2.2.2"}, False),
+])  # fmt: skip
+def test_filters_of_decimals_that_are_rounded(rounding: Any, facts: dict[str, Any], believed: bool) -> None:
+    column = OrcType(id=1, kind=K.DECIMAL, precision=10, scale=2)
+    options = OPTIONS.override(decimal_rounding=rounding)
+    found = distrust_bloom(8, column, encoding(1), replace(FACTS, **facts), options)
+    assert (found is None) is believed
+    assert believed or rounding in (found or "")
 
 
 def hashes_of(
@@ -343,7 +355,7 @@ def test_bad_filters_of_an_early_c_plus_plus_writer(golden_orc: Path) -> None:
     for column in (1, 2):
         node = reader.root.children[column - 1]
         found = reader.footer(0).encodings[column]
-        assert "ORC-1024" in (distrust_bloom(8, node, found, reader.facts) or "")
+        assert "ORC-1024" in (distrust_bloom(8, node, found, reader.facts, OPTIONS) or "")
 
 
 def test_filters_from_before_the_format_settled(golden_orc: Path) -> None:

@@ -91,7 +91,7 @@ def check_blooms(reader: OrcReader, stripe: int, node: OrcType, values: list[Any
     zone = zone_of_statistics(reader.footer(stripe).writer_timezone)
     for kind in (StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8):
         place = reader.extents(stripe).get((node.id, kind))
-        if place is None or distrust_bloom(kind, node, reader.footer(stripe).encodings[node.id], reader.facts):
+        if place is None or distrust_bloom(kind, node, reader.footer(stripe).encodings[node.id], reader.facts, OPTIONS):
             continue
         (raw,) = reader.storage.read_ranges([place])
         filters = BloomFilters(unframe(raw, reader.tail.postscript, name=kind.name))

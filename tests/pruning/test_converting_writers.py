@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pytest
 from interop.java_writer import JavaWriter
 
 import orcidx
-from orcidx import col
+from orcidx import ValueOutOfRange, col
 from orcidx.planner import stripe_pruning
 
 
@@ -217,3 +218,23 @@ def test_times_whose_zone_has_other_rules_at_the_writer(spark: Any, tmp_path: Pa
                     assert file._reader.footer(0).writer_timezone == zone
                     stored = file.read(timestamp_unit="us")["x"].to_pylist()
                 check(path, [stored[0], stored[-1]], timestamp_unit="us")
+
+
+# ---------------------------------------------------------------------- decimals
+
+
+@pytest.mark.java
+def test_decimals_of_a_larger_scale_than_their_type(spark: Any, tmp_path: Path) -> None:
+    """Vectors filled past Hive's rounding: what a read makes of 1.555 is in no filter."""
+    path = tmp_path / "d.orc"
+    java = JavaWriter(spark, path, "struct<x:decimal(38,2)>", orc__bloom__filter__columns="x")
+    java.schema = spark._jvm.org.apache.orc.TypeDescription.fromString("struct<x:decimal(38,3)>")
+    java.write([(Decimal(value),) for value in ("1.555", "-7.129", "2.5")])
+    with orcidx.open(path) as file:
+        with pytest.raises(ValueOutOfRange, match="decimal_rounding='truncate'") as caught:
+            file.read()
+        assert caught.value.column == "x"
+        assert file.scan(where=col("x") == Decimal("2.51")).count_rows() == 0
+    literals = [Decimal(value) for value in ("1.55", "1.56", "-7.12", "-7.13", "2.5", "1.555")]
+    assert check(path, literals, decimal_rounding="truncate") > 5
+    assert check(path, literals, decimal_rounding="half_up") > 5

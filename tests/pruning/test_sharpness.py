@@ -68,11 +68,11 @@ def java_rows(spark: Any, path: Path, source_filter: Any) -> int | None:
     return total
 
 
-def our_rows(path: Path, where: Any) -> int:
+def our_rows(path: Path, where: Any, **options: Any) -> int:
     """Rows of the row groups that are kept."""
     total = 0
     with orcidx.open(path) as file:
-        for stripe in file.scan([], where).stripes():
+        for stripe in file.scan([], where, **options).stripes():
             bounds = stripe.decision.rows.bounds
             total += int((bounds[1:] - bounds[:-1])[stripe.decision.kept].sum())
     return total
@@ -208,6 +208,8 @@ def test_distrust_of_converting_writers_costs_others_nothing(bloomed: dict[str, 
     }
     for present, absent in cases.values():
         assert (our_rows(path, present), our_rows(path, absent)) == (STRIDE, 0), present
+    if writer == "spark":  # which rounds before ORC gets the values, so that filters hold with any rounding
+        assert our_rows(path, cases["c"][1], decimal_rounding="half_up") == 0
     assert our_rows(path, col("p").between(start + 5000 * hour, start + 5999 * hour)) == STRIDE
     with orcidx.open(path) as file:
         for present, _ in cases.values():

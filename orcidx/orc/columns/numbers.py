@@ -114,6 +114,9 @@ class Decimals(Fixed):
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         super().__init__(node, streams, options, facts)
         self._precision, self._scale = decimal_digits(node, options)
+        # Hive 0.11 gave precision 0 to decimals of any scale, so that there no digit is one too many.
+        exempt = node.precision == 0 and options.decimal_rounding == "error"
+        self._rounding = "truncate" if exempt else options.decimal_rounding
         window = streams.window(node.id, StreamKind.DATA)
         self._values = RawBytes(window)
         self._integers: IntRle | None = None
@@ -152,6 +155,6 @@ class Decimals(Fixed):
             count,
             scale=self._scale,
             precision=self._precision,
-            rounding=self.options.decimal_rounding,
+            rounding=self._rounding,
             far=far,
         )
