@@ -26,7 +26,7 @@ _COMMANDS = {
     "explain": ("orcidx.cli.explain", "explain"),
     "index": ("orcidx.cli.index", "index"),
     "dv": ("orcidx.cli.deletion_vectors", "dv"),
-    "table": ("orcidx.cli.table", "table"),
+    "table": ("orcidx.cli.table_changes", "table"),
     "demo": ("orcidx.cli.demo_command", "demo"),
 }
 

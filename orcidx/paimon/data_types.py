@@ -120,6 +120,12 @@ class DataType:
         return self.root
 
     @property
+    def has_instants(self) -> bool:
+        """Whether it is TIMESTAMP WITH LOCAL TIME ZONE, or has one inside."""
+        inner = [*self.children, *(field.type for field in self.fields)]
+        return self.root == "TIMESTAMP_LTZ" or any(kind.has_instants for kind in inner)
+
+    @property
     def arrow_type(self) -> pa.DataType:
         """The Arrow type that holds every value; times of day in ms, timestamps in s, ms, us or ns by their precision.
 

@@ -94,9 +94,27 @@ class TableScan(ArrowStream):
             FileExplanation(skipped.file.path, skipped.file.rows, (), (), skipped.reasons)
             for skipped in self.plan.skipped
         ]
-        if files and self.plan.notes:
-            files[0] = replace(files[0], notes=(*self.plan.notes, *files[0].notes))
+        notes = (*self.plan.notes, *instant_notes(self))
+        if files and notes:
+            files[0] = replace(files[0], notes=(*notes, *files[0].notes))
         return Explanation(None if self.where is None else repr(self.where), self.columns, tuple(files))
+
+
+def instant_notes(scan: TableScan) -> list[Note]:
+    """Says of TIMESTAMP WITH LOCAL TIME ZONE in ORC files that Paimon's Java moves it by the zone of its JVM."""
+    schema = scan.table_schema
+    if not schema.moves_instants:
+        return []
+    asked = [] if scan.where is None else [path[0] for path in _bound(scan.where, schema, scan.options).columns]
+    names = dict.fromkeys([*scan.columns, *asked])
+    zoned = [name for name in names if schema.by_name[name].type.has_instants]
+    if not zoned or not any(task.file.format == "orc" for task in scan.plan.tasks):
+        return []
+    text = (
+        f"{', '.join(zoned)}: instants as the ORC files have them, right where every JVM that wrote ran in UTC, for "
+        "Paimon's Java moves them by its zone unless orc.timestamp-ltz.legacy.type is false"
+    )
+    return [Note("ORC files", "distrusted", text)]
 
 
 def _arrow_schema(fields: list[DataField], options: ReadOptions) -> pa.Schema:
@@ -120,7 +138,7 @@ class TableBatches(Batches):
     """
 
     def __init__(self, scan: TableScan) -> None:
-        self.notes: list[Note] = list(scan.plan.notes)
+        self.notes: list[Note] = [*scan.plan.notes, *instant_notes(scan)]
         metrics = ScanMetrics(files_skipped=len(scan.plan.skipped))
         super().__init__(_batches(scan, metrics, self.notes), metrics)
 
@@ -205,7 +223,7 @@ class _TaskRun:
         source = self.file.embedded_index if self.file.index is None else self.file.index
         if source is None or (self.where.pushed is None and not self.scan.top):
             return None
-        if not self.scan.table_schema.is_on("file-index.read.enabled", default=True):
+        if not self.scan.table_schema.is_on("file-index.read.enabled", default=True) or self._asks_instants():
             return None
         types = {field.file_field.name: field.file_field.type for field in self.task.mapping if field.file_field}
         strict = self.scan.options.strict_index
@@ -216,6 +234,13 @@ class _TaskRun:
                 raise
             self.notes.append(Note("file index", "damaged", f"{self.file.path}: {error}"))
             return None
+
+    def _asks_instants(self) -> bool:
+        """Whether the index has other instants than the file: those of before its writer's JVM moved them."""
+        if not self.is_orc or not self.scan.table_schema.moves_instants or self.where.pushed is None:
+            return False
+        fields = {entry.file_field.name: entry.file_field.type for entry in self.task.mapping if entry.file_field}
+        return any(fields[path[0]].has_instants for path in self._bound_in_file(self.where.pushed, None).columns)
 
     def _selected(self, index: FileIndex | None) -> RowSelection:
         """Rows that are not deleted; with ``top``, of those only rows that can be among the first."""

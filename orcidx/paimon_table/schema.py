@@ -62,6 +62,11 @@ class TableSchema:
             return tuple(self.by_name[name] for name in names)
         return self.key_fields
 
+    @property
+    def moves_instants(self) -> bool:
+        """Whether TIMESTAMP WITH LOCAL TIME ZONE of its ORC files depends on the zone of the JVM that wrote them."""
+        return self.is_on("orc.timestamp-ltz.legacy.type", default=True)
+
     def is_on(self, option: str, *, default: bool = False) -> bool:
         """A boolean option."""
         return self.options.get(option, str(default)).strip().lower() == "true"

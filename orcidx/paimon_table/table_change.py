@@ -16,7 +16,7 @@ from orcidx.paimon_table.table_state import TableState
 if TYPE_CHECKING:
     from orcidx.paimon_table.table import Table
 
-__all__ = ["begin", "changed", "check_inside", "check_instants", "check_table", "has_instants"]
+__all__ = ["begin", "changed", "check_inside", "check_instants", "check_table"]
 
 _BRANCH = re.compile(r"(?:^|/)branch/branch-[^/]+/?$")
 
@@ -54,19 +54,13 @@ def check_instants(state: TableState, columns: list[str], data_format: str, opti
         return
     if not state.schema.is_on("orc.timestamp-ltz.legacy.type", default=True):
         return
-    zoned = [name for name in columns if name in state.schema.by_name and has_instants(state.schema.by_name[name].type)]
+    zoned = [name for name in columns if name in state.schema.by_name and state.schema.by_name[name].type.has_instants]
     if zoned:
         raise Unsupported(
             f"{doing}: Paimon's Java moves TIMESTAMP WITH LOCAL TIME ZONE of ORC files by the zone of its JVM; if all "
             'of them run in UTC say jvm_zone="UTC", else set orc.timestamp-ltz.legacy.type to false in a new table',
             column=zoned[0],
         )
-
-
-def has_instants(data_type: Any) -> bool:
-    """Whether a type is TIMESTAMP WITH LOCAL TIME ZONE, or has one inside."""
-    inner = [*data_type.children, *(field.type for field in data_type.fields)]
-    return data_type.root == "TIMESTAMP_LTZ" or any(map(has_instants, inner))
 
 
 def changed(committer: Committer, committed: Committed | None, kind: str, planned_on: int, **facts: Any) -> Changed:

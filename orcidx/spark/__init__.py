@@ -15,22 +15,29 @@ if TYPE_CHECKING:
     from orcidx.spark.registering import register
     from orcidx.spark.sessions import session
     from orcidx.spark.shipping import pack
+    from orcidx.spark.table_changes import append, delete, rewrite_file_index
     from orcidx.spark.upkeep import clean, describe, summarize
 
 __all__ = [
+    "append",
     "build_file_index",
     "clean",
+    "delete",
     "describe",
     "explain",
     "pack",
     "read",
     "refresh",
     "register",
+    "rewrite_file_index",
     "session",
     "summarize",
 ]
 
 _HOMES = {
+    "append": "orcidx.spark.table_changes",
+    "delete": "orcidx.spark.table_changes",
+    "rewrite_file_index": "orcidx.spark.table_changes",
     "build_file_index": "orcidx.spark.build_index",
     "clean": "orcidx.spark.upkeep",
     "describe": "orcidx.spark.upkeep",

@@ -188,8 +188,8 @@ class _Job:
             raise InvalidQuery("the path is a file; give its directory, where its index will lie too", file=str(path))
         if is_table(path, storage_options):
             raise Unsupported(
-                "this is a Paimon table, where only the index files count that its manifests list, and orcidx cannot "
-                "commit to tables yet: run Paimon's procedure sys.rewrite_file_index, whose indexes orcidx reads",
+                "this is a Paimon table, where only index files count that its manifests list: give it indexes by "
+                "orcidx.spark.rewrite_file_index, which commits them",
                 file=str(path),
             )
         listing = listing_table(store.root, sources)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.orc
 import pytest
+from paimon_empty import empty_table
 
 import orcidx.cli
 from orcidx.cli import main
@@ -217,3 +220,28 @@ def test_index_check_with_another_file_says_no(orcidx_command, tmp_path):
         orc.write_table(pa.table(columns), other)
         code, out, _ = orcidx_command("index", "check", made, str(other))
         assert (code, told in out) == (1, True), out
+
+
+def test_table_changes_are_shown_first_and_made_with_yes(orcidx_command, tmp_path: Path) -> None:
+    folder = str(empty_table(tmp_path / "t"))
+    rows = tmp_path / "rows.orc"
+    pyarrow.orc.write_table(pa.table({"id": range(100), "city": ["Oslo", "Rom"] * 50}), rows)
+    code, out, _ = orcidx_command("table", "append", folder, str(rows))
+    assert (code, "nothing was changed" in out, "100 rows" in out) == (0, True, True)
+    assert orcidx_command("table", "append", folder, str(rows), "--yes")[0] == 0
+    code, out, _ = orcidx_command("table", "delete", folder, "-w", "id < 10", "--json")
+    assert (code, json.loads(out)["rows"], json.loads(out)["snapshot_id"]) == (0, 10, None)
+    code, out, _ = orcidx_command("table", "delete", folder, "-w", "id < 10", "--yes", "--json")
+    found = json.loads(out)
+    assert (found["rows"], found["snapshot_id"], found["kind"]) == (10, 2, "OVERWRITE")
+    assert "sys.rollback" in found["rollback"]
+    code, out, _ = orcidx_command("table", "index", folder, "--column", "bitmap:city", "--yes")
+    assert (code, "snapshot 3 (COMPACT)" in out) == (0, True)
+    code, out, _ = orcidx_command("table", "index", folder, "--column", "bitmap:city", "--yes", "--json")
+    assert (json.loads(out)["snapshot_id"], len(json.loads(out)["files"]["complete"])) == (None, 1)
+    code, _, err = orcidx_command("table", "delete", folder, "--yes")
+    assert code != 0
+    assert "everything" in err
+    code, _, err = orcidx_command("table", "index", folder, "--column", "city", "--yes")
+    assert code != 0
+    assert "KIND:NAME" in err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import multiprocessing
 import os
@@ -698,6 +699,37 @@ def test_old_snapshots_stay_as_they_were(folder: Path) -> None:
     assert {name: (folder / name).read_bytes() for name in kept} == kept
     assert len(open_table(folder, snapshot_id=1).scan().to_table()) == 100
     assert len(files_of(folder, 1).live) == 1
+
+
+def test_instants_in_orc_files_need_a_zone_that_is_known(tmp_path: Path) -> None:
+    """E12: Paimon's Java moves them by the zone of its JVM, its statistics and indexes not."""
+    types = {"id": "BIGINT", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}
+    moments = [datetime.datetime(2026, 1, day, tzinfo=datetime.UTC) for day in range(1, 29)]
+    given = pa.table({"id": range(28), "at": pa.array(moments, pa.timestamp("us", "UTC"))})
+    where = col("at") < moments[10]
+    folder = empty_table(tmp_path / "t", types)
+    with pytest.raises(Unsupported, match="jvm_zone"):
+        open_table(folder).append(given)
+    open_table(folder).append(given, jvm_zone="UTC")
+    with pytest.raises(Unsupported, match="jvm_zone"):
+        open_table(folder).delete(where)
+    with pytest.raises(Unsupported, match="jvm_zone"):
+        open_table(folder).rewrite_file_index(spec={"bsi": {"at": {}}})
+    open_table(folder).rewrite_file_index(spec={"bsi": {"at": {}, "id": {}}}, jvm_zone="UTC")
+    scan = open_table(folder).scan(where=where)
+    batches = scan.to_batches()
+    assert sum(batch.num_rows for batch in batches) == 10
+    assert any("JVM" in note.text for note in batches.notes)
+    assert any("JVM" in note.text for note in scan.explain().files[0].notes)
+    late = col("at") > moments[27]
+    assert open_table(folder).plan(late).skipped == (), "Java's statistics may be of other instants than the file's"
+    assert not open_table(folder).scan(["id"], where=col("id") == 1).to_batches().notes
+    assert open_table(folder).delete(where, jvm_zone="UTC").rows == 10
+    plain = empty_table(tmp_path / "plain", types, orc__timestamp_ltz__legacy__type="false")
+    open_table(plain).append(given)
+    assert open_table(plain).delete(where).rows == 10
+    assert len(open_table(plain).plan(late).skipped) == 1
+    assert not open_table(plain).scan().to_batches().notes
 
 
 def test_on_s3_with_conditional_puts() -> None:

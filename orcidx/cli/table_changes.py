@@ -1,0 +1,116 @@
+"""``orcidx table index``, ``delete`` and ``append``: changes of Paimon tables, shown first and made with ``--yes``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from orcidx.cli.arguments import as_json, parse_storage_options, storage_option, where_option
+from orcidx.cli.output import print_json
+from orcidx.cli.table import open_table, table
+from orcidx.errors import InvalidQuery
+
+__all__ = ["append", "delete", "index", "table"]
+
+_OPTIONS = (
+    click.option("--yes", is_flag=True, help="Make the change; without it the plan is printed, and nothing changes."),
+    click.option("--commit-user", metavar="NAME", help="Who commits; with --identifier the change happens once."),
+    click.option("--identifier", type=click.IntRange(min=0), help="Names this change among those of --commit-user."),
+    click.option("--since", type=click.IntRange(min=0), help="The newest snapshot before the first try."),
+    click.option("--retries", type=click.IntRange(min=0), help="How often a lost race is run again."),
+    click.option("--single-writer", is_flag=True, help="Nobody else commits: for storages without exclusive creation."),
+    click.option("--allow-option", "allow_options", multiple=True, metavar="NAME", help="A table option to let pass."),
+    click.option("--jvm-zone", type=click.Choice(["UTC"]), help="The zone of every JVM that uses the table."),
+)
+
+
+def commit_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that every change takes."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def _shown(change: Callable[..., Any], given: dict[str, Any], *, as_json: bool) -> None:
+    """Makes the change, or plans it, and prints what came of it."""
+    yes = given.pop("yes")
+    result = change(**given, dry_run=not yes)
+    if as_json:
+        print_json(result.to_dict())
+        return
+    click.echo(str(result))
+    for status, names in result.files.items():
+        for name in names:
+            click.echo(f"  {status}: {name}")
+    for note in result.notes:
+        click.echo(f"note: {note}")
+    if result.rollback:
+        click.echo(f"to take it back: {result.rollback}")
+    if not yes:
+        click.echo("nothing was changed; --yes makes the change")
+
+
+def _spec(columns: tuple[str, ...]) -> dict[str, dict[str, dict[str, Any]]] | None:
+    """``bitmap:city,zip`` as a spec."""
+    spec: dict[str, dict[str, dict[str, Any]]] = {}
+    for given in columns:
+        kind, colon, names = given.partition(":")
+        if not colon or not names.strip():
+            raise InvalidQuery(f"--column wants KIND:NAME,NAME as in bitmap:city, not {given!r}")
+        spec.setdefault(kind.strip(), {}).update({name.strip(): {} for name in names.split(",")})
+    return spec or None
+
+
+@table.command()
+@click.argument("path")
+@where_option
+@click.option(
+    "--column", "columns", multiple=True, metavar="KIND:A,B", help="Index these; else the table's options do."
+)
+@click.option("--all", "everything", is_flag=True, help="Also files that have their indexes.")
+@commit_options
+@as_json
+@storage_option
+def index(
+    path: str,
+    where: str | None,
+    columns: tuple[str, ...],
+    everything: bool,
+    as_json: bool,
+    storage_options: tuple[str, ...],
+    **given: Any,
+) -> None:
+    """File indexes for the data files of the table at PATH, of the partitions that --where chooses."""
+    opened = open_table(path, None, storage_options)
+    given |= {"where": where, "spec": _spec(columns), "only_missing": not everything}
+    _shown(opened.rewrite_file_index, given, as_json=as_json)
+
+
+@table.command()
+@click.argument("path")
+@where_option
+@click.option("--everything", is_flag=True, help="Delete every row.")
+@click.option("--isolation", type=click.Choice(["snapshot", "serializable"]), default="snapshot", show_default=True)
+@commit_options
+@as_json
+@storage_option
+def delete(path: str, as_json: bool, storage_options: tuple[str, ...], **given: Any) -> None:
+    """Delete rows of the append table at PATH by deletion vectors."""
+    _shown(open_table(path, None, storage_options).delete, given, as_json=as_json)
+
+
+@table.command()
+@click.argument("path")
+@click.argument("files", nargs=-1, required=True)
+@commit_options
+@as_json
+@storage_option
+def append(path: str, files: tuple[str, ...], as_json: bool, storage_options: tuple[str, ...], **given: Any) -> None:
+    """Append the rows of ORC FILES to the table at PATH."""
+    import orcidx
+
+    opened = open_table(path, None, storage_options)
+    rows = orcidx.scan(list(files), storage_options=parse_storage_options(storage_options) or None, timestamp_unit="us")
+    _shown(lambda **named: opened.append(rows, **named), given, as_json=as_json)

@@ -1,0 +1,203 @@
+"""Changes of Paimon tables as Spark jobs: tasks build, find or write, and the driver commits once.
+
+A task that runs twice does no harm: sidecars are named by their content, and of data files only those of the attempt
+that Spark takes are committed. A driver that dies is started again with the user, identifier and snapshot that were
+printed: what it had committed is then found, and not committed again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import sys
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from orcidx.errors import CommitUncertain, InvalidQuery, OrcidxError
+from orcidx.paimon_table.changed import Changed
+from orcidx.paimon_table.data_file_writing import DataFiles, WrittenFile, pieces
+from orcidx.paimon_table.index_rewriting import commit_rewrite, plan_rewrite
+from orcidx.paimon_table.row_appending import commit_append, plan_append
+from orcidx.paimon_table.row_conforming import check_columns, conformed, placed
+from orcidx.paimon_table.row_deleting import DeleteTask, commit_delete, plan_delete
+from orcidx.paimon_table.schema import TableSchema
+from orcidx.paimon_table.table import Table, open_table
+from orcidx.paimon_table.table_change import changed
+from orcidx.spark.arrow_tables import table_of
+from orcidx.spark.jobs import TaskFailure, failure_in, weigh
+from orcidx.spark.placement import place
+from orcidx.spark.sessions import facts_of
+from orcidx.storage import Source
+
+__all__ = ["append", "delete", "rewrite_file_index"]
+
+_ROWS = pa.schema([pa.field("pickled", pa.binary())])
+
+
+def rewrite_file_index(
+    spark: Any,
+    table: Any,
+    where: Any = None,
+    spec: Any = None,
+    *,
+    only_missing: bool = True,
+    dry_run: bool = False,
+    target_bytes: int | None = None,
+    storage_options: Any = None,
+    **commit: Any,
+) -> Changed:
+    """``Table.rewrite_file_index`` as a job: tasks build the indexes, the driver commits them as one snapshot.
+
+    ``table``: a path or URL that driver and tasks reach. ``target_bytes``: of data a task; the rest as there.
+    """
+    opened = _opened(table, storage_options)
+    commit = _named(opened, commit)
+    plan = plan_rewrite(opened, where, spec, only_missing=only_missing, given=commit)
+    if dry_run or not plan.tasks or plan.committer.earlier("COMPACT"):
+        return opened.rewrite_file_index(where, spec, only_missing=only_missing, dry_run=dry_run, **commit)
+    built = _run(spark, plan.tasks, [task.size for task in plan.tasks], "build", target_bytes)
+    return commit_rewrite(plan, built)
+
+
+def delete(
+    spark: Any,
+    table: Any,
+    where: Any = None,
+    *,
+    everything: bool = False,
+    isolation: Literal["snapshot", "serializable"] = "snapshot",
+    dry_run: bool = False,
+    target_bytes: int | None = None,
+    storage_options: Any = None,
+    **commit: Any,
+) -> Changed:
+    """``Table.delete`` as a job: tasks find the rows, the driver merges and commits; on conflict only files that came
+    in anew are looked into again."""
+    opened = _opened(table, storage_options)
+    commit = _named(opened, commit)
+    plan = plan_delete(opened, where, everything=everything, given=commit)
+    if dry_run or plan.committer.earlier("OVERWRITE"):
+        return opened.delete(where, everything=everything, isolation=isolation, dry_run=dry_run, **commit)
+
+    def find(tasks: list[DeleteTask]) -> Iterable[Any]:
+        sizes = [task.file.file.size for task in tasks]
+        return zip([task.place for task in tasks], _run(spark, tasks, sizes, "find", target_bytes))
+
+    return commit_delete(plan, dict(find(plan.tasks)), isolation=isolation, find=find)
+
+
+def append(spark: Any, table: Any, rows: Any, *, storage_options: Any = None, **commit: Any) -> Changed:
+    """``Table.append`` of a DataFrame: each task writes files of its own, the driver commits them as one snapshot."""
+    opened = _opened(table, storage_options)
+    plan = plan_append(opened, _named(opened, commit))
+    if found := plan.committer.earlier("APPEND"):
+        return changed(plan.committer, found, "APPEND", plan.committer.state.snapshot_id)
+    task = _WriteTask(plan.committer.files.root, plan.schema, plan.buckets, plan.dense)
+    if unknown := [name for name in rows.columns if name not in plan.schema.by_name]:
+        raise InvalidQuery(f"the table has no column {unknown[0]!r}; it has {', '.join(plan.schema.by_name)}")
+    written: list[WrittenFile] = _collected(rows, task)
+    try:
+        return commit_append(plan, written)
+    except CommitUncertain as error:
+        error.left_behind = (*error.left_behind, *pieces(written))
+        raise
+    except BaseException as error:
+        if not plan.committer.in_doubt:
+            plan.committer.take_back(list(pieces(written)), error)
+        raise
+
+
+def _opened(table: Any, storage_options: Any) -> Table:
+    return table if isinstance(table, Table) else open_table(table, storage_options=storage_options)
+
+
+def _named(table: Table, commit: dict[str, Any]) -> dict[str, Any]:
+    """With a user and identifier, printed, so that a driver that is started again finds what it had committed."""
+    if commit.get("commit_user") is None:
+        commit = {**commit, "commit_user": f"orcidx-{uuid.uuid4()}", "identifier": 1, "since": table.snapshot_id or 0}
+        said = ", ".join(f"{name}={commit[name]!r}" for name in ("commit_user", "identifier", "since"))
+        sys.stderr.write(f"orcidx: to start this again after a crash, give {said}\n")
+    return commit
+
+
+# ---------------------------------------------------------------------- tasks
+
+
+def _run(spark: Any, tasks: Sequence[Any], sizes: Sequence[int], method: str, target_bytes: int | None) -> list[Any]:
+    """The results of a method of each task, in their order."""
+    if not tasks:
+        return []
+    numbered = pa.table({"pickled": [pickle.dumps((number, task)) for number, task in enumerate(tasks)]})
+    bins = weigh(sizes, facts_of(spark).slots, target_bytes)
+    frame = place(spark, numbered, bins, max(bins) + 1)
+    found = dict(_collected(frame, _CallTask(method)))
+    return [found[number] for number in range(len(tasks))]
+
+
+def _collected(frame: Any, task: Any) -> list[Any]:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    try:
+        rows = table_of(frame.mapInArrow(task, from_arrow_schema(_ROWS)), _ROWS)
+    except Exception as error:
+        known = failure_in(str(error))
+        if known is None:
+            raise
+        raise known from error
+    return [pickle.loads(data) for data in rows["pickled"].to_pylist()]
+
+
+@dataclass(frozen=True)
+class _CallTask:
+    """For ``mapInArrow``: calls a method of the pickled tasks."""
+
+    method: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for data in batch.column("pickled").to_pylist():
+                number, task = pickle.loads(data)
+                with _told():
+                    result = getattr(task, self.method)()
+                yield pa.RecordBatch.from_pylist([{"pickled": pickle.dumps((number, result))}], schema=_ROWS)
+
+
+@dataclass(frozen=True)
+class _WriteTask:
+    """For ``mapInArrow``: writes the rows of one task to data files, which it takes back if it fails."""
+
+    root: Source
+    schema: TableSchema
+    buckets: int
+    dense: bool
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        files = DataFiles(self.root, self.schema, dense=self.dense)
+        try:
+            with _told():
+                for batch in batches:
+                    check_columns(batch.schema, self.schema)
+                    rows = conformed(batch, self.schema)
+                    if rows.num_rows:
+                        for partition, values, bucket, part in placed(rows, self.schema, self.buckets):
+                            files.write(partition, values, bucket, part)
+                written = files.close()
+        except BaseException:
+            for path in files.stored:
+                with contextlib.suppress(OrcidxError, OSError):
+                    files.folder.delete(path)
+            raise
+        yield pa.RecordBatch.from_pylist([{"pickled": pickle.dumps(file)} for file in written], schema=_ROWS)
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Errors on their way to the driver, which raises them as what they are."""
+    try:
+        yield
+    except OrcidxError as error:
+        raise TaskFailure.of(f"{type(error).__name__}: {error}", error.file or "") from error

@@ -1,0 +1,68 @@
+"""Paimon tables changed by Spark jobs: one snapshot each, and once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paimon_empty import empty_table
+from paimon_invariants import check_table, snapshot_numbers
+
+from orcidx import InvalidQuery, Unsupported
+from orcidx import spark as orcidx_spark
+from orcidx.paimon import open_table
+
+
+def ids(folder: Path) -> list[int]:
+    return sorted(open_table(folder).scan().to_table()["id"].to_pylist())
+
+
+def test_append_delete_and_rewrite_are_one_snapshot_each(spark: Any, tmp_path: Path, capsys: Any) -> None:
+    options = {"bucket": "2", "bucket_key": "id", "file_index__in_manifest_threshold": "10 b"}
+    folder = empty_table(tmp_path / "t", **options)
+    frame = spark.range(0, 300, 1, 3).selectExpr("id", "concat('city ', id % 10) as city")
+    result = orcidx_spark.append(spark, folder, frame)
+    assert (result.snapshot_id, result.rows, len(result.files["new"])) == (1, 300, 6)
+    assert "commit_user='orcidx-" in capsys.readouterr().err
+    check_table(folder)
+    orcidx_spark.append(spark, folder, frame.selectExpr("id + 300 as id", "city"))
+    check_table(folder)
+    result = orcidx_spark.delete(spark, folder, "city = 'city 7'")
+    assert (result.snapshot_id, result.rows) == (3, 60)
+    result = orcidx_spark.rewrite_file_index(spark, folder, spec={"bitmap": {"city": {}}})
+    assert (result.snapshot_id, len(result.files["done"])) == (4, 12)
+    check_table(folder)
+    assert ids(folder) == [i for i in range(600) if i % 10 != 7]
+    again = orcidx_spark.rewrite_file_index(spark, folder, spec={"bitmap": {"city": {}}})
+    assert (again.snapshot_id, len(again.files["complete"])) == (None, 12)
+    assert open_table(folder).scan(where="city = 'city 7'").count_rows() == 0
+
+
+def test_a_driver_that_is_started_again_commits_once(spark: Any, tmp_path: Path) -> None:
+    folder = empty_table(tmp_path / "t")
+    frame = spark.range(0, 50, 1, 2).selectExpr("id", "'a' as city")
+    named = {"commit_user": "job", "identifier": 5, "since": 0}
+    assert orcidx_spark.append(spark, folder, frame, **named).snapshot_id == 1
+    again = orcidx_spark.append(spark, folder, frame, **named)
+    assert (again.snapshot_id, again.repeated) == (1, True)
+    assert ids(folder) == list(range(50))
+    named["identifier"] = 6
+    assert orcidx_spark.delete(spark, folder, "id < 10", **named).snapshot_id == 2
+    assert orcidx_spark.delete(spark, folder, "id < 10", **named).repeated
+    named["identifier"] = 7
+    spec = {"bsi": {"id": {}}}
+    assert orcidx_spark.rewrite_file_index(spark, folder, spec=spec, **named).snapshot_id == 3
+    assert orcidx_spark.rewrite_file_index(spark, folder, spec=spec, **named).repeated
+    assert snapshot_numbers(folder) == [1, 2, 3]
+
+
+def test_what_tasks_refuse_is_told_and_leaves_no_file(spark: Any, tmp_path: Path) -> None:
+    folder = empty_table(tmp_path / "t")
+    with pytest.raises(InvalidQuery, match="cast"):
+        orcidx_spark.append(spark, folder, spark.range(10).selectExpr("cast(id as string) as id"))
+    with pytest.raises(InvalidQuery, match="no column"):
+        orcidx_spark.append(spark, folder, spark.range(10).selectExpr("id as ident"))
+    assert not list(folder.rglob("*.orc"))
+    with pytest.raises(Unsupported, match="rewrite_file_index"):
+        orcidx_spark.build_file_index(spark, folder, {"bsi": {"id": {}}})
