@@ -524,6 +524,23 @@ def test_unknown_fields_of_entries_are_carried_through(folder: Path, operation: 
         open_table(folder).append(rows(1000, 1))
 
 
+def test_index_manifests_of_before_cardinalities_stay_as_they_are(folder: Path) -> None:
+    open_table(folder).delete(col("id") == 5)
+
+    def older(schema: Any, records: Any) -> None:
+        (ranges,) = [field for field in schema["fields"] if field["name"] == "_DELETIONS_VECTORS_RANGES"]
+        item = ranges["type"][1]["items"][1]
+        item["fields"] = [field for field in item["fields"] if field["name"] != "_CARDINALITY"]
+        for record in records:
+            for where in record["_DELETIONS_VECTORS_RANGES"]:
+                del where["_CARDINALITY"]
+
+    _rewrite_avro(folder / "manifest" / snapshot(folder)["indexManifest"], older)
+    assert open_table(folder).delete(col("id") == 6).rows == 1
+    assert "_CARDINALITY" not in files_of(folder).index[0]["_DELETIONS_VECTORS_RANGES"][0]
+    assert ids(folder) == [i for i in range(100) if i not in (5, 6)]
+
+
 def test_a_new_entry_takes_the_default_of_an_unknown_field(folder: Path) -> None:
     def tomorrow(schema: Any, records: Any) -> None:
         schema["fields"].append({"name": "_TOMORROW", "type": ["null", "string"], "default": None})
