@@ -16,12 +16,13 @@ import zlib
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.orc.compression import open_codec, read_framed
 from orcidx.orc.footers import count_types, read_types, split_footer
+from orcidx.orc.foreign import HEAD_BYTES, describe_foreign
 from orcidx.orc.kinds import CompressionKind, TypeKind, WriterKind
 from orcidx.orc.metadata_checks import check_extents, check_types
 from orcidx.orc.metadata_limits import MetadataLimits
@@ -304,28 +305,57 @@ def read_tail(
         last = memoryview(last).cast("B")
         if size == 0:
             return _empty_file(reader.name)
-        postscript, postscript_length = _read_postscript(reader, last, size)
-        wanted = postscript.metadata_length + postscript.footer_length + postscript_length + 1
-        if wanted > len(last):
-            (more,) = reader.read_ranges([(size - wanted, wanted - len(last))])
-            last = memoryview(bytes(more) + bytes(last))
-        footer_end = len(last) - postscript_length - 1
-        footer_start = footer_end - postscript.footer_length
-        limits = (limits or MetadataLimits()).for_file(size)
-        raw = unframe(last[footer_start:footer_end], postscript, name="Footer", limits=limits)
-        footer = _read_footer(raw, limits)
-        if is_sound is None or not is_sound(footer):
-            check_types(footer.types)
-        check_extents(footer.stripes, size - wanted - postscript.stripe_statistics_length)
-        return FileTail(
-            name=reader.name,
-            size=size,
-            postscript=postscript,
-            footer=footer,
-            framed_metadata=bytes(last[footer_start - postscript.metadata_length : footer_start]),
-            limits=limits,
-            footer_size=len(raw),
-        )
+        whole = partial(_read_footers, reader, last, size, limits or MetadataLimits(), is_sound)
+        return whole() if _has_magic(last, size) else _read_unmarked(reader, last, size, whole)
+
+
+def _has_magic(last: memoryview, size: int) -> bool:
+    length = last[-1]
+    return 3 <= length < size and bytes(last[-4:-1]) == MAGIC
+
+
+def _read_unmarked(reader: TailReader, last: memoryview, size: int, whole: Callable[[], FileTail]) -> FileTail:
+    """A file whose PostScript does not say ORC: of Hive 0.11.0, which wrote it at the head alone, or none at all."""
+    head = bytes(last[:HEAD_BYTES]) if len(last) == size else b""
+    if not head:
+        head = bytes(reader.read_ranges([(0, min(HEAD_BYTES, size))])[0])
+    if not head.startswith(MAGIC):
+        raise CorruptFile(describe_foreign(head, size))
+    try:
+        return whole()
+    except (CorruptFile, Unsupported) as error:
+        raise CorruptFile(f"{describe_foreign(head, size)} ({error.message})") from error
+
+
+def _read_footers(
+    reader: TailReader,
+    last: memoryview,
+    size: int,
+    limits: MetadataLimits,
+    is_sound: Callable[[Footer], bool] | None,
+) -> FileTail:
+    postscript, postscript_length = _read_postscript(last, size)
+    wanted = postscript.metadata_length + postscript.footer_length + postscript_length + 1
+    if wanted > len(last):
+        (more,) = reader.read_ranges([(size - wanted, wanted - len(last))])
+        last = memoryview(bytes(more) + bytes(last))
+    footer_end = len(last) - postscript_length - 1
+    footer_start = footer_end - postscript.footer_length
+    limits = limits.for_file(size)
+    raw = unframe(last[footer_start:footer_end], postscript, name="Footer", limits=limits)
+    footer = _read_footer(raw, limits)
+    if is_sound is None or not is_sound(footer):
+        check_types(footer.types)
+    check_extents(footer.stripes, size - wanted - postscript.stripe_statistics_length)
+    return FileTail(
+        name=reader.name,
+        size=size,
+        postscript=postscript,
+        footer=footer,
+        framed_metadata=bytes(last[footer_start - postscript.metadata_length : footer_start]),
+        limits=limits,
+        footer_size=len(raw),
+    )
 
 
 _EMPTY_STRUCT = bytes((4 << 3 | 2, 2, 1 << 3, TypeKind.STRUCT))
@@ -358,16 +388,11 @@ def _empty_file(name: str) -> FileTail:
     return FileTail(name=name, size=0, postscript=postscript, footer=footer, framed_metadata=b"")
 
 
-def _read_postscript(reader: TailReader, last: memoryview, size: int) -> tuple[PostScript, int]:
+def _read_postscript(last: memoryview, size: int) -> tuple[PostScript, int]:
     length = last[-1]
     if length == 0 or length + 1 > size:
-        raise CorruptFile(f"not an ORC file: its last byte gives a PostScript of {length} bytes in a file of {size}")
+        raise CorruptFile(f"its last byte gives a PostScript of {length} bytes in a file of {size}")
     raw = last[-1 - length : -1]
-    # Hive 0.11.0 wrote no magic into the PostScript: then the head of the file must have it.
-    if bytes(raw[-3:]) != MAGIC:
-        head = bytes(last[:3]) if len(last) == size else bytes(reader.read_ranges([(0, min(3, size))])[0])
-        if head != MAGIC:
-            raise CorruptFile("not an ORC file: neither its PostScript nor its first bytes say ORC")
     message = Message(raw, "PostScript")
     kind = message.uint(2)
     if kind not in _COMPRESSION_KINDS:

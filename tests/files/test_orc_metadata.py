@@ -123,7 +123,7 @@ def test_magic_at_the_head_will_do() -> None:
     assert (tail.format_version, tail.postscript.version) == ("0.11", ())
     reader = Bytes(b"ORC" + b"\0" * 400 + data[3:])
     assert len(read_tail(reader, tail_bytes=1).footer.types) == 2
-    assert (0, 3) in reader.requests
+    assert (0, 64) in reader.requests
     with pytest.raises(CorruptFile, match="not an ORC file"):
         tail_of(b"XRC" + data[3:])
 

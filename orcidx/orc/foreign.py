@@ -1,0 +1,54 @@
+"""What a file that is not ORC, or only the beginning of one, looks like, and what to do with it."""
+
+from __future__ import annotations
+
+__all__ = ["HEAD_BYTES", "describe_foreign"]
+
+HEAD_BYTES = 64
+
+_SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
+    (b"PAR1", "Parquet", "read it with pyarrow.parquet"),
+    (b"PARE", "encrypted Parquet", "read it with pyarrow.parquet and its keys"),
+    (b"ARROW1", "an Arrow IPC (Feather) file", "read it with pyarrow.ipc"),
+    (b"\xff\xff\xff\xff", "an Arrow IPC stream", "read it with pyarrow.ipc"),
+    (b"Obj\x01", "Avro", "read it with fastavro"),
+    (b"\x1f\x8b", "gzip", "decompress it first: ORC compresses inside"),
+    (b"BZh", "bzip2", "decompress it first: ORC compresses inside"),
+    (b"\xfd7zXZ\x00", "xz", "decompress it first: ORC compresses inside"),
+    (b"\x28\xb5\x2f\xfd", "Zstandard", "decompress it first: ORC compresses inside"),
+    (b"\x04\x22\x4d\x18", "LZ4", "decompress it first: ORC compresses inside"),
+    (b"PK\x03\x04", "a ZIP archive", "unpack it first"),
+    (b"SEQ", "a Hadoop sequence file", "convert it with Hive or Spark"),
+    (b"SQLite format 3\x00", "an SQLite database", "read it with sqlite3"),
+    (b"\x89HDF\r\n\x1a\n", "HDF5", "read it with h5py"),
+    (b"version https://git-lfs", "a pointer of Git LFS", "fetch the file with 'git lfs pull'"),
+)
+_MAGIC = b"ORC"
+
+
+def describe_foreign(head: bytes, size: int) -> str:
+    """In words, from the first ``HEAD_BYTES`` bytes of a file whose end is not that of an ORC file."""
+    if head.startswith(_MAGIC):
+        return (
+            f"truncated, or not an ORC file: it begins as one, and its {size} bytes do not end as one; "
+            "its writer or a copy did not finish, so write or copy it again"
+        )
+    for signature, kind, advice in _SIGNATURES:
+        if head.startswith(signature):
+            return f"not an ORC file: it looks like {kind}; {advice}"
+    if head and not head.strip(b"\0"):
+        return "not an ORC file: it begins with zeros, as after a copy that did not finish; copy it again"
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if text[:1] == b"<":
+        return "not an ORC file: it looks like HTML or XML, as an error page does that was saved in its place"
+    if _is_text(head):
+        kind, reader = ("JSON", "pyarrow.json") if text[:1] in (b"{", b"[") else ("text, such as CSV", "pyarrow.csv")
+        return f"not an ORC file: it looks like {kind}; read it with {reader}"
+    return "not an ORC file: neither its PostScript nor its first bytes say ORC"
+
+
+def _is_text(head: bytes) -> bool:
+    """Whether these bytes are UTF-8 without control characters; the last character may be cut."""
+    shown = head.decode("utf-8", "ignore")
+    whole = len(shown.encode()) >= len(head) - 3
+    return bool(shown) and whole and all(char.isprintable() or char in "\t\r\n" for char in shown)
