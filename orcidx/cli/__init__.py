@@ -6,9 +6,11 @@ Exit codes: 0 done; 1 a negative answer (a check that found something); 2 a wron
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
+import traceback
 from typing import Any
 
 import click
@@ -45,6 +47,20 @@ class _LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except OSError as error:  # click would exit with 1 at once; without a pipe it is an error like another
+            if error.errno == errno.EPIPE:
+                raise _PipeClosed from None
+            raise
+
+
+class _PipeClosed(Exception):
+    """Whoever read our output has gone, as ``head`` does: nothing is wrong."""
+
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="orcidx")
@@ -72,14 +88,15 @@ def _run(args: list[str] | None, *, debug: bool) -> int:
     except click.ClickException as wrong:
         wrong.show()
         return 2
-    except BrokenPipeError:
+    except _PipeClosed:
         # The reader of the pipe went away; what is left in the buffer has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (OrcidxError, OSError) as error:
         if debug:
-            raise
-        click.echo(f"orcidx: {error}", err=True)
+            traceback.print_exception(error)
+        else:
+            click.echo(f"orcidx: {error}", err=True)
         if isinstance(error, InvalidQuery):
             return 2
         return 4 if isinstance(error, OSError) else 3

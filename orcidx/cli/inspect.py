@@ -50,6 +50,8 @@ def meta(file: str, as_json: bool, storage_options: tuple[str, ...]) -> None:
             "row_index_stride": tail.footer.row_index_stride,
             "user_metadata": {name: _shown(value) for name, value in f.user_metadata.items()},
         }
+        if not tail.size:
+            facts["note"] = "empty: zero bytes count as a file of no rows and no columns; was it written to its end?"
         stripes = [
             {
                 "stripe": number,
@@ -86,7 +88,9 @@ def stats(file: str, as_json: bool, columns: str | None, storage_options: tuple[
     """Statistics of the columns of FILE: counts, nulls, minima, maxima, sums."""
     with open_from(file, storage_options) as f:
         table = f.statistics_table(level)
-    names = parse_columns(columns)
+        names = parse_columns(columns)
+        for name in names or ():  # an unknown one is refused, with the nearest
+            f.statistics(name)
     rows = [row for row in table.to_pylist() if names is None or row["column"] in names]
     if as_json:
         print_json(rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from itertools import chain, islice
 from typing import Any
 
 import click
@@ -33,8 +34,9 @@ def print_rows(names: list[str], batches: Iterator[Any], *, as_json: bool, table
     if table and sys.stdout.isatty():
         print_table(names, rows)
         return
+    first = list(islice(rows, 1))  # what fails says so before anything is printed
     click.echo("\t".join(names))
-    for row in rows:
+    for row in chain(first, rows):
         click.echo("\t".join(text(value) for value in row))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import re
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any, ClassVar
@@ -49,7 +50,8 @@ def from_sql(text: str) -> Any:
     except ParseError as error:
         raise InvalidQuery(_pointing(text, error.errors[0] if error.errors else {}, str(error))) from None
     except TokenError as error:
-        raise InvalidQuery(f"the SQL text does not parse: {error}\n  {text}") from None
+        why = "is a quote not closed?" if text.count("'") % 2 or text.count('"') % 2 else "a word is none of SQL's"
+        raise InvalidQuery(f"the SQL text does not parse: {why}\n  {text}") from error
     except RecursionError:
         raise InvalidQuery("the SQL text is nested too deeply") from None
 
@@ -57,11 +59,20 @@ def from_sql(text: str) -> Any:
 def _pointing(text: str, error: dict[str, Any], whole: str) -> str:
     line, column = error.get("line"), error.get("col")
     if not line or not column:
-        return f"the SQL text does not parse: {whole}\n  {text}"
+        return f"the SQL text does not parse: {_in_words(whole)}\n  {text}"
     lines = text.splitlines()
     shown = lines[line - 1] if line <= len(lines) else text
-    what = error.get("description")
+    what = _in_words(error.get("description") or "it ends too early")
     return f"the SQL text does not parse at column {column}: {what}\n  {shown}\n  {' ' * (column - 1)}^"
+
+
+def _in_words(description: str) -> str:
+    """What the parser says, without the names of its classes."""
+    if description.startswith("Required keyword"):
+        return "something is missing here, such as a value or a column"
+    if "Unexpected token" in description:
+        return "this does not belong here"
+    return re.sub(r"<(class )?[^>]*>", "this", description).replace("Expecting", "expecting")
 
 
 class _Translator:

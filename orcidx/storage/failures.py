@@ -115,12 +115,23 @@ def classify(error: BaseException) -> Failure:
     return "permanent"
 
 
+def _named(error: OSError, name: str) -> OSError:
+    """The error with the path in it, which some libraries leave out or cut down to the bucket."""
+    number = error.errno or (errno.ENOENT if isinstance(error, FileNotFoundError) else errno.EACCES)
+    reason = error.strerror or str(error) or "no such object"
+    named = type(error)(number, reason, name)
+    named.__cause__ = error
+    return named
+
+
 def translate(
     error: Exception, failure: Failure, *, name: str, what: str, offset: int | None = None, doing: str = "reading"
 ) -> Exception:
     """The error to raise for ``error``: itself where its type says it all, else a ``StorageError`` naming the range."""
-    if isinstance(error, (FileNotFoundError, IsADirectoryError, PermissionError, OrcidxError)):
+    if isinstance(error, OrcidxError):
         return error
+    if isinstance(error, (FileNotFoundError, IsADirectoryError, PermissionError)):
+        return error if name in str(error) else _named(error, name)
     if failure == "missing":
         return FileNotFoundError(errno.ENOENT, "no such object", name)
     if failure == "denied":
