@@ -98,8 +98,26 @@ class ReadOptions:
             if getattr(self, name) not in allowed:
                 raise InvalidQuery(f"{name}={getattr(self, name)!r} is none of {', '.join(map(repr, allowed))}")
         for name in _COUNTS:
-            if getattr(self, name) < 1:
-                raise InvalidQuery(f"{name} must be at least 1, not {getattr(self, name)!r}")
+            self._check_count(name, least=1)
+        for name in ("merge_gap", "merge_size"):
+            if getattr(self, name) is not None:
+                self._check_count(name, least=0 if name == "merge_gap" else 1)
+        if not _is_precision(self.decimal_zero_precision):
+            given = self.decimal_zero_precision
+            raise InvalidQuery(f"decimal_zero_precision is {given!r}: give (precision, scale), two whole numbers")
+        for name in _FLAGS:
+            if not isinstance(value := getattr(self, name), bool):
+                raise InvalidQuery(f"{name} is {value!r}, of type {type(value).__name__}: give True or False")
+        for name in ("timezone", "wall_clock_zone"):
+            if not isinstance(value := getattr(self, name), str | None):
+                raise InvalidQuery(f"{name} is {value!r}: give the name of a zone, such as 'Europe/Oslo', or None")
+
+    def _check_count(self, name: str, *, least: int) -> None:
+        value = getattr(self, name)
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise InvalidQuery(f"{name} is {value!r}, of type {type(value).__name__}: give a whole number")
+        if value < least:
+            raise InvalidQuery(f"{name} must be at least {least}, not {value!r}")
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -116,6 +134,10 @@ class ReadOptions:
         changed.__dict__.update(options)
         changed.__post_init__()
         return changed
+
+
+def _is_precision(value: Any) -> bool:
+    return isinstance(value, (tuple, list)) and [type(number) for number in value] == [int, int]
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -137,6 +159,7 @@ _COUNTS = (
     "metadata_columns",
     "metadata_stripes",
 )
+_FLAGS = ("timestamp_ntz", "use_threads", "mmap", "case_sensitive", "row_index", "bloom_filters", "strict_index")
 _NAMES = frozenset(field.name for field in fields(ReadOptions))
 
 

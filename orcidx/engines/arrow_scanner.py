@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.planner.query_words import asked_limit
 from orcidx.predicate import Constant, External
 from orcidx.predicate.adapters import from_expression
 from orcidx.predicate.external import evaluate_expression
@@ -90,8 +91,7 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
 
     def head(self, num_rows: int) -> pa.Table:
         """The first rows; what lies behind them is not read."""
-        if num_rows < 0:
-            raise InvalidQuery(f"head of {num_rows} rows: give a number from 0 on")
+        num_rows = asked_limit(num_rows, "num_rows of head")
         pieces = []
         left = num_rows
         scan = replace(self._scan, limit=num_rows) if self._test is None else self._scan

@@ -65,6 +65,10 @@ class FileIndex:
         self._indexes: dict[tuple[str, str], Index] = {}
         self._source = source
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The whole container goes along: where it was read from may not be reached, or not with these credentials.
+        return _from_bytes, (self.to_bytes(), self._types, self.strict, self.rows)
+
     @property
     def columns(self) -> Mapping[str, tuple[str, ...]]:
         """The kinds of index of each column, in file order. The key k of a map m is the column ``m[k]``."""
@@ -264,6 +268,10 @@ def file_index_of(indexes: Iterable[tuple[str, str, Index | None]], types: Mappi
         Entry(column, kind, None if index is None else Body.of(index.to_bytes())) for column, kind, index in indexes
     ]
     return FileIndex(Container(tuple(entries)), types)
+
+
+def _from_bytes(data: bytes, types: Mapping[str, DataType], strict: bool, rows: int | None) -> FileIndex:
+    return read_file_index(data, types=types, strict=strict, rows=rows)
 
 
 def read_file_index(

@@ -232,7 +232,8 @@ class _TaskRun:
         except (CorruptFile, Unsupported, FileNotFoundError) as error:
             if strict:
                 raise
-            self.notes.append(Note("file index", "damaged", f"{self.file.path}: {error}"))
+            missing = isinstance(error, FileNotFoundError)
+            self.notes.append(Note("file index", "absent" if missing else "damaged", f"{self.file.path}: {error}"))
             return None
 
     def _asks_instants(self) -> bool:

@@ -42,6 +42,7 @@ from orcidx.paimon_table.snapshot import Snapshot, parse_snapshot
 from orcidx.paimon_table.table_paths import bucket_path, index_path, partition_values
 from orcidx.paimon_table.table_state import TableState
 from orcidx.paimon_table.top_rows import parse_order
+from orcidx.planner.query_words import asked_columns, asked_limit
 from orcidx.predicate import bind, parse, resolve_column
 from orcidx.storage import Source
 
@@ -244,13 +245,11 @@ class Table:
         and ``Unsupported`` saying why where rows must be merged.
         """
         options = (options or ReadOptions()).override(**option_overrides)
-        if isinstance(columns, str):
-            raise InvalidQuery(f"columns is a list: give [{columns!r}]")
-        if limit is not None and limit < 0:
-            raise InvalidQuery(f"limit must not be negative, and is {limit}")
+        names = asked_columns(columns, case_sensitive=options.case_sensitive)
+        limit = None if limit is None else asked_limit(limit)
         if top is not None and limit is None:
             raise InvalidQuery("top gives the first rows in an order; say how many by limit")
-        chosen = self.schema.names if columns is None else [self._column(name, options) for name in columns]
+        chosen = self.schema.names if names is None else [self._column(name, options) for name in names]
         order = () if top is None else parse_order(top)
         order = tuple(replace(key, column=self._column(key.column, options)) for key in order)
         predicate = None if where is None else parse(where)
@@ -309,10 +308,11 @@ class Table:
         """
         return append_rows(self, data, dry_run=dry_run, given=commit)
 
-    def _column(self, name: str, options: ReadOptions) -> str:
-        path, _ = resolve_column((name,), self.schema, case_sensitive=options.case_sensitive)
+    def _column(self, name: str | tuple[str, ...], options: ReadOptions) -> str:
+        asked = (name,) if isinstance(name, str) else name
+        path, _ = resolve_column(asked, self.schema, case_sensitive=options.case_sensitive)
         if len(path) > 1:
-            raise InvalidQuery(f"a table's scan gives whole columns: ask for {path[0]!r}", column=name)
+            raise InvalidQuery(f"a table's scan gives whole columns: ask for {path[0]!r}", column=".".join(path))
         return path[0]
 
 

@@ -97,6 +97,8 @@ class RowSelection:
         """Row numbers in any order, repeats allowed. Raises ``InvalidQuery`` for one outside the span."""
         _check_length(length)
         given = np.asarray(positions) if np.size(positions) else np.empty(0, np.int64)
+        if given.dtype.kind not in "iu":
+            raise InvalidQuery(f"row numbers are whole numbers below 2^63, and these are of type {given.dtype}")
         array: Int64Array = np.unique(given.astype(np.int64, casting="same_kind", copy=False))
         if array.size and (array[0] < 0 or array[-1] >= length):
             raise InvalidQuery(f"row {array[0] if array[0] < 0 else array[-1]} lies outside the span of {length} rows")

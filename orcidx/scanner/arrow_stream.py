@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
+from orcidx.planner.query_words import asked_limit
 from orcidx.scanner.frames import duckdb_relation, pandas_frame, polars_frame
 from orcidx.scanner.metrics import ScanMetrics
 
@@ -86,7 +87,8 @@ class ArrowStream(ABC):
         return pa.Table.from_batches(list(self), self.schema)
 
     def head(self, n: int) -> pa.Table:
-        """The first ``n`` rows."""
+        """The first ``n`` rows. Raises ``InvalidQuery`` for a negative number."""
+        n = asked_limit(n, "n of head")
         limit = n if self.limit is None else min(n, self.limit)
         shorter: Any = replace(self, limit=limit)  # type: ignore[type-var]
         return shorter.to_table()

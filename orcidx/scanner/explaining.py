@@ -8,6 +8,7 @@ from orcidx.orc.kinds import StreamKind
 from orcidx.orc.row_index import usual_bounds
 from orcidx.orc.stripe_plan import group_ranges
 from orcidx.planner.stripe_pruning import StripeDecision
+from orcidx.pruning.evaluate import Note
 from orcidx.scanner.file_scan import FileScan
 from orcidx.storage import RangeReader
 
@@ -25,10 +26,16 @@ def explain_file(scan: FileScan, storage: RangeReader) -> FileExplanation:
         file=scan.reader.name,
         rows=rows,
         stripes=tuple(stripes),
-        notes=() if outcome is None else outcome.notes,
+        notes=(*_notes_of_file(scan), *(() if outcome is None else outcome.notes)),
         reasons=() if outcome is None or alive or not rows else outcome.reasons(0, rows),
         index_bytes=storage.metrics.bytes_fetched - before,
     )
+
+
+def _notes_of_file(scan: FileScan) -> tuple[Note, ...]:
+    if scan.reader.tail.size == 0:
+        return (Note("file", "absent", "the file is empty: zero bytes count as a file of no rows and no columns"),)
+    return ()
 
 
 def _explain_stripe(scan: FileScan, number: int, alive: bool, storage: RangeReader) -> StripeExplanation:

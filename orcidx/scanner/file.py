@@ -18,8 +18,8 @@ from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.statistics import ColumnStatistics
 from orcidx.orc.types import OrcType
+from orcidx.planner.query_words import asked_columns, asked_limit, asked_name, asked_row_range, asked_stripes
 from orcidx.planner.request import FileJob, ScanRequest, as_selection
-from orcidx.planner.schema_mapping import column_path
 from orcidx.predicate import parse
 from orcidx.scanner.arguments import RowArguments
 from orcidx.scanner.arrow_stream import Batches
@@ -176,14 +176,10 @@ class OrcFile:
         file index of this file, or its bytes or path; ``schema``: read into this schema (by name; missing columns are
         null). ``options`` and any option by name: see ``ReadOptions``.
         """
-        numbers = tuple(stripes) if stripes is not None else None
-        for number in numbers or ():
-            if not 0 <= number < len(self.stripes):
-                raise InvalidQuery(f"no stripe {number}; the file has {len(self.stripes)}")
         job = FileJob(
             self.source,
-            stripes=numbers,
-            row_range=row_range,
+            stripes=None if stripes is None else asked_stripes(stripes, len(self.stripes)),
+            row_range=None if row_range is None else asked_row_range(row_range),
             selection=None if selection is None else as_selection(selection, self.num_rows),
             deleted=deletion_vector,
             file_index=file_index,
@@ -246,20 +242,18 @@ def make_scan(
     file_path: bool | str = False,
 ) -> Scan:
     """A scan from a caller's words; raises ``InvalidQuery`` for what cannot be."""
-    if isinstance(columns, str):
-        raise InvalidQuery(f"columns is a list: give [{columns!r}]")
-    if limit is not None and limit < 0:
-        raise InvalidQuery(f"limit must not be negative, and is {limit}")
+    if not isinstance(schema, pa.Schema | None):
+        raise InvalidQuery(f"schema is {schema!r:.100}, of type {type(schema).__name__}: give a pyarrow.Schema")
     request = ScanRequest(
-        columns=None if columns is None else tuple(c if isinstance(c, str) else column_path(c) for c in columns),
+        columns=asked_columns(columns, case_sensitive=options.case_sensitive),
         where=None if where is None else parse(where),
         schema=schema,
         match=match,
-        row_numbers="row_number" if row_numbers is True else (row_numbers or None),
-        file_path="file_path" if file_path is True else (file_path or None),
+        row_numbers=asked_name(row_numbers, "row_number", "row_numbers"),
+        file_path=asked_name(file_path, "file_path", "file_path"),
         options=options,
     )
-    return Scan(tuple(jobs), request, limit)
+    return Scan(tuple(jobs), request, None if limit is None else asked_limit(limit))
 
 
 def open_file(

@@ -30,6 +30,7 @@ from orcidx.scanner.explaining import explain_file
 from orcidx.scanner.file_queue import FileQueue, OpenFile, open_job
 from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.row_limit import RowsLeft, limit_note, open_in_turn
 from orcidx.scanner.split import (
     count_from_json,
     job_from_json,
@@ -39,7 +40,7 @@ from orcidx.scanner.split import (
     request_from_json,
     request_to_json,
 )
-from orcidx.storage import RangeReader, Source
+from orcidx.storage import Source
 
 __all__ = ["Batches", "Scan", "Split", "StripeScan"]
 
@@ -178,13 +179,25 @@ class Scan(ArrowStream):
         """Stripe by stripe: each has its ``decision`` and iterates over its own batches, never joined with others'.
 
         Stripes without a wanted or possibly matching row come too, with no batches, so that every decision is seen;
-        but not those of files that their partition rules out.
+        but not those of files that their partition rules out. With a limit they end with the stripe, or the file, in
+        which it is reached; what is read of them counts in the order in which it is. Iterate a stripe before the next
+        file's: its file is closed then.
         """
-        with FileQueue(self.jobs, self.resolved, ScanMetrics()) as files:
+        left = None if self.limit is None else RowsLeft(self.limit)
+        with closing(self._files_of_stripes()) as files:
             for file in files:
                 for number in range(len(file.scan.reader.stripes)):
+                    if left is not None and left.rows == 0 and self.limit:
+                        return
                     decision = run_value(file.scan.decide(number), file.storage)
-                    yield StripeScan(file.scan, decision, file.storage)
+                    yield StripeScan(file, decision, left)
+
+    def _files_of_stripes(self) -> Generator[OpenFile, None, None]:
+        if self.limit is not None and self.request.where is None:
+            yield from open_in_turn(self.jobs, self.resolved, self.limit, to_the_end=False)
+        else:
+            with FileQueue(self.jobs, self._limited, ScanMetrics()) as files:
+                yield from files
 
     def to_table(self) -> pa.Table:
         """All rows as one table."""
@@ -204,7 +217,7 @@ class Scan(ArrowStream):
                 for number in file.scan.stripe_numbers():
                     if self.limit is not None and total >= self.limit:
                         return self.limit
-                    total += _count_stripe(file.scan, number, file.storage)
+                    total += _count_stripe(file, number)
         return total if self.limit is None else min(total, self.limit)
 
     def splits(self, target_bytes: int = SPLIT_BYTES) -> list[Split]:
@@ -221,8 +234,14 @@ class Scan(ArrowStream):
 
     def explain(self) -> Explanation:
         """What the scan will read and why it can skip the rest; reads metadata and indexes only."""
-        with FileQueue(self.jobs, self.resolved, ScanMetrics(), open_all=True) as queue:
-            files = [explain_file(file.scan, file.storage) for file in queue]
+        if self.limit is not None and self.request.where is None:
+            with closing(open_in_turn(self.jobs, self.resolved, self.limit, to_the_end=True)) as files_in_turn:
+                files = [explain_file(file.scan, file.storage) for file in files_in_turn]
+        else:
+            with FileQueue(self.jobs, self.resolved, ScanMetrics(), open_all=True) as queue:
+                files = [explain_file(file.scan, file.storage) for file in queue]
+        if self.limit is not None and files:
+            files[0] = replace(files[0], notes=(limit_note(self.limit, self.request), *files[0].notes))
         where = None if self.request.where is None else repr(self.request.where)
         return Explanation(where, tuple(self.schema.names), tuple(files))
 
@@ -257,12 +276,12 @@ def _count_groups(scan: FileScan, decision: StripeDecision) -> None:
     scan.metrics.rows_considered += may.count
 
 
-def _count_stripe(scan: FileScan, number: int, storage: RangeReader) -> int:
-    decision = run_value(scan.decide(number), storage)
+def _count_stripe(file: OpenFile, number: int) -> int:
+    decision = run_value(file.scan.decide(number), file.storage)
     rows = decision.rows
     if rows.may is rows.must or (rows.may - rows.must).is_empty:
         return rows.may.count
-    return sum(batch.num_rows for batch in StripeScan(scan, decision, storage))
+    return sum(batch.num_rows for batch in StripeScan(file, decision))
 
 
 @dataclass(frozen=True)
@@ -325,14 +344,22 @@ class Split:
 class StripeScan:
     """One stripe of a scan: ``decision`` says what was skipped and why; iterating reads what was not."""
 
-    scan: FileScan
+    file: OpenFile
     decision: StripeDecision
-    storage: RangeReader
+    left: RowsLeft | None = None
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        options = self.scan.options
+        scan = self.file.scan
+        if not self.file.is_open:
+            raise InvalidQuery(
+                "the file of this stripe is closed: iterate a stripe within the loop over stripes(), before the next",
+                file=scan.reader.name,
+                stripe=self.decision.stripe,
+            )
+        options = scan.options
+        batches: Iterator[pa.RecordBatch] = run(scan.read(self.decision), self.file.storage)
         return join_batches(
-            run(self.scan.read(self.decision), self.storage),
+            batches if self.left is None else self.left.of((self.file, self.decision.stripe), batches),
             batch_size=options.batch_size,
             batch_bytes=options.batch_bytes,
         )

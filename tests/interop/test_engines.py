@@ -270,6 +270,21 @@ def test_duckdb(noted, table):
     assert len(duckdb.sql("select * from noted limit 5").fetchall()) == 5
 
 
+def test_duckdb_compares_zoned_times(tmp_path):
+    """Of nanoseconds it compares only literals, of pyarrow's own datasets, too; with microseconds, everything."""
+    times = pa.array([0, 10**18, 1_500_000_000_123_456_789, None], pa.timestamp("ns", "UTC"))
+    pyarrow.orc.write_table(pa.table({"id": [1, 2, 3, 4], "t": times}), tmp_path / "a.orc")
+    fine, coarse = orcidx.dataset(tmp_path / "a.orc"), orcidx.dataset(tmp_path / "a.orc", timestamp_unit="us")
+    for one in (fine, coarse):
+        connection = duckdb.connect()
+        connection.register("rows", one)
+        for condition, ids in [("> '2001-01-01 00:00:00+00'", [(2,), (3,)]), ("= '1970-01-01 00:00:00+00'", [(1,)])]:
+            assert connection.sql(f"select id from rows where t {condition}").fetchall() == ids
+    assert duckdb.sql("select id from coarse where t between to_timestamp(5) and now()").fetchall() == [(2,), (3,)]
+    assert duckdb.sql("select id from coarse where t = '2017-07-14 02:40:00.123456+00'").fetchall() == [(3,)]
+    assert duckdb.sql("select id from coarse where t > to_timestamp(1400000000)").fetchall() == [(3,)]
+
+
 def test_polars_over_the_dataset(noted, table):
     frame = pl.scan_pyarrow_dataset(noted).filter(pl.col("id") == 7003).select("text", "year").collect()
     assert frame.rows() == [("v1", 2021)]

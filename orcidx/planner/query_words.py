@@ -1,0 +1,83 @@
+"""What a caller asks for in numbers and names, checked before anything is opened; each refusal says what to do."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from orcidx.errors import InvalidQuery
+from orcidx.planner.schema_mapping import column_path
+
+__all__ = ["asked_columns", "asked_limit", "asked_name", "asked_row_range", "asked_stripes"]
+
+NO_LIMIT = (1 << 63) - 1
+"""More rows than any file can have; a larger limit is none."""
+
+
+def _whole(value: Any, what: str) -> int:
+    """A whole number of Python's or NumPy's; never a truth value."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidQuery(f"{what} is {value!r}, of type {type(value).__name__}: give a whole number")
+    return operator.index(value)
+
+
+def asked_limit(limit: Any, what: str = "limit") -> int:
+    """A number of rows, however large. Raises ``InvalidQuery`` for a negative one, or none at all."""
+    rows = _whole(limit, what)
+    if rows < 0:
+        raise InvalidQuery(f"{what} must not be negative, and is {rows}: give a number of rows from 0 on")
+    return min(rows, NO_LIMIT)
+
+
+def asked_row_range(rows: Any) -> tuple[int, int]:
+    """(start, stop) of file rows; ``stop`` may lie behind the last. Raises ``InvalidQuery`` for anything else."""
+    if isinstance(rows, str) or not isinstance(rows, Sequence) or len(rows) != 2:
+        raise InvalidQuery(f"row_range is {rows!r}: give (start, stop), two row numbers of the file")
+    start, stop = (_whole(row, f"row_range[{place}]") for place, row in enumerate(rows))
+    if start < 0 or stop < 0:
+        raise InvalidQuery(
+            f"row_range is ({start}, {stop}): rows are numbered from 0; count from the end with num_rows"
+        )
+    if stop < start:
+        raise InvalidQuery(f"row_range is ({start}, {stop}), which ends before it begins: give (start, stop)")
+    return min(start, NO_LIMIT), min(stop, NO_LIMIT)
+
+
+def asked_stripes(stripes: Iterable[Any], count: int) -> tuple[int, ...]:
+    """Numbers of stripes. Raises ``InvalidQuery`` for one that the file does not have."""
+    if isinstance(stripes, str) or not isinstance(stripes, Iterable):
+        raise InvalidQuery(f"stripes is {stripes!r}: give a list of stripe numbers")
+    numbers = tuple(_whole(number, "a number of stripes") for number in stripes)
+    for number in numbers:
+        if not 0 <= number < count:
+            raise InvalidQuery(f"no stripe {number}; the file has {count}, numbered from 0")
+    return numbers
+
+
+def asked_name(given: Any, usual: str, what: str) -> str | None:
+    """The name of a column that is added: True for the usual one, False or None for no column."""
+    if not isinstance(given, bool | str | None):
+        raise InvalidQuery(f"{what} is {given!r}, of type {type(given).__name__}: give True, or a name for the column")
+    return usual if given is True else (given or None)
+
+
+def asked_columns(columns: Any, *, case_sensitive: bool = True) -> tuple[str | tuple[str, ...], ...] | None:
+    """Columns by name, dotted path or sequence of names; None for all. Raises ``InvalidQuery`` for anything else, and
+    for a column that is there twice: no file knows which of the two to give the name."""
+    if columns is None:
+        return None
+    if isinstance(columns, str):
+        raise InvalidQuery(f"columns is a list: give [{columns!r}]")
+    if not isinstance(columns, Iterable):
+        raise InvalidQuery(f"columns is {columns!r}, of type {type(columns).__name__}: give a list of names")
+    chosen: list[str | tuple[str, ...]] = []
+    seen: set[tuple[str, ...]] = set()
+    for column in columns:
+        key = column_path(column)
+        folded = key if case_sensitive else tuple(name.casefold() for name in key)
+        if folded in seen:
+            raise InvalidQuery(f"columns names {'.'.join(key)!r} twice: leave one out", column=".".join(key))
+        seen.add(folded)
+        chosen.append(column if isinstance(column, str) else key)
+    return tuple(chosen)

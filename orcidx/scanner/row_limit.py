@@ -1,0 +1,59 @@
+"""A limit that counts over the stripes and files of a scan, where those are looked at one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+
+from orcidx.planner.request import FileJob, ScanRequest
+from orcidx.pruning.evaluate import Note
+from orcidx.scanner.arrow_stream import limited
+from orcidx.scanner.file_queue import OpenFile, open_job
+from orcidx.scanner.metrics import ScanMetrics
+
+__all__ = ["RowsLeft", "limit_note", "open_in_turn"]
+
+
+class RowsLeft:
+    """What the stripes of a pass may still hand out; a stripe that is read again has its rows back."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._taken: dict[object, int] = {}
+
+    @property
+    def rows(self) -> int:
+        return self._limit - sum(self._taken.values())
+
+    def of(self, stripe: object, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches of a stripe, as far as the limit goes."""
+        self._taken[stripe] = 0
+        for batch in limited(batches, self.rows):
+            self._taken[stripe] += batch.num_rows
+            yield batch
+
+
+def open_in_turn(
+    jobs: Iterable[FileJob], request: ScanRequest, limit: int, *, to_the_end: bool
+) -> Generator[OpenFile, None, None]:
+    """The files of a scan without a predicate, one after the other, each told what those before it leave of the limit.
+
+    ``to_the_end``: those of which nothing is left to read, too. A file is closed when the next is wanted.
+    """
+    left = limit
+    for number, job in enumerate(jobs):
+        if number and not left and not to_the_end:
+            return
+        with open_job(job, replace(request, limit=left), ScanMetrics()) as file:
+            yield file
+            left -= file.scan.wanted_rows.count
+
+
+def limit_note(limit: int, request: ScanRequest) -> Note:
+    """What a limit means for an explanation."""
+    if request.where is None:
+        return Note("limit", "off", f"rows behind the first {limit} are not read")
+    text = f"the scan ends after {limit} matching rows; which those are only the data tells: this is what it may read"
+    return Note("limit", "silent", text)
