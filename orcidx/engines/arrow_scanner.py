@@ -149,7 +149,7 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
 
     def _finished(self, scan: Scan) -> Generator[pa.RecordBatch, None, None]:
         """A generator of the batches of a scan, filtered and projected."""
-        batches = scan.to_batches()
+        batches = scan.to_early_batches()
         self._begin(batches.metrics)
         return self._finish(batches)
 

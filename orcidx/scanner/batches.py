@@ -13,11 +13,13 @@ class Joiner:
     """Takes batches and gives batches of at most ``batch_size`` rows, in the same order.
 
     A batch that is at least half full, by rows or by bytes, goes out as it is (joining it would copy more than it
-    saves); smaller ones are collected until they fill a batch.
+    saves); smaller ones are collected until they fill a batch. ``first``: rows after which the first batch goes out
+    all the same, and twice as many each time, so that who stops early has not waited, or read, for a whole one.
     """
 
-    def __init__(self, *, batch_size: int, batch_bytes: int) -> None:
+    def __init__(self, *, batch_size: int, batch_bytes: int, first: int | None = None) -> None:
         self._batch_size = batch_size
+        self._enough = batch_size if first is None else min(first, batch_size)
         self._batch_bytes = batch_bytes
         self._waiting: list[pa.RecordBatch] = []
         self._rows = self._size = 0
@@ -41,7 +43,7 @@ class Joiner:
             self._waiting.append(piece)
             self._rows += piece.num_rows
             self._size += size
-            if self._rows >= self._batch_size or self._size >= self._batch_bytes:
+            if self._rows >= self._enough or self._size >= self._batch_bytes:
                 yield from self.rest()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
@@ -49,12 +51,15 @@ class Joiner:
         waiting, self._waiting = self._waiting, []
         self._rows = self._size = 0
         if waiting:
+            self._enough = min(2 * self._enough, self._batch_size)
             yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
 
 
-def join_batches(batches: Iterable[pa.RecordBatch], *, batch_size: int, batch_bytes: int) -> Iterator[pa.RecordBatch]:
+def join_batches(
+    batches: Iterable[pa.RecordBatch], *, batch_size: int, batch_bytes: int, first: int | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yields batches of at most ``batch_size`` rows, in order; see ``Joiner``."""
-    joiner = Joiner(batch_size=batch_size, batch_bytes=batch_bytes)
+    joiner = Joiner(batch_size=batch_size, batch_bytes=batch_bytes, first=first)
     for batch in batches:
         yield from joiner.add(batch)
     yield from joiner.rest()

@@ -138,7 +138,12 @@ class Scan(ArrowStream):
         metrics = ScanMetrics()
         return Batches(self._batches(metrics), metrics)
 
-    def _batches(self, metrics: ScanMetrics) -> Generator[pa.RecordBatch, None, None]:
+    def to_early_batches(self) -> Batches:
+        """``to_batches`` for an engine that may stop early: the first rows come at once, in smaller batches."""
+        metrics = ScanMetrics()
+        return Batches(self._batches(metrics, first=1), metrics)
+
+    def _batches(self, metrics: ScanMetrics, *, first: int | None = None) -> Generator[pa.RecordBatch, None, None]:
         if self.limit == 0:
             return
         with (
@@ -149,6 +154,7 @@ class Scan(ArrowStream):
                 limited(results, self.limit),
                 batch_size=self.options.batch_size,
                 batch_bytes=self.options.batch_bytes,
+                first=first,
             )
 
     async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:

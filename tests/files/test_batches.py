@@ -46,3 +46,11 @@ def test_bytes_bound_what_is_collected(batch_bytes):
     joined = list(join_batches([batch(i, 1) for i in range(20)], batch_size=1000, batch_bytes=batch_bytes))
     assert sum(one.num_rows for one in joined) == 20
     assert all(one.nbytes <= batch_bytes + 8 for one in joined)
+
+
+def test_the_first_batches_go_out_early():
+    """Each twice as large as the one before, until they are whole."""
+    pieces = [pa.record_batch({"n": [i]}) for i in range(100)]
+    joined = list(join_batches(iter(pieces), batch_size=16, batch_bytes=1 << 20, first=1))
+    assert [batch.num_rows for batch in joined] == [1, 2, 4, 8, 16, 16, 16, 16, 16, 5]
+    assert [value for batch in joined for value in batch.column("n").to_pylist()] == list(range(100))

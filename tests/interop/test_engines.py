@@ -128,8 +128,8 @@ def test_no_method_of_the_bases_is_left(rows):
 def decoded(monkeypatch):
     """Numbers of the row groups' rows that were handed out by passes begun from here on."""
     passes = []
-    original = orcidx.Scan.to_batches
-    monkeypatch.setattr(orcidx.Scan, "to_batches", lambda self: (passes.append(original(self)), passes[-1])[1])
+    original = orcidx.Scan.to_early_batches
+    monkeypatch.setattr(orcidx.Scan, "to_early_batches", lambda self: (passes.append(original(self)), passes[-1])[1])
     return lambda: sum(one.metrics.rows_returned for one in passes)
 
 
@@ -149,6 +149,18 @@ def test_a_dataset_reads_no_more_than_it_is_asked_for(folder, rows, table, monke
     assert rows.head(3, columns=["id"], filter=pc.field("id") > 7, batch_size=GROUP).num_rows == 3
     assert rows.take([1], filter=pc.field("id") > 7, batch_size=GROUP).column("id").to_pylist() == [9]
     assert work() <= 5 + 4 * GROUP
+
+
+def test_who_stops_early_has_not_read_for_a_whole_batch(rows):
+    """Few rows match: they are not joined until they fill a batch before the first is seen."""
+    few = pc.field("text") == "v3"
+    assert rows.head(1, filter=few).num_rows == 1
+    assert rows.last_metrics.row_groups_kept == ROWS // GROUP
+    next(rows.to_batches(filter=few))
+    assert rows.last_metrics.row_groups_kept == ROWS // GROUP
+    assert len(duckdb.sql("select id from rows where text = 'v3' limit 2").fetchall()) == 2
+    assert rows.last_metrics.row_groups_kept == ROWS // GROUP
+    assert rows.count_rows(few) == 3 * len([i for i in range(ROWS) if i % 13 == 3 and i % 10 != 9])
 
 
 def test_take(folder, table):
