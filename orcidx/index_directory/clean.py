@@ -92,20 +92,26 @@ def _leftovers(stored: list[Stored], store: IndexStore | None, before: int) -> I
     """What is no longer needed, since when (ns; None: not known), and why.
 
     A catalog is left over since the time when a whole one was written after it: until then queries were planned by it.
-    An index is, when no catalog names it but those that go now.
+    An index is, when no catalog names it but those that go now; and since the last catalog was written, when a file's
+    later row in the catalogs that are in use names another one.
     """
     replaced = {} if store is None else _replaced(stored, store)
     named: set[str] = set()
+    outdated: set[str] = set()
+    last: int | None = None
     if store is not None:
-        recent = [one for one in stored if replaced.get(one.name, 0) >= before]
-        named = store.index_names([one for one in stored if one.name in store.catalog_names] + recent)
+        in_use = [one for one in stored if one.name in store.catalog_names]
+        last = max((one.version.mtime for one in in_use if one.version.mtime is not None), default=None)
+        latest = set(store.catalog(files=["index"], columns=()).files["index"].drop_null().to_pylist())
+        named = latest | store.index_names([one for one in stored if replaced.get(one.name, 0) >= before])
+        outdated = store.index_names(in_use) - named
     for one in stored:
         if is_temporary(one.name):
             yield one, one.version.mtime, "its writer died"
         elif one.name in replaced:
             yield one, replaced[one.name], "a later catalog replaced it"
         elif one.name.startswith(f"{INDEXES}/") and one.name not in named:
-            yield one, one.version.mtime, "no catalog names it"
+            yield one, last if one.name in outdated else one.version.mtime, "no catalog names it"
 
 
 def _replaced(stored: list[Stored], store: IndexStore) -> dict[str, int]:

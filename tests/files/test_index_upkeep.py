@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from indexed_directory import SPEC, index_here
+from indexed_directory import SPEC, catalog_of, index_here
 from pyarrow import orc
 
 from orcidx import InvalidQuery, ReadOptions
@@ -128,6 +128,23 @@ def test_what_was_replaced_a_moment_ago_stays(directory: Path) -> None:
     gone = {one.name for one in clean(None, directory, older_than=0).removed}
     assert {name.partition(".orc")[0] for name in gone} == {"rollup/00000002.parquet", "index/1"}
     assert describe_indexes(directory).states == {"fresh": 5, "error": 1}
+
+
+def test_an_index_whose_file_has_a_later_row_goes_in_time(tmp_path: Path) -> None:
+    """Named by a catalog that is in use still, but not by the file's last row."""
+    for number in range(9):
+        _write(tmp_path / f"{number}.orc", number)
+    store = index_here(tmp_path)
+    first = store.catalog().files["index"].to_pylist()[0]
+    _write(tmp_path / "0.orc", 777)
+    (source,) = (one for one in list_sources(tmp_path) if one.name.endswith("/0.orc"))
+    spec = IndexSpec.of(SPEC)
+    store = store.commit(catalog_of([index_file(store.folder, source, "0.orc", spec, ReadOptions())], spec))
+    assert len(store.catalog_names) == 2
+    os.utime(tmp_path / "_orcidx" / first, (OLD, OLD))
+    assert not clean(None, tmp_path).removed, "it was in use until a moment ago"
+    assert [one.name for one in clean(None, tmp_path, older_than=0).removed] == [first]
+    assert describe_indexes(tmp_path).states == {"fresh": 9}
 
 
 def test_an_index_that_a_build_finds_is_young_again(tmp_path: Path) -> None:

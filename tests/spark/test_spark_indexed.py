@@ -110,8 +110,12 @@ def test_a_damaged_rollup_warns_and_rules_nothing_out(spark: Any, indexed: Path)
     assert [row.n for row in frame.collect()] == [700]
 
 
-def test_a_column_of_spark_is_no_name(spark: Any, indexed: Path) -> None:
+def test_columns_are_names(spark: Any, indexed: Path) -> None:
+    """A Column of Spark is taken by its name; an expression and anything else is refused in a sentence."""
     from pyspark.sql import functions
 
-    with pytest.raises(InvalidQuery, match=r"columns has a Column.*takes names"):
-        read(spark, indexed, columns=[functions.col("k")])
+    assert read(spark, indexed, columns=[functions.col("k")]).columns == ["k"]
+    with pytest.raises(InvalidQuery, match="columns are names"):
+        read(spark, indexed, columns=[functions.col("k") + 1])
+    with pytest.raises(InvalidQuery, match=r"columns has a int.*takes names"):
+        read(spark, indexed, columns=[7])  # type: ignore[list-item]
