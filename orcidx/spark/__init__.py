@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from orcidx.spark.build_index import build_file_index, refresh
     from orcidx.spark.explaining import explain
-    from orcidx.spark.reading import read
+    from orcidx.spark.reading import read, why
     from orcidx.spark.registering import register
     from orcidx.spark.sessions import session
     from orcidx.spark.shipping import pack
@@ -32,6 +32,7 @@ __all__ = [
     "rewrite_file_index",
     "session",
     "summarize",
+    "why",
 ]
 
 _HOMES = {
@@ -48,6 +49,7 @@ _HOMES = {
     "register": "orcidx.spark.registering",
     "session": "orcidx.spark.sessions",
     "summarize": "orcidx.spark.upkeep",
+    "why": "orcidx.spark.reading",
 }
 """Public name to its module."""
 

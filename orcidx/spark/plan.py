@@ -46,7 +46,7 @@ from orcidx.spark.spark_types import (
 from orcidx.spark.task_session import CASE, INFERENCE, OfSession
 from orcidx.storage import Source, describe_source, list_sources
 
-__all__ = ["Format", "Part", "Plan", "Query", "assign", "begin", "pack", "split_orc", "split_paimon"]
+__all__ = ["Format", "Part", "Plan", "Query", "assign", "begin", "is_table", "pack", "split_orc", "split_paimon"]
 
 Format = Literal["orc", "paimon"]
 
@@ -207,6 +207,11 @@ def begin(query: Query) -> Plan:
     """
     table = None if query.format == "orc" else _table(query)
     return _begin_orc(query) if table is None else _begin_paimon(query, table)
+
+
+def is_table(query: Query) -> bool:
+    """Whether the path has the layout of a Paimon table."""
+    return query.format != "orc" and _table(query) is not None
 
 
 def _table(query: Query) -> Table | None:

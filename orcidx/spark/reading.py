@@ -13,8 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
+from orcidx.predicate import parse
 from orcidx.scanner.scan import Scan
 from orcidx.spark.arrow_tables import table_of
+from orcidx.spark.choosing import Choice, Engine, Unreadable, choose, engine_of, is_column, own_tasks_only
 from orcidx.spark.placement import place
 from orcidx.spark.plan import (
     TARGET_BYTES,
@@ -24,6 +26,7 @@ from orcidx.spark.plan import (
     Query,
     assign,
     begin,
+    is_table,
     pack,
     split_orc,
     split_paimon,
@@ -32,11 +35,12 @@ from orcidx.spark.read_task import ROW, TASK, ReadTasks
 from orcidx.spark.sessions import SessionFacts, facts_of
 from orcidx.spark.spark_types import width_of
 
-__all__ = ["read"]
+__all__ = ["read", "why"]
 
 DRIVER_FILES = 256
 """Files whose metadata the driver reads itself, at about a millisecond each; of more, tasks do."""
 CHUNKS_PER_SLOT = 4
+_CHOICE = "_orcidx_choice"
 _ROW_BYTES, _RANGE_ROWS = 8, 2
 """What Catalyst adds to each row (EstimationUtils.getSizePerRow), but not to those of a range, which so count half."""
 _PARTS = pa.schema([("order", pa.int64()), ("part", pa.binary())])
@@ -57,16 +61,21 @@ def read(
     file_index: Mapping[Any, Any] | None = None,
     target_bytes: int = TARGET_BYTES,
     storage_options: Mapping[str, Any] | None = None,
+    engine: Engine | None = None,
 ) -> Any:
-    """A DataFrame of ORC files or a Paimon table: the rows that ``spark.read.orc`` has, read with orcidx's pruning.
+    """A DataFrame of ORC files or a Paimon table: the rows that ``spark.read.orc`` has, without the files that indexes
+    rule out.
 
-    The files are planned now, and read whenever Spark runs the DataFrame; a file that changed or went meanwhile is an
-    error that names it.
+    The files are listed and judged now, and read whenever Spark runs the DataFrame. ``engine``: "spark" for Spark's own
+    reader, "orcidx" for tasks that read with all of orcidx's pruning, in which a file that changed or went meanwhile is
+    an error that names it, "auto" for whichever knows better; None takes the session's ``spark.orcidx.engine``, else
+    "auto". ``why`` tells of a DataFrame what was chosen.
 
     ``path``: a file, directory, glob or URL prefix, or several in a list; a directory with a Paimon table's layout is
     one, unless ``format`` ("orc" or "paimon") says otherwise. ``columns``: names, or paths into structs, None for all.
-    ``where``: the rows wanted, as everywhere in orcidx (see ``orcidx.col``): a predicate, SQL text, a pyarrow
-    Expression or a DNF list, with Spark's meaning of NaN; times without a zone are on the session's clock. ``limit``:
+    ``where``: the rows wanted: a Column or SQL text as Spark takes them, or as everywhere in orcidx (see
+    ``orcidx.col``) a predicate, a pyarrow Expression or a DNF list, with Spark's meaning of NaN, which orcidx's tasks
+    read; times without a zone are on the session's clock. ``limit``:
     so many rows, any; ``top``: the first ``limit`` rows, in an order, such as ``[("score", "desc", "last"), "id"]``:
     column, direction, place of nulls. ``schema``: a ``StructType`` or pyarrow schema to read plain ORC files into,
     instead of the first file's. ``snapshot_id``: of a Paimon table, None for the latest. ``deletion_vector`` and
@@ -94,10 +103,60 @@ def read(
         session_zone=facts.session_zone,
         case_sensitive=facts.case_sensitive,
     )
+    wanted = engine_of(spark, engine)
+    own = own_tasks_only(query)
+    if own is None and wanted != "orcidx" and is_table(query):
+        own = "Paimon tables are read by orcidx"
+    if own is not None and (wanted == "spark" or is_column(where)):
+        raise InvalidQuery(
+            f"{'a Column as where' if is_column(where) else 'the engine spark'} cannot be had here: {own}"
+        )
+    if own is not None or (wanted == "orcidx" and _understood(where)):
+        return _told(_planned(spark, query, facts), Choice("orcidx", own or "it was asked to"))
+    try:
+        chosen = choose(spark, facts, query, wanted, where)
+    except Unreadable as error:
+        if wanted == "spark" or is_column(where):
+            raise InvalidQuery(f"Spark cannot read {query.path!r:.200}: {error}") from None
+        return _told(_planned(spark, query, facts), Choice("orcidx", f"Spark cannot read it ({error})"))
+    if chosen.frame is not None:
+        return _told(chosen.frame, chosen.choice)
+    rows = _planned(spark, replace(query, where=chosen.where, columns=chosen.needed), facts).where(chosen.condition)
+    return _told(rows if columns is None else rows.select(*map(_quoted, query.columns or ())), chosen.choice)
+
+
+def _planned(spark: Any, query: Query, facts: SessionFacts) -> Any:
+    """The DataFrame of orcidx's tasks."""
     plan = begin(query)
     target = plan.target(facts.slots)
     parts = _parts(spark, plan, target, facts)
     return _frame(spark, plan, assign(plan, parts, target), parts)
+
+
+def _understood(where: Any) -> bool:
+    """Whether orcidx reads a condition by itself, without Spark's analysis."""
+    if is_column(where):
+        return False
+    try:
+        return where is None or parse(where) is not None
+    except InvalidQuery:
+        return not isinstance(where, str)
+
+
+def _told(frame: Any, choice: Choice) -> Any:
+    frame.__dict__[_CHOICE] = choice
+    return frame
+
+
+def why(frame: Any) -> Choice:
+    """Which engine reads a DataFrame that ``read`` returned, why, and what it leaves out.
+
+    Raises ``InvalidQuery`` for any other DataFrame, also for one made of such a one.
+    """
+    choice = getattr(frame, "__dict__", {}).get(_CHOICE)
+    if choice is None:
+        raise InvalidQuery("why() tells of a DataFrame as orcidx.spark.read returned it, not of one made of that")
+    return choice  # type: ignore[no-any-return]
 
 
 def _paths(path: Any) -> Any:

@@ -34,3 +34,18 @@ def sockets_of_pyspark() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
+
+
+OF_OWN_TASKS = ("test_spark_read", "test_spark_indexed", "test_index_in_s3", "test_spark_s3", "test_build_index")
+"""The modules that are about what orcidx reads itself, whatever the engine "auto" would choose."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def engine_of_own_tasks(request: pytest.FixtureRequest) -> Iterator[None]:
+    if request.module.__name__.rpartition(".")[2] not in OF_OWN_TASKS:
+        yield
+        return
+    session = request.getfixturevalue("spark")
+    session.conf.set("spark.orcidx.engine", "orcidx")
+    yield
+    session.conf.unset("spark.orcidx.engine")

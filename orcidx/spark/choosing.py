@@ -1,0 +1,301 @@
+"""Which engine reads what: Spark's own reader, without the files that indexes rule out, or orcidx in tasks of its own.
+
+Spark's reader is the faster one wherever it decodes what it must; orcidx knows better what to leave out. So Spark's
+relation is made first, and files that are proven empty leave it. orcidx decodes what Spark has no reader for, and keys
+of an index, of which it finds the rows without decoding the other columns of their row groups.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from orcidx.errors import InvalidQuery
+from orcidx.index_directory.lookup import stores_of
+from orcidx.index_directory.store import IndexStore
+from orcidx.predicate import And, Leaf, Op, Predicate, bind
+from orcidx.spark.conditions import Condition, analysed
+from orcidx.spark.plan import Query
+from orcidx.spark.relation import FEW, Listing, Relation, relation_of
+from orcidx.spark.sessions import SessionFacts, is_connect
+from orcidx.spark.spark_columns import column_of
+from orcidx.spark.spark_types import arrow_schema_of
+from orcidx.spark.survivors import Survivors, find_survivors
+from orcidx.storage import Source, list_sources
+
+__all__ = ["Choice", "Engine", "Unreadable", "choose", "engine_of", "is_column", "own_tasks_only"]
+
+Engine = Literal["auto", "spark", "orcidx"]
+CONF = "spark.orcidx.engine"
+KEYS = 32
+"""So many keys are looked up row by row; of more, most row groups have one."""
+LATE_COLUMNS = 4
+LEAST_BYTES = 16 << 20
+"""Stored bytes of the files that are left, below which starting a Python worker costs more than decoding them."""
+FILTER_SHARE = 0.5
+"""A filter on the names of files costs every row that is read; it must spare this share of the bytes."""
+
+
+class Unreadable(Exception):
+    """Spark makes no relation of a path; the text is its sentence."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which engine reads a DataFrame, why, and what was left out. ``str()`` is a sentence or two.
+
+    ``files``, ``bytes``: listed; ``files_left``, ``bytes_left``: read; ``by``: how many files fell by which evidence.
+    None where the engine tells only when it runs.
+    """
+
+    engine: Literal["spark", "orcidx"]
+    reason: str
+    files: int | None = None
+    files_left: int | None = None
+    bytes: int | None = None
+    bytes_left: int | None = None
+    by: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        who = "Spark's reader" if self.engine == "spark" else "orcidx"
+        text = f"{who} reads it: {self.reason}"
+        if self.files is not None:
+            text += (
+                f"; {self.files_left:,} of {self.files:,} files are read, {self.bytes_left:,} of {self.bytes:,} bytes"
+            )
+        if self.by:
+            text += " (" + ", ".join(f"{count:,} fell by {name}" for name, count in self.by.items()) + ")"
+        return "\n".join((text, *self.notes))
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A choice with what it is carried out by: ``frame`` of Spark's reader, or ``where`` to prune by and ``needed``,
+    the columns to read, for orcidx; then the ``condition`` is tested by Spark."""
+
+    choice: Choice
+    frame: Any = None
+    where: Any = None
+    needed: tuple[str, ...] | None = None
+    condition: Any = None
+
+
+def is_column(where: Any) -> bool:
+    """Whether a condition is a Column of Spark."""
+    return hasattr(where, "cast") and hasattr(where, "alias")
+
+
+def engine_of(spark: Any, engine: Any) -> Engine:
+    """The engine asked for, else that of the session's ``spark.orcidx.engine``, else "auto"."""
+    asked = engine if engine is not None else spark.conf.get(CONF, "auto")
+    if asked not in get_args(Engine):
+        named = f"engine={asked!r}" if engine is not None else f"{CONF} is {asked!r}, which"
+        raise InvalidQuery(f"{named} is no engine: it is 'auto', 'spark' or 'orcidx'")
+    return asked  # type: ignore[no-any-return]
+
+
+def own_tasks_only(query: Query) -> str | None:
+    """What Spark's reader cannot do of a query; None where it can do all."""
+    told = {
+        "deletion_vector": "deletion vectors are orcidx's to apply",
+        "file_index": "file indexes given by path are orcidx's to read",
+        "top": "the first rows in an order are looked for by orcidx's evidence",
+        "limit": "orcidx reads no more files than a limit takes",
+        "snapshot_id": "Paimon tables are read by orcidx",
+        "storage_options": "storage_options= are for orcidx's readers",
+    }
+    for name, reason in told.items():
+        if getattr(query, name) is not None:
+            return reason
+    if query.format == "paimon":
+        return told["snapshot_id"]
+    if any(not isinstance(one, str) for one in query.columns or ()):
+        return "paths into structs are cut out by orcidx"
+    return None
+
+
+def choose(spark: Any, facts: SessionFacts, query: Query, engine: Engine, condition: Any) -> Chosen:
+    """Makes Spark's relation and says who reads it. ``condition``: a Column or SQL text, None for all rows.
+
+    Raises ``InvalidQuery`` for columns or a condition that the relation does not have, and ``Unreadable`` where there
+    is no relation.
+    """
+    relation = _relation(spark, query)
+    columns = _spelled(query, relation.frame.columns)
+    if condition is not None and not isinstance(condition, str) and not is_column(condition):
+        condition = _as_column(relation, query)
+    if condition is None:
+        choice = Choice("spark", "nothing is asked of the rows")
+        return Chosen(choice, _selected(relation.frame, columns))
+    filtered = _filtered(relation.frame, condition)
+    if is_connect(spark):
+        return Chosen(Choice("spark", "Spark Connect tells no listing to prune"), _selected(filtered, columns))
+    known = frozenset(relation.frame.columns)
+    asked = analysed(filtered, known, facts.clock_zone)
+    if asked.obstacle is not None:
+        choice = Choice("spark", f"no file can be left out by a condition where {asked.obstacle}")
+        return Chosen(choice, _selected(filtered, columns))
+    if engine == "orcidx":
+        needed = _needed(relation, asked, columns)
+        return Chosen(Choice("orcidx", "it was asked to"), None, asked.may, needed, condition)
+    sources = list_sources(query.path)
+    stores = stores_of(sources)
+    listing = relation.listing() if stores else None
+    if listing is None:
+        reason = "Spark does not tell its files" if stores else "there is no index of the directory"
+        return Chosen(Choice("spark", reason), _selected(filtered, columns))
+    found = _survivors(stores, sources, relation, listing, asked, query, facts)
+    counts = _counts(listing, found)
+    keys = None if engine == "spark" else _looked_up(asked.may, found, relation, columns, counts)
+    if keys is not None:
+        needed = _needed(relation, asked, columns)
+        return Chosen(Choice("orcidx", keys, **counts), None, asked.may, needed, condition)
+    frame, how = _restricted(relation, listing, found, counts)
+    return Chosen(Choice("spark", how, **counts), _selected(_filtered(frame, condition), columns))
+
+
+def _relation(spark: Any, query: Query) -> Relation:
+    from pyspark.errors import PySparkException
+
+    try:
+        return relation_of(spark, query.path, query.schema)
+    except PySparkException as error:
+        raise Unreadable(str(error).strip().splitlines()[0]) from error
+
+
+def _as_column(relation: Relation, query: Query) -> Any:
+    """The predicate of the query for Spark. Raises ``Unreadable`` where Spark has no word for it."""
+    schema = arrow_schema_of(relation.frame.schema.jsonValue())
+    where = query.predicate(schema)
+    assert where is not None
+    bind(where, schema, nan=query.options.nan, case_sensitive=query.case_sensitive)
+    column = column_of(where, schema, case_sensitive=query.case_sensitive)
+    if column is None:
+        raise Unreadable("it has no word for the predicate")
+    return column
+
+
+def _needed(relation: Relation, asked: Condition, columns: Sequence[str] | None) -> tuple[str, ...]:
+    """What is read of the relation: the columns wanted, and those of the condition."""
+    wanted = {one.casefold() for one in (*(columns or relation.frame.columns), *asked.columns)}
+    return tuple(name for name in relation.frame.columns if name.casefold() in wanted)
+
+
+def _survivors(
+    stores: Sequence[tuple[IndexStore, list[int]]],
+    sources: Sequence[Source],
+    relation: Relation,
+    listing: Listing,
+    asked: Condition,
+    query: Query,
+    facts: SessionFacts,
+) -> Survivors:
+    types = {one.name: _type_name(one.dataType) for one in relation.frame.schema.fields}
+    found = Survivors(np.ones(len(listing.names), np.bool_), {})
+    for store, positions in stores:
+        part = find_survivors(
+            store,
+            listing,
+            [sources[one] for one in positions],
+            asked.may,
+            types=types,
+            options=query.scan_options.override(case_sensitive=True),
+            slots=facts.slots,
+            infer_partitions=facts.infers_partitions,
+        )
+        found = found.with_other(part)
+    return found
+
+
+def _type_name(kind: Any) -> str:
+    told = kind.jsonValue()
+    return told if isinstance(told, str) else ""
+
+
+def _counts(listing: Listing, found: Survivors) -> dict[str, Any]:
+    return {
+        "files": len(listing.names),
+        "files_left": int(found.kept.sum()),
+        "bytes": int(listing.sizes.sum()),
+        "bytes_left": int(listing.sizes[found.kept].sum()),
+        "by": found.by,
+        "notes": found.notes,
+    }
+
+
+def _looked_up(
+    may: Predicate, found: Survivors, relation: Relation, columns: Sequence[str] | None, counts: Mapping[str, Any]
+) -> str | None:
+    """Why orcidx had better decode what is left: few keys of a column with a bloom filter, and other columns that are
+    decoded for their rows alone. None where Spark had."""
+    read = len(columns if columns is not None else relation.frame.columns)
+    if counts["bytes_left"] < LEAST_BYTES or read < LATE_COLUMNS:
+        return None
+    for leaf in may.children if isinstance(may, And) else (may,):
+        if not isinstance(leaf, Leaf) or leaf.negated or leaf.op not in (Op.EQ, Op.IN):
+            continue
+        if leaf.path[0] in found.keyed and len(leaf.literals) <= KEYS:
+            return f"few keys of {leaf.path[0]} are looked up, and {read} columns decoded for their rows alone"
+    return None
+
+
+def _restricted(relation: Relation, listing: Listing, found: Survivors, counts: Mapping[str, Any]) -> tuple[Any, str]:
+    """Spark's relation without what fell, and how that is said."""
+    left = np.flatnonzero(found.kept)
+    if len(left) == len(listing.names):
+        return relation.frame, "no file is proven to be without such rows"
+    if not len(left):
+        return relation.spark.createDataFrame([], relation.frame.schema).limit(0), "no file has such rows"
+    names = [listing.names[number] for number in left.tolist()]
+    if len(names) <= FEW and relation.named_files_are_alike:
+        return relation.of_files(names), "the files that are left are few, and named"
+    if counts["bytes_left"] > FILTER_SHARE * counts["bytes"]:
+        return relation.frame, "a filter on the names of files would cost more than it spares, so all are read"
+    dropped = [listing.names[number] for number in np.flatnonzero(~found.kept).tolist()]
+    filtered = relation.by_names(names, dropped)
+    if filtered is None:
+        return relation.frame, "the names of the files that are left cannot be told to Spark, so all are read"
+    return filtered, "the files that are left are chosen by their names"
+
+
+# ---------------------------------------------------------------------- columns and conditions
+
+
+def _spelled(query: Query, names: Sequence[str]) -> list[str] | None:
+    """The columns asked for. Raises ``InvalidQuery`` with the nearest name for an unknown one."""
+    if query.columns is None:
+        return None
+    known = {query.folded(name) for name in names}
+    for one in query.columns:
+        if query.folded(one) not in known:
+            raise InvalidQuery(f"no column {one!r}{_nearest(one, names)}", column=one)
+    return list(query.columns)
+
+
+def _nearest(name: str, names: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, names, 1, 0.5)
+    return f"; did you mean {close[0]!r}?" if close else f"; the columns are {', '.join(names[:20])}"
+
+
+def _selected(frame: Any, columns: Sequence[str] | None) -> Any:
+    if columns is None:
+        return frame
+    return frame.select(*("`" + name.replace("`", "``") + "`" for name in columns))
+
+
+def _filtered(frame: Any, condition: Any) -> Any:
+    """Raises ``InvalidQuery`` in one sentence for what Spark does not understand."""
+    from pyspark.errors import PySparkException
+
+    try:
+        filtered = frame.where(condition)
+        filtered.schema  # noqa: B018  (of Spark Connect, which analyses when it is asked)
+    except PySparkException as error:
+        said = str(error).strip().splitlines()[0]
+        raise InvalidQuery(f"Spark does not understand where={str(condition)!r:.200}: {said}") from None
+    return filtered

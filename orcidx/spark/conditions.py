@@ -1,0 +1,238 @@
+"""What of a condition of Spark's can rule out files: read from the expression as Spark has analysed it, not from text.
+
+Spark's analysis has resolved columns, casts, functions and variables; the constant parts are folded by its own rules. A
+comparison of a bare column with a literal of the column's own type becomes a predicate, anything else is unknown. For
+each node two predicates are kept, one that holds wherever it may be true and one wherever it may be false, so that NOT
+changes their places and what is unknown below OR makes the whole unknown.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from orcidx.orc.timezones import Zone, load_zone
+from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, any_of
+from orcidx.predicate.nodes import ExactTime
+
+__all__ = ["Condition", "analysed", "condition_of_json"]
+
+_NOW = frozenset({"CurrentDate", "CurrentTimestamp", "Now", "LocalTimestamp", "CurrentTime", "CurrentBatchTimestamp"})
+"""What has another value at every action, for which a file could not be left out once and for all."""
+_RULES = ("ReplaceExpressions", "ConstantFolding", "UnwrapCastInBinaryComparison")
+"""Spark's own rules that leave a bare column on one side of a comparison, and a literal on the other."""
+_CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+_INTEGERS = ("byte", "short", "integer", "long")
+_EARLIEST = dt.date(1901, 1, 1)
+"""Before it calendars and clocks of writers and readers may differ (docs/decisions/0014)."""
+_LATEST = dt.date(2037, 1, 1)
+_COMPARISONS = {
+    "EqualTo": Op.EQ,
+    "EqualNullSafe": Op.EQ_NULL_SAFE,
+    "LessThan": Op.LT,
+    "LessThanOrEqual": Op.LE,
+    "GreaterThan": Op.GT,
+    "GreaterThanOrEqual": Op.GE,
+    "StartsWith": Op.STARTS_WITH,
+    "EndsWith": Op.ENDS_WITH,
+    "Contains": Op.CONTAINS,
+}
+_TURNED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE, Op.EQ: Op.EQ, Op.EQ_NULL_SAFE: Op.EQ_NULL_SAFE}
+_ANY = Constant(True)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """``may``: true of every row of which the condition is; ``columns``: that it names; ``obstacle``: why nothing may
+    be left out by it, None where something may."""
+
+    may: Predicate
+    columns: frozenset[str]
+    obstacle: str | None = None
+
+
+@dataclass(frozen=True)
+class _Column:
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class _Literal:
+    value: Any
+    kind: str
+
+
+@dataclass(frozen=True)
+class _Truth:
+    """Predicates that hold wherever a node may be true, and wherever it may be false."""
+
+    true: Predicate = _ANY
+    false: Predicate = _ANY
+
+
+_UNKNOWN = _Truth()
+
+
+def analysed(filtered: Any, columns: frozenset[str], clock_zone: str) -> Condition:
+    """The condition of a DataFrame that was made by one filter, over a relation of ``columns``. Classic sessions only.
+
+    ``clock_zone``: of the JVM, on whose clock Spark writes times down in its plans.
+    """
+    jvm = filtered.sparkSession._jvm
+    plan = filtered._jdf.queryExecution().analyzed()
+    condition = plan.condition()
+    before = json.loads(condition.toJSON())
+    obstacle = None if condition.deterministic() else "it is not deterministic"
+    if obstacle := obstacle or _obstacle(before, columns):
+        return Condition(_ANY, _columns_of(before), obstacle)
+    for name in _RULES:
+        rule = jvm.java.lang.Class.forName(f"org.apache.spark.sql.catalyst.optimizer.{name}$").getField("MODULE$")
+        plan = rule.get(None).apply(plan)
+    nodes = json.loads(plan.condition().toJSON())
+    return Condition(condition_of_json(nodes, load_zone(clock_zone)), _columns_of(before))
+
+
+def _columns_of(nodes: list[dict[str, Any]]) -> frozenset[str]:
+    return frozenset(one["name"] for one in nodes if one["class"].endswith(".AttributeReference"))
+
+
+def _obstacle(nodes: list[dict[str, Any]], columns: frozenset[str]) -> str | None:
+    """Why a condition is no ground to leave files out, though Spark takes it."""
+    for node in nodes:
+        name = node["class"].rpartition(".")[2]
+        if name in _NOW:
+            return "it asks for the time of each action"
+        if "UDF" in name or "Subquery" in name or name in ("Exists", "ListQuery", "OuterReference"):
+            return f"it has a {name}"
+        if name == "AttributeReference" and node["name"] not in columns:
+            return f"it asks for {node['name']}, which is no column of the files"
+    return None
+
+
+def condition_of_json(nodes: list[dict[str, Any]], clock: Zone) -> Predicate:
+    """What holds wherever an expression, in Catalyst's JSON (its nodes in preorder), may be true."""
+    stack: list[Any] = []
+    for node in reversed(nodes):
+        children = [stack.pop() for _ in range(node["num-children"])]
+        stack.append(_node(node, children, clock))
+    return _as_truth(stack.pop()).true
+
+
+def _node(node: Mapping[str, Any], children: list[Any], clock: Zone) -> Any:
+    name = node["class"].rpartition(".")[2]
+    if name == "AttributeReference":
+        plain = isinstance(node["dataType"], str) and _CHAR_TYPE not in (node.get("metadata") or {})
+        return _Column(node["name"], node["dataType"]) if plain else _UNKNOWN
+    if name == "Literal":
+        return _literal(node, clock)
+    if name in ("And", "Or"):
+        left, right = (_as_truth(one) for one in children)
+        if name == "And":
+            return _Truth(all_of(left.true, right.true), any_of(left.false, right.false))
+        return _Truth(any_of(left.true, right.true), all_of(left.false, right.false))
+    if name == "Not":
+        truth = _as_truth(children[0])
+        return _Truth(truth.false, truth.true)
+    leaf = _leaf(name, node, children)
+    return _UNKNOWN if leaf is None else _Truth(leaf, ~leaf)
+
+
+def _as_truth(value: Any) -> _Truth:
+    if isinstance(value, _Truth):
+        return value
+    if isinstance(value, _Column) and value.kind == "boolean":
+        leaf = Leaf((value.name,), Op.EQ, (True,))
+        return _Truth(leaf, ~leaf)
+    if isinstance(value, _Literal) and value.kind in ("boolean", "void"):
+        return _Truth(Constant(value.value is True), Constant(value.value is False))
+    return _UNKNOWN
+
+
+def _leaf(name: str, node: Mapping[str, Any], children: list[Any]) -> Any:
+    """The question that a node asks of a bare column; None for anything else."""
+    column, *rest = children or [None]
+    op = _COMPARISONS.get(name)
+    if op is not None and isinstance(column, _Literal) and len(rest) == 1 and op in _TURNED:
+        column, rest, op = rest[0], [column], _TURNED[op]
+    if not isinstance(column, _Column):
+        return None
+    path = (column.name,)
+    if name in ("IsNull", "IsNotNull"):
+        return Leaf(path, Op.IS_NULL, (), name == "IsNotNull")
+    if name == "IsNaN":
+        return Leaf(path, Op.IS_NAN)
+    if not rest or not all(isinstance(one, _Literal) and one.kind == column.kind for one in rest):
+        return None
+    values = [one.value for one in rest]
+    if any(value is None for value in values) or not _understood(column.kind):
+        return None
+    if name == "In":
+        return Leaf(path, Op.IN, tuple(values))
+    if name == "Like" and node.get("escapeChar") in ("\\", None) and "\\" not in values[0]:
+        return Leaf(path, Op.LIKE, (values[0], ""))
+    return Leaf(path, op, (values[0],)) if op is not None else None
+
+
+# ---------------------------------------------------------------------- literals
+
+
+def _literal(node: Mapping[str, Any], clock: Zone) -> Any:
+    kind, text = node["dataType"], node["value"]
+    if not isinstance(kind, str):
+        return _UNKNOWN
+    if text is None:
+        return _Literal(None, kind)
+    if kind == "timestamp":
+        value: Any = _instant(text, clock)
+    else:
+        base = "decimal" if kind.startswith("decimal") else kind
+        value = _READERS[base](text) if base in _READERS else None
+    return _UNKNOWN if value is None else _Literal(value, kind)
+
+
+def _date(text: str) -> dt.date | None:
+    try:
+        day = dt.date.fromisoformat(text)
+    except ValueError:
+        return None
+    return day if day >= _EARLIEST else None
+
+
+def _instant(text: str, clock: Zone) -> ExactTime | None:
+    """A time as ``java.sql.Timestamp`` shows it, where that names one moment."""
+    match = re.fullmatch(r"(\d{4}-\d{2}-\d{2}) (\d{2}):(\d{2}):(\d{2})\.(\d{1,9})", text)
+    day = None if match is None else _date(match[1])
+    if match is None or day is None or not _EARLIEST < day < _LATEST:
+        return None
+    wall = (day - dt.date(1970, 1, 1)).days * 86400 + int(match[2]) * 3600 + int(match[3]) * 60 + int(match[4])
+    offsets = set(clock.offsets_near(wall))
+    offsets = {one for one in offsets if int(clock.offsets_at(np.array([wall - one]))[0]) == one}
+    if len(offsets) != 1:
+        return None
+    return ExactTime((wall - offsets.pop()) * 1_000_000_000 + int(match[5].ljust(9, "0")), "UTC")
+
+
+_READERS: Mapping[str, Callable[[str], Any]] = {
+    "boolean": lambda text: {"true": True, "false": False}.get(text),
+    "byte": int,
+    "short": int,
+    "integer": int,
+    "long": int,
+    "string": str,
+    "date": _date,
+    "decimal": decimal.Decimal,
+    "float": lambda text: float(np.float32(text)),
+    "double": float,
+}
+
+
+def _understood(kind: str) -> bool:
+    return kind in _READERS or kind == "timestamp" or kind.startswith("decimal(")

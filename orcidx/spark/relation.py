@@ -1,0 +1,120 @@
+"""Spark's own relation of a read, and the same without some of its files.
+
+A few files that are left are read by their explicit paths, which costs nothing; of many the names are asked by
+``_metadata.file_path``, which Spark tests when it plans, and once more for each row.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["FEW", "MOST_TEXT", "Listing", "Relation", "relation_of"]
+
+FEW = 32
+"""So many files are read by explicit paths; 2,000 took Spark 13.6 s to look up."""
+MOST_TEXT = 20_000
+"""So long a filter of names may be: a plan shows it four times, and should stay under 100 kB."""
+_MOST_UNUSUAL = 200
+_STATUS = re.compile(
+    r"(?:^|\x01)\w*\{path=([^\x01]*?); isDirectory=false; length=(\d+);[^\x01]*?modification_time=(\d+);"
+)
+_GLOB = re.compile(r"([{}\[\]*?\\])")
+_PLAIN = re.compile(r"[A-Za-z0-9_.!~'()*:@&=+$,;/-]+")
+"""What ``java.net.URI`` leaves as it is in a path."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The files of a relation, as Spark listed them: names as Hadoop spells them, bytes, and milliseconds."""
+
+    names: tuple[str, ...]
+    sizes: npt.NDArray[np.int64]
+    times: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """``frame``: all of it; ``root``: the one directory that it is of, None where there are more."""
+
+    spark: Any
+    frame: Any
+    root: str | None
+
+    def listing(self) -> Listing | None:
+        """The files, by one call of the JVM; None where Spark does not tell them so."""
+        location = self.frame._jdf.queryExecution().analyzed().relation().location()
+        files = location.allFiles()
+        found = _STATUS.findall(files.mkString("\x01"))
+        if len(found) != files.size():
+            return None
+        names, sizes, times = zip(*found) if found else ((), (), ())
+        return Listing(tuple(names), np.array(sizes, np.int64), np.array(times, np.int64))
+
+    @property
+    def named_files_are_alike(self) -> bool:
+        """Whether files that are named have the partition columns that they have in the whole."""
+        location = self.frame._jdf.queryExecution().analyzed().relation().location()
+        return self.root is not None or location.partitionSchema().isEmpty()
+
+    def of_files(self, names: Sequence[str]) -> Any:
+        """The relation of some of the files, with the schema and the partitions of the whole."""
+        reader = self.spark.read.schema(self.frame.schema)
+        if self.root is not None:
+            reader = reader.option("basePath", self.root)
+        return reader.orc([_escaped(name) for name in names])
+
+    def by_names(self, kept: Sequence[str], dropped: Sequence[str]) -> Any | None:
+        """The relation with a filter on the names of its files, by the shorter of the two lists.
+
+        None where that is not to be had: too many names, a column called ``_metadata``, a scheme whose names Spark may
+        spell otherwise, or a quote in a name, which a conf of the session gives its meaning in SQL.
+        """
+        names, word = (kept, "IN") if len(kept) <= len(dropped) else (dropped, "NOT IN")
+        if any(one.casefold() == "_metadata" for one in self.frame.columns):
+            return None
+        base = f"file:{self.root}/" if self.root is not None else "file:/"
+        spelled = self._spelled([base, *names]) if 2 * len(names) < MOST_TEXT else None
+        if spelled is None or not all(name.startswith(spelled[0]) for name in spelled):
+            return None
+        start = len(spelled[0])
+        texts = ", ".join(f"'{name[start:]}'" for name in spelled[1:])
+        if len(texts) > MOST_TEXT:
+            return None
+        return self.frame.where(f"substring(_metadata.file_path, {start + 1}) {word} ({texts})")
+
+    def _spelled(self, names: Iterable[str]) -> list[str] | None:
+        """Names as ``_metadata.file_path`` has them: of local files only, encoded as ``java.net.URI`` does."""
+        paths = self.spark._jvm.org.apache.hadoop.fs
+        spelled, unusual = [], 0
+        for name in names:
+            if not name.startswith("file:/") or "'" in name or "\\" in name:
+                return None
+            if _PLAIN.fullmatch(name):
+                spelled.append(name)
+                continue
+            unusual += 1
+            if unusual > _MOST_UNUSUAL:
+                return None
+            spelled.append(paths.Path(name).toUri().toString() + "/" * name.endswith("/"))
+        return spelled
+
+
+def relation_of(spark: Any, path: Any, schema: Any = None) -> Relation:
+    """Spark's relation of what ``orcidx.spark.read`` calls a path. Raises what Spark raises."""
+    paths = [path] if isinstance(path, str) else list(path)
+    reader = spark.read if schema is None else spark.read.schema(schema)
+    frame = reader.orc([_escaped(one) if os.path.exists(one) else one for one in paths])
+    root = path if isinstance(path, str) and os.path.isdir(path) else None
+    return Relation(spark, frame, None if root is None else os.path.abspath(root))
+
+
+def _escaped(path: str) -> str:
+    """A path in which no character is part of a glob."""
+    return _GLOB.sub(r"\\\1", path)

@@ -1,0 +1,227 @@
+"""Which files of Spark's listing are proven to hold no row that matches, by the indexes of their directory.
+
+A file falls only where Spark, the listing of the directory and the catalog of its indexes agree on its size and time;
+whatever is unknown is read. Statistics of a column count where the file has the type that the relation has, or one that
+widens to it without changing a value.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from orcidx.errors import CorruptFile, OrcidxError
+from orcidx.index_directory.catalog import StatisticsKey
+from orcidx.index_directory.file_pruning import KnownFiles, asked_columns, plan_files, stored_index
+from orcidx.index_directory.store import IndexStore, listing_table
+from orcidx.options import ReadOptions
+from orcidx.orc.kinds import TypeKind
+from orcidx.paimon.file_index import read_file_index
+from orcidx.planner.index_evidence import bind_to_index
+from orcidx.predicate import Predicate
+from orcidx.spark.hive_columns import partition_types
+from orcidx.spark.relation import Listing
+from orcidx.spark.spark_types import arrow_schema_of, struct_json
+from orcidx.storage import Source
+
+__all__ = ["Survivors", "find_survivors"]
+
+Bools = npt.NDArray[np.bool_]
+
+FIRST = 8
+"""So many file indexes are asked before it is clear that none rules anything out, and no more are."""
+SCAN_BYTES = 200_000_000
+"""Stored bytes that a core reads a second, about what Spark's reader does."""
+SHARE = 0.1
+"""Of the time that the scan of what is left would take, planning may take this share for its indexes."""
+_WIDENS = {
+    "short": ("byte",),
+    "integer": ("byte", "short"),
+    "long": ("byte", "short", "integer"),
+    "double": ("float",),
+}
+_OF_ORC = {
+    TypeKind.BOOLEAN: "boolean",
+    TypeKind.BYTE: "byte",
+    TypeKind.SHORT: "short",
+    TypeKind.INT: "integer",
+    TypeKind.LONG: "long",
+    TypeKind.FLOAT: "float",
+    TypeKind.DOUBLE: "double",
+    TypeKind.STRING: "string",
+    TypeKind.VARCHAR: "string",
+    TypeKind.DATE: "date",
+    TypeKind.TIMESTAMP: "timestamp",
+}
+_OF_PAIMON = {
+    "BOOLEAN": "boolean",
+    "TINYINT": "byte",
+    "SMALLINT": "short",
+    "INT": "integer",
+    "BIGINT": "long",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "STRING": "string",
+    "DATE": "date",
+}
+
+
+@dataclass(frozen=True)
+class Survivors:
+    """``kept``: of Spark's listing; ``by``: how many files fell by what; ``keyed``: columns with a bloom filter;
+    ``notes``: why no more fell."""
+
+    kept: Bools
+    by: Mapping[str, int]
+    keyed: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+    def with_other(self, other: Survivors) -> Survivors:
+        """Together with what another directory's indexes say of the same listing."""
+        by = {name: self.by.get(name, 0) + other.by.get(name, 0) for name in (*self.by, *other.by)}
+        return Survivors(self.kept & other.kept, by, self.keyed | other.keyed, self.notes + other.notes)
+
+
+def find_survivors(
+    store: IndexStore,
+    listing: Listing,
+    sources: Sequence[Source],
+    where: Predicate,
+    *,
+    types: Mapping[str, str],
+    options: ReadOptions,
+    slots: int,
+    infer_partitions: bool,
+) -> Survivors:
+    """``sources``: the directory as orcidx lists it; ``types``: Spark's, of the relation's columns by name."""
+    everything = np.ones(len(listing.names), np.bool_)
+    place = _places(listing, sources)
+    try:
+        known, fresh, plan = _planned(store, sources, where, types, options, infer_partitions=infer_partitions)
+        by = {"file statistics": len(sources) - len(plan.kept)}
+        left, fell, notes = _asked(known, fresh, plan.kept, where, types, options, slots, sources)
+    except CorruptFile as error:
+        warnings.warn(f"the directory's indexes are not used: {error}", RuntimeWarning, stacklevel=2)
+        return Survivors(everything, {}, notes=(f"the indexes are damaged: {error}",))
+    by["file indexes"] = fell
+    out = np.ones(len(sources), np.bool_)
+    out[left] = False
+    gone = np.flatnonzero(out & fresh & (place >= 0))
+    kept = everything.copy()
+    kept[place[gone]] = False
+    keyed = frozenset(store.spec.get("spec", {}).get("bloom-filter", {}))
+    return Survivors(kept, {name: count for name, count in by.items() if count}, keyed, tuple(notes))
+
+
+def _places(listing: Listing, sources: Sequence[Source]) -> npt.NDArray[np.int64]:
+    """For each source its number in Spark's listing, of the very same size and time; -1 where that has none."""
+    by_path = {re.sub(r"^file:/+", "/", name): number for number, name in enumerate(listing.names)}
+    found = np.full(len(sources), -1, np.int64)
+    for i, source in enumerate(sources):
+        number, version = by_path.get(str(source.location)), source.listed
+        if number is None or version is None or version.mtime is None or version.size != listing.sizes[number]:
+            continue
+        if version.mtime // 1_000_000 == listing.times[number]:
+            found[i] = number
+    return found
+
+
+def _planned(
+    store: IndexStore,
+    sources: Sequence[Source],
+    where: Predicate,
+    types: Mapping[str, str],
+    options: ReadOptions,
+    *,
+    infer_partitions: bool,
+) -> tuple[KnownFiles, Bools, Any]:
+    """What the catalog says, by statistics and by the values of directories."""
+    table = listing_table(store.root, sources)
+    match = store.match(table)
+    kinds = [
+        (key, kind)
+        for key, kind in partition_types(sources, infer=infer_partitions).items()
+        if kind != "timestamp" and types.get(key) == kind
+    ]
+    known = store.known(table, match, columns=asked_columns(where), schema=arrow_schema_of(struct_json(kinds)))
+    statistics = {key: one for key, one in known.catalog.statistics.items() if _same_values(key, types)}
+    known = replace(known, catalog=replace(known.catalog, statistics=statistics))
+    plan = plan_files(known, match.fresh, where, options, has_index=True, ask_indexes=False)
+    return known, match.fresh, plan
+
+
+def _same_values(key: StatisticsKey, types: Mapping[str, str]) -> bool:
+    """Whether Spark reads the very values of a file's column that its statistics are of."""
+    node, wanted = key.node, types.get(key.column)
+    if node.kind is TypeKind.DECIMAL:
+        return wanted == f"decimal({node.precision},{node.scale})"
+    own = _OF_ORC.get(node.kind)
+    return own is not None and (own == wanted or own in _WIDENS.get(wanted or "", ()))
+
+
+# ---------------------------------------------------------------------- file indexes
+
+
+def _asked(
+    known: KnownFiles,
+    fresh: Bools,
+    kept: npt.NDArray[np.int64],
+    where: Predicate,
+    types: Mapping[str, str],
+    options: ReadOptions,
+    slots: int,
+    sources: Sequence[Source],
+) -> tuple[list[int], int, list[str]]:
+    """The files that their indexes leave, how many fell, and why no more were asked."""
+    sizes = [sources[number].size or 0 for number in kept.tolist()]
+    budget = SHARE * sum(sizes) / SCAN_BYTES / slots + 0.02
+    began, fell, asked = time.perf_counter(), 0, 0
+    left: list[int] = []
+    notes: list[str] = []
+    order = kept.tolist()
+    for place, number in enumerate(order):
+        if notes:
+            left.extend(order[place:])
+            break
+        stored = stored_index(known, number) if fresh[number] else None
+        usable = {} if stored is None else {c: t for c, t in stored.types.items() if _same_index(t, types.get(c))}
+        if stored is None or not usable:
+            left.append(number)
+            continue
+        asked += 1
+        rows = int(known.rows[number])
+        if _rules_out(stored.data, usable, rows, where, options):
+            fell += 1
+        else:
+            left.append(number)
+        spent = time.perf_counter() - began
+        if asked >= FIRST and not fell:
+            notes.append(f"the first {asked} file indexes rule nothing out, and no more were asked")
+        elif spent > budget and fell < asked / 2:
+            notes.append(f"{asked} file indexes took {spent:.2f} s, and more would cost more than they save")
+    return left, fell, notes
+
+
+def _rules_out(data: Any, types: Mapping[str, str], rows: int, where: Predicate, options: ReadOptions) -> bool:
+    try:
+        index = read_file_index(data, types=types, rows=rows)
+        return bool(index.evaluate(bind_to_index(where, types, options)).is_empty)
+    except (OrcidxError, OSError):  # damaged or gone: it proves nothing
+        return False
+
+
+def _same_index(kind: str, wanted: str | None) -> bool:
+    """Whether the keys of an index are the values that Spark reads. Times are typed by a clock, and prove nothing."""
+    kind = kind.upper()
+    if match := re.match(r"DECIMAL\((\d+), ?(\d+)\)", kind):
+        return wanted == f"decimal({match[1]},{match[2]})"
+    base = "STRING" if kind.startswith("VARCHAR") else kind.split("(")[0].split(" ")[0]
+    own = _OF_PAIMON.get(base)
+    return own is not None and (own == wanted or own in _WIDENS.get(wanted or "", ()))

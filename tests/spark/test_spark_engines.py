@@ -1,0 +1,248 @@
+"""Which engine reads what, and that it never matters for the rows: all engines against ``spark.read.orc``."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from orcidx import InvalidQuery, col
+from orcidx.orc.timezones import load_zone
+from orcidx.predicate import Constant, parse
+from orcidx.spark import build_file_index, choosing, read, survivors, why
+from orcidx.spark.conditions import condition_of_json
+from orcidx.spark.relation import relation_of
+
+pytestmark = pytest.mark.java
+
+SPEC = {
+    "bitmap": {"few": {}},
+    "bloom-filter": {"key": {"items": 1000, "fpp": 0.001}, "text": {"items": 1000, "fpp": 0.001}},
+}
+FILES, ROWS = 6, 500
+
+
+@pytest.fixture(scope="module")
+def directory(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Indexed files whose names are all that a URI and a glob know: ``id`` grows by file, ``key`` is spread."""
+    root = tmp_path_factory.mktemp("engines")
+    frame = spark.range(0, FILES * ROWS, 1, FILES).selectExpr(
+        "id",
+        "pmod(id * 7919, 100003) AS key",
+        "int(id % 7) AS few",
+        "concat('t', pmod(id * 31, 1009)) AS text",
+        "if(id % 11 = 0, null, id / 3.0D) AS real",
+        "cast(id / 7 AS decimal(12,2)) AS dec",
+        "date_add(date'2020-01-01', cast(id / 10 AS int)) AS day",
+        "timestamp_seconds(1600000000 + id * 600) AS at",
+        "id % 5 = 0 AS flag",
+        "concat('p ', int(id div 1500), '%ü') AS part",
+    )
+    frame.write.partitionBy("part").orc(str(root / "plain"))
+    folder = root / "a b%20ü,{x}[1]'"
+    shutil.copytree(root / "plain", folder)
+    for number, path in enumerate(sorted(folder.rglob("*.orc"))):
+        path.rename(path.with_name(f"{number} %41+&=#;ö{{1}}.orc"))
+    for path in folder.rglob(".*.crc"):
+        path.unlink()
+    build_file_index(spark, folder, SPEC)
+    return folder
+
+
+def rows(frame: Any) -> Counter[str]:
+    return Counter(map(repr, frame.collect()))
+
+
+def plain(spark: Any, path: Path) -> Any:
+    """Spark's own relation."""
+    return relation_of(spark, str(path)).frame
+
+
+CONDITIONS = [
+    "id = 5", "id < 700 AND NOT flag", "id IN (3, 1400, 99999)", "key = 7919", "key IN (7919, 15838, 5)",
+    "text = 't31'", "few = 9", "few = 3 AND id > 2900", "few <> 3", "NOT (id >= 10)", "id + 1 = 6", "id = 5.0",
+    "id = '5'", "try_cast(text AS int) = 5", "real IS NULL AND id < 20", "real > 900 OR key = 7919",
+    "NOT (real <= 900)", "dec BETWEEN 3 AND 5", "dec = 1.0BD", "day = DATE'2020-03-01'", "day > '2020-09-01'",
+    "at < TIMESTAMP'2020-09-13 20:00:00'", "year(day) = 2020 AND id = 3", "flag AND id < 100",
+    "NOT flag OR id IS NULL", "part = 'p 1%ü' AND id = 1501", "part LIKE 'p%' AND text LIKE 't3%'",
+    "CASE WHEN id < 5 THEN true ELSE null END", "id <=> 5", "coalesce(real, 0) = 0", "id = 5 AND id = 6",
+    "CAST(null AS boolean)",
+    "true", "id = CAST(power(2, 3) AS int)", "id IN (SELECT 5)", "rand() >= 0 AND id = 5",
+    "input_file_name() <> '' AND id = 5", "_metadata.file_name <> 'x' AND id = 5", "id = 5 AND day < current_date()",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("few", [32, 0])
+def test_conditions_of_every_kind(spark: Any, directory: Path, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    """By explicit paths, and by a filter on the names of files."""
+    monkeypatch.setattr(choosing, "FEW", few)
+    whole, fell = plain(spark, directory), 0
+    for where in CONDITIONS if few else CONDITIONS[::4]:
+        frame = read(spark, directory, where=where)
+        expected = whole.where(where)
+        assert frame.schema == expected.schema
+        assert rows(frame) == rows(expected), (where, str(why(frame)))
+        fell += why(frame).files is not None and why(frame).files_left < why(frame).files
+    assert fell >= (13 if few else 2)
+
+
+@pytest.mark.parametrize("engine", ["spark", "orcidx", "auto"])
+def test_random_predicates_by_every_engine(spark: Any, directory: Path, rng: np.random.Generator, engine: str) -> None:
+    dice, whole = random.Random(int(rng.integers(1 << 30))), plain(spark, directory)
+    for _ in range(8):
+        where = predicate(dice, 2)
+        assert rows(read(spark, directory, where=where, engine=engine)) == rows(whole.where(where)), where
+
+
+def predicate(dice: random.Random, depth: int) -> str:
+    if depth and dice.random() < 0.7:
+        parts = [predicate(dice, depth - 1) for _ in range(2)]
+        return dice.choice([" AND ", " OR "]).join(f"({part})" for part in parts)
+    number = dice.randrange(FILES * ROWS)
+    leaf = dice.choice(
+        [f"id = {number}", f"id < {number}", f"key = {number * 7919 % 100003}", f"text = 't{number % 1200}'",
+         f"few = {number % 9}", f"few IN ({number % 9}, 2)", f"dec > {number / 7:.2f}", f"real <= {number}.5D",
+         "real IS NULL", f"day = date_add(date'2020-01-01', {number // 10})", "flag"]
+    )  # fmt: skip
+    return f"NOT ({leaf})" if dice.random() < 0.3 else leaf
+
+
+def test_a_listing_that_differs_from_the_index_is_read(spark: Any, directory: Path, tmp_path: Path) -> None:
+    """Only files of the very size and time that the index has may fall; a new one is read."""
+    folder = tmp_path / "t"
+    shutil.copytree(directory, folder)
+    build_file_index(spark, folder, SPEC)
+    frame = read(spark, folder, where="id = 5")
+    assert why(frame).files_left == 1
+    last = max(folder.rglob("*.orc"))
+    os.utime(last, (1, 1))
+    shutil.copy(directory / min(directory.rglob("*.orc")).relative_to(directory), last.with_name("new.orc"))
+    again = read(spark, folder, where="id = 5")
+    assert again.count() == 2
+    assert why(again).files_left == 3
+    assert frame.count() == 1, "a frame answers from its own listing"
+
+
+def test_a_file_of_another_type_is_read(spark: Any, tmp_path: Path) -> None:
+    """A bigint that Spark reads as int is null or another number: its statistics prove nothing; a short one's do."""
+    for number, kind in enumerate(("int", "bigint", "smallint")):
+        frame = spark.range(1).selectExpr(f"CAST({[5, 1 << 33, 7][number]} AS {kind}) AS x")
+        frame.coalesce(1).write.mode("append").orc(str(tmp_path / "t"))
+    build_file_index(spark, tmp_path / "t", {"bloom-filter": {"x": {}}})
+    frame = read(spark, tmp_path / "t", where="x = 5", schema=spark.range(0).selectExpr("int(id) x").schema)
+    assert why(frame).files_left == 2
+    assert frame.collect() == [(5,)]
+
+
+def test_what_is_told(spark: Any, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark.sql import functions as F
+
+    assert why(read(spark, directory)).engine == "spark"
+    few = read(spark, directory, ["ID", "text"], where=F.col("key") == 7919)
+    assert few.columns == ["ID", "text"]
+    assert "7 fell" in str(why(few)).replace(str(why(few).files - 1), "7")
+    assert why(read(spark, directory, limit=3)).engine == "orcidx"
+    monkeypatch.setattr(choosing, "LEAST_BYTES", 0)
+    keyed = read(spark, directory, where="key IN (7919, 5)")
+    assert why(keyed).engine == "orcidx"
+    assert rows(keyed) == rows(plain(spark, directory).where("key IN (7919, 5)"))
+    assert why(read(spark, directory, where="key = 7919", engine="spark")).engine == "spark"
+    with pytest.raises(InvalidQuery, match="read returned it"):
+        why(keyed.select("id"))
+    spark.conf.set("spark.orcidx.engine", "orcidx")
+    try:
+        assert why(read(spark, directory, where="key = 7919")).engine == "orcidx"
+        assert why(read(spark, directory, where="key = 7919", engine="spark")).engine == "spark"
+    finally:
+        spark.conf.unset("spark.orcidx.engine")
+
+
+def test_wrong_questions_are_one_sentence(spark: Any, directory: Path) -> None:
+    from pyspark.sql import functions as F
+
+    for asked, told in (
+        ({"where": "ide = 5"}, "cannot be resolved"),
+        ({"where": "id = "}, "Syntax error"),
+        ({"columns": ["txt"]}, "did you mean 'text'"),
+        ({"engine": "java"}, "'auto', 'spark' or 'orcidx'"),
+        ({"engine": "spark", "limit": 3}, "engine spark cannot be had"),
+        ({"where": F.col("id") > 3, "limit": 3}, "a Column as where cannot be had"),
+        ({"where": col("id") > "x"}, "id"),
+    ):
+        with pytest.raises(InvalidQuery, match=told) as raised:
+            read(spark, directory, **asked)
+        assert "\n" not in str(raised.value)
+    with pytest.raises(FileNotFoundError):
+        read(spark, directory.parent / "absent")
+
+
+def test_predicates_of_orcidx_become_sparks(spark: Any, directory: Path) -> None:
+    for where, sql in (
+        (col("id").is_in([3, 1400]) & (col("text") != "x"), "id IN (3, 1400) AND text <> 'x'"),
+        ([("key", "=", 7919)], "key = 7919"),
+        (col("real").is_null() | ~col("few").between(1, 5), "real IS NULL OR few NOT BETWEEN 1 AND 5"),
+    ):
+        frame = read(spark, directory, where=where)
+        assert why(frame).engine == "spark"
+        assert rows(frame) == rows(plain(spark, directory).where(sql))
+    assert why(read(spark, directory, where=col("id") > 7.5)).engine == "orcidx", "a number that Spark would round"
+
+
+def test_planning_stops_where_it_does_not_pay(spark: Any, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survivors, "FIRST", 2)
+    monkeypatch.setattr(survivors, "SHARE", 1e9)
+    frame = read(spark, directory, where="few = 3 AND key < 1000000")
+    assert why(frame).notes == ("the first 2 file indexes rule nothing out, and no more were asked",)
+
+
+def test_lists_globs_and_folders_of_partitions(spark: Any, directory: Path) -> None:
+    parts = sorted(directory.glob("part=*"))
+    for path in (parts[0], list(directory.glob("*/*.orc"))):
+        frame = read(spark, path, where="id = 5")
+        assert frame.count() == 1
+        assert why(frame).files_left == 1 < why(frame).files, str(why(frame))
+
+
+# ---------------------------------------------------------------------- without Spark
+
+
+def tree(*nodes: tuple[str, int, dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{"class": f"a.b.{name}", "num-children": count, **more} for name, count, more in nodes]
+
+
+X = ("AttributeReference", 0, {"name": "x", "dataType": "long", "metadata": {}})
+
+
+def five(kind: str = "long") -> tuple[str, int, dict[str, Any]]:
+    return ("Literal", 0, {"value": "5", "dataType": kind})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "where"),
+    [
+        (tree(("EqualTo", 2, {}), X, five()), "x = 5"),
+        (tree(("LessThan", 2, {}), five(), X), "x > 5"),
+        (tree(("Not", 1, {}), ("EqualTo", 2, {}), X, five()), "x <> 5"),
+        (tree(("EqualTo", 2, {}), X, five("integer")), None),
+        (tree(("And", 2, {}), ("Mystery", 0, {}), ("EqualTo", 2, {}), X, five()), "x = 5"),
+        (tree(("Or", 2, {}), ("Mystery", 0, {}), ("EqualTo", 2, {}), X, five()), None),
+        (tree(("Not", 1, {}), ("Or", 2, {}), ("Mystery", 0, {}), ("EqualTo", 2, {}), X, five()), "x <> 5"),
+        (tree(("Not", 1, {}), ("And", 2, {}), ("Mystery", 0, {}), ("EqualTo", 2, {}), X, five()), None),
+        (tree(("EqualTo", 2, {}), ("Cast", 1, {}), X, five()), None),
+    ],
+)
+def test_what_an_expression_proves(nodes: list[dict[str, Any]], where: str | None) -> None:
+    found = condition_of_json(json.loads(json.dumps(nodes)), load_zone("UTC"))
+    assert found == (Constant(True) if where is None else parse(where))
+
+
+def test_an_expression_of_any_depth(rng: np.random.Generator) -> None:
+    ors = tree(*[node for _ in range(5000) for node in (("Or", 2, {}), ("EqualTo", 2, {}), X, five())], X)
+    assert condition_of_json(ors, load_zone("UTC")) == Constant(True)
