@@ -17,8 +17,9 @@ import numpy as np
 from orcidx.errors import InvalidQuery
 from orcidx.index_directory.lookup import stores_of
 from orcidx.index_directory.store import IndexStore
-from orcidx.predicate import And, Leaf, Op, Predicate, bind
+from orcidx.predicate import And, Constant, Leaf, Op, Predicate, all_of, bind
 from orcidx.spark.conditions import Condition, analysed
+from orcidx.spark.key_frames import Keys, keys_of, pruning_by
 from orcidx.spark.plan import Query
 from orcidx.spark.relation import FEW, Listing, Relation, relation_of
 from orcidx.spark.sessions import SessionFacts, is_connect
@@ -76,13 +77,14 @@ class Choice:
 @dataclass(frozen=True)
 class Chosen:
     """A choice with what it is carried out by: ``frame`` of Spark's reader, or ``where`` to prune by and ``needed``,
-    the columns to read, for orcidx; then the ``condition`` is tested by Spark."""
+    the columns to read, for orcidx; then ``condition`` and ``keys`` are tested by Spark."""
 
     choice: Choice
     frame: Any = None
     where: Any = None
     needed: tuple[str, ...] | None = None
     condition: Any = None
+    keys: tuple[Keys, ...] = ()
 
 
 def is_column(where: Any) -> bool:
@@ -119,44 +121,49 @@ def own_tasks_only(query: Query) -> str | None:
     return None
 
 
-def choose(spark: Any, facts: SessionFacts, query: Query, engine: Engine, condition: Any) -> Chosen:
-    """Makes Spark's relation and says who reads it. ``condition``: a Column or SQL text, None for all rows.
+def choose(spark: Any, facts: SessionFacts, query: Query, engine: Engine, where_in: Any = None) -> Chosen:
+    """Makes Spark's relation and says who reads it; the columns of the query are still to be selected.
 
-    Raises ``InvalidQuery`` for columns or a condition that the relation does not have, and ``Unreadable`` where there
-    is no relation.
+    Raises ``InvalidQuery`` for columns, keys or a condition that the relation does not have, and ``Unreadable`` where
+    there is no relation.
     """
     relation = _relation(spark, query)
-    columns = _spelled(query, relation.frame.columns)
+    _check_columns(query, relation.frame.columns)
+    condition = query.where
     if condition is not None and not isinstance(condition, str) and not is_column(condition):
         condition = _as_column(relation, query)
-    if condition is None:
-        choice = Choice("spark", "nothing is asked of the rows")
-        return Chosen(choice, _selected(relation.frame, columns))
     filtered = _filtered(relation.frame, condition)
+    keys = keys_of(where_in, relation.frame, case_sensitive=query.case_sensitive)
+
+    def by_spark(reason: str, frame: Any = filtered, **counts: Any) -> Chosen:
+        return Chosen(Choice("spark", reason, **counts), frame, keys=keys)
+
+    if condition is None and not keys:
+        return by_spark("nothing is asked of the rows")
     if is_connect(spark):
-        return Chosen(Choice("spark", "Spark Connect tells no listing to prune"), _selected(filtered, columns))
-    known = frozenset(relation.frame.columns)
-    asked = analysed(filtered, known, facts.clock_zone)
+        return by_spark("Spark Connect tells no listing to prune")
+    asked = Condition(Constant(True), frozenset())
+    if condition is not None:
+        asked = analysed(filtered, frozenset(relation.frame.columns), facts.clock_zone)
     if asked.obstacle is not None:
-        choice = Choice("spark", f"no file can be left out by a condition where {asked.obstacle}")
-        return Chosen(choice, _selected(filtered, columns))
+        return by_spark(f"no file can be left out by a condition where {asked.obstacle}")
+    asked = Condition(all_of(asked.may, pruning_by(keys)), asked.columns | {one.column for one in keys})
     if engine == "orcidx":
-        needed = _needed(relation, asked, columns)
-        return Chosen(Choice("orcidx", "it was asked to"), None, asked.may, needed, condition)
+        needed = _needed(relation, asked, query.columns)
+        return Chosen(Choice("orcidx", "it was asked to"), None, asked.may, needed, condition, keys)
     sources = list_sources(query.path)
     stores = stores_of(sources)
     listing = relation.listing() if stores else None
     if listing is None:
-        reason = "Spark does not tell its files" if stores else "there is no index of the directory"
-        return Chosen(Choice("spark", reason), _selected(filtered, columns))
-    found = _survivors(stores, sources, relation, listing, asked, query, facts)
-    counts = _counts(listing, found)
-    keys = None if engine == "spark" else _looked_up(asked.may, found, relation, columns, counts)
-    if keys is not None:
-        needed = _needed(relation, asked, columns)
-        return Chosen(Choice("orcidx", keys, **counts), None, asked.may, needed, condition)
+        return by_spark("Spark does not tell its files" if stores else "there is no index of the directory")
+    found = _survivors(stores, sources, relation, listing, asked, (query, facts))
+    counts = _counts(listing, found, keys)
+    looked_up = None if engine == "spark" else _looked_up(asked.may, found, relation, query.columns, counts)
+    if looked_up is not None:
+        needed = _needed(relation, asked, query.columns)
+        return Chosen(Choice("orcidx", looked_up, **counts), None, asked.may, needed, condition, keys)
     frame, how = _restricted(relation, listing, found, counts)
-    return Chosen(Choice("spark", how, **counts), _selected(_filtered(frame, condition), columns))
+    return by_spark(how, _filtered(frame, condition), **counts)
 
 
 def _relation(spark: Any, query: Query) -> Relation:
@@ -192,9 +199,9 @@ def _survivors(
     relation: Relation,
     listing: Listing,
     asked: Condition,
-    query: Query,
-    facts: SessionFacts,
+    session: tuple[Query, SessionFacts],
 ) -> Survivors:
+    query, facts = session
     types = {one.name: _type_name(one.dataType) for one in relation.frame.schema.fields}
     found = Survivors(np.ones(len(listing.names), np.bool_), {})
     for store, positions in stores:
@@ -217,14 +224,14 @@ def _type_name(kind: Any) -> str:
     return told if isinstance(told, str) else ""
 
 
-def _counts(listing: Listing, found: Survivors) -> dict[str, Any]:
+def _counts(listing: Listing, found: Survivors, keys: Sequence[Keys]) -> dict[str, Any]:
     return {
         "files": len(listing.names),
         "files_left": int(found.kept.sum()),
         "bytes": int(listing.sizes.sum()),
         "bytes_left": int(listing.sizes[found.kept].sum()),
         "by": found.by,
-        "notes": found.notes,
+        "notes": (*(one.told for one in keys), *found.notes),
     }
 
 
@@ -266,15 +273,12 @@ def _restricted(relation: Relation, listing: Listing, found: Survivors, counts: 
 # ---------------------------------------------------------------------- columns and conditions
 
 
-def _spelled(query: Query, names: Sequence[str]) -> list[str] | None:
-    """The columns asked for. Raises ``InvalidQuery`` with the nearest name for an unknown one."""
-    if query.columns is None:
-        return None
+def _check_columns(query: Query, names: Sequence[str]) -> None:
+    """Raises ``InvalidQuery`` with the nearest name for an unknown column."""
     known = {query.folded(name) for name in names}
-    for one in query.columns:
+    for one in query.columns or ():
         if query.folded(one) not in known:
             raise InvalidQuery(f"no column {one!r}{_nearest(one, names)}", column=one)
-    return list(query.columns)
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:
@@ -282,16 +286,12 @@ def _nearest(name: str, names: Sequence[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else f"; the columns are {', '.join(names[:20])}"
 
 
-def _selected(frame: Any, columns: Sequence[str] | None) -> Any:
-    if columns is None:
-        return frame
-    return frame.select(*("`" + name.replace("`", "``") + "`" for name in columns))
-
-
 def _filtered(frame: Any, condition: Any) -> Any:
     """Raises ``InvalidQuery`` in one sentence for what Spark does not understand."""
     from pyspark.errors import PySparkException
 
+    if condition is None:
+        return frame
     try:
         filtered = frame.where(condition)
         filtered.schema  # noqa: B018  (of Spark Connect, which analyses when it is asked)

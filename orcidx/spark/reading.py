@@ -17,6 +17,7 @@ from orcidx.predicate import parse
 from orcidx.scanner.scan import Scan
 from orcidx.spark.arrow_tables import table_of
 from orcidx.spark.choosing import Choice, Engine, Unreadable, choose, engine_of, is_column, own_tasks_only
+from orcidx.spark.key_frames import restricted_to
 from orcidx.spark.placement import place
 from orcidx.spark.plan import (
     TARGET_BYTES,
@@ -62,6 +63,7 @@ def read(
     target_bytes: int = TARGET_BYTES,
     storage_options: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
+    where_in: Mapping[str, Any] | None = None,
 ) -> Any:
     """A DataFrame of ORC files or a Paimon table: the rows that ``spark.read.orc`` has, without the files that indexes
     rule out.
@@ -69,7 +71,8 @@ def read(
     The files are listed and judged now, and read whenever Spark runs the DataFrame. ``engine``: "spark" for Spark's own
     reader, "orcidx" for tasks that read with all of orcidx's pruning, in which a file that changed or went meanwhile is
     an error that names it, "auto" for whichever knows better; None takes the session's ``spark.orcidx.engine``, else
-    "auto". ``why`` tells of a DataFrame what was chosen.
+    "auto". ``why`` tells of a DataFrame what was chosen. ``where_in``: ``{column: DataFrame}``, of one column of the
+    very type: only rows with one of its keys, as by a left-semi join; they are taken now, and skip files.
 
     ``path``: a file, directory, glob or URL prefix, or several in a list; a directory with a Paimon table's layout is
     one, unless ``format`` ("orc" or "paimon") says otherwise. ``columns``: names, or paths into structs, None for all.
@@ -103,26 +106,31 @@ def read(
         session_zone=facts.session_zone,
         case_sensitive=facts.case_sensitive,
     )
-    wanted = engine_of(spark, engine)
-    own = own_tasks_only(query)
+    return _by_engine(spark, query, facts, engine_of(spark, engine), where_in)
+
+
+def _by_engine(spark: Any, query: Query, facts: SessionFacts, wanted: Engine, where_in: Any) -> Any:
+    """The DataFrame, with the choice that ``why`` tells."""
+    where, own = query.where, own_tasks_only(query)
     if own is None and wanted != "orcidx" and is_table(query):
         own = "Paimon tables are read by orcidx"
-    if own is not None and (wanted == "spark" or is_column(where)):
-        raise InvalidQuery(
-            f"{'a Column as where' if is_column(where) else 'the engine spark'} cannot be had here: {own}"
-        )
-    if own is not None or (wanted == "orcidx" and _understood(where)):
+    by_spark = "a Column as where" if is_column(where) else "where_in" if where_in is not None else None
+    if own is not None and (wanted == "spark" or by_spark is not None):
+        raise InvalidQuery(f"{by_spark or 'the engine spark'} cannot be had here: {own}")
+    if own is not None or (wanted == "orcidx" and where_in is None and _understood(where)):
         return _told(_planned(spark, query, facts), Choice("orcidx", own or "it was asked to"))
     try:
-        chosen = choose(spark, facts, query, wanted, where)
+        chosen = choose(spark, facts, query, wanted, where_in)
     except Unreadable as error:
-        if wanted == "spark" or is_column(where):
+        if wanted == "spark" or by_spark is not None:
             raise InvalidQuery(f"Spark cannot read {query.path!r:.200}: {error}") from None
         return _told(_planned(spark, query, facts), Choice("orcidx", f"Spark cannot read it ({error})"))
-    if chosen.frame is not None:
-        return _told(chosen.frame, chosen.choice)
-    rows = _planned(spark, replace(query, where=chosen.where, columns=chosen.needed), facts).where(chosen.condition)
-    return _told(rows if columns is None else rows.select(*map(_quoted, query.columns or ())), chosen.choice)
+    rows = chosen.frame
+    if rows is None:
+        rows = _planned(spark, replace(query, where=chosen.where, columns=chosen.needed), facts)
+        rows = rows if chosen.condition is None else rows.where(chosen.condition)
+    rows = restricted_to(spark, rows, chosen.keys)
+    return _told(rows if query.columns is None else rows.select(*map(_quoted, query.columns)), chosen.choice)
 
 
 def _planned(spark: Any, query: Query, facts: SessionFacts) -> Any:

@@ -24,7 +24,7 @@ from orcidx.index_directory.store import IndexStore, listing_table
 from orcidx.options import ReadOptions
 from orcidx.orc.kinds import TypeKind
 from orcidx.paimon.file_index import read_file_index
-from orcidx.planner.index_evidence import bind_to_index
+from orcidx.planner.index_evidence import StoredIndex, bind_to_index
 from orcidx.predicate import Predicate
 from orcidx.spark.hive_columns import partition_types
 from orcidx.spark.relation import Listing
@@ -106,7 +106,10 @@ def find_survivors(
     try:
         known, fresh, plan = _planned(store, sources, where, types, options, infer_partitions=infer_partitions)
         by = {"file statistics": len(sources) - len(plan.kept)}
-        left, fell, notes = _asked(known, fresh, plan.kept, where, types, options, slots, sources)
+        sizes = [sources[number].size or 0 for number in plan.kept.tolist()]
+        budget = SHARE * sum(sizes) / SCAN_BYTES / slots + 0.02
+        question = _Question(where, types, options)
+        left, fell, notes = _asked(known, fresh, plan.kept.tolist(), question, budget)
     except CorruptFile as error:
         warnings.warn(f"the directory's indexes are not used: {error}", RuntimeWarning, stacklevel=2)
         return Survivors(everything, {}, notes=(f"the indexes are damaged: {error}",))
@@ -169,52 +172,50 @@ def _same_values(key: StatisticsKey, types: Mapping[str, str]) -> bool:
 # ---------------------------------------------------------------------- file indexes
 
 
+@dataclass(frozen=True)
+class _Question:
+    """``types``: Spark's, of the columns by name."""
+
+    where: Predicate
+    types: Mapping[str, str]
+    options: ReadOptions
+
+    def rules_out(self, stored: StoredIndex, rows: int) -> bool | None:
+        """Whether an index proves its file to be without rows that match; None where it has none of the columns."""
+        types = {name: kind for name, kind in stored.types.items() if _same_index(kind, self.types.get(name))}
+        if not types:
+            return None
+        try:
+            index = read_file_index(stored.data, types=types, rows=rows)
+            return bool(index.evaluate(bind_to_index(self.where, types, self.options)).is_empty)
+        except (OrcidxError, OSError):  # damaged or gone: it proves nothing
+            return False
+
+
 def _asked(
-    known: KnownFiles,
-    fresh: Bools,
-    kept: npt.NDArray[np.int64],
-    where: Predicate,
-    types: Mapping[str, str],
-    options: ReadOptions,
-    slots: int,
-    sources: Sequence[Source],
+    known: KnownFiles, fresh: Bools, kept: Sequence[int], question: _Question, budget: float
 ) -> tuple[list[int], int, list[str]]:
-    """The files that their indexes leave, how many fell, and why no more were asked."""
-    sizes = [sources[number].size or 0 for number in kept.tolist()]
-    budget = SHARE * sum(sizes) / SCAN_BYTES / slots + 0.02
+    """The files that their indexes leave, how many fell, and why no more were asked. ``budget``: seconds."""
     began, fell, asked = time.perf_counter(), 0, 0
     left: list[int] = []
     notes: list[str] = []
-    order = kept.tolist()
-    for place, number in enumerate(order):
+    for place, number in enumerate(kept):
         if notes:
-            left.extend(order[place:])
+            left.extend(kept[place:])
             break
         stored = stored_index(known, number) if fresh[number] else None
-        usable = {} if stored is None else {c: t for c, t in stored.types.items() if _same_index(t, types.get(c))}
-        if stored is None or not usable:
+        out = None if stored is None else question.rules_out(stored, int(known.rows[number]))
+        if not out:
             left.append(number)
+        if out is None:
             continue
-        asked += 1
-        rows = int(known.rows[number])
-        if _rules_out(stored.data, usable, rows, where, options):
-            fell += 1
-        else:
-            left.append(number)
+        asked, fell = asked + 1, fell + out
         spent = time.perf_counter() - began
         if asked >= FIRST and not fell:
             notes.append(f"the first {asked} file indexes rule nothing out, and no more were asked")
         elif spent > budget and fell < asked / 2:
             notes.append(f"{asked} file indexes took {spent:.2f} s, and more would cost more than they save")
     return left, fell, notes
-
-
-def _rules_out(data: Any, types: Mapping[str, str], rows: int, where: Predicate, options: ReadOptions) -> bool:
-    try:
-        index = read_file_index(data, types=types, rows=rows)
-        return bool(index.evaluate(bind_to_index(where, types, options)).is_empty)
-    except (OrcidxError, OSError):  # damaged or gone: it proves nothing
-        return False
 
 
 def _same_index(kind: str, wanted: str | None) -> bool:

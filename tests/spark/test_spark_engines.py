@@ -16,7 +16,7 @@ import pytest
 from orcidx import InvalidQuery, col
 from orcidx.orc.timezones import load_zone
 from orcidx.predicate import Constant, parse
-from orcidx.spark import build_file_index, choosing, read, survivors, why
+from orcidx.spark import build_file_index, choosing, key_frames, read, survivors, why
 from orcidx.spark.conditions import condition_of_json
 from orcidx.spark.relation import relation_of
 
@@ -200,6 +200,30 @@ def test_planning_stops_where_it_does_not_pay(spark: Any, directory: Path, monke
     monkeypatch.setattr(survivors, "SHARE", 1e9)
     frame = read(spark, directory, where="few = 3 AND key < 1000000")
     assert why(frame).notes == ("the first 2 file indexes rule nothing out, and no more were asked",)
+
+
+@pytest.mark.parametrize("most", [100_000, 1])
+def test_rows_with_the_keys_of_a_frame(spark: Any, directory: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(key_frames, "MOST_KEYS", most)
+    whole = plain(spark, directory)
+    small = spark.sql("SELECT * FROM VALUES (5L), (7L), (5L), (null), (123456789L) AS t(user)")
+    for engine in ("auto", "orcidx"):
+        frame = read(spark, directory, ["text"], "NOT flag", where_in={"ID": small}, engine=engine)
+        expected = whole.where("NOT flag").join(small, whole.id == small.user, "left_semi").select("text")
+        assert rows(frame) == rows(expected) != Counter()
+    told = why(read(spark, directory, where_in={"id": small.limit(2)}))
+    assert told.files_left == 1
+    assert ("their range" in str(told)) == (most == 1)
+    assert rows(read(spark, directory, where_in={"id": small.where("user < 0")})) == Counter()
+    for bad, text in (
+        ({"id": spark.range(1).selectExpr("int(id) x")}, "cast the keys"),
+        ({"real": spark.range(1)}, "no keys of double"),
+        ({"idd": spark.range(1)}, "no column"),
+        ({"id": whole}, "one column"),
+        ([1], "DataFrame with the keys"),
+    ):
+        with pytest.raises(InvalidQuery, match=text):
+            read(spark, directory, where_in=bad)
 
 
 def test_lists_globs_and_folders_of_partitions(spark: Any, directory: Path) -> None:

@@ -1,0 +1,94 @@
+"""``where_in``: the keys of a small DataFrame, taken once, that the rows of a read must have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.errors import InvalidQuery
+from orcidx.predicate import Leaf, Op, Predicate, all_of
+from orcidx.spark.arrow_tables import frame_of
+from orcidx.spark.spark_types import arrow_schema_of, struct_json
+
+__all__ = ["MOST_KEYS", "Keys", "keys_of", "pruning_by", "restricted_to"]
+
+MOST_KEYS = 100_000
+"""So many keys are looked for one by one; of more their least and greatest."""
+_TYPES = ("byte", "short", "integer", "long", "string", "date")
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The distinct keys of a column, none of them null, in its own type."""
+
+    column: str
+    values: pa.Array
+
+    @property
+    def pruning(self) -> Predicate:
+        """What every row with one of the keys meets."""
+        if len(self.values) <= MOST_KEYS:
+            return Leaf((self.column,), Op.IN, tuple(self.values.to_pylist()))
+        ends = pc.min_max(self.values)
+        return Leaf((self.column,), Op.BETWEEN, (ends["min"].as_py(), ends["max"].as_py()))
+
+    @property
+    def told(self) -> str:
+        """What ``why`` says of it."""
+        how = "" if len(self.values) <= MOST_KEYS else ", too many to look for each: their range was looked for"
+        return f"{len(self.values):,} keys of {self.column}{how}"
+
+
+def keys_of(where_in: Any, relation: Any, *, case_sensitive: bool) -> tuple[Keys, ...]:
+    """Evaluates the DataFrames, each of one column. Raises ``InvalidQuery`` unless the column is of exactly the type
+    that the relation's has, and of one whose equality every reader and index sees alike."""
+    if where_in is None:
+        return ()
+    if not isinstance(where_in, Mapping):
+        raise InvalidQuery('where_in is {"column": a DataFrame with the keys}')
+    fields = {one.name if case_sensitive else one.name.casefold(): one for one in relation.schema.fields}
+    found = []
+    for name, frame in where_in.items():
+        field = fields.get(name if case_sensitive else str(name).casefold())
+        if field is None:
+            raise InvalidQuery(
+                f"where_in: no column {name!r}; the columns are {', '.join(relation.columns)}", column=name
+            )
+        if not hasattr(frame, "schema") or len(getattr(frame, "columns", ())) != 1:
+            raise InvalidQuery("where_in takes a DataFrame with one column, the keys: select it", column=name)
+        kind, own = field.dataType.jsonValue(), frame.schema.fields[0].dataType.jsonValue()
+        if kind not in _TYPES or field.metadata:
+            raise InvalidQuery(f"where_in takes no keys of {field.dataType.simpleString()}: join it", column=name)
+        if own != kind:
+            own_name, wanted = frame.schema.fields[0].dataType.simpleString(), field.dataType.simpleString()
+            raise InvalidQuery(f"the keys are {own_name} and the column {wanted}: cast the keys to it", column=name)
+        arrow = arrow_schema_of(struct_json([("key", kind)]))
+        distinct = frame.toDF("key").where("key IS NOT NULL").distinct()
+        table = (
+            distinct.toArrow()
+            if hasattr(distinct, "toArrow")
+            else pa.Table.from_pylist([row.asDict() for row in distinct.collect()], schema=arrow)
+        )
+        found.append(Keys(field.name, table["key"].combine_chunks().cast(arrow.field(0).type)))
+    return tuple(found)
+
+
+def pruning_by(keys: tuple[Keys, ...]) -> Predicate:
+    """What every row with keys of all of them meets."""
+    whole: Predicate = all_of(*(one.pruning for one in keys))
+    return whole
+
+
+def restricted_to(spark: Any, frame: Any, keys: tuple[Keys, ...]) -> Any:
+    """The rows of a DataFrame that have one of the keys, of every column of them."""
+    from pyspark.sql import functions as F
+
+    for one in keys:
+        small = frame_of(spark, pa.table({"orcidx key": one.values}))
+        quoted = "`" + one.column.replace("`", "``") + "`"
+        frame = frame.join(F.broadcast(small), F.col(quoted) == F.col("`orcidx key`"), "left_semi")
+    return frame
