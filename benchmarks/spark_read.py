@@ -1,49 +1,124 @@
-"""``orcidx.spark.read`` beside ``spark.read.orc``, in one session, over data that Spark wrote without bloom filters.
+"""``orcidx.spark.read`` beside ``spark.read.orc``, in one session: scans not slower, and lookups by an index.
 
-    python -m benchmarks.spark_read [--gigabytes 1] [--repeat 3] [--folder DIR] [--master "local[*]"]
+    python -m benchmarks.spark_read [--scale 1] [--gigabytes 1] [--pairs 9] [--parts scans,lookups,many] [--folder DIR]
 
-The key that is looked for follows no order, so that statistics rule nothing out; orcidx has a bloom-filter index of it,
-built here and timed. Every time includes planning. Answers are compared. The last rows are those where nothing can be
-skipped and Spark's own reader should win. ``--folder`` keeps the data for the next run.
+Pairs of runs, their order alternating, medians of each side; every time includes making the DataFrame. Spark against
+itself comes first and shows the machine's noise. Answers are compared. ``scans``: a lineitem of ``--scale`` times six
+million rows in 24 files, in 2,000 small ones and in one sorted file, each indexed; ``lookups``: ``--gigabytes`` with a
+key that follows no order and a bloom filter of it; ``many``: 100,000 files are listed, restricted and counted. The exit
+code is 1 where a scan is below 0.95 and more than 30 ms slower, or lookups are below 4 on average. ``--folder`` keeps
+the data for the next run.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, median
 from typing import Any
 
 from orcidx import spark as orcidx_spark
 
 BYTES_PER_ROW = 34
 """Measured, with zstd: three random longs, a random text of 16 digits, and what compresses."""
-FILES = 16
+FILES, MANY = 16, 100_000
+LINES = 6_000_000
+LEAST, NOISE, LOOKUPS = 0.95, 0.030, 4.0
 
-QUERIES: Sequence[tuple[str, str | None, list[str], str]] = (
-    ("one key, indexed", "key = {hit}", ["key", "n", "a", "text"], "*"),
-    ("five keys, indexed", "key IN ({hits})", ["key", "n", "a", "text"], "*"),
-    ("an absent key, indexed", "key = 5", ["key", "n", "a", "text"], "*"),
-    ("a key OR a value", "key = {hit} OR n = 1000", ["key", "n", "a", "text"], "*"),
-    ("a range of a sorted column", "n BETWEEN {low} AND {high}", ["n", "a"], "sum(a % 1000003) AS x"),
-    ("half of the rows", "part < 500", ["part", "a"], "sum(a % 1000003) AS x"),
-    ("full scan, one column", None, ["a"], "sum(a % 1000003) AS x"),
-    (
-        "full scan, all columns",
-        None,
-        ["n", "key", "a", "b", "text", "part"],
-        "sum(key % 7 + a % 7 + b % 7 + length(text)) AS x",
-    ),
-    ("count(*)", None, ["n"], "count(*) AS x"),
+
+@dataclass(frozen=True)
+class Query:
+    """``where`` of a read of ``columns`` (None: all), and ``end``: what is made of the DataFrame and collected."""
+
+    title: str
+    where: str | None
+    columns: tuple[str, ...] | None
+    end: Callable[[Any], Any]
+
+
+def rows(frame: Any) -> Any:
+    return frame
+
+
+def noop(frame: Any) -> Any:
+    frame.write.format("noop").mode("overwrite").save()
+    return None
+
+
+def count(frame: Any) -> Any:
+    return frame.selectExpr("count(*)")
+
+
+def total(column: str) -> Callable[[Any], Any]:
+    return lambda frame: frame.selectExpr(f"sum({column})", "count(*)")
+
+
+def grouped(frame: Any) -> Any:
+    return frame.groupBy("returnflag").agg({"quantity": "sum", "*": "count"})
+
+
+def joined(frame: Any) -> Any:
+    other = frame.sparkSession.range(0, LINES // 4, 100).withColumnRenamed("id", "orderkey")
+    return frame.join(other, "orderkey").selectExpr("sum(quantity)", "count(*)")
+
+
+def limited(frame: Any) -> Any:
+    return frame.limit(10).selectExpr("count(*)")
+
+
+SCANS = tuple(
+    Query(title + (", columns=" if columns else ""), where, columns, end)
+    for title, where, narrow, end in (
+        ("whole scan", None, None, noop),
+        ("one column", None, ("quantity",), total("quantity")),
+        ("count(*)", None, None, count),
+        ("range", "orderkey BETWEEN 100000 AND 120000", ("orderkey", "quantity"), total("quantity")),
+        ("half of the rows", "partkey % 2 = 0", ("partkey", "quantity"), total("quantity")),
+        ("group by", None, ("returnflag", "quantity"), grouped),
+        ("join", None, ("orderkey", "quantity"), joined),
+        ("limit", None, None, limited),
+        ("one key counted", "partkey = 4711", ("partkey",), count),
+        ("few values", "returnflag = 'R'", ("returnflag", "quantity"), total("quantity")),
+    )
+    for columns in ((None, narrow) if narrow else (None,))
 )
 
 
-def write(spark: Any, folder: Path, rows: int) -> None:
-    data = spark.range(0, rows, numPartitions=FILES).selectExpr(
+# ---------------------------------------------------------------------- data
+
+
+def write_lines(spark: Any, folder: Path, scale: float) -> None:
+    """Columns of lineitem in its sizes, in 24 files, in 2,000, and in one sorted by ``partkey``."""
+    lines = int(LINES * scale)
+    frame = spark.range(0, lines, 1, 24).selectExpr(
+        "id div 4 AS orderkey",
+        "pmod(xxhash64(id), 200000) AS partkey",
+        "pmod(xxhash64(id, 1), 10000) AS suppkey",
+        "cast(1 + pmod(xxhash64(id, 2), 50) AS decimal(15,2)) AS quantity",
+        "cast(pmod(xxhash64(id, 3), 9000000) / 100 AS decimal(15,2)) AS extendedprice",
+        "element_at(array('A', 'N', 'R'), int(pmod(xxhash64(id, 4), 3)) + 1) AS returnflag",
+        "date_add(date'1992-01-02', int(pmod(xxhash64(id, 5), 2526))) AS shipdate",
+        "lower(hex(xxhash64(id, 6))) AS comment",
+    )
+    frame.write.mode("overwrite").orc(str(folder / "24 files"))
+    whole = spark.read.orc(str(folder / "24 files"))
+    whole.repartition(2000).write.mode("overwrite").orc(str(folder / "2,000 files"))
+    whole.coalesce(1).sortWithinPartitions("partkey").write.mode("overwrite").orc(str(folder / "one sorted file"))
+    for one in ("24 files", "2,000 files", "one sorted file"):
+        spec = {"bitmap": {"returnflag": {}}, "bloom-filter": {"partkey": {"items": 200_000, "fpp": 0.01}}}
+        orcidx_spark.build_file_index(spark, str(folder / one), spec, progress=False).count()
+    (folder / "_done").touch()
+
+
+def write_keys(spark: Any, folder: Path, lines: int) -> None:
+    frame = spark.range(0, lines, numPartitions=FILES).selectExpr(
         "id AS n",
         "xxhash64(id) AS key",
         "xxhash64(id, 1) AS a",
@@ -51,81 +126,164 @@ def write(spark: Any, folder: Path, rows: int) -> None:
         "lower(hex(xxhash64(id, 3))) AS text",
         "id % 1000 AS part",
     )
-    data.write.mode("overwrite").orc(str(folder))
+    frame.write.mode("overwrite").orc(str(folder))
+    spec = {"bloom-filter": {"key": {"items": lines // FILES, "fpp": 0.001}}}
+    orcidx_spark.build_file_index(spark, str(folder), spec, progress=False).count()
+    (folder / "_done").touch()
 
 
-def measured(run: Callable[[], Any]) -> tuple[float, Any]:
-    began = time.perf_counter()
-    answer = run()
-    return time.perf_counter() - began, answer
+def made(folder: Path, write: Callable[[], None]) -> Path:
+    if not (folder / "_done").exists():
+        began = time.perf_counter()
+        folder.mkdir(parents=True, exist_ok=True)
+        write()
+        sys.stdout.write(f"written and indexed {folder.name}: {time.perf_counter() - began:.0f} s\n")
+    return folder
 
 
-def rows_of(frame: Any, shown: str) -> list[str]:
-    return sorted(map(repr, (frame if shown == "*" else frame.selectExpr(shown)).collect()))
+# ---------------------------------------------------------------------- pairs
 
 
-def compare(spark: Any, folder: Path, rows: int, repeat: int) -> None:
-    picked = [rows // 9 * i + 3 for i in range(1, 6)]
-    keys = [
-        row.k
-        for row in spark.createDataFrame([(n,) for n in picked], "n bigint").selectExpr("xxhash64(n) AS k").collect()
-    ]
-    names = {"hit": keys[0], "hits": ", ".join(map(str, keys)), "low": rows // 2, "high": rows // 2 + 50_000}
-    out = sys.stdout
-    out.write(f"{'query':<28}{'Spark':>10}{'orcidx':>10}{'Spark / orcidx':>16}\n")
-    for title, template, columns, shown in QUERIES:
-        where = None if template is None else template.format(**names)
+def answer(frame: Any) -> Any:
+    return None if frame is None else sorted(map(repr, frame.collect()))
 
-        def by_spark(where: str | None = where, columns: list[str] = columns, shown: str = shown) -> list[str]:
-            frame = spark.read.orc(str(folder))
-            return rows_of((frame if where is None else frame.where(where)).select(*columns), shown)
 
-        def by_orcidx(where: str | None = where, columns: list[str] = columns, shown: str = shown) -> list[str]:
-            return rows_of(orcidx_spark.read(spark, str(folder), columns, where), shown)
+def compared(title: str, sides: Sequence[Callable[[], Any]], pairs: int) -> tuple[float, float]:
+    """Medians of both sides, printed with their ratio. Raises ``SystemExit`` where the answers differ."""
+    seconds: list[list[float]] = [[], []]
+    found = [answer(side()) for side in sides]
+    if found[0] != found[1]:
+        raise SystemExit(f"{title}: the answers differ: {str(found)[:300]}")
+    for number in range(pairs):
+        for side in (0, 1) if number % 2 else (1, 0):
+            began = time.perf_counter()
+            answer(sides[side]())
+            seconds[side].append(time.perf_counter() - began)
+    first, second = (median(one) for one in seconds)
+    low = " low" if first / second < LEAST and second - first > NOISE else ""
+    sys.stdout.write(f"  {title:<34}{first:>9.3f}s{second:>9.3f}s{first / second:>8.2f}{low}\n")
+    sys.stdout.flush()
+    return first, second
 
-        best = [float("inf")] * 2
-        answers: list[Any] = [None, None]
-        for _ in range(repeat):
-            for side, run in enumerate((by_spark, by_orcidx)):
-                seconds, answers[side] = measured(run)
-                best[side] = min(best[side], seconds)
-        if answers[0] != answers[1]:
-            raise SystemExit(f"{title}: the answers differ: {str(answers)[:300]}")
-        out.write(f"{title:<28}{best[0]:>9.2f}s{best[1]:>9.2f}s{best[0] / best[1]:>16.2f}\n")
-        out.flush()
+
+def by_spark(spark: Any, path: Path, query: Query) -> Callable[[], Any]:
+    def run() -> Any:
+        frame = spark.read.orc(str(path))
+        frame = frame if query.where is None else frame.where(query.where)
+        return query.end(frame if query.columns is None else frame.select(*query.columns))
+
+    return run
+
+
+def by_orcidx(spark: Any, path: Path, query: Query) -> Callable[[], Any]:
+    return lambda: query.end(orcidx_spark.read(spark, str(path), query.columns, query.where))
+
+
+def scans(spark: Any, folder: Path, pairs: int) -> bool:
+    good = True
+    for name in ("24 files", "2,000 files", "one sorted file"):
+        sys.stdout.write(f"lineitem in {name}{'':<20}    Spark   orcidx   ratio\n")
+        itself = by_spark(spark, folder / name, SCANS[1])
+        compared("Spark against itself", (itself, itself), pairs)
+        for query in SCANS:
+            sides = by_spark(spark, folder / name, query), by_orcidx(spark, folder / name, query)
+            first, second = compared(query.title, sides, pairs)
+            good &= first / second >= LEAST or second - first <= NOISE
+    return good
+
+
+def lookups(spark: Any, folder: Path, lines: int, pairs: int) -> bool:
+    picked = spark.createDataFrame([(lines // 9 * i + 3,) for i in range(1, 6)], "n bigint")
+    keys = [row.k for row in picked.selectExpr("xxhash64(n) AS k").collect()]
+    hits = ", ".join(map(str, keys))
+    sys.stdout.write(f"lookups in {lines:,} rows{'':<20}    Spark   orcidx   ratio\n")
+    ratios = []
+    for title, where in (
+        ("one key, whole rows", f"key = {keys[0]}"),
+        ("an absent key", "key = 5"),
+        ("five keys, whole rows", f"key IN ({hits})"),
+        ("a key OR a value", f"key = {keys[0]} OR n = 1000"),
+    ):
+        query = Query(title, where, None, rows)
+        first, second = compared(title, (by_spark(spark, folder, query), by_orcidx(spark, folder, query)), pairs)
+        ratios.append(first / second)
+    small = spark.range(0, 100).selectExpr(f"xxhash64(id * 7 + {lines // 2}) AS key").cache()
+    small.count()
+
+    def join(frame: Any) -> Any:
+        return frame.join(small, "key").selectExpr("count(*)", "sum(n)")
+
+    sides = (
+        lambda: join(spark.read.orc(str(folder))),
+        lambda: join(orcidx_spark.read(spark, str(folder), where_in={"key": small})),
+    )
+    first, second = compared("a join pruned by 100 keys", sides, pairs)
+    ratios.append(first / second)
+    sys.stdout.write(f"  on average {fmean(ratios):.2f}\n")
+    return fmean(ratios) >= LOOKUPS
+
+
+def many(spark: Any, folder: Path) -> None:
+    """100,000 files, links to a few: seconds of each step, the plan's length, and the driver's memory."""
+    first = folder / "many"
+    if not (first / "_done").exists():
+        for number in range(MANY):
+            below = first / f"d={number // 1000}"
+            if number % 1000 == 0:
+                below.mkdir(parents=True, exist_ok=True)
+                spark.range(number, number + 10).coalesce(1).write.mode("overwrite").orc(str(folder / "one"))
+                source = next((folder / "one").glob("*.orc"))
+                shutil.copyfile(source, below / "0.orc")
+            else:
+                os.link(below / "0.orc", below / f"{number}.orc")
+        orcidx_spark.build_file_index(spark, str(first), {"bloom-filter": {"id": {}}}, progress=False).count()
+        (first / "_done").touch()
+    for title, where in (("all", None), ("a thousand files", "id < 10"), ("half of them", "id < 50000")):
+        began = time.perf_counter()
+        frame = orcidx_spark.read(spark, str(first), where=where)
+        planned = time.perf_counter() - began
+        found = frame.count()
+        plan = len(frame._jdf.queryExecution().toString())
+        heap = spark._jvm.java.lang.Runtime.getRuntime()
+        used = (heap.totalMemory() - heap.freeMemory()) >> 20
+        told = f"planned {planned:.1f} s, counted {found:,} in {time.perf_counter() - began - planned:.1f} s"
+        sys.stdout.write(f"  {title:<20}{told}, plan {plan:,} characters, heap {used} MB\n")
+        sys.stdout.write(f"    {orcidx_spark.why(frame)}\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--gigabytes", type=float, default=1.0)
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--parts", default="scans,lookups,many")
     parser.add_argument("--folder", type=Path, help="where the data is, or is written and stays")
     parser.add_argument("--master", default="local[*]")
     given = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.driver.memory": "2g"}
+    settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.driver.memory": "4g"}
     spark = orcidx_spark.session(given.master, settings)
     spark.sparkContext.setLogLevel("ERROR")
-    rows = int(given.gigabytes * 1e9 / BYTES_PER_ROW)
+    good = True
     with tempfile.TemporaryDirectory() as scratch:
-        folder = (given.folder or Path(scratch)) / f"rows-{rows}"
-        if not (folder / "_SUCCESS").exists():
-            sys.stdout.write(f"writing {rows:,} rows: {measured(lambda: write(spark, folder, rows))[0]:.0f} s\n")
-        size = sum(path.stat().st_size for path in folder.glob("*.orc"))
-        spec = {"bloom-filter": {"key": {"items": rows // FILES, "fpp": 0.001}}}
-
-        def index() -> list[Any]:
-            return orcidx_spark.build_file_index(spark, str(folder), spec, progress=False).collect()  # type: ignore[no-any-return]
-
-        seconds, built = measured(index)
-        states = sorted({row.status for row in built})
-        indexes = sum(row.bytes or 0 for row in built)
-        told = f"index of key: {indexes / 1e6:.0f} MB, {seconds:.1f} s ({', '.join(states)})"
-        sys.stdout.write(f"{size / 1e9:.2f} GB in {FILES} files; {told}\n")
-        compare(spark, folder, rows, given.repeat)
+        folder = given.folder or Path(scratch)
+        if "scans" in given.parts:
+            lines = made(
+                folder / f"lines-{given.scale}",
+                lambda: write_lines(spark, folder / f"lines-{given.scale}", given.scale),
+            )
+            good &= scans(spark, lines, given.pairs)
+        if "lookups" in given.parts:
+            count_of = int(given.gigabytes * 1e9 / BYTES_PER_ROW)
+            keyed = made(folder / f"keys-{count_of}", lambda: write_keys(spark, folder / f"keys-{count_of}", count_of))
+            good &= lookups(spark, keyed, count_of, given.pairs)
+        if "many" in given.parts:
+            many(spark, folder)
         load = os.getloadavg()[0]
-        sys.stdout.write(f"best of {given.repeat}, {given.master}, pyspark {spark.version}, load average {load:.1f}\n")
+        told = f"medians of {given.pairs} pairs, {given.master}, pyspark {spark.version}, load average {load:.1f}"
+        sys.stdout.write(f"{told}\n{'good' if good else 'below the mark'}\n")
     spark.stop()
+    sys.exit(0 if good else 1)
 
 
 if __name__ == "__main__":
