@@ -170,9 +170,11 @@ def _relation(spark: Any, query: Query) -> Relation:
     from pyspark.errors import PySparkException
 
     try:
-        return relation_of(spark, query.path, query.schema)
+        found = relation_of(spark, query.path, query.schema)
+        found.frame.schema  # noqa: B018  (Spark Connect looks at the files when it is asked)
     except PySparkException as error:
         raise Unreadable(str(error).strip().splitlines()[0]) from error
+    return found
 
 
 def _as_column(relation: Relation, query: Query) -> Any:

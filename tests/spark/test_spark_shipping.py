@@ -43,7 +43,7 @@ def where_from(batches):
 homes = {row.file for row in spark.range(2).mapInArrow(where_from, "file string").collect()}
 print("orcidx from", homes)
 assert all("orcidx_env" in home for home in homes), homes
-assert sorted(row.i for row in read(spark, data, where="i > 7").collect()) == [8, 9]
+assert sorted(row.i for row in read(spark, data, where="i > 7", engine="orcidx").collect()) == [8, 9]
 print("ok")
 spark.stop()
 """
