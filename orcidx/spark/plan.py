@@ -247,7 +247,7 @@ def _begin_orc(query: Query) -> Plan:
     options = query.scan_options
     chosen = choose_fields(arrow, query.columns, case_sensitive=query.case_sensitive)
     columns = query.spelled([one.name for _, one in chosen])
-    asked = None if query.columns is None else [*query.columns, *(key.column for key in order)]
+    asked = None if query.columns is None else _with_order(query, query.columns, order)
     shared: dict[str, Any] = {"limit": None, "row_numbers": False, "schema": stored_schema(arrow), "options": options}
     match: Literal["name", "position"] = "position" if positional else "name"
     where = query.predicate(arrow, types)
@@ -265,6 +265,12 @@ def _begin_orc(query: Query) -> Plan:
     listed = sum(job.source.size or 0 for job in rows.jobs)
     session = query.of_session(arrow, types)
     return Plan(query, rows, _shown(schema, rows.schema), columns, order, listed, session)
+
+
+def _with_order(query: Query, columns: Sequence[Any], order: Sequence[SortKey]) -> list[Any]:
+    """The columns, and those of the order that they lack."""
+    known = {query.folded(one) for one in columns if isinstance(one, str)}
+    return [*columns, *(key.column for key in order if query.folded(key.column) not in known)]
 
 
 def _by_directory(rows: Scan) -> Scan:

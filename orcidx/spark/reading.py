@@ -42,8 +42,8 @@ DRIVER_FILES = 256
 """Files whose metadata the driver reads itself, at about a millisecond each; of more, tasks do."""
 CHUNKS_PER_SLOT = 4
 _CHOICE = "_orcidx_choice"
-_ROW_BYTES, _RANGE_ROWS = 8, 2
-"""What Catalyst adds to each row (EstimationUtils.getSizePerRow), but not to those of a range, which so count half."""
+_ROW_BYTES, _NUMBER_BYTES = 8, 8
+"""What Catalyst adds to each row (EstimationUtils.getSizePerRow), and takes a number of a range for."""
 _PARTS = pa.schema([("order", pa.int64()), ("part", pa.binary())])
 
 
@@ -246,7 +246,7 @@ def _frame(spark: Any, plan: Plan, tasks: list[bytes], parts: Sequence[Part]) ->
     if plan.order:
         schema = StructType([*schema.fields, StructField(TASK, IntegerType()), StructField(ROW, IntegerType())])
     if tasks:
-        numbers, stride = _numbers(spark, len(tasks), _claimed_rows(plan, parts))
+        numbers, stride = _numbers(spark, len(tasks), _claimed_bytes(plan, parts))
         frame = numbers.mapInArrow(ReadTasks(tuple(tasks), stride), schema)
     else:
         frame = spark.createDataFrame([], schema).limit(0)  # which Catalyst knows to be empty
@@ -261,21 +261,21 @@ def _frame(spark: Any, plan: Plan, tasks: list[bytes], parts: Sequence[Part]) ->
     return frame.select(*(frame[_quoted(one)].alias(name) for one, name in zip(stored, plan.columns)))
 
 
-def _claimed_rows(plan: Plan, parts: Sequence[Part]) -> int:
-    """The rows of which Catalyst makes at least the stored bytes that are read, at its own bytes a row."""
-    stored = sum(part.size for part in parts)
-    return max(sum(part.rows or 0 for part in parts), -(-stored // (_ROW_BYTES + width_of(plan.schema))))
+def _claimed_bytes(plan: Plan, parts: Sequence[Part]) -> int:
+    """What Catalyst is to take the rows for: the stored bytes that are read, or its own bytes a row of those known."""
+    stored, rows = sum(part.size for part in parts), sum(part.rows or 0 for part in parts)
+    return max(stored, rows * (_ROW_BYTES + width_of(plan.schema)))
 
 
-def _numbers(spark: Any, count: int, rows: int) -> tuple[Any, int]:
+def _numbers(spark: Any, count: int, size: int) -> tuple[Any, int]:
     """A row in each of ``count`` partitions, its number times the stride that comes along, as a relation that Catalyst
-    takes for ``rows`` rows.
+    takes for ``size`` bytes.
 
-    What a Python function makes is taken for as many rows as go in: a handful of tasks would be broadcast in a join,
-    with the millions of rows that they read (and again when a shuffle of them has told its size, so there is none). A
-    range is counted before it is filtered, and costs a nanosecond a number.
+    What a Python function makes is taken to be as large as what goes in: a handful of tasks would be broadcast in a
+    join, with the millions of rows that they read (and again when a shuffle of them has told its size, so there is
+    none). A range is measured before it is filtered, at eight bytes a number, and costs a nanosecond a number.
     """
-    stride = max(1, -(-rows * _RANGE_ROWS // count))
+    stride = max(1, -(-size // (_NUMBER_BYTES * count)))
     numbers = spark.range(0, count * stride, 1, count)
     return (numbers if stride == 1 else numbers.where(f"id % {stride} = 0")), stride
 

@@ -384,7 +384,7 @@ def test_a_frame_is_no_smaller_than_what_it_reads(spark: Any, every_type: Path) 
     assert stored <= claimed(read(spark, every_type)) < 100 * stored
     assert claimed(read(spark, every_type, ["b"])) >= ROWS
     assert claimed(read(spark, every_type, ["id"], where="i64 > 1000")) > ROWS // 8
-    assert claimed(read(spark, every_type, ["id"], where="i64 > 10000000000")) <= 1
+    assert claimed(read(spark, every_type, ["id"], where="id < 0")) <= 1
     assert claimed(read(spark, every_type, ["id"], top=["id"], limit=5)) < 1000
 
 
