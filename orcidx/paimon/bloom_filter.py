@@ -159,7 +159,9 @@ class BloomFilterIndex(Index):
         if not isinstance(question, Points) or question.negated:
             return Verdict.remain()
         contents = self.contents()
-        hashes = (hash_of(key, self.key_type) for key in question.keys)
+        # No value of an integer type is beyond 64 bits, whatever it is asked as.
+        keys = (key for key in question.keys if isinstance(key, bytes) or -(1 << 63) <= key < 1 << 63)
+        hashes = (hash_of(key, self.key_type) for key in keys)
         present = any(may_hold(contents.bits, contents.functions, value_hash) for value_hash in hashes)
         return Verdict.remain() if present else Verdict.skip()
 

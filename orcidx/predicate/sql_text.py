@@ -75,6 +75,15 @@ def _in_words(description: str) -> str:
     return re.sub(r"<(class )?[^>]*>", "this", description).replace("Expecting", "expecting")
 
 
+def _terms(node: Any) -> list[Any]:
+    """The terms of ``a OR b OR c ...``, or of AND, which the parser nests as deep as there are terms."""
+    kind, terms = type(node), []
+    while type(node) is kind:
+        terms.append(node.expression)
+        node = node.this
+    return [node, *reversed(terms)]
+
+
 class _Translator:
     def __init__(self, text: str) -> None:
         self.text = text
@@ -91,8 +100,8 @@ class _Translator:
         self.special: dict[Any, Callable[[Any], Any]] = {
             exp.Paren: lambda node: self.condition(node.this),
             exp.Not: lambda node: ~self.condition(node.this),
-            exp.And: lambda node: all_of(self.condition(node.this), self.condition(node.expression)),
-            exp.Or: lambda node: any_of(self.condition(node.this), self.condition(node.expression)),
+            exp.And: lambda node: all_of(*map(self.condition, _terms(node))),
+            exp.Or: lambda node: any_of(*map(self.condition, _terms(node))),
             exp.In: self.isin,
             exp.Between: lambda node: self.leaf(node, Op.BETWEEN, (node.args["low"], node.args["high"])),
             exp.Is: self.being,

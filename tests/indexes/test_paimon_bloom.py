@@ -145,3 +145,11 @@ def test_false_positives_are_as_rare_as_asked() -> None:
     wrong = sum(index.evaluate("eq", [f"absent-{i}"]).kind == "remain" for i in range(5_000))
     assert wrong < 100
     assert index.evaluate("in", ["absent-1", "value-1"]).kind == "remain"
+
+
+@pytest.mark.parametrize("data_type", ["INT", "BIGINT"])
+def test_integers_beyond_64_bits_are_in_no_filter(data_type: str) -> None:
+    index = paimon.build_index("bloom-filter", pa.array([1, 2]), data_type)
+    for beyond in (1 << 63, 1 << 70, -(1 << 63) - 1, -(1 << 80)):
+        assert index.evaluate("eq", [beyond]).kind == "skip"
+        assert index.evaluate("in", [beyond, 2]).kind == "remain"

@@ -101,6 +101,13 @@ def test_sql_nested_too_deeply_is_an_error_not_a_crash():
         parse("(" * 5000 + "a = 1" + ")" * 5000)
 
 
+@pytest.mark.parametrize(("word", "kind"), [("OR", Or), ("AND", And)])
+def test_sql_of_many_terms_is_not_deep(word, kind):
+    found = parse(f" {word} ".join(f"a = {i}" for i in range(5000)))
+    assert found == kind(tuple(col("a") == i for i in range(5000)))
+    assert parse(f"NOT (a = 1 {word} b = 2 {word} c = 3)") == ~kind((col("a") == 1, col("b") == 2, col("c") == 3))
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.text("ab1'\"`=<>!() ,.%xANDORNOTINLIKEBETWEEN-+*/;", max_size=40))
 def test_any_sql_text_parses_or_raises_invalid_query(text):
