@@ -72,6 +72,11 @@ def test_own_blooms_are_believed(rng):
     assert "bloom filter" in str(explained)
 
 
+def test_blooms_of_columns_without_values(rng):
+    data = table(rng, 50, "all")
+    check_readers(written(data, bloom_filter_columns=["*"], row_index_stride=20), data)
+
+
 def test_an_empty_table_and_one_without_columns():
     empty = pa.table({"a": pa.array([], pa.int64()), "s": pa.array([], pa.string())})
     check_readers(written(empty), empty)
