@@ -78,6 +78,10 @@ class ReadOptions:
     """Use statistics and row indexes to skip; False reads every row (to rule an index out)."""
     bloom_filters: bool = True
     """Use bloom filters to skip."""
+    held_bytes: int = 128 << 20
+    """Most bytes that a stripe may make a scan hold beside its batches: dictionaries, the chunks that its streams have
+    open, and a single row that is larger than ``batch_bytes``; 16 times its stored data, if that is more. Beyond,
+    ``Unsupported``: so few stored bytes that stand for so many are damage or an attack more often than data."""
     metadata_bytes: int = 32 << 20
     """Most bytes of the footer, of the stripes' statistics, of a stripe's footer, of its row indexes, and of a column's
     bloom filters, each once decompressed; 16 times the stored bytes, if that is more. Beyond, ``Unsupported``; indexes
@@ -154,6 +158,7 @@ _COUNTS = (
     "batch_size",
     "batch_bytes",
     "io_bytes",
+    "held_bytes",
     "metadata_bytes",
     "metadata_items",
     "metadata_columns",

@@ -11,10 +11,9 @@ from orcidx.errors import located
 from orcidx.fetching.drive import Fetch
 from orcidx.options import ReadOptions
 from orcidx.orc.column_readers import open_column
-from orcidx.orc.columns.base import Limits
 from orcidx.orc.columns.text import DictionaryStrings
 from orcidx.orc.kinds import StreamKind
-from orcidx.orc.reader import OpenStripe, OrcReader
+from orcidx.orc.reader import OpenStripe, OrcReader, stripe_limits
 from orcidx.orc.stripe_streams import PlannedStream, priming_request
 from orcidx.orc.types import OrcType
 
@@ -27,7 +26,8 @@ def fetch_dictionaries(
     reader: OrcReader, stripe: int, nodes: Sequence[OrcType], options: ReadOptions
 ) -> Generator[Fetch, Any, list[pa.Array | None]]:
     """The entries of columns as string arrays; None where the stripe has no dictionary of one."""
-    opened = OpenStripe(reader, stripe, index=None, read_ahead=READ_AHEAD, limits=Limits(options.batch_bytes))
+    limits = stripe_limits(reader.stripes[stripe], options)
+    opened = OpenStripe(reader, stripe, index=None, read_ahead=READ_AHEAD, limits=limits)
     columns: list[DictionaryStrings | None] = []
     streams: list[PlannedStream] = []
     for node in nodes:

@@ -30,13 +30,22 @@ from orcidx.orc.window import Window
 from orcidx.storage import RangeReader
 
 if TYPE_CHECKING:
+    from orcidx.options import ReadOptions
     from orcidx.orc.row_index import RowIndex
 
-__all__ = ["OpenStripe", "OrcReader"]
+__all__ = ["OpenStripe", "OrcReader", "stripe_limits"]
 
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 Range = tuple[int, int]
+
+EXPANSION = 16
+"""Times that what is held of a stripe may exceed its stored data, whatever the option ``held_bytes`` says."""
+
+
+def stripe_limits(stripe: StripeInformation, options: ReadOptions) -> Limits:
+    """What reading one stripe may allocate."""
+    return Limits(options.batch_bytes, held_bytes=max(options.held_bytes, EXPANSION * stripe.data_length))
 
 
 class OrcReader:
@@ -186,7 +195,7 @@ class OpenStripe:
         else:
             source = self._bytes.stream(column, kind)
             self._opened.setdefault(column, {}).setdefault(kind, []).append(source)
-        window = Window(source, self._codec, self.reader.facts.block_size, name=STREAM_NAMES[kind])
+        window = Window(source, self._codec, self.reader.facts.block_size, name=STREAM_NAMES[kind], limits=self.limits)
         self.windows.append(window)
         return window
 

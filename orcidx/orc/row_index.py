@@ -51,11 +51,11 @@ def group_count(rows: int, stride: int) -> int:
     return -(-rows // stride) if stride else min(rows, 1)
 
 
-def usual_bounds(tail: FileTail, stripe: int) -> Int64s:
-    """Row groups of a stripe whose index was not read: by the file's stride, unless it gives absurdly many."""
+def usual_bounds(tail: FileTail, stripe: int, *, most: int = MOST_GROUPS) -> Int64s:
+    """Row groups of a stripe whose index was not read: by the file's stride, unless it gives more than ``most``."""
     rows, stride = tail.footer.stripes[stripe].rows, tail.facts.row_index_stride
     groups = group_count(rows, stride)
-    if groups > MOST_GROUPS:
+    if groups > min(most, MOST_GROUPS):
         return np.array([0, rows], np.int64)
     return np.minimum(np.arange(groups + 1, dtype=np.int64) * min(stride or rows, rows), rows)
 

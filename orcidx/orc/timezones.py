@@ -54,7 +54,8 @@ CALM_FROM, CALM_UNTIL = 2 * DAY, 2_114_208_000
 """1970-01-03 and 2036-12-30 in seconds since 1970, two days inside of the years in which tables of time zones agree but
 for what ``Zone.shifts`` allows: before 1970 they are guesses, and from 2037 on Java goes on by rule."""
 
-_NAME = re.compile(r"[A-Za-z0-9_+\-]+(/[A-Za-z0-9_+\-]+){0,3}")
+_NAME = re.compile(r"[A-Za-z0-9_+\-]{1,32}(/[A-Za-z0-9_+\-]{1,32}){0,3}")
+"""No part of a name has more than 20 letters today; a file system would fail for 256."""
 _FIXED = re.compile(r"(?:GMT|UTC|UT|Z)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
 
 # java.time.ZoneId.SHORT_IDS: what older JVMs wrote for these zones.
@@ -183,7 +184,8 @@ def load_zone(name: str) -> Zone:
     for known in (_SHORT_IDS.get(name), name):
         if known is not None and _NAME.fullmatch(known) and (data := _tzif(known)) is not None:
             return _parse(name, data)
-    raise Unsupported(f"the writer's time zone {name!r} is unknown here; name one with the option timezone=")
+    shown = name if len(name) <= 64 else name[:64] + "..."
+    raise Unsupported(f"the writer's time zone {shown!r} is unknown here; name one with the option timezone=")
 
 
 def clock_zone(options: ReadOptions) -> Zone | None:

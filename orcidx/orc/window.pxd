@@ -38,6 +38,8 @@ cdef class Window:
     cdef NativeCodec native             # may be None
     cdef bint framed
     cdef object read_stored             # the source's `read_into`, or None
+    cdef object limits                  # of the stripe, which counts what its windows hold; or None
+    cdef int64_t counted                # bytes of the buffer that `limits` knows of
     cdef PieceRun run                   # the source's, or None: brings pieces without asking it
 
     # --- counters -----------------------------------------------------------------------------------------------------
@@ -95,6 +97,7 @@ cdef class Window:
     cdef int load_piece(self) except -1 nogil
     cdef int load_plain(self, int64_t start, int64_t length) except -1 nogil
     cdef int load_compressed(self, int64_t start, int64_t length) except -1 nogil
+    cdef int count_held(self, int64_t size) except -1 with gil
     cdef int64_t decompress(self, int64_t start, int64_t length, uint8_t* out, int64_t room) except -1 nogil
     cdef int64_t decompress_with_gil(self, const uint8_t* chunk, int64_t length, uint8_t* out) except -1 with gil
     cdef const uint8_t* gather_chunk(self, int64_t start, int64_t length) except NULL nogil

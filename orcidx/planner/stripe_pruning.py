@@ -397,7 +397,10 @@ class FilePruner:
                 chosen[leaf.path] = node
         if not chosen:
             return None
-        found = yield from fetch_dictionaries(self.reader, stripe, tuple(chosen.values()), self.options)
+        try:
+            found = yield from fetch_dictionaries(self.reader, stripe, tuple(chosen.values()), self.options)
+        except Unsupported:  # too large once decompressed; whoever reads the column says so
+            return None
         entries = dict(zip(chosen, found, strict=True))
         return DictionaryEvidence(entries.get, self.reader.stripes[stripe].rows, stripe=stripe)
 

@@ -14,12 +14,21 @@ from orcidx.storage import RangeReader
 
 __all__ = ["explain_file"]
 
+MOST_GROUPS = 20_000
+GROUP_BYTES = 1 << 10
+"""Row groups of a file that are told one by one: so many, or one for each KiB of the file, if those are more. The
+stripes behind are told as one row group each."""
+
 
 def explain_file(scan: FileScan, storage: RangeReader) -> FileExplanation:
     """What the scan would read of its file. Stripes that the file's own evidence rules out are not looked into."""
     before = storage.metrics.bytes_fetched
     alive = set(scan.stripe_numbers())
-    stripes = [_explain_stripe(scan, number, number in alive, storage) for number in range(len(scan.reader.stripes))]
+    left = max(MOST_GROUPS, scan.reader.tail.size // GROUP_BYTES)
+    stripes = []
+    for number in range(len(scan.reader.stripes)):
+        stripes.append(_explain_stripe(scan, number, number in alive, storage, most_groups=left))
+        left -= len(stripes[-1].row_groups)
     outcome = scan.pruner.outcome
     rows = scan.reader.tail.footer.rows
     return FileExplanation(
@@ -38,12 +47,16 @@ def _notes_of_file(scan: FileScan) -> tuple[Note, ...]:
     return ()
 
 
-def _explain_stripe(scan: FileScan, number: int, alive: bool, storage: RangeReader) -> StripeExplanation:
+def _explain_stripe(
+    scan: FileScan, number: int, alive: bool, storage: RangeReader, *, most_groups: int
+) -> StripeExplanation:
     decision = run_value(scan.decide(number) if alive else scan.pruner.decide(number), storage)
     total, kept = data_bytes(scan, decision) if alive else (scan.reader.stripes[number].data_length, 0)
     rows = decision.rows
     # No index was needed, or none could be read: the stripe is told by its stride all the same.
-    bounds = rows.bounds if len(rows.bounds) > 2 else usual_bounds(scan.reader.tail, number)
+    bounds = rows.bounds if len(rows.bounds) > 2 else usual_bounds(scan.reader.tail, number, most=most_groups)
+    if len(bounds) - 1 > most_groups:
+        bounds = bounds[[0, -1]]
     groups = explain_row_groups(
         bounds, first_row=rows.first_row, may=rows.may, must=rows.must, outcome=decision.outcome
     )

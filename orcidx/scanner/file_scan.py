@@ -18,9 +18,8 @@ from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, located
 from orcidx.fetching.byte_budget import Share
 from orcidx.fetching.drive import Fetch, Pending
 from orcidx.orc.bounds import within_nanoseconds
-from orcidx.orc.columns.base import Limits
 from orcidx.orc.kinds import EncodingKind
-from orcidx.orc.reader import OpenStripe, OrcReader
+from orcidx.orc.reader import OpenStripe, OrcReader, stripe_limits
 from orcidx.orc.types import STRING_KINDS, OrcType
 from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.constant_evidence import ConstantEvidence
@@ -247,7 +246,7 @@ class FileScan:
             decision.stripe,
             index=decision.index,
             read_ahead=0 if self.reader.whole() is not None else self._read_ahead(),
-            limits=Limits(self.options.batch_bytes),
+            limits=stripe_limits(self.reader.stripes[decision.stripe], self.options),
             dictionaries=self._dictionaries,
             held=held,
         )

@@ -160,7 +160,7 @@ def rows_in_tiny_groups(scale: float) -> bytes:
 
 @hostile(where="a > 5", row_range=(5, 10**10))
 def tiny_groups_in_many_stripes(scale: float) -> bytes:
-    stripes = [Stripe(65_000, [(DATA, 1, constant_rle(1, 65_000))], [DIRECT] * 2)] * int(3_000 * scale)
+    stripes = [Stripe(15_000, [(DATA, 1, constant_rle(1, 15_000))], [DIRECT] * 2)] * int(3_000 * scale)
     return orc(row_type("bigint"), stripes, stride=1)
 
 
@@ -267,7 +267,7 @@ def columns(scale: float) -> bytes:
 
 @hostile(where="c00007 > 5")
 def columns_with_a_row(scale: float) -> bytes:
-    count = int(20_000 * scale)
+    count = int(9_990 * scale)
     data = framed(b"\xff\x08")
     stripe = Stripe(1, [(DATA, i, data) for i in range(1, count + 1)], [DIRECT] * (count + 1))
     return orc(_wide(count, [f"c{i:05}" for i in range(count)]), [stripe])

@@ -29,7 +29,20 @@ REFUSED = {
 }
 """What the errors name, for files that are not read."""
 
-READ = ("statistics_of_stripes", "statistics_of_absent_stripes", "statistics_of_numbers")
+READ = {
+    "statistics_of_stripes": "accepted",
+    "statistics_of_absent_stripes": "accepted",
+    "statistics_of_numbers": "accepted",
+    "time_zone_of_many_letters": r"Unsupported: the writer's time zone 'A+\.\.\.' is unknown here",
+    "tiny_groups_in_many_stripes": "accepted",
+    "dictionary_of_one_entry": "accepted",
+    "dictionary_of_a_gigabyte": "held_bytes",
+    "dictionaries_of_columns": "held_bytes",
+    "a_string_in_each_column": "held_bytes",
+    "one_string": "held_bytes",
+    "windows": "held_bytes",
+}
+"""What becomes of the first batch of files that open."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -38,7 +51,7 @@ def warmed() -> None:
     warm()
 
 
-@pytest.mark.parametrize("name", [*REFUSED, *READ])
+@pytest.mark.parametrize("name", REFUSED | READ)
 def test_small_files_cost_little(name: str) -> None:
     case = MAKERS[name]
     data = case.make(1)
@@ -49,5 +62,4 @@ def test_small_files_cost_little(name: str) -> None:
         assert took["seconds"] <= SECONDS, (task, took)
         assert took["megabytes"] <= MEGABYTES, (task, took)
         answers.append(took["answer"])
-    if name in REFUSED:
-        assert re.search(REFUSED[name], answers[-1]), answers
+    assert re.search((REFUSED | READ)[name], answers[-1]), answers

@@ -114,8 +114,23 @@ def test_claims_of_columns_add_up_and_begin_anew() -> None:
     limits.claim(100)
     limits.begin(None)
     limits.claim(1 << 20)
+    limits = Limits(None, held_bytes=1 << 32)
     limits.claim_text((1 << 31) - 1)
     with pytest.raises(Unsupported, match="2147483648 bytes of strings"):
         limits.claim_text(1 << 31)
-    with pytest.raises(Unsupported, match="one row"):
-        limits.claim(1 << 29)
+    with pytest.raises(Unsupported, match=r"one row .* held_bytes"):
+        limits.claim((1 << 31) + 2)
+
+
+def test_what_is_held_adds_up_and_counts_against_a_single_row() -> None:
+    limits = Limits(100, held_bytes=1000)
+    limits.hold("one", 400, "dictionaries")
+    limits.hold("two", 500, "dictionaries")
+    limits.hold("one", 450, "dictionaries")  # in place of the 400
+    with pytest.raises(Unsupported, match=r"dictionaries of a stripe take 1050 .* held_bytes"):
+        limits.hold("one", 550, "dictionaries")
+    limits.hold("one", 300, "dictionaries")
+    limits.begin(None)
+    limits.claim(200)
+    with pytest.raises(Unsupported, match="held_bytes"):
+        limits.claim(1)

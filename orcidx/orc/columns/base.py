@@ -9,7 +9,7 @@ them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -40,8 +40,8 @@ __all__ = [
 
 LARGEST_ARRAY = (1 << 31) - 1
 """Bytes of strings, or elements of lists, that one Arrow array addresses with 32-bit offsets."""
-LARGEST_ROW = 256 << 20
-"""Bytes that the lists and maps of a single row may take; a damaged length is likelier than a longer list."""
+HELD_BYTES = 128 << 20
+"""The default of the option ``held_bytes``; a damaged length is likelier than a larger value."""
 MOST_SKIPPED = 1 << 60
 """Rows that may be passed over at once. More is damage: no stripe has so many elements."""
 
@@ -56,12 +56,16 @@ class Limits:
     Every buffer is claimed before it is allocated, and claims add up over the columns, so that no number in the file
     is ever allocated on its word, and a batch is too large or not whatever the order of the threads.
 
-    ``batch_bytes``: most bytes of one read; None: a single row is being read, which cannot be split.
+    ``batch_bytes``: most bytes of one read; None: a single row is being read, which cannot be split. ``held_bytes``:
+    most bytes of such a row, and of what is held beside the reads: dictionaries, and chunks of open streams.
     """
 
-    def __init__(self, batch_bytes: int | None) -> None:
+    def __init__(self, batch_bytes: int | None, *, held_bytes: int = HELD_BYTES) -> None:
         self.batch_bytes = batch_bytes
+        self.held_bytes = held_bytes
         self._claimed = 0
+        self._held: dict[Hashable, int] = {}
+        self._sum = 0
         self._lock = threading.Lock()
 
     def begin(self, batch_bytes: int | None) -> None:
@@ -74,20 +78,32 @@ class Limits:
         with self._lock:
             self._claimed += size
             claimed = self._claimed
+            together = claimed + self._sum
         if self.batch_bytes is None:
-            if claimed > LARGEST_ROW:
-                raise Unsupported(f"the lists of one row take {claimed} bytes and more; at most {LARGEST_ROW} are read")
+            if together > self.held_bytes:
+                raise _too_much(f"one row and what its stripe holds take {together} bytes and more", self.held_bytes)
         elif claimed > self.batch_bytes:
             raise BatchTooLarge
 
+    def hold(self, owner: Hashable, size: int, what: str) -> None:
+        """Before, or just after, ``owner`` takes ``size`` bytes that it keeps, in place of what it kept before.
+
+        Raises ``Unsupported`` when all owners together keep too much.
+        """
+        with self._lock:
+            self._sum += size - self._held.get(owner, 0)
+            self._held[owner] = size
+            held = self._sum
+        if held > self.held_bytes:
+            raise _too_much(f"{what} of a stripe take {held} bytes and more", self.held_bytes)
+
     def claim_text(self, size: int) -> None:
-        """Before ``size`` bytes of strings of one array are allocated. A single row may have as many as Arrow can."""
+        """Before ``size`` bytes of strings of one array are allocated: no more of them than Arrow can address."""
         if size > LARGEST_ARRAY:
             if self.batch_bytes is None:
                 raise Unsupported(f"a row with {size} bytes of strings; an Arrow array holds {LARGEST_ARRAY}")
             raise BatchTooLarge
-        if self.batch_bytes is not None:
-            self.claim(size)
+        self.claim(size)
 
     def check_elements(self, count: int) -> None:
         """Before elements of lists are read, which claim what they take: no more of them than 32-bit offsets reach."""
@@ -95,6 +111,10 @@ class Limits:
             if self.batch_bytes is None:
                 raise Unsupported(f"a row whose lists have {count} elements; an Arrow array holds {LARGEST_ARRAY}")
             raise BatchTooLarge
+
+
+def _too_much(what: str, most: int) -> Unsupported:
+    return Unsupported(f"{what}, more than {most} for so few stored ones; the option held_bytes allows more")
 
 
 class StripeStreams(Protocol):

@@ -25,6 +25,7 @@ SPARE = 32
 FIRST_PIECE = 32 << 20
 """Bytes that are allocated on a LENGTH stream's word; more only once so many have really come."""
 MOST_ENTRIES = 1 << 26
+DICTIONARIES = "the dictionaries and open streams"
 ENTRIES_AT_ONCE = 1 << 16
 LONGEST_CHAR = 1 << 16
 """Characters up to which CHAR values are padded; Hive allows 255."""
@@ -185,6 +186,7 @@ class DictionaryStrings(Strings):
         have = total = 0
         while have < size:
             stop = min(size, max(have * 2, ENTRIES_AT_ONCE))
+            self.limits.hold(self.node.id, 4 * stop + total, DICTIONARIES)
             buffer.resize((stop + 1) * 4)
             piece = memoryview(buffer).cast("B")[have * 4 :].cast("i")
             count = stop - have
@@ -192,6 +194,7 @@ class DictionaryStrings(Strings):
             if total > LARGEST_ARRAY - SPARE:
                 raise Unsupported(f"a dictionary of {total} bytes and more; an Arrow array holds {LARGEST_ARRAY}")
             have = stop
+        self.limits.hold(self.node.id, 4 * size + total, DICTIONARIES)
         return buffer, total
 
     def _read_values(self, present: Present) -> pa.Array:
