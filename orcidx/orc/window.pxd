@@ -7,6 +7,7 @@ from orcidx.storage.local_file cimport PieceRun
 cdef enum:
     SLACK = 64          # bytes behind `end` that may be read (never used), so that kernels load whole words
     DIRECT = 65536      # from so many bytes on, `take` reads stored bytes straight to their destination
+    COUNTED = 65536     # bytes of a buffer that nobody counts: those of a few hundred streams are little
     CARRY = 8192        # longest unread tail that `refill` keeps; the longest legal run has 4,356 bytes
     STORED_RUN = 16     # most stored chunks that are read at once, straight to their destination
     # Two blocks of zstd's and slack: with so much room behind a block it decodes literals there, to memory that the
@@ -97,8 +98,15 @@ cdef class Window:
     cdef int load_piece(self) except -1 nogil
     cdef int load_plain(self, int64_t start, int64_t length) except -1 nogil
     cdef int load_compressed(self, int64_t start, int64_t length) except -1 nogil
-    cdef int count_held(self, int64_t size) except -1 with gil
     cdef int64_t decompress(self, int64_t start, int64_t length, uint8_t* out, int64_t room) except -1 nogil
     cdef int64_t decompress_with_gil(self, const uint8_t* chunk, int64_t length, uint8_t* out) except -1 with gil
     cdef const uint8_t* gather_chunk(self, int64_t start, int64_t length) except NULL nogil
     cdef void forget(self) noexcept nogil
+
+
+cdef inline int count_held(Window window, int64_t size) except -1 with gil:
+    """Tells the stripe's limits, which may refuse, how many bytes of its buffer a window has used."""
+    window.counted = size
+    if window.limits is not None:
+        window.limits.hold(id(window), size, "the dictionaries and open streams")
+    return 0

@@ -33,17 +33,13 @@ cdef extern from "Python.h":
     int PyBUF_WRITE
 
 
-# Bytes of a window's buffer that nobody counts: those of a few hundred streams are little.
-cdef int64_t COUNTED = 1 << 16
-
-
 cdef class Window:
     """Decompressed bytes of one stream.
 
     ``source`` is a ``StreamSource`` (``length``, ``fetch(offset)``, and ``read_into(offset, parts)`` if it can fill
     buffers, one after the other, from its storage, returning how many bytes it did); ``codec`` a ``Codec`` or ``None``;
     ``block_size`` the file's compression block size (not looked at without a codec); ``name`` such as ``"PRESENT"``
-    goes into errors; ``limits``, if given, is told what the buffer holds. One thread at a time may use a window; the GIL is released while it decompresses and copies.
+    goes into errors; ``limits`` hears what the buffer holds. One thread at a time; it decompresses without the GIL.
     """
 
     def __cinit__(self, source, codec, block_size, *, str name, limits=None):
@@ -447,19 +443,13 @@ cdef class Window:
 
     cdef int load_compressed(self, int64_t start, int64_t length) except -1 nogil:
         if self.counted == 0:
-            self.count_held(0)                  # fails where the stripe's other windows hold too much already
+            count_held(self, 0)                 # fails where the stripe's other windows hold too much already
         self.reserve(0)
         self.extent_length = self.decompress(start, length, self.buffer + CARRY, self.block_size)
         self.extent = self.buffer + CARRY
         self.extent_direct = -1
         if self.extent_length > self.counted + COUNTED:
-            self.count_held(self.extent_length)
-        return 0
-
-    cdef int count_held(self, int64_t size) except -1 with gil:
-        self.counted = size
-        if self.limits is not None:
-            self.limits.hold(id(self), self.counted, "the dictionaries and open streams")
+            count_held(self, self.extent_length)
         return 0
 
     cdef int64_t decompress(self, int64_t start, int64_t length, uint8_t* out, int64_t room) except -1 nogil:
