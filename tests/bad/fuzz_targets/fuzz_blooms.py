@@ -1,0 +1,24 @@
+"""A BLOOM_FILTER stream. Input: the message."""
+
+from bad.fuzz_targets.harness import fuzz, instrumented
+
+with instrumented():
+    from orcidx.errors import OrcidxError
+    from orcidx.orc.bloom import BloomFilters
+
+KEYS = [0, 1, -1, 5, 2**63 - 1, -(2**63)]
+
+
+def one(data: bytes) -> None:
+    try:
+        filters = BloomFilters(data)
+        assert filters.may_contain(KEYS).shape == (len(filters), len(KEYS))
+        for group in range(min(len(filters), 10)):
+            filters.bits(group)
+            filters.hash_functions(group)
+    except OrcidxError:
+        pass
+
+
+if __name__ == "__main__":
+    fuzz(one)

@@ -1,0 +1,22 @@
+"""Paimon's manifests in Avro. Input: the file."""
+
+from bad.fuzz_targets.harness import fuzz, instrumented
+
+with instrumented():
+    from orcidx.errors import OrcidxError
+    from orcidx.paimon_table.avro_file import read_avro
+    from orcidx.paimon_table.manifest import read_index_manifest, read_manifest, read_manifest_list
+
+
+def one(data: bytes) -> None:
+    view = memoryview(data)
+    for read in (read_avro, read_manifest_list, read_manifest, read_index_manifest):
+        try:
+            for _, record in zip(range(1000), read(view)):
+                _ = record
+        except OrcidxError:
+            pass
+
+
+if __name__ == "__main__":
+    fuzz(one)

@@ -1,0 +1,59 @@
+"""What every fuzz target shares: loading orcidx so that libFuzzer sees its branches, and handing over to it.
+
+A target is a script ``fuzz_NAME.py`` with a function ``one(data)``, which lets pass what orcidx raises on purpose.
+``.ci/fuzz NAME`` builds for the sanitizers and runs it; without atheris a target is only called (test_fuzz_targets).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+
+__all__ = ["RANDOM_BYTES", "Reader", "fuzz", "instrumented"]
+
+RANDOM_BYTES = 4096
+"""Longest input that libFuzzer makes unless told otherwise."""
+
+
+@contextlib.contextmanager
+def instrumented() -> Iterator[None]:
+    """Modules of orcidx that are imported inside count their branches, where a fuzzer runs."""
+    if "atheris" in sys.modules or _is_main():
+        import atheris
+
+        with atheris.instrument_imports(include=["orcidx"], enable_loader_override=False):
+            yield
+    else:
+        yield
+
+
+def _is_main() -> bool:
+    main = getattr(sys.modules.get("__main__"), "__file__", None) or ""
+    return "fuzz_" in main.rsplit("/", 1)[-1] and importlib.util.find_spec("atheris") is not None
+
+
+def fuzz(one: Callable[[bytes], None]) -> None:
+    """Runs libFuzzer with the arguments of the command line."""
+    import atheris
+
+    atheris.Setup(sys.argv, one)
+    atheris.Fuzz()
+
+
+class Reader:
+    """Numbers from the front of the input, which choose what is done with the rest; 0 at its end."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def below(self, stop: int) -> int:
+        if self._at == len(self._data):
+            return 0
+        self._at += 1
+        return self._data[self._at - 1] % stop
+
+    def rest(self) -> bytes:
+        return self._data[self._at :]
