@@ -31,8 +31,12 @@ def open_file(data: bytes, case: Hostile) -> None:
 
 def explain(data: bytes, case: Hostile) -> None:
     with orcidx.open(data) as file:
-        for where in {None, case.where}:
-            str(file.scan(where=where).explain())
+        str(file.scan().explain())
+
+
+def explain_where(data: bytes, case: Hostile) -> None:
+    with orcidx.open(data) as file:
+        str(file.scan(where=case.where).explain())
 
 
 def count(data: bytes, case: Hostile) -> None:
@@ -58,6 +62,7 @@ def batch_of_range(data: bytes, case: Hostile) -> None:
 TASKS: dict[str, Callable[[bytes, Hostile], None]] = {
     "open": open_file,
     "explain": explain,
+    "explain where": explain_where,
     "count": count,
     "batch": batch,
     "range": batch_of_range,

@@ -57,7 +57,7 @@ def test_small_files_cost_little(name: str) -> None:
     data = case.make(1)
     assert len(data) <= LARGEST_FILE
     answers = []
-    for task in ("open", "explain", "count", "batch"):
+    for task in ("open", "explain", "explain where", "count", "batch"):
         took = measure(lambda task=task: TASKS[task](data, case))  # type: ignore[misc]
         assert took["seconds"] <= SECONDS, (task, took)
         assert took["megabytes"] <= MEGABYTES, (task, took)
