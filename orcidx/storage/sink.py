@@ -17,6 +17,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from fsspec.implementations.memory import MemoryFileSystem
+from fsspec.spec import AbstractBufferedFile
+
 from orcidx.errors import InvalidQuery, OrcidxError
 from orcidx.storage.failures import classify, translate
 from orcidx.storage.sources import Source, describe_source, filesystem_of
@@ -148,12 +151,10 @@ class _FsspecSink:
         self._filesystem, self._path = source.filesystem, source.location
         if source.kind == "url":
             self._filesystem, self._path = filesystem_of(source.location, source.storage_options)
-        self._renames = not is_object_store(self._filesystem)
+        # fsspec's memory shows a file as soon as it is opened, whatever it is told
+        self._renames = not is_object_store(self._filesystem) or isinstance(self._filesystem, MemoryFileSystem)
         self._place = temporary_name(self._path) if self._renames else self._path
-        self._commits = not self._renames
-        options: dict[str, Any] = {"block_size": part_bytes} if self._commits else {}
-        if self._commits:
-            options["autocommit"] = False
+        options = {} if self._renames else {"block_size": part_bytes, "autocommit": False}
         self._file = self._filesystem.open(self._place, "wb", **options)
 
     def write(self, data: Buffer) -> None:
@@ -180,7 +181,8 @@ class _FsspecSink:
                 self._filesystem.rm_file(self._place)
             return
         self._file.discard()
-        self._file.closed = True  # else the garbage collector would flush what is left
+        if isinstance(self._file, AbstractBufferedFile):
+            self._file.closed = True  # else the garbage collector would flush what is left
 
 
 class _ArrowSink:
@@ -223,6 +225,7 @@ class _UploadSink:
         self._pending = bytearray()
         self._error: BaseException | None = None
         self._aborting = False
+        self._ended = False
         self._thread = threading.Thread(target=self._upload, args=(source.filesystem, source.location), daemon=True)
         self._thread.start()
 
@@ -233,12 +236,13 @@ class _UploadSink:
             obstore.put(store, path, self._iterate(), use_multipart=True, chunk_size=self._part_bytes)
         except Exception as error:
             self._error = error
-            while self._parts.get() is not None:  # the writer may wait for room
+            while not self._ended and self._parts.get() is not None:  # the writer may wait for room
                 pass
 
     def _iterate(self) -> Iterator[bytes]:
         while (part := self._parts.get()) is not None:
             yield part
+        self._ended = True
         if self._aborting:
             raise _Aborted
 

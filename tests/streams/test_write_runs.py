@@ -87,8 +87,7 @@ def test_every_form_is_chosen_where_it_pays(rng):
     assert len(check(rng.integers(0, 1000, 512), signed=False)) == 2 + 512 * 10 // 8
 
 
-def test_totals_are_those_of_the_values(rng):
-    # runs count towards statistics when they are ended, however they were cut
+def test_shapes_longer_than_a_run_come_back(rng):
     for values in shapes(rng, 700):
         check(values.astype(np.int64))
 
