@@ -180,7 +180,7 @@ class OptionsByName(TypedDict, total=False):
     wall_clock_zone: str | None
     char: Literal["stored", "padded", "trimmed"]
     utf8: Literal["strict", "replace", "unchecked"]
-    decimal_rounding: Literal["half_up", "truncate", "error"]
+    decimal_rounding: Literal["error", "truncate", "half_up"]
     decimal_zero_precision: tuple[int, int]
     calendar: Literal["proleptic", "stored"]
     encrypted: Literal["masked", "error"]
@@ -193,6 +193,7 @@ class OptionsByName(TypedDict, total=False):
     case_sensitive: bool
     row_index: bool
     bloom_filters: bool
+    held_bytes: int
     metadata_bytes: int
     metadata_items: int
     metadata_columns: int

@@ -309,7 +309,7 @@ def test_a_scan_pickles_and_is_shared_by_threads(tree):
 
 
 def test_stripes_of_many_files(tree):
-    decisions = [(stripe.scan.reader.name, stripe.decision.rows_after) for stripe in orcidx.scan(tree).stripes()]
+    decisions = [(stripe.file.scan.reader.name, stripe.decision.rows_after) for stripe in orcidx.scan(tree).stripes()]
     assert [rows for _, rows in decisions] == [ROWS] * 4
     assert sum(batch.num_rows for stripe in orcidx.scan(tree).stripes() for batch in stripe) == 4000
 

@@ -43,6 +43,7 @@ def rows(start: int, count: int) -> pa.Table:
     return pa.table({"id": pa.array(numbers, pa.int64()), "city": [f"city {i % 40}" for i in numbers]})
 
 
+@pytest.mark.pypaimon
 @pytest.mark.skipif(PYTHON is None, reason="ORCIDX_PYPAIMON names no Python with pypaimon")
 def test_pypaimon_reads_and_appends(tmp_path: Path) -> None:
     folder = empty_table(tmp_path / "db.db" / "t")

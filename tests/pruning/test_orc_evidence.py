@@ -28,6 +28,7 @@ from orcidx.orc.kinds import CompressionKind, StreamKind, TypeKind, WriterKind
 from orcidx.orc.metadata import FileFacts, unframe
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.statistics import file_statistics, stripe_statistics
+from orcidx.orc.timezones import zone_of_statistics
 from orcidx.orc.types import OrcType
 from orcidx.predicate import BoundLeaf, bind, col
 from orcidx.pruning.evaluate import evaluate
@@ -510,8 +511,9 @@ def evidence_of(source: bytes, options=OPTIONS):
     index = read_row_index(reader, 0, nodes)
     rows = reader.stripes[0].rows
 
-    def columns(raw_of):
-        return {node.path: bound_statistics(raw, reader.facts, options) for node in nodes if (raw := raw_of(node))}
+    def columns(raw_of, zone=None):
+        found = ((node, raw_of(node)) for node in nodes)
+        return {node.path: bound_statistics(raw, reader.facts, options, zone=zone) for node, raw in found if raw}
 
     filters = {}
     extents = reader.extents(0)
@@ -521,11 +523,12 @@ def evidence_of(source: bytes, options=OPTIONS):
             (raw,) = storage.read_ranges([place])
             filters[node.path] = node, BloomFilters(unframe(raw, reader.tail.postscript, name="BLOOM_FILTER_UTF8"))
     whole = np.array([0, rows])
+    zone = zone_of_statistics(reader.footer(0).writer_timezone)
     groups = {path: index.columns[path_id].statistics for path, path_id in ((n.path, n.id) for n in nodes)}
     return [
         StatisticsEvidence("file", columns(lambda node: file_statistics(reader.tail, node)), whole, options),
         StatisticsEvidence("stripe", columns(lambda node: stripe_statistics(reader.tail, node)), whole, options),
-        StatisticsEvidence("row group", columns(lambda node: groups[node.path]), index.bounds, options),
+        StatisticsEvidence("row group", columns(lambda node: groups[node.path], zone), index.bounds, options),
         BloomEvidence(filters, index.bounds, reader.facts, options, stripe=0),
     ]
 

@@ -83,11 +83,11 @@ def dying(task: Any) -> Any:
 
         from pyspark import TaskContext
 
-        import orcidx.storage.folder as folder
+        import orcidx.storage.writers as writers
 
         if TaskContext.get().attemptNumber() == 0:
             links = []
-            link = folder._link
+            link = writers._link
 
             def dies_at_the_third(temporary: str, path: str) -> None:
                 links.append(path)
@@ -95,7 +95,7 @@ def dying(task: Any) -> Any:
                     os._exit(1)
                 link(temporary, path)
 
-            folder._link = dies_at_the_third
+            writers._link = dies_at_the_third
         yield from task(batches)
 
     run.schema = task.schema  # type: ignore[attr-defined]
