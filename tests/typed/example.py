@@ -1,4 +1,4 @@
-"""What a type checker sees of orcidx: ``mypy --strict tests/typing`` passes as it stands, on the installed package.
+"""What a type checker sees of orcidx: ``mypy --strict tests/typed`` passes as it stands, on the installed package.
 
 ``--strict`` refuses an ignore that nothing needs, so each ``type: ignore`` is a promise that the line is an error.
 """
