@@ -198,7 +198,8 @@ class StatisticsKey:
         """The column as if it were read from a file. Raises ``CorruptFile`` for a type that is not known."""
         match = _TYPE.fullmatch(self.type)
         if match is None or match[1] not in _KINDS:
-            raise CorruptFile(f"the catalog has statistics of a {self.type!r}, which is no type", column=self.column)
+            told = f"the catalog has statistics of a {self.type!r}, which is no type; build the indexes again"
+            raise CorruptFile(told, column=self.column)
         kind, number, scale = _KINDS[match[1]], int(match[2] or 0), int(match[3] or 0)
         decimal = kind is TypeKind.DECIMAL
         return OrcType(

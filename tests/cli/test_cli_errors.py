@@ -60,7 +60,7 @@ def test_a_closed_pipe_is_no_error(tmp_path, words):
     """``orcidx cat FILE | head -1`` exited with 1."""
     pyarrow.orc.write_table(pa.table({"id": np.arange(100_000)}), tmp_path / "a.orc")
     command, *options = words
-    words = [sys.executable, "-m", "orcidx", command, str(tmp_path / "a.orc"), *options]
+    words = [sys.executable, "-P", "-m", "orcidx", command, str(tmp_path / "a.orc"), *options]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout.readline()
         process.stdout.close()

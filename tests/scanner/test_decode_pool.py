@@ -84,4 +84,4 @@ import os
 del os.register_at_fork, os.fork
 import orcidx.paimon_table.table, orcidx.scanner.many_files
 """
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+    subprocess.run([sys.executable, "-P", "-c", script], check=True, timeout=120)

@@ -87,15 +87,18 @@ def dying(task: Any) -> Any:
 
         if TaskContext.get().attemptNumber() == 0:
             links = []
-            link = writers._link
+            write = writers._Local._write
 
-            def dies_at_the_third(temporary: str, path: str) -> None:
-                links.append(path)
-                if len(links) == 3:
-                    os._exit(1)
-                link(temporary, path)
+            def dies_at_the_third(self: Any, path: str, data: bytes, publish: Callable[[str, str], None]) -> None:
+                def published(temporary: str, name: str) -> None:
+                    links.append(name)
+                    if len(links) == 3:
+                        os._exit(1)
+                    publish(temporary, name)
 
-            writers._link = dies_at_the_third
+                write(self, path, data, published)
+
+            writers._Local._write = dies_at_the_third  # type: ignore[method-assign]
         yield from task(batches)
 
     run.schema = task.schema  # type: ignore[attr-defined]

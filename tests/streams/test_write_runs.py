@@ -101,7 +101,7 @@ def test_portable_code_writes_the_same_bytes(tmp_path):
     )
     digests = {
         subprocess.run(
-            [sys.executable, "-c", code, str(Path(__file__).resolve().parent.parent)],
+            [sys.executable, "-P", "-c", code, str(Path(__file__).resolve().parent.parent)],
             env={**os.environ, "ORCIDX_SIMD": simd},
             capture_output=True,
             text=True,
