@@ -1,32 +1,199 @@
-"""Many processes change one Paimon table at random, to be run by hand: python tests/paimon_soak.py WORKERS ROUNDS.
+"""Many processes change one Paimon table at random, Paimon's Java compacting it meanwhile; the rows are a model's.
 
-The rows are compared with a model that follows the snapshots; a test runs its small twin.
+To be run by hand: ``python tests/paimon_soak.py WORKERS ROUNDS [--java]``. Tests run small twins.
 """
 
 from __future__ import annotations
 
-import importlib.util
+import multiprocessing
+import random
 import sys
 import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-HERE = Path(__file__).resolve().parent
+import pyarrow as pa
+from paimon_empty import empty_table
+from paimon_invariants import check_table, snapshot, snapshot_numbers
+
+from orcidx import CommitConflict
+from orcidx.paimon import open_table
+from orcidx.predicate import col
+
+FIRST = 100
+SPEC = {"bitmap": {"city": {}}}
+JAVA_USER = "java-compaction"
+KEEP_ALL = {
+    "snapshot__num_retained__min": "1000000",
+    "snapshot__num_retained__max": "1000000",
+    "snapshot__time_retained": "100 d",
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one process was told of one change; ``snapshot`` None: nothing was committed."""
+
+    snapshot: int | None
+    user: str | None
+    operation: str
+    what: Any = None
+
+
+@dataclass
+class Compactions:
+    """What became of Java's: those that committed, found nothing to do, and lost to another change."""
+
+    compact: Callable[[], int]
+    committed: int = 0
+    nothing: int = 0
+    conflicts: Counter[str] = field(default_factory=Counter)
+
+    def once(self) -> None:
+        try:
+            files = self.compact()
+        except Exception as error:  # py4j's; Java has no other way to say it
+            (reason, *_) = [line for line in str(error).splitlines() if "onflict" in line] or [str(error)[:2000]]
+            self.conflicts[reason.strip()[:200]] += 1
+        else:
+            self.committed += files > 0
+            self.nothing += files == 0
+
+
+def rows(start: int, count: int = FIRST) -> pa.Table:
+    numbers = range(start, start + count)
+    return pa.table({"id": pa.array(numbers, pa.int64()), "city": [f"city {i % 10}" for i in numbers]})
+
+
+def _change(path: str, operation: str, start: int, residue: int) -> Step:
+    table = open_table(path)
+    if operation == "append":
+        found = table.append(rows(start, 10), retries=200)
+        return Step(found.snapshot_id, found.commit_user, operation, list(range(start, start + 10)))
+    if operation == "delete":
+        where = (col("city") == f"city {residue}") & (col("id") < start)
+        found = table.delete(where, isolation="serializable", retries=200)
+        return Step(found.snapshot_id, found.commit_user, operation, (residue, start))
+    found = table.rewrite_file_index(spec=SPEC, retries=200)
+    return Step(found.snapshot_id, found.commit_user, operation)
+
+
+def _work(path: str, seed: int, rounds: int, start: Any, wishes: Any, out: Any) -> None:
+    """Random changes; tells what was committed. Compactions are asked for, and not waited for."""
+    chance = random.Random(seed)
+    operations = ["append", "append", "delete", "rewrite", *(["compact"] if wishes is not None else [])]
+    done = []
+    start.wait()
+    for turn in range(rounds):
+        operation = chance.choice(operations)
+        if operation == "compact":
+            wishes.release()
+            continue
+        try:
+            done.append(_change(path, operation, (seed * 10_000 + turn) * 10, chance.randrange(10)))
+        except CommitConflict as error:
+            done.append(Step(None, None, "conflict", str(error)))
+    out.put(done)
+
+
+def soak(folder: Path, workers: int, rounds: int, compactions: Callable[[], Compactions] | None = None) -> Counter[str]:
+    """Processes change a table that holds ``rows(0)``, and the rows are those of a model that follows the snapshots.
+
+    ``compactions`` is called once the processes are there, as a JVM should not be forked. Returns how many of each
+    change were committed.
+    """
+    fork = multiprocessing.get_context("fork")
+    queue, start = fork.Queue(), fork.Event()
+    wishes = None if compactions is None else fork.Semaphore(0)
+    given = (rounds, start, wishes, queue)
+    processes = [fork.Process(target=_work, args=(str(folder), seed, *given)) for seed in range(1, workers + 1)]
+    for process in processes:
+        process.start()
+    java = None if compactions is None else compactions()
+    over = threading.Event()
+    compactor = threading.Thread(target=_compact_on_request, args=(java, wishes, over))
+    compactor.start()
+    start.set()
+    try:
+        done = [step for _ in processes for step in queue.get(timeout=30_000)]
+    finally:
+        over.set()
+        compactor.join()
+    for process in processes:
+        process.join(60)
+    return _compared(folder, done, java)
+
+
+def _compact_on_request(java: Compactions | None, wishes: Any, over: threading.Event) -> None:
+    while java is not None and not over.is_set():
+        if wishes.acquire(timeout=0.5):
+            while wishes.acquire(block=False):  # one compaction serves all who asked meanwhile
+                pass
+            java.once()
+
+
+def _compared(folder: Path, done: list[Step], java: Compactions | None) -> Counter[str]:
+    assert [step for step in done if step.operation == "conflict"] == []
+    committed = {step.snapshot: step for step in done if step.snapshot is not None}
+    assert len(committed) == sum(step.snapshot is not None for step in done), "two were told the same snapshot"
+    numbers = snapshot_numbers(folder)
+    assert numbers == list(range(1, len(numbers) + 1)), "snapshots have gaps"
+    others = []
+    for number in numbers[1:]:
+        user = snapshot(folder, number)["commitUser"]
+        if number in committed:
+            assert user == committed[number].user, f"snapshot {number} was told to {committed[number]}, and is {user}'s"
+        else:
+            others.append((user, snapshot(folder, number)["commitKind"]))
+    assert others == [(JAVA_USER, "COMPACT")] * (java.committed if java else 0)
+    model = set(range(FIRST))
+    for number in sorted(committed):
+        step = committed[number]
+        if step.operation == "append":
+            model |= set(step.what)
+        elif step.operation == "delete":
+            residue, start = step.what
+            model -= {i for i in model if i % 10 == residue and i < start}
+    check_table(folder)
+    found = sorted(open_table(folder).scan().to_table()["id"].to_pylist())
+    assert found == sorted(model), (set(found) ^ model, len(found), len(model))
+    return Counter(step.operation for step in committed.values()) + Counter(compact=len(others))
+
+
+def table_for_soak(folder: Path) -> Path:
+    """A table with a hundred rows, sidecars, and Java's compaction at every few files; nothing expires."""
+    given = {"file_index__in_manifest_threshold": "10 b", "compaction__min__file_num": "3"}
+    made = empty_table(folder, **given, **KEEP_ALL)
+    open_table(made).append(rows(0))
+    return made
 
 
 def main() -> None:
-    sys.path.insert(0, str(HERE))
-    spec = importlib.util.spec_from_file_location("test_paimon_commit", HERE / "files" / "test_paimon_commit.py")
-    assert spec is not None
-    assert spec.loader is not None
-    commit = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(commit)
     workers, rounds = int(sys.argv[1]), int(sys.argv[2])
+    java: list[Compactions] = []
+
+    def started() -> Compactions:
+        from conftest import PAIMON_JAR, SHORT_LIVED, jar_cache
+        from interop.paimon_java import PaimonJava
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master("local[1]").config("spark.jars", str(jar_cache() / PAIMON_JAR))
+        builder = builder.config("spark.ui.enabled", "false").config("spark.driver.extraJavaOptions", SHORT_LIVED)
+        bridge = PaimonJava(builder.getOrCreate(), Path(scratch))
+        java.append(Compactions(lambda: bridge.compact("t", JAVA_USER)))
+        return java[0]
+
     with tempfile.TemporaryDirectory() as scratch:
-        folder = commit.empty_table(Path(scratch) / "t", file_index__in_manifest_threshold="10 b")
-        commit.open_table(folder).append(commit.rows(0))
-        commit.soak(folder, workers, rounds // workers)
-        snapshots = commit.snapshot_numbers(folder)[-1]
-        sys.stdout.write(f"{workers} processes, {rounds} rounds, {snapshots} snapshots: right\n")
+        folder = table_for_soak(Path(scratch) / "warehouse" / "db.db" / "t")
+        counts = soak(folder, workers, rounds // workers, started if "--java" in sys.argv else None)
+        sys.stdout.write(f"{workers} processes, {rounds} rounds: {dict(counts)}, all right\n")
+        for found in java:
+            sys.stdout.write(f"compactions: {found.committed} committed, {found.nothing} with nothing to do, ")
+            sys.stdout.write(f"{found.conflicts.total()} lost: {dict(found.conflicts)}\n")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,9 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.paimon.AppendOnlyFileStore;
+import org.apache.paimon.append.AppendCompactCoordinator;
+import org.apache.paimon.append.AppendCompactTask;
 import org.apache.paimon.data.BinaryRow;
 import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.disk.IOManager;
@@ -19,6 +22,7 @@ import org.apache.paimon.fs.Path;
 import org.apache.paimon.fs.PositionOutputStream;
 import org.apache.paimon.fs.local.LocalFileIO;
 import org.apache.paimon.index.HashBucketAssigner;
+import org.apache.paimon.operation.BaseAppendFileStoreWrite;
 import org.apache.paimon.options.Options;
 import org.apache.paimon.predicate.Predicate;
 import org.apache.paimon.predicate.PredicateBuilder;
@@ -29,6 +33,7 @@ import org.apache.paimon.table.sink.BatchTableCommit;
 import org.apache.paimon.table.sink.BatchTableWrite;
 import org.apache.paimon.table.sink.BatchWriteBuilder;
 import org.apache.paimon.table.sink.RowKeyExtractor;
+import org.apache.paimon.table.sink.TableCommitImpl;
 import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.types.RowKind;
 import org.apache.paimon.types.RowType;
@@ -81,6 +86,30 @@ public final class PaimonBridge {
         commit.commit(write.prepareCommit());
         write.close();
         commit.close();
+        return count;
+    }
+
+    /**
+     * Compacts an append table without buckets as the jobs of Spark and Flink do. The number of files that were
+     * compacted; 0: there was nothing to do.
+     */
+    public static int compact(FileStoreTable table, String user, String scratch) throws Exception {
+        List tasks = new AppendCompactCoordinator(table, false).run();
+        BaseAppendFileStoreWrite write = ((AppendOnlyFileStore) table.store()).newWrite(user);
+        write.withIOManager(IOManager.create(scratch));
+        List messages = new ArrayList();
+        int count = 0;
+        for (int i = 0; i < tasks.size(); i++) {
+            AppendCompactTask task = (AppendCompactTask) tasks.get(i);
+            messages.add(task.doCompact(table, write));
+            count += task.compactBefore().size();
+        }
+        write.close();
+        if (count > 0) {
+            TableCommitImpl commit = table.newCommit(user);
+            commit.commit(System.nanoTime(), messages);
+            commit.close();
+        }
         return count;
     }
 

@@ -83,6 +83,10 @@ class PaimonJava:
         pyarrow.orc.write_table(rows, source)
         return int(self.call("write", self.table(name), str(source), kind, compact, str(self._scratch("io"))))
 
+    def compact(self, name: str, user: str) -> int:
+        """Compacts an append table without buckets; returns how many files were."""
+        return int(self.call("compact", self.table(name), user, str(self._scratch("io"))))
+
     def read(self, name: str, where: Any = None, *, exact: bool = True) -> pa.Table:
         """The rows Paimon returns; ``where`` from ``leaf``. ``exact=False`` leaves out its row-by-row filter."""
         target = self._scratch("out.orc")

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from paimon_invariants import check_table, files_of, snapshot
+from paimon_soak import JAVA_USER, Compactions, soak, table_for_soak
 
 from orcidx.errors import InvalidQuery
 from orcidx.paimon import DeletionVector, open_table, write_deletion_vectors
@@ -391,3 +392,17 @@ def test_a_table_that_only_orcidx_wrote_and_deleted_from(paimon_java: Any) -> No
     expected = [i for i in range(800) if not 100 <= i <= 299]
     same_everywhere(paimon_java, name, folder, expected)
     live_on(paimon_java, name, folder, expected)
+
+
+def test_java_compacts_while_two_processes_change_the_table(paimon_java: Any) -> None:
+    """``python tests/paimon_soak.py 2 1000 --java`` in small; here the last compaction meets nobody, and commits."""
+    name = "soaked"
+    folder = table_for_soak(paimon_java.path(name))
+    java = Compactions(lambda: paimon_java.compact(name, JAVA_USER))
+    counts = soak(folder, 2, 8, lambda: java)
+    assert counts["append"] > 2
+    expected = ids(open_table(folder).scan().to_table())
+    java.once()
+    assert java.committed, java.conflicts
+    assert ids(paimon_java.read(name)) == ids(open_table(folder).scan().to_table()) == expected
+    check_table(folder)
