@@ -78,6 +78,7 @@ GATES: dict[str, Gate] = {
     "file.compression.per.level": Gate(APPEND, ("",), f"one compression is written; {_JAVA}"),
     "metadata.stats-mode.per.level": Gate(APPEND, ("",), f"one mode of statistics is written; {_JAVA}"),
     "variant.inferShreddingSchema": Gate(APPEND, ("false",), f"VARIANT is not written here; {_JAVA}"),
+    "orc.write.format": Gate(APPEND, ("0.12",), f"files are written as 0.12; {_JAVA}"),
     "file.suffix.include.compression": Gate(APPEND, ("false",), f"files are named without it here; {_JAVA}"),
     "write.sequence-number-init-mode": Gate(APPEND, ("scan",), f"sequence numbers start elsewhere; {_JAVA}"),
 }
@@ -91,10 +92,12 @@ HONOURED = _names(
     """bucket bucket-key commit.max-retries commit.max-retry-wait commit.min-retry-wait commit.timeout
     commit.user-prefix data-file.path-directory data-file.prefix deletion-vector.index-file.target-size
     deletion-vectors.bitmap64
-    deletion-vectors.enabled file-index.in-manifest-threshold file-index.read.enabled file.compression
-    file.compression.zstd-level index-file-in-data-file-dir manifest.compression
+    deletion-vectors.enabled file-index.in-manifest-threshold file-index.read.enabled file.block-size
+    file.compression file.compression.zstd-level index-file-in-data-file-dir manifest.compression
     manifest.merge-min-count manifest.target-file-size metadata.stats-dense-store
-    metadata.stats-keep-first-n-columns metadata.stats-mode orc.timestamp-ltz.legacy.type partition.default-name
+    metadata.stats-keep-first-n-columns metadata.stats-mode orc.bloom.filter.columns orc.bloom.filter.fpp
+    orc.compress orc.compress.size orc.compression.zstd.level orc.create.index orc.dictionary.key.threshold
+    orc.row.index.stride orc.stripe.size orc.timestamp-ltz.legacy.type partition.default-name
     partition.legacy-name target-file-row-num target-file-size"""
 )
 """Options that a change obeys."""
@@ -127,7 +130,7 @@ HARMLESS = _names(
     data-file.thin-mode deletion-vectors.merge-on-read deletion-vectors.modifiable disable-explicit-type-casting
     dynamic-bucket.assigner-parallelism dynamic-bucket.initial-buckets dynamic-bucket.max-buckets
     dynamic-bucket.target-row-num dynamic-partition-overwrite end-input.check-partition-expire end-input.watermark
-    external fields.default-aggregate-function file-operation.thread-num file-reader-async-threshold file.block-size
+    external fields.default-aggregate-function file-operation.thread-num file-reader-async-threshold
     filesystem.job-level-settings.enabled force-lookup format-table.commit-hive-sync-url
     format-table.file.compression format-table.implementation format-table.partition-path-only-value
     format-table.repair.collect-statistics format-table.scan.list-parallelism format-table.statistics.parallelism
@@ -202,10 +205,8 @@ HARMLESS = _names(
     write.hive-style-dynamic-partition.enabled write.merge-schema write.merge-schema.explicit-cast
     write.merge-schema.type-widening write.use-v2-write zorder.var-length-contribution
 
-    orc.block.padding orc.block.size orc.bloom.filter.columns orc.bloom.filter.fpp orc.column.encoding.direct
-    orc.compress orc.compress.size orc.compression.strategy orc.compression.zstd.level orc.create.index
-    orc.dictionary.key.threshold orc.encoding.strategy orc.row.index.stride orc.rows.between.memory.checks
-    orc.stripe.row.count orc.stripe.size orc.write.batch.size orc.write.format
+    orc.block.padding orc.block.size orc.column.encoding.direct orc.compression.strategy orc.encoding.strategy
+    orc.rows.between.memory.checks orc.stripe.row.count orc.write.batch.size
     parquet.block.size parquet.bloom.filter.enabled parquet.compression parquet.compression.codec.zstd.level
     parquet.dictionary.page.size parquet.page.row.count.limit parquet.page.size parquet.writer.version"""
 )

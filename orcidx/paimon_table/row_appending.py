@@ -17,7 +17,8 @@ from orcidx.errors import CommitConflict, CommitUncertain, CorruptFile, Unsuppor
 from orcidx.paimon_table.candidate import Change, NewFile
 from orcidx.paimon_table.changed import Changed
 from orcidx.paimon_table.commit import Attempt, Committer
-from orcidx.paimon_table.data_file_writing import DataFiles, WrittenFile, check_writable
+from orcidx.paimon_table.data_file_formats import check_writable
+from orcidx.paimon_table.data_file_writing import DataFiles, WrittenFile
 from orcidx.paimon_table.manifest import ADD
 from orcidx.paimon_table.manifest_schemas import MANIFEST_SCHEMA, completed, field_names
 from orcidx.paimon_table.row_conforming import arrow_batches, check_columns, conformed, placed

@@ -7,7 +7,7 @@ ORC files, so that no value crosses py4j; the loops are in Java classes beside t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +77,21 @@ class PaimonJava:
         self.catalog.createTable(self.paimon.catalog.Identifier.create("db", name), schema.build(), False)
         return self.path(name)
 
-    def write(self, name: str, rows: pa.Table, *, kind: str = "INSERT", compact: bool = False) -> int:
-        """Commits ``rows`` (columns in the table's order) as INSERT or DELETE; returns how many."""
+    def write(
+        self,
+        name: str,
+        rows: pa.Table,
+        *,
+        kind: str = "INSERT",
+        compact: bool = False,
+        carrier: Callable[[pa.Table, str], Any] = pyarrow.orc.write_table,
+    ) -> int:
+        """Commits ``rows`` (columns in the table's order) as INSERT or DELETE; returns how many.
+
+        They get to Java in a file that ``carrier`` writes; pyarrow's has nanoseconds before 1970 that Java refuses.
+        """
         source = self._scratch("in.orc")
-        pyarrow.orc.write_table(rows, source)
+        carrier(rows, str(source))
         return int(self.call("write", self.table(name), str(source), kind, compact, str(self._scratch("io"))))
 
     def compact(self, name: str, user: str) -> int:

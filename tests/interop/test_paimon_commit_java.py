@@ -13,6 +13,8 @@ import pytest
 from paimon_invariants import check_table, files_of, snapshot
 from paimon_soak import JAVA_USER, Compactions, soak, table_for_soak
 
+import orcidx
+from orcidx import write_table
 from orcidx.errors import InvalidQuery
 from orcidx.paimon import DeletionVector, open_table, write_deletion_vectors
 from orcidx.paimon.data_types import parse_type
@@ -277,7 +279,7 @@ def flat_rows(start: int, count: int, *, times: bool = True) -> pa.Table:
 
     moment = datetime.datetime(1955, 3, 4, 5, 6, 7, 891_000)
     moments = [moment + datetime.timedelta(days=97 * i, microseconds=1_000 * i) for i in numbers]
-    later = datetime.timedelta(days=7305, microseconds=7)  # pyarrow's ORC has such before 1970 in a way of its own
+    fine = datetime.timedelta(microseconds=7)
     clock = pa.array([i * 1000 % 86_400_000 for i in numbers], pa.int32())
     columns = {
         "id": pa.array(numbers, pa.int64()),
@@ -294,7 +296,7 @@ def flat_rows(start: int, count: int, *, times: bool = True) -> pa.Table:
         "raw": some([bytes([i % 256, 0, 255]) for i in numbers], pa.binary(), 12),
         "day": some([moment.date() for moment in moments], pa.date32(), 14),
         "clock": clock.cast(pa.time32("ms")) if times else clock,
-        "at": some([later + moment for moment in moments], pa.timestamp("us"), 15),
+        "at": some([fine + moment for moment in moments], pa.timestamp("us"), 15),
         "sharp": some(moments, pa.timestamp("ms"), 16),
     }
     return pa.table(columns)
@@ -313,6 +315,13 @@ def plain(table: pa.Table) -> list[dict[str, Any]]:
     return found.to_pylist()
 
 
+def _types_of(path: Path) -> list[Any]:
+    """What the footer of an ORC file says of its columns."""
+    with orcidx.open(path) as file:
+        types = file.tail.footer.types
+        return [(t.kind, t.field_names, t.max_length, t.precision, t.scale, t.attributes) for t in types]
+
+
 @pytest.mark.parametrize("form", ["orc", "parquet"])
 def test_appended_rows_of_every_type_and_their_statistics(paimon_java: Any, form: str) -> None:
     """The statistics are, byte for byte, those of Java for the same rows; E11 and E12 in every column."""
@@ -321,7 +330,7 @@ def test_appended_rows_of_every_type_and_their_statistics(paimon_java: Any, form
         options = {"bucket": "-1", "file.format": form, **INDEXED}
         folders[who] = paimon_java.create(f"appended_{form}_{who}", FLAT, options=options)
     given = flat_rows(0, 700)
-    paimon_java.write(f"appended_{form}_java", flat_rows(0, 700, times=False))
+    paimon_java.write(f"appended_{form}_java", flat_rows(0, 700, times=False), carrier=write_table)
     result = open_table(folders["ours"]).append(given)
     assert (result.kind, result.rows, result.snapshot_id, len(result.files["new"])) == ("APPEND", 700, 1, 1)
     (java,), (ours,) = (list(check_table(folders[who]).live.values()) for who in ("java", "ours"))
@@ -331,6 +340,9 @@ def test_appended_rows_of_every_type_and_their_statistics(paimon_java: Any, form
         values = [dict(zip(FLAT, BinaryRow(who["_VALUE_STATS"][bound]).values(kinds))) for who in (mine, theirs)]
         assert values[0] == values[1]
     assert mine["_VALUE_STATS"] == theirs["_VALUE_STATS"]
+    if form == "orc":
+        types = [_types_of(next(folder.rglob("data-*.orc"))) for folder in folders.values()]
+        assert types[0] == types[1], "types, lengths and paimon.id are Java's"
     same = set(theirs) - {"_FILE_NAME", "_FILE_SIZE", "_CREATION_TIME", "_EMBEDDED_FILE_INDEX", "_EXTRA_FILES"}
     assert {name: mine[name] for name in same} == {name: theirs[name] for name in same}
     assert [name.rpartition(".")[2] for name in mine["_EXTRA_FILES"]] == ["index"]
@@ -344,7 +356,7 @@ def test_appended_rows_of_every_type_and_their_statistics(paimon_java: Any, form
         found = paimon_java.read(name, paimon_java.leaf(name, column, "equal", value))
         assert 42 in found["id"].to_pylist(), column
     open_table(folders["ours"]).append(flat_rows(700, 50).to_reader(7))
-    paimon_java.write(name, flat_rows(750, 50, times=False))
+    paimon_java.write(name, flat_rows(750, 50, times=False), carrier=write_table)
     expire(paimon_java, name)
     assert plain(paimon_java.read(name)) == plain(flat_rows(0, 800))[:700] + plain(
         pa.concat_tables([flat_rows(700, 50), flat_rows(750, 50)])

@@ -1,0 +1,114 @@
+"""Data files of appends: what their options say, and what is refused before a byte is written."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from paimon_empty import empty_table
+from paimon_invariants import check_table
+from paimon_soak import rows
+
+import orcidx
+from orcidx import InvalidQuery, OrcidxError, Unsupported, ValueOutOfRange
+from orcidx.paimon import open_table
+
+
+def appended(tmp_path: Path, **options: str) -> orcidx.OrcFile:
+    """The one data file of 5,000 rows in a table of such options."""
+    folder = empty_table(tmp_path / "t", **options)
+    open_table(folder).append(rows(0, 5000))
+    check_table(folder)
+    (found,) = folder.rglob("data-*.orc")
+    return orcidx.open(str(found))
+
+
+def test_orc_files_are_as_paimon_writes_them(tmp_path: Path) -> None:
+    with appended(tmp_path) as file:
+        assert file.compression == "ZSTD"
+        assert file.tail.postscript.block_size == 256 << 10
+        assert [dict(t.attributes).get("paimon.id") for t in file.tail.footer.types] == [None, "0", "1"]
+        assert file.tail.footer.row_index_stride == 10_000
+
+
+@pytest.mark.parametrize(
+    ("options", "codec"),
+    [
+        ({"file__compression": "snappy"}, "SNAPPY"),
+        ({"file__compression": "snappy", "orc__compress": "ZLIB"}, "ZLIB"),
+        ({"orc__compress": "none"}, "NONE"),
+    ],
+)
+def test_codecs(tmp_path: Path, options: dict[str, str], codec: str) -> None:
+    with appended(tmp_path, **options) as file:
+        assert file.compression == codec
+
+
+def test_layout_options_of_orc_are_honoured(tmp_path: Path) -> None:
+    given = {"orc__row__index__stride": "1000", "orc__compress__size": "4096", "orc__stripe__size": "8192"}
+    blooms = {"orc__bloom__filter__columns": "id, city", "orc__bloom__filter__fpp": "0.05"}
+    with appended(tmp_path, **given, **blooms) as file:
+        assert file.tail.footer.row_index_stride == 1000
+        assert file.tail.postscript.block_size == 4096
+        assert len(file.stripes) > 1
+        assert "bloom filter" in str(file.scan(["id"], "city = 'city 33'").explain())
+
+
+def test_no_index_and_dictionaries(tmp_path: Path) -> None:
+    with appended(tmp_path, orc__create__index="false", orc__dictionary__key__threshold="0") as file:
+        assert file.tail.footer.row_index_stride == 0
+        assert len(file.scan().to_table()) == 5000
+
+
+def test_zstd_levels(tmp_path: Path) -> None:
+    sizes = []
+    levels = {"file__compression__zstd_level": "19"}, {"orc__compression__zstd__level": "19"}
+    for number, options in enumerate(({}, *levels)):
+        with appended(tmp_path / str(number), **options) as file:
+            sizes.append(sum(stripe.data_length for stripe in file.stripes))
+    assert sizes[1] == sizes[2] < sizes[0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"orc__compress": "lzo"},
+        {"orc__row__index__stride": "-1"},
+        {"orc__stripe__size": "1"},
+        {"orc__compress__size": "much"},
+        {"orc__dictionary__key__threshold": "2"},
+        {"orc__bloom__filter__columns": "id", "orc__create__index": "false"},
+        {"orc__write__format": "0.11"},
+        {"orc__bloom__filter__columns": "nobody"},
+    ],
+)
+def test_options_that_cannot_be_honoured_write_nothing(tmp_path: Path, options: dict[str, str]) -> None:
+    folder = empty_table(tmp_path / "t", **options)
+    with pytest.raises(OrcidxError) as caught:
+        open_table(folder).append(rows(0, 10))
+    assert isinstance(caught.value, Unsupported | InvalidQuery)
+    assert not list(folder.rglob("data-*"))
+
+
+def test_times_before_1970_with_parts_of_milliseconds(tmp_path: Path) -> None:
+    folder = empty_table(tmp_path / "t", {"at": "TIMESTAMP(9)", "clock": "TIME(3)", "fixed": "CHAR(5)"})
+    moments = [datetime.datetime(1955, 3, 4, 5, 6, 7, 891_001), datetime.datetime(1969, 12, 31, 23, 59, 58, 999_999)]
+    given: dict[str, Any] = {"at": pa.array(moments, pa.timestamp("us")), "fixed": ["a", "b c"]}
+    given["clock"] = pa.array([1, 86_399_999], pa.time32("ms"))
+    open_table(folder).append(pa.table(given))
+    found = open_table(folder).scan().to_table()
+    assert found["at"].cast(pa.timestamp("us")).to_pylist() == moments
+    assert [text.rstrip() for text in found["fixed"].to_pylist()] == ["a", "b c"]
+    assert found["clock"].cast(pa.int32()).to_pylist() == [1, 86_399_999]
+    check_table(folder)
+
+
+def test_what_orc_has_no_value_for_is_told_and_leaves_no_file(tmp_path: Path) -> None:
+    folder = empty_table(tmp_path / "t", {"at": "TIMESTAMP(6)"})
+    moment = datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999)
+    with pytest.raises(ValueOutOfRange, match="ORC-763"):
+        open_table(folder).append(pa.table({"at": pa.array([moment], pa.timestamp("us"))}))
+    assert not list(folder.rglob("data-*"))
