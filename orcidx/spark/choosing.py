@@ -158,7 +158,8 @@ def choose(spark: Any, facts: SessionFacts, query: Query, engine: Engine, where_
         return by_spark("Spark does not tell its files" if stores else "there is no index of the directory")
     found = _survivors(stores, sources, relation, listing, asked, (query, facts))
     counts = _counts(listing, found, keys)
-    looked_up = None if engine == "spark" else _looked_up(asked.may, found, relation, query.columns, counts)
+    by_keys = engine != "spark" and not query.reader_options and query.table is None
+    looked_up = _looked_up(asked.may, found, relation, query.columns, counts) if by_keys else None
     if looked_up is not None:
         needed = _needed(relation, asked, query.columns)
         return Chosen(Choice("orcidx", looked_up, **counts), None, asked.may, needed, condition, keys)
@@ -170,7 +171,7 @@ def _relation(spark: Any, query: Query) -> Relation:
     from pyspark.errors import PySparkException
 
     try:
-        found = relation_of(spark, query.path, query.schema)
+        found = relation_of(spark, query.path, query.schema, options=query.reader_options, table=query.table)
         found.frame.schema  # noqa: B018  (Spark Connect looks at the files when it is asked)
     except PySparkException as error:
         raise Unreadable(str(error).strip().splitlines()[0]) from error

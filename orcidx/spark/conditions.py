@@ -13,7 +13,7 @@ import decimal
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,17 @@ from orcidx.orc.timezones import Zone, load_zone
 from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, any_of
 from orcidx.predicate.nodes import ExactTime
 
-__all__ = ["Condition", "analysed", "condition_of_json"]
+__all__ = ["Condition", "Nodes", "analysed", "condition_of_json", "conjuncts", "part_of_json"]
 
 _NOW = frozenset({"CurrentDate", "CurrentTimestamp", "Now", "LocalTimestamp", "CurrentTime", "CurrentBatchTimestamp"})
-"""What has another value at every action, for which a file could not be left out once and for all."""
+"""What has another value at every action: a file is left out once and for all only by what holds at each."""
+_GROWS = _NOW | {
+    "Literal", "Cast", "DateAdd", "DateSub", "DateAddInterval", "DateAddYMInterval", "AddMonths", "TruncDate",
+    "TruncTimestamp", "TimeAdd", "TimestampAddInterval", "TimestampAddYMInterval",
+}  # fmt: skip
+"""What never falls as time goes on: the time itself, moved by a constant or cut to a unit."""
+_SLACK = dt.timedelta(days=1)
+"""Clocks of machines, and the hour that comes twice, may set a later action back by less."""
 _RULES = ("ReplaceExpressions", "ConstantFolding", "UnwrapCastInBinaryComparison")
 """Spark's own rules that leave a bare column on one side of a comparison, and a literal on the other."""
 _CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
@@ -46,6 +53,9 @@ _COMPARISONS = {
 }
 _TURNED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE, Op.EQ: Op.EQ, Op.EQ_NULL_SAFE: Op.EQ_NULL_SAFE}
 _ANY = Constant(True)
+
+Nodes = list[dict[str, Any]]
+"""An expression in Catalyst's JSON: its nodes in preorder."""
 
 
 @dataclass(frozen=True)
@@ -99,19 +109,77 @@ def analysed(filtered: Any, columns: frozenset[str], clock_zone: str) -> Conditi
         rule = jvm.java.lang.Class.forName(f"org.apache.spark.sql.catalyst.optimizer.{name}$").getField("MODULE$")
         plan = rule.get(None).apply(plan)
     nodes = json.loads(plan.condition().toJSON())
-    return Condition(condition_of_json(nodes, load_zone(clock_zone)), _columns_of(before))
+    parts = conjuncts(before)
+    if not any(map(_asks_the_time, parts)):
+        return Condition(condition_of_json(nodes, load_zone(clock_zone)), _columns_of(before))
+    folded = conjuncts(nodes)
+    if len(folded) != len(parts):
+        return Condition(_ANY, _columns_of(before), "it asks for the time of each action")
+    may = [part_of_json(one, now, load_zone(clock_zone)) for one, now in zip(parts, folded)]
+    return Condition(all_of(*may), _columns_of(before))
 
 
-def _columns_of(nodes: list[dict[str, Any]]) -> frozenset[str]:
+def conjuncts(nodes: Nodes) -> list[Nodes]:
+    """The parts of a condition that are all to be true, each with its nodes in preorder."""
+    parts, at = [], 0
+    while at < len(nodes):
+        if _name(nodes[at]) == "And":
+            at += 1
+            continue
+        end, wanted = at, 1
+        while wanted:
+            wanted += nodes[end]["num-children"] - 1
+            end += 1
+        parts.append(nodes[at:end])
+        at = end
+    return parts
+
+
+def part_of_json(before: Nodes, folded: Nodes, clock: Zone) -> Predicate:
+    """What holds wherever a conjunct may be true, at any action from now on.
+
+    ``folded``: the same with the time of now. A column at or after a time that only grows is after today's; of
+    anything else that asks the time nothing is known.
+    """
+    may = condition_of_json(folded, clock)
+    if not _asks_the_time(before):
+        return may
+    name = _name(before[0])
+    if name in ("GreaterThan", "GreaterThanOrEqual"):
+        column, grows = before[1], before[2:]
+    elif name in ("LessThan", "LessThanOrEqual"):
+        column, grows = before[-1], before[1:-1]
+    else:
+        return _ANY
+    if _name(column) != "AttributeReference" or not all(_name(one) in _GROWS for one in grows):
+        return _ANY
+    if not isinstance(may, Leaf) or may.op not in (Op.GT, Op.GE):
+        return _ANY
+    (value,) = may.literals
+    if isinstance(value, ExactTime):
+        return replace(
+            may, literals=(replace(value, nanos=value.nanos - _SLACK // dt.timedelta(microseconds=1) * 1000),)
+        )
+    return replace(may, literals=(value - _SLACK,)) if isinstance(value, dt.date) else _ANY
+
+
+def _asks_the_time(nodes: Nodes) -> bool:
+    return any(_name(one) in _NOW for one in nodes)
+
+
+def _name(node: Mapping[str, Any]) -> str:
+    whole: str = node["class"]
+    return whole.rpartition(".")[2]
+
+
+def _columns_of(nodes: Nodes) -> frozenset[str]:
     return frozenset(one["name"] for one in nodes if one["class"].endswith(".AttributeReference"))
 
 
-def _obstacle(nodes: list[dict[str, Any]], columns: frozenset[str]) -> str | None:
+def _obstacle(nodes: Nodes, columns: frozenset[str]) -> str | None:
     """Why a condition is no ground to leave files out, though Spark takes it."""
     for node in nodes:
-        name = node["class"].rpartition(".")[2]
-        if name in _NOW:
-            return "it asks for the time of each action"
+        name = _name(node)
         if "UDF" in name or "Subquery" in name or name in ("Exists", "ListQuery", "OuterReference"):
             return f"it has a {name}"
         if name == "AttributeReference" and node["name"] not in columns:
@@ -119,7 +187,7 @@ def _obstacle(nodes: list[dict[str, Any]], columns: frozenset[str]) -> str | Non
     return None
 
 
-def condition_of_json(nodes: list[dict[str, Any]], clock: Zone) -> Predicate:
+def condition_of_json(nodes: Nodes, clock: Zone) -> Predicate:
     """What holds wherever an expression, in Catalyst's JSON (its nodes in preorder), may be true."""
     stack: list[Any] = []
     for node in reversed(nodes):
@@ -129,7 +197,7 @@ def condition_of_json(nodes: list[dict[str, Any]], clock: Zone) -> Predicate:
 
 
 def _node(node: Mapping[str, Any], children: list[Any], clock: Zone) -> Any:
-    name = node["class"].rpartition(".")[2]
+    name = _name(node)
     if name == "AttributeReference":
         plain = isinstance(node["dataType"], str) and _CHAR_TYPE not in (node.get("metadata") or {})
         return _Column(node["name"], node["dataType"]) if plain else _UNKNOWN

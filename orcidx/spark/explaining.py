@@ -68,10 +68,7 @@ def explain(
         where=where,
         format="orc",
         schema=schema,
-        infer_partitions=facts.infers_partitions,
-        clock_zone=facts.clock_zone,
-        session_zone=facts.session_zone,
-        case_sensitive=facts.case_sensitive,
+        **facts.of_query,
     )
     rows = begin(query).rows
     assert isinstance(rows, Scan)

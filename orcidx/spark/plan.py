@@ -11,7 +11,7 @@ import os
 import pickle
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -31,6 +31,7 @@ from orcidx.predicate import Predicate, bind, parse, resolve_column
 from orcidx.scanner.file import make_scan, open_file
 from orcidx.scanner.many_files import scan
 from orcidx.scanner.scan import Scan, Split
+from orcidx.spark.catalog_tables import CatalogTable
 from orcidx.spark.hive_columns import partition_constants, partition_types
 from orcidx.spark.local_times import on_any_clock, on_session_clock
 from orcidx.spark.read_task import ReadTask, gone_files_named
@@ -55,7 +56,7 @@ TARGET_BYTES = 128 << 20
 LEAST_BYTES = 4 << 20
 """A task is not made smaller to have one for every slot: starting one costs about 30 ms."""
 FILE_BYTES = 256 << 10
-"""What opening a file is taken to cost, in bytes read."""
+"""What opening a file is taken to cost, in bytes read: 2,000 files of 100 rows make a task for each slot, not 126."""
 
 SPARK_OPTIONS = ReadOptions(
     timestamp_unit="us",
@@ -74,7 +75,8 @@ class Query:
     """What ``orcidx.spark.read`` is asked, and the session's zones; see there.
 
     ``retype``: a schema for some of the columns of ORC files, which keep their other columns; ``session_zone``: None
-    where only the tasks will know it.
+    where only the tasks will know it; ``reader_options``: of Spark's reader, as text; ``table``: of the catalog, whose
+    directory ``path`` is.
     """
 
     path: Any
@@ -95,6 +97,8 @@ class Query:
     session_zone: str | None = "UTC"
     case_sensitive: bool = False
     options: ReadOptions = SPARK_OPTIONS
+    reader_options: Mapping[str, str] = field(default_factory=dict)
+    table: CatalogTable | None = None
 
     def __post_init__(self) -> None:
         if self.format not in (None, "orc", "paimon"):
@@ -183,20 +187,21 @@ class Part:
 @dataclass(frozen=True)
 class Plan:
     """A read before it is cut: ``rows`` without its parts' details, ``schema`` as Spark's JSON, ``columns`` the names
-    to show, in the caller's spelling, of the first columns of the schema, ``order`` of the top rows; ``session``: what
-    waits for the session that runs the tasks."""
+    to show, in the caller's spelling, of the first columns of the schema, ``order`` of the top rows; ``listed``: files
+    and bytes; ``session``: what waits for the session that runs the tasks."""
 
     query: Query
     rows: Scan | TableScan
     schema: Any
     columns: tuple[str, ...]
     order: tuple[SortKey, ...] = ()
-    listed_bytes: int = 0
+    listed: tuple[int, int] = (0, 0)
     session: OfSession | None = None
 
     def target(self, slots: int) -> int:
         """Bytes of a task: as asked, but fewer where that leaves slots idle."""
-        return min(self.query.target_bytes, max(LEAST_BYTES, -(-self.listed_bytes // slots)))
+        files, size = self.listed
+        return min(self.query.target_bytes, max(LEAST_BYTES, -(-(size + files * FILE_BYTES) // slots)))
 
 
 def begin(query: Query) -> Plan:
@@ -262,7 +267,7 @@ def _begin_orc(query: Query) -> Plan:
         constants = partition_constants([job.source for job in jobs], settled, query.session_zone or "UTC")
         rows = replace(rows, jobs=tuple(replace(job, constants=one) for job, one in zip(jobs, constants)))
         rows = _by_directory(rows)
-    listed = sum(job.source.size or 0 for job in rows.jobs)
+    listed = (len(rows.jobs), sum(job.source.size or 0 for job in rows.jobs))
     session = query.of_session(arrow, types)
     return Plan(query, rows, _shown(schema, rows.schema), columns, order, listed, session)
 
@@ -418,7 +423,7 @@ def _begin_paimon(query: Query, table: Table) -> Plan:
     rows = table.scan(every, where, top=query.top, limit=query.limit, options=options)
     fields = table.table_schema.by_name
     schema = struct_json([(name, json_of_paimon(fields[name])) for name in every])
-    listed = sum(task.file.size for task in rows.plan.tasks)
+    listed = (len(rows.plan.tasks), sum(task.file.size for task in rows.plan.tasks))
     session = query.of_session(table.schema, {})
     return Plan(query, rows, schema, query.spelled(shown), order, listed, session)
 

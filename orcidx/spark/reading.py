@@ -16,6 +16,7 @@ from orcidx.errors import InvalidQuery
 from orcidx.predicate import parse
 from orcidx.scanner.scan import Scan
 from orcidx.spark.arrow_tables import table_of
+from orcidx.spark.catalog_tables import catalog_table
 from orcidx.spark.choosing import Choice, Engine, Unreadable, choose, engine_of, is_column, own_tasks_only
 from orcidx.spark.key_frames import restricted_to
 from orcidx.spark.placement import place
@@ -33,6 +34,7 @@ from orcidx.spark.plan import (
     split_paimon,
 )
 from orcidx.spark.read_task import ROW, TASK, ReadTasks
+from orcidx.spark.reader_options import options_of_reader, struct_of_ddl
 from orcidx.spark.sessions import SessionFacts, facts_of
 from orcidx.spark.spark_types import width_of
 
@@ -64,9 +66,9 @@ def read(
     storage_options: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
     where_in: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """A DataFrame of ORC files or a Paimon table: the rows that ``spark.read.orc`` has, without the files that indexes
-    rule out.
+    """A DataFrame of ORC files or a Paimon table: the rows of ``spark.read.orc``, less the files that indexes rule out.
 
     The files are listed and judged now, and read whenever Spark runs the DataFrame. ``engine``: "spark" for Spark's own
     reader, "orcidx" for tasks that read with all of orcidx's pruning, in which a file that changed or went meanwhile is
@@ -74,37 +76,37 @@ def read(
     "auto". ``why`` tells of a DataFrame what was chosen. ``where_in``: ``{column: DataFrame}``, of one column of the
     very type: only rows with one of its keys, as by a left-semi join; they are taken now, and skip files.
 
-    ``path``: a file, directory, glob or URL prefix, or several in a list; a directory with a Paimon table's layout is
-    one, unless ``format`` ("orc" or "paimon") says otherwise. ``columns``: names, or paths into structs, None for all.
-    ``where``: the rows wanted: a Column or SQL text as Spark takes them, or as everywhere in orcidx (see
-    ``orcidx.col``) a predicate, a pyarrow Expression or a DNF list, with Spark's meaning of NaN, which orcidx's tasks
-    read; times without a zone are on the session's clock. ``limit``:
-    so many rows, any; ``top``: the first ``limit`` rows, in an order, such as ``[("score", "desc", "last"), "id"]``:
-    column, direction, place of nulls. ``schema``: a ``StructType`` or pyarrow schema to read plain ORC files into,
-    instead of the first file's. ``snapshot_id``: of a Paimon table, None for the latest. ``deletion_vector`` and
-    ``file_index`` for plain ORC files: ``{path: ...}``, as ``orcidx.scan`` takes them. ``target_bytes``: stored bytes
-    of a task. ``storage_options`` go to fsspec, on the driver and in the tasks.
+    ``path``: a file, directory, glob or URL prefix, several in a list, or the name of an ORC table in the catalog; a
+    directory with a Paimon table's layout is one, unless ``format`` ("orc" or "paimon") says otherwise. ``columns``:
+    names, or paths into structs, None for all. ``where``: the rows wanted: a Column or SQL text as Spark takes them, or
+    a predicate (see ``orcidx.col``), a pyarrow Expression or a DNF list, with Spark's meaning of NaN; times without a
+    zone are on the session's clock. ``limit``: so many rows, any; ``top``: the first ``limit`` rows, in an order, such
+    as ``[("score", "desc", "last"), "id"]``: column, direction, place of nulls. ``schema``: a ``StructType``, DDL text
+    or pyarrow schema to read plain ORC files into, instead of the first file's. ``snapshot_id``: of a Paimon table.
+    ``deletion_vector`` and ``file_index`` for plain ORC files: ``{path: ...}``, as ``orcidx.scan`` takes them.
+    ``target_bytes``: stored bytes of a task. ``storage_options`` go to fsspec, on the driver and in the tasks.
+    ``options``: of Spark's own reader, which then reads: mergeSchema, ignoreCorruptFiles, ignoreMissingFiles,
+    pathGlobFilter, recursiveFileLookup, modifiedBefore, modifiedAfter, timeZone, basePath.
 
     Raises ``InvalidQuery``, ``FileNotFoundError``, ``CorruptFile``, ``StorageError`` and ``Unsupported``.
     """
-    facts = facts_of(spark)
+    facts, table = facts_of(spark), None if format == "paimon" else catalog_table(spark, path)
     query = Query(
-        path=_paths(path),
+        path=_paths(path if table is None else table.location or path),
         columns=_names(columns),
         where=where,
         top=top,
         limit=limit,
         format=format,
-        schema=schema,
+        schema=struct_of_ddl(schema) if isinstance(schema, str) else schema,
         snapshot_id=snapshot_id,
         deletion_vector=deletion_vector,
         file_index=file_index,
-        infer_partitions=facts.infers_partitions,
         storage_options=storage_options,
         target_bytes=target_bytes,
-        clock_zone=facts.clock_zone,
-        session_zone=facts.session_zone,
-        case_sensitive=facts.case_sensitive,
+        reader_options=options_of_reader(options),
+        table=table,
+        **facts.of_query,
     )
     return _by_engine(spark, query, facts, engine_of(spark, engine), where_in)
 
@@ -112,9 +114,19 @@ def read(
 def _by_engine(spark: Any, query: Query, facts: SessionFacts, wanted: Engine, where_in: Any) -> Any:
     """The DataFrame, with the choice that ``why`` tells."""
     where, own = query.where, own_tasks_only(query)
-    if own is None and wanted != "orcidx" and is_table(query):
+    if own is None and wanted != "orcidx" and query.table is None and is_table(query):
         own = "Paimon tables are read by orcidx"
     by_spark = "a Column as where" if is_column(where) else "where_in" if where_in is not None else None
+    if query.reader_options:
+        if wanted == "orcidx":
+            raise InvalidQuery("options= are those of Spark's reader, and engine='orcidx' is another")
+        by_spark = "options="
+    if query.table is not None and (query.schema is not None or query.reader_options):
+        raise InvalidQuery(f"{query.table.name} is a table of the catalog, which has its own schema and options")
+    if query.table is not None and (own is not None or wanted == "orcidx"):
+        raise InvalidQuery(
+            f"{own or 'asked to by engine=orcidx'}; for that give the directory of the table, {query.table.location!r}"
+        )
     if own is not None and (wanted == "spark" or by_spark is not None):
         raise InvalidQuery(f"{by_spark or 'the engine spark'} cannot be had here: {own}")
     if own is not None or (wanted == "orcidx" and where_in is None and _understood(where)):

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from orcidx.spark.catalog_tables import CatalogTable
+from orcidx.spark.spark_types import json_of_schema
 
 __all__ = ["FEW", "MOST_TEXT", "Listing", "Relation", "relation_of"]
 
@@ -41,15 +44,31 @@ class Listing:
 
 @dataclass(frozen=True)
 class Relation:
-    """``frame``: all of it; ``root``: the one directory that it is of, None where there are more."""
+    """``frame``: all of it; ``root``: the one directory that it is of, None where there are more; ``options`` of
+    Spark's reader; ``table``: of the catalog, whose partitions may lie anywhere."""
 
     spark: Any
     frame: Any
     root: str | None
+    options: Mapping[str, str] = field(default_factory=dict)
+    table: CatalogTable | None = None
+
+    def _location(self) -> Any:
+        """Spark's index of the files; None where it is not one that tells them."""
+        plan = self.frame._jdf.queryExecution().analyzed().collectLeaves().head()
+        if plan.getClass().getSimpleName() != "LogicalRelation":
+            return None
+        location = plan.relation().location()
+        if location.getClass().getSimpleName() == "CatalogFileIndex":
+            nothing = self.spark._jvm.java.lang.Class.forName("scala.collection.immutable.Nil$").getField("MODULE$")
+            location = location.filterPartitions(nothing.get(None))
+        return location
 
     def listing(self) -> Listing | None:
         """The files, by one call of the JVM; None where Spark does not tell them so."""
-        location = self.frame._jdf.queryExecution().analyzed().relation().location()
+        location = self._location()
+        if location is None:
+            return None
         files = location.allFiles()
         found = _STATUS.findall(files.mkString("\x01"))
         if len(found) != files.size():
@@ -60,13 +79,16 @@ class Relation:
     @property
     def named_files_are_alike(self) -> bool:
         """Whether files that are named have the partition columns that they have in the whole."""
-        location = self.frame._jdf.queryExecution().analyzed().relation().location()
-        return self.root is not None or location.partitionSchema().isEmpty()
+        unpartitioned = self._location().partitionSchema().isEmpty()
+        if self.table is None:
+            return self.root is not None or unpartitioned
+        # A partition's values are the catalog's, whatever its directory is called, and CHAR is padded above the files.
+        return unpartitioned and not any("CHAR" in str(one.metadata) for one in self.frame.schema.fields)
 
     def of_files(self, names: Sequence[str]) -> Any:
         """The relation of some of the files, with the schema and the partitions of the whole."""
-        reader = self.spark.read.schema(self.frame.schema)
-        if self.root is not None:
+        reader = self.spark.read.schema(self.frame.schema).options(**self.options)
+        if self.root is not None and not any(name.casefold() == "basepath" for name in self.options):
             reader = reader.option("basePath", self.root)
         return reader.orc([_escaped(name) for name in names])
 
@@ -106,13 +128,27 @@ class Relation:
         return spelled
 
 
-def relation_of(spark: Any, path: Any, schema: Any = None) -> Relation:
+def relation_of(
+    spark: Any,
+    path: Any,
+    schema: Any = None,
+    *,
+    options: Mapping[str, str] | None = None,
+    table: CatalogTable | None = None,
+) -> Relation:
     """Spark's relation of what ``orcidx.spark.read`` calls a path. Raises what Spark raises."""
+    options = dict(options or {})
+    if table is not None:
+        return Relation(spark, spark.table(table.name), table.location, options, table)
     paths = [path] if isinstance(path, str) else list(path)
-    reader = spark.read if schema is None else spark.read.schema(schema)
+    reader = spark.read.options(**options)
+    if schema is not None:
+        from pyspark.sql.types import StructType
+
+        reader = reader.schema(StructType.fromJson(json_of_schema(schema)))
     frame = reader.orc([_escaped(one) if os.path.exists(one) else one for one in paths])
     root = path if isinstance(path, str) and os.path.isdir(path) else None
-    return Relation(spark, frame, None if root is None else os.path.abspath(root))
+    return Relation(spark, frame, None if root is None else os.path.abspath(root), options)
 
 
 def _escaped(path: str) -> str:

@@ -35,6 +35,16 @@ class SessionFacts:
     infers_partitions: bool
     slots: int
 
+    @property
+    def of_query(self) -> dict[str, Any]:
+        """What a query takes of them, by its names."""
+        return {
+            "clock_zone": self.clock_zone,
+            "session_zone": self.session_zone,
+            "case_sensitive": self.case_sensitive,
+            "infer_partitions": self.infers_partitions,
+        }
+
 
 def java_problem() -> str | None:
     """Why Spark cannot start here, naming the package that mends it; None where a Java 17 or later is found."""

@@ -17,7 +17,7 @@ from orcidx import InvalidQuery, col
 from orcidx.orc.timezones import load_zone
 from orcidx.predicate import Constant, parse
 from orcidx.spark import build_file_index, choosing, key_frames, read, survivors, why
-from orcidx.spark.conditions import condition_of_json
+from orcidx.spark.conditions import condition_of_json, conjuncts, part_of_json
 from orcidx.spark.relation import relation_of
 
 pytestmark = pytest.mark.java
@@ -234,6 +234,93 @@ def test_lists_globs_and_folders_of_partitions(spark: Any, directory: Path) -> N
         assert why(frame).files_left == 1 < why(frame).files, str(why(frame))
 
 
+def test_the_time_rules_out_what_is_over(spark: Any, directory: Path) -> None:
+    """A file of the past falls by a lower bound that moves with the time; by nothing else that asks it."""
+    for where, fell in (
+        ("day >= date_sub(current_date(), 30)", True),
+        ("at > now() - INTERVAL 5 DAYS", False),  # times rule nothing out of Spark's files: see decision 0014
+        ("now() < at AND day > trunc(current_date(), 'MM')", True),
+        ("day < current_date()", False),
+        ("day = current_date() OR id = 5", False),
+        ("id = 5 AND day < current_date()", True),
+    ):
+        frame = read(spark, directory, where=where)
+        assert rows(frame) == rows(plain(spark, directory).where(where)), where
+        assert ((why(frame).files_left or 0) < FILES) == fell, (where, str(why(frame)))
+
+
+def test_options_of_sparks_reader(spark: Any, directory: Path, tmp_path: Path) -> None:
+    whole = plain(spark, directory)
+    some = read(spark, directory, where="id = 5", options={"pathglobfilter": "0*", "mergeSchema": True})
+    assert some.count() == 1 == why(some).files_left
+    assert read(spark, directory, options={"modifiedBefore": "2020-01-01T00:00:00"}, schema=whole.schema).count() == 0
+    flat = read(spark, directory, where="id = 5", options={"recursiveFileLookup": True})
+    assert flat.columns == whole.columns[:-1]
+    assert flat.count() == 1 == why(flat).files_left
+    folder = tmp_path / "t"
+    shutil.copytree(directory, folder)
+    build_file_index(spark, folder, SPEC)
+    (min(folder.rglob("*.orc")).parent / "broken.orc").write_bytes(b"ORC?" * 100)
+    spared = read(spark, folder, where="id = 5", options={"ignoreCorruptFiles": True})
+    assert spared.count() == 1
+    for bad, text in (
+        ({"mergSchema": 1}, "did you mean 'mergeSchema'"),
+        ("mergeSchema", "options are"),
+        ({"x": 1}, "there"),
+    ):
+        with pytest.raises(InvalidQuery, match=text):
+            read(spark, directory, options=bad)
+    with pytest.raises(InvalidQuery, match="options= cannot be had here"):
+        read(spark, directory, limit=3, options={"mergeSchema": True})
+    with pytest.raises(InvalidQuery, match="another"):
+        read(spark, directory, engine="orcidx", options={"mergeSchema": True})
+
+
+def test_a_schema_as_sql_writes_it(spark: Any, directory: Path) -> None:
+    frame = read(spark, directory, where="id = 5", schema="id BIGINT, few INT")
+    assert frame.columns == ["id", "few", "part"]
+    assert [row.few for row in frame.collect()] == [5]
+    assert read(spark, directory, schema="id BIGINT, few INT", limit=2).count() == 2
+    with pytest.raises(InvalidQuery, match="schema='id BIG"):
+        read(spark, directory, schema="id BIGG INT")
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_tables_of_the_catalog(spark: Any, directory: Path, tmp_path: Path, partitioned: bool) -> None:
+    """By their names; indexes are those of the directory, and rows and columns those of ``spark.table``."""
+    where = f"LOCATION '{tmp_path / 'o'}'"
+    spark.sql("CREATE DATABASE IF NOT EXISTS shop")
+    try:
+        by = "PARTITIONED BY (few)" if partitioned else ""
+        spark.sql(
+            f"CREATE TABLE shop.orders USING orc {by} {where} AS SELECT id, text, CAST(id % 3 AS int) few"
+            f" FROM range(0, 900, 1, 3) JOIN VALUES ('a') AS t(text)"
+        )
+        build_file_index(spark, tmp_path / "o", {"bloom-filter": {"id": {}}})
+        frame = read(spark, "shop.orders", where="id = 5")
+        assert frame.schema == spark.table("shop.orders").schema
+        assert rows(frame) == rows(spark.table("shop.orders").where("id = 5"))
+        assert why(frame).engine == "spark"
+        assert why(frame).files_left < why(frame).files, str(why(frame))
+        with pytest.raises(InvalidQuery, match="give the directory of the table"):
+            read(spark, "shop.orders", limit=3)
+        spark.sql("CREATE OR REPLACE TEMPORARY VIEW v AS SELECT 1")
+        with pytest.raises(InvalidQuery, match="temporary view"):
+            read(spark, "v")
+    finally:
+        spark.sql("DROP DATABASE shop CASCADE")
+        spark.catalog.dropTempView("v")
+
+
+def test_files_of_any_name(spark: Any, tmp_path: Path) -> None:
+    """As Spark: all but the hidden ones."""
+    spark.range(10).coalesce(1).write.orc(str(tmp_path / "t"))
+    file = next((tmp_path / "t").glob("*.orc"))
+    file.rename(file.with_name("data"))
+    for engine in ("spark", "orcidx"):
+        assert read(spark, tmp_path / "t", where="id = 5", engine=engine).count() == 1  # type: ignore[arg-type]
+
+
 # ---------------------------------------------------------------------- without Spark
 
 
@@ -270,3 +357,43 @@ def test_what_an_expression_proves(nodes: list[dict[str, Any]], where: str | Non
 def test_an_expression_of_any_depth(rng: np.random.Generator) -> None:
     ors = tree(*[node for _ in range(5000) for node in (("Or", 2, {}), ("EqualTo", 2, {}), X, five())], X)
     assert condition_of_json(ors, load_zone("UTC")) == Constant(True)
+
+
+COLUMN_D = ("AttributeReference", 0, {"name": "d", "dataType": "date", "metadata": {}})
+TODAY = ("CurrentDate", 0, {})
+DAY = ("Literal", 0, {"value": "2026-05-20", "dataType": "date"})
+SEVEN = ("Literal", 0, {"value": "7", "dataType": "integer"})
+
+
+@pytest.mark.parametrize(
+    ("before", "folded", "where"),
+    [
+        ((("GreaterThan", 2, {}), COLUMN_D, TODAY), (("GreaterThan", 2, {}), COLUMN_D, DAY), "d > DATE '2026-05-19'"),
+        (
+            (("LessThanOrEqual", 2, {}), ("DateSub", 2, {}), TODAY, SEVEN, COLUMN_D),
+            (("LessThanOrEqual", 2, {}), DAY, COLUMN_D),
+            "d >= DATE '2026-05-19'",
+        ),
+        ((("LessThan", 2, {}), COLUMN_D, TODAY), (("LessThan", 2, {}), COLUMN_D, DAY), None),
+        ((("EqualTo", 2, {}), COLUMN_D, TODAY), (("EqualTo", 2, {}), COLUMN_D, DAY), None),
+        (
+            (("GreaterThan", 2, {}), COLUMN_D, ("Mystery", 1, {}), TODAY),
+            (("GreaterThan", 2, {}), COLUMN_D, DAY),
+            None,
+        ),
+        (
+            (("Or", 2, {}), ("GreaterThan", 2, {}), COLUMN_D, TODAY, ("IsNull", 1, {}), COLUMN_D),
+            (("Or", 2, {}), ("GreaterThan", 2, {}), COLUMN_D, DAY, ("IsNull", 1, {}), COLUMN_D),
+            None,
+        ),
+    ],
+)
+def test_only_what_later_actions_keep_is_proven_by_the_time(before: Any, folded: Any, where: str | None) -> None:
+    found = part_of_json(tree(*before), tree(*folded), load_zone("UTC"))
+    assert found == (Constant(True) if where is None else parse(where))
+
+
+def test_the_parts_of_a_condition() -> None:
+    one, two = (("EqualTo", 2, {}), X, five()), (("Or", 2, {}), X, ("Not", 1, {}), X)
+    nodes = tree(("And", 2, {}), ("And", 2, {}), *one, *two, *one)
+    assert conjuncts(nodes) == [tree(*one), tree(*two), tree(*one)]

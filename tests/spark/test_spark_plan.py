@@ -15,7 +15,7 @@ from pyarrow import orc
 from orcidx.errors import InvalidQuery
 from orcidx.scanner.scan import Scan
 from orcidx.spark.hive_columns import partition_types
-from orcidx.spark.plan import LEAST_BYTES, Part, Plan, Query, assign, begin, pack, split_orc, split_paimon
+from orcidx.spark.plan import FILE_BYTES, LEAST_BYTES, Part, Plan, Query, assign, begin, pack, split_orc, split_paimon
 from orcidx.storage import Source
 
 
@@ -96,8 +96,10 @@ def test_a_table_brings_its_own_indexes_and_schema(data: Path) -> None:
 def test_tasks_are_smaller_where_slots_would_idle(data: Path) -> None:
     plan = begin(Query(path=str(data / "plain")))
     assert plan.target(8) == LEAST_BYTES
-    big = Plan(plan.query, plan.rows, plan.schema, plan.columns, listed_bytes=1 << 30)
+    big = Plan(plan.query, plan.rows, plan.schema, plan.columns, listed=(0, 1 << 30))
     assert big.target(16) == 1 << 26
+    small = Plan(plan.query, plan.rows, plan.schema, plan.columns, listed=(2000, 2000 << 10))
+    assert small.target(4) == 500 * (FILE_BYTES + 1024), "a task for each slot, by what opening costs"
     assert big.target(1) == plan.query.target_bytes
 
 
@@ -131,7 +133,7 @@ def test_directories_rule_files_out_before_any_is_opened(tmp_path: Path) -> None
     plan = begin(Query(path=str(tmp_path), where="i >= 0 AND (day = 1 OR day = 3)"))
     assert isinstance(plan.rows, Scan)
     assert [job.constants["day"].as_py() for job in plan.rows.jobs] == [1, 3]
-    assert plan.listed_bytes == sum((tmp_path / f"day={day}" / "a.orc").stat().st_size for day in (1, 3))
+    assert plan.listed[1] == sum((tmp_path / f"day={day}" / "a.orc").stat().st_size for day in (1, 3))
     assert begin(Query(path=str(tmp_path), where="day > 5")).rows.jobs == ()  # type: ignore[union-attr]
 
 

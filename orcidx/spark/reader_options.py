@@ -1,0 +1,67 @@
+"""Options of Spark's own reader, and schemas as its SQL writes them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from orcidx.errors import InvalidQuery
+
+__all__ = ["options_of_reader", "struct_of_ddl"]
+
+_KNOWN = (
+    "mergeSchema",
+    "ignoreCorruptFiles",
+    "ignoreMissingFiles",
+    "pathGlobFilter",
+    "recursiveFileLookup",
+    "modifiedBefore",
+    "modifiedAfter",
+    "timeZone",
+    "basePath",
+)
+
+
+def options_of_reader(options: Any) -> dict[str, str]:
+    """The options as text, by Spark's names. Raises ``InvalidQuery`` with the nearest name for an unknown one."""
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping):
+        raise InvalidQuery(f'options are {{"mergeSchema": True, ...}}, not {options!r:.80}')
+    names = {name.casefold(): name for name in _KNOWN}
+    found = {}
+    for name, value in options.items():
+        known = names.get(str(name).casefold())
+        if known is None:
+            close = difflib.get_close_matches(str(name).casefold(), names, 1)
+            hint = f"did you mean {names[close[0]]!r}?" if close else f"there are {', '.join(_KNOWN)}"
+            raise InvalidQuery(f"no option {name!r} of Spark's reader of ORC; {hint}")
+        found[known] = _text(known, value)
+    return found
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dt.datetime):
+        if value.tzinfo is not None:
+            raise InvalidQuery(f"{name}={value!r}: Spark takes times without a zone, on the clock of timeZone")
+        return value.isoformat(timespec="seconds")
+    return str(value)
+
+
+def struct_of_ddl(text: str) -> Any:
+    """The ``StructType`` of a text such as "id bigint, name string". Raises ``InvalidQuery`` with Spark's sentence."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import types
+
+    parse = getattr(types.StructType, "fromDDL", None) or types._parse_datatype_string
+    try:
+        found = parse(text)
+    except PySparkException as error:
+        raise InvalidQuery(f"schema={text!r:.200}: {str(error).strip().splitlines()[0]}") from None
+    if not isinstance(found, types.StructType):
+        raise InvalidQuery(f"schema={text!r:.200} is a type, not columns: 'name type, name type'")
+    return found
