@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.orc.kinds import TypeKind
+from orcidx.orc_writer.array_layouts import hides_values, is_view, plain_layout
 from orcidx.orc_writer.options import WriteOptions
 
 __all__ = ["WriteNode", "describe_schema"]
@@ -59,7 +60,7 @@ class WriteNode:
 def describe_schema(schema: pa.Schema, options: WriteOptions) -> WriteNode:
     """The tree of a schema, its root the struct of the fields. Raises ``Unsupported`` for what ORC has no type for,
     naming the column and the option that helps; ``InvalidQuery`` for options that name no column."""
-    children = tuple(_describe(field, (field.name,), options) for field in schema)
+    children = tuple(_laid_out(_describe(field, (field.name,), options), field.type) for field in schema)
     root = WriteNode(
         kind=TypeKind.STRUCT, path=(), type=pa.struct(list(schema)), children=children, names=tuple(schema.names)
     )
@@ -68,6 +69,10 @@ def describe_schema(schema: pa.Schema, options: WriteOptions) -> WriteNode:
         if name not in known:
             raise InvalidQuery(f"types= names {name!r}, which is no column")
     return _numbered(root, 0)
+
+
+def _laid_out(node: WriteNode, type_: pa.DataType) -> WriteNode:
+    return replace(node, convert=(plain_layout, *node.convert)) if hides_values(type_) else node
 
 
 def _numbered(node: WriteNode, first: int) -> WriteNode:
@@ -164,17 +169,13 @@ def _of_type(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -
         return _dictionary(type_, path, options)
     if types.is_run_end_encoded(type_):
         inner = _of_type(type_.value_type, path, options)
-        return replace(inner, convert=(pc.run_end_decode, *inner.convert))
+        return replace(inner, convert=(plain_layout, *inner.convert))
     if types.is_nested(type_):
         return _nested(type_, path, options)
-    if _is_view(type_):
+    if is_view(type_):
         target = pa.large_string() if type_ == pa.string_view() else pa.large_binary()
         return _cast(WriteNode(kind=_PLAIN[target], path=path, type=target), target, None)
     return _odd(type_, path, options)
-
-
-def _is_view(type_: pa.DataType) -> bool:
-    return str(type_) in ("string_view", "binary_view")
 
 
 def _cast(node: WriteNode, target: pa.DataType, name: str | None) -> WriteNode:

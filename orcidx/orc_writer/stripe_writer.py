@@ -17,6 +17,7 @@ import pyarrow as pa
 from orcidx.errors import ValueOutOfRange
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata import TypeRecord
+from orcidx.orc_writer.array_layouts import written_bytes
 from orcidx.orc_writer.arrow_types import WriteNode, bloom_columns
 from orcidx.orc_writer.chunks import OutStream, frame
 from orcidx.orc_writer.column_tree import ColumnWriter, Piece, RootWriter, open_column_writer
@@ -72,11 +73,11 @@ class StripeWriter:
         return sum(column.held for column in self._columns)
 
     def slice_rows(self, batch: pa.RecordBatch) -> int:
-        """How many of the batch's first rows go into one slice."""
+        """How many of the batch's first rows go into one slice: such as take 8 MiB, or one row that is larger."""
         limit = max(SMALLEST_SLICE, min(SLICE_BYTES, self._options.stripe_size // 2))
-        rows: int = min(batch.num_rows, max(1, int(limit * batch.num_rows / max(1, arrow_bytes(batch)))))
-        while rows > 1 and arrow_bytes(batch.slice(0, rows)) > 2 * limit:
-            rows //= 2
+        rows: int = batch.num_rows
+        while rows > 1 and (size := batch_bytes(batch.slice(0, rows))) > limit:
+            rows = max(1, min(rows * limit // size, rows - 1))
         return rows
 
     def write(self, batch: pa.RecordBatch, first_row: int) -> None:
@@ -87,7 +88,7 @@ class StripeWriter:
             self._options.use_threads
             and len(self._writer.children) > 1
             and pa.cpu_count() > 1
-            and arrow_bytes(batch) > SMALLEST_TASK
+            and batch_bytes(batch) > SMALLEST_TASK
         )
         tasks = list(zip(self._writer.children, batch.columns, strict=True))
         if threads:
@@ -158,11 +159,9 @@ class StripeWriter:
         return [column.file_statistics() for column in self._columns]
 
 
-def arrow_bytes(batch: pa.RecordBatch) -> int:
-    """Bytes of a batch, those of dictionaries left out: a slice has all of them however short it is."""
-    return sum(
-        column.indices.nbytes if pa.types.is_dictionary(column.type) else column.nbytes for column in batch.columns
-    )
+def batch_bytes(batch: pa.RecordBatch) -> int:
+    """Bytes of a batch, with what views and dictionaries name for each row."""
+    return sum(map(written_bytes, batch.columns))
 
 
 def type_records(root: WriteNode) -> list[TypeRecord]:

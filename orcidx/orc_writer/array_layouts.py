@@ -1,0 +1,160 @@
+"""Arrow's layouts that share or repeat values: how large they are once written, and how to undo them below others.
+
+Views, dictionaries and runs stand for more bytes than they hold, and a slice of them names buffers of the whole. What
+goes into the encoders at once is measured as the encoders see it: ``written_bytes``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["hides_values", "plain_layout", "written_bytes"]
+
+SHARED = 8 << 20
+"""Bytes that the entries of a dictionary may come to, written out row by row, until they are counted exactly."""
+
+
+def is_view(type_: pa.DataType) -> bool:
+    """Texts and binaries as views."""
+    return str(type_) in ("string_view", "binary_view")
+
+
+def is_list_view(type_: pa.DataType) -> bool:
+    return str(type_).startswith(("list_view<", "large_list_view<"))
+
+
+def _children(type_: Any) -> list[pa.DataType]:
+    return [type_.field(i).type for i in range(type_.num_fields)]
+
+
+def _storage(type_: Any) -> Any:
+    return type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
+
+
+def hides_values(type_: pa.DataType) -> bool:
+    """Whether views or runs lie below a list or struct, where pyarrow can neither filter nor take them."""
+    type_ = _storage(type_)
+    if not pa.types.is_nested(type_) or pa.types.is_run_end_encoded(type_):
+        return False
+    below = [_storage(child) for child in _children(type_)]
+    return any(is_view(child) or pa.types.is_run_end_encoded(child) or hides_values(child) for child in below)
+
+
+def plain_layout(array: Any) -> Any:
+    """The array with views and runs made plain at any depth; other layouts stay."""
+    if isinstance(array, pa.ExtensionArray):
+        return plain_layout(array.storage)
+    kind, types = array.type, pa.types
+    if is_view(kind):
+        return array.cast(pa.large_string() if kind == pa.string_view() else pa.large_binary())
+    if types.is_run_end_encoded(kind):
+        return plain_layout(pc.run_end_decode(array))
+    if not types.is_nested(kind):
+        return array
+    if types.is_union(kind):
+        return _plain_union(array)
+    mask = array.is_null() if array.null_count else None
+    if types.is_struct(kind):
+        names = [field.name for field in kind]
+        if not names:
+            return array
+        return pa.StructArray.from_arrays([plain_layout(array.field(i)) for i in range(len(names))], names, mask=mask)
+    if types.is_fixed_size_list(kind):
+        size = kind.list_size
+        values = array.values.slice(array.offset * size, len(array) * size)
+        return pa.FixedSizeListArray.from_arrays(plain_layout(values), size, mask=mask)
+    if is_list_view(kind):
+        cls = pa.ListViewArray if str(kind).startswith("list_view<") else pa.LargeListViewArray
+        return cls.from_arrays(_copied(array.offsets), _copied(array.sizes), plain_layout(array.values), mask=mask)
+    offsets = _copied(array.offsets)
+    if types.is_map(kind):
+        return pa.MapArray.from_arrays(offsets, plain_layout(array.keys), plain_layout(array.items), mask=mask)
+    cls = pa.LargeListArray if types.is_large_list(kind) else pa.ListArray
+    return cls.from_arrays(offsets, plain_layout(array.values), mask=mask)
+
+
+def _plain_union(array: Any) -> Any:
+    kind = array.type
+    children = [plain_layout(array.field(i)) for i in range(kind.num_fields)]
+    names = [kind.field(i).name for i in range(kind.num_fields)]
+    # pyarrow's own type_codes and offsets leave out where a slice begins.
+    codes = _numbers(array, 1, pa.int8())
+    if kind.mode == "sparse":
+        return pa.UnionArray.from_sparse(codes, children, names, list(kind.type_codes))
+    return pa.UnionArray.from_dense(codes, _numbers(array, 2, pa.int32()), children, names, list(kind.type_codes))
+
+
+def _numbers(array: Any, number: int, type_: pa.DataType) -> Any:
+    return _copied(pa.Array.from_buffers(type_, len(array), [None, array.buffers()[number]], offset=array.offset))
+
+
+def _copied(array: Any) -> Any:
+    """Without an offset, which pyarrow does not take together with a mask."""
+    return pa.array(array.to_numpy(zero_copy_only=False).copy(), array.type)
+
+
+def written_bytes(array: Any) -> int:
+    """Bytes that the rows of an array take once what they name is written out row by row."""
+    kind, types = array.type, pa.types
+    rows = len(array)
+    if not rows:
+        return 0
+    if isinstance(array, pa.ExtensionArray):
+        return written_bytes(array.storage)
+    if types.is_dictionary(kind):
+        return int(array.indices.nbytes) + _entry_bytes(array)
+    if types.is_run_end_encoded(kind):
+        return rows * _longest(array.values)
+    if is_view(kind):
+        return 16 * rows + _view_bytes(array)
+    if not types.is_nested(kind):
+        return int(array.nbytes)
+    if types.is_struct(kind):
+        return rows // 8 + sum(written_bytes(array.field(i)) for i in range(kind.num_fields))
+    if types.is_fixed_size_list(kind):
+        size = kind.list_size
+        return rows // 8 + written_bytes(array.values.slice(array.offset * size, rows * size))
+    if is_list_view(kind):
+        elements = int(pc.sum(array.sizes).as_py() or 0)
+        return 8 * rows + elements * max(1, written_bytes(array.values) // max(1, len(array.values)))
+    if types.is_union(kind):
+        return rows + sum(written_bytes(array.field(i)) for i in range(kind.num_fields))
+    first, last = array.offsets[0].as_py(), array.offsets[rows].as_py()
+    children = (array.keys, array.items) if types.is_map(kind) else (array.values,)
+    if not 0 <= first <= last <= len(children[0]):
+        return 8 * rows  # broken offsets, which the column's writer tells of
+    return 8 * rows + sum(written_bytes(child.slice(first, last - first)) for child in children)
+
+
+def _longest(values: Any) -> int:
+    """Bytes of the largest of some values; of nested ones their mean."""
+    if not len(values):
+        return 0
+    kind = values.type
+    if str(kind) in ("string", "large_string", "binary", "large_binary"):
+        return int(pc.max(pc.binary_length(values)).as_py() or 0) + 4
+    return max(1, written_bytes(values) // len(values))
+
+
+def _entry_bytes(array: Any) -> int:
+    """Bytes of the entries that the rows of a dictionary name, where that may be much."""
+    values = array.dictionary
+    if len(array) * _longest(values) <= SHARED:
+        return 0
+    if str(values.type) not in ("string", "large_string", "binary", "large_binary"):
+        return len(array) * _longest(values)
+    lengths = pc.binary_length(values).fill_null(0).to_numpy(zero_copy_only=False)
+    chosen = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    return int(lengths[chosen].sum()) if len(lengths) and 0 <= chosen.min() <= chosen.max() < len(lengths) else 0
+
+
+def _view_bytes(array: Any) -> int:
+    """The lengths stand at the head of the views, sixteen bytes each."""
+    views = np.frombuffer(array.buffers()[1], np.int32)[4 * array.offset :: 4][: len(array)]
+    if array.null_count:
+        views = views[array.is_valid().to_numpy(zero_copy_only=False)]
+    return int(views.sum(dtype=np.int64))

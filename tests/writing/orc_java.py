@@ -1,0 +1,40 @@
+"""ORC's Java as a reader of many files in one JVM, Spark's; the loops are in ``OrcRows.java``, compiled by Janino."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+SOURCE = Path(__file__).with_name("OrcRows.java")
+
+
+class OrcJava:
+    """``ask(data, questions)`` puts a file into ``folder`` and reads it there."""
+
+    def __init__(self, spark: Any, folder: Path) -> None:
+        self.folder = folder
+        jvm = spark._jvm
+        compiler = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+        compiler.setSourceVersion(8)
+        compiler.setTargetVersion(8)
+        compiler.cook(SOURCE.read_text())
+        loaded = compiler.getClassLoader().loadClass("orcidx.writing.OrcRows")
+        self._dump = next(method for method in loaded.getDeclaredMethods() if method.getName() == "dump")
+        self._arguments = spark._sc._gateway.new_array(jvm.java.lang.Object, 3)
+
+    def ask(self, data: bytes, questions: list[str]) -> list[list[str]]:
+        """The rows of each question: ``all``, ``seek``, ``where`` (see the Java)."""
+        source, target = self.folder / "file.orc", self.folder / "rows.txt"
+        source.write_bytes(data)
+        source.with_name(f".{source.name}.crc").unlink(missing_ok=True)
+        for i, argument in enumerate((source.as_uri(), str(target), "\n".join(questions))):
+            self._arguments[i] = argument
+        self._dump.invoke(None, self._arguments)
+        answers: list[list[str]] = []
+        for line in target.read_text().split("\n")[:-1]:
+            if line == "=":
+                answers.append([])
+            else:
+                answers[-1].append(line)
+        return answers

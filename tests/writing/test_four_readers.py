@@ -1,0 +1,113 @@
+"""Every type, null pattern, codec, block size and stride comes back through orcidx, pyarrow, pyorc and ORC Java: whole,
+from every row group by its positions, and pruned by predicates without losing a row."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from writing.four_readers import Checker, check_many, group_starts, open_pyorc, pyorc_row, seekable
+from writing.orc_java import OrcJava
+from writing.plain_rows import arrow_rows
+from writing.random_tables import CODECS
+from writing.written_tables import NULLS, check_readers, table, written
+
+
+@pytest.fixture(scope="module")
+def orc_java(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> OrcJava:
+    return OrcJava(spark, tmp_path_factory.mktemp("orc"))
+
+
+def check_matrix(java: OrcJava, rng: np.random.Generator, rows: int, points: Any) -> None:
+    for nulls, group in itertools.groupby(points, key=lambda point: point[0]):
+        data = table(rng, rows, nulls)
+        expected = arrow_rows(data)
+        for _, codec, block, stride, threshold in group:
+            file = written(
+                data,
+                compression=codec,
+                compression_block_size=block,
+                row_index_stride=stride,
+                dictionary_key_size_threshold=threshold,
+            )
+            check_readers(file, data)
+            starts = group_starts(file)
+            whole, sought = java.ask(file, ["all", "\t".join(("seek", *map(str, starts)))])
+            where = (nulls, codec, block, stride)
+            assert whole == expected, where
+            assert sought == [expected[start] for start in starts], where
+            reader = open_pyorc(file)
+            show = pyorc_row(reader)
+            assert [show(row) for row in reader] == expected, where
+            for start in starts if seekable(file) else ():
+                reader.seek(start)
+                assert show(next(reader)) == expected[start], (*where, start)
+
+
+def test_the_matrix_in_short(orc_java, rng):
+    points = zip(NULLS, CODECS[1:], (1 << 10, 1 << 18, 1 << 12, 1 << 10), (100, 300, 100, 150), ("auto", 0, 1, "auto"))
+    check_matrix(orc_java, rng, 320, points)
+
+
+@pytest.mark.slow
+def test_the_whole_matrix(orc_java, rng):
+    points = itertools.product(NULLS, CODECS, (1 << 10, 1 << 18), (100, 1000))
+    thresholds = itertools.cycle(("auto", 0, 1))
+    check_matrix(orc_java, rng, 1150, [(*point, next(thresholds)) for point in points])
+
+
+def test_random_tables_in_three_readers(request):
+    assert not check_many(Checker(None), range(5), 11, rows=200)
+
+
+def test_random_tables_in_four_readers(orc_java):
+    checker = Checker(orc_java)
+    assert not check_many(checker, range(100, 106), 12, rows=300)
+    assert checker.tally["predicates of ORC Java"] == 36
+
+
+@pytest.mark.slow
+def test_many_random_tables_in_four_readers(orc_java):
+    checker = Checker(orc_java)
+    assert not check_many(checker, range(40), 13)
+    for who in ("pyorc", "ORC Java"):
+        assert checker.tally[f"rows that {who} skipped"] > 1000
+
+
+@pytest.mark.parametrize("mode", ["sparse", "dense"])
+def test_unions(orc_java, rng, mode):
+    """pyorc shows no tags; orcidx and Java do."""
+    rows = 700
+    tags = rng.integers(0, 3, rows).astype(np.int8)
+    codes = pa.array(np.array([5, 0, 9], np.int8)[tags])
+    lengths = np.full(3, rows) if mode == "sparse" else np.bincount(tags, minlength=3)
+    numbers = pa.array(rng.integers(0, 99, lengths[0]), mask=rng.random(lengths[0]) < 0.3)
+    texts = pa.array([f"t{i % 9}" for i in range(lengths[1])])
+    pairs = pa.StructArray.from_arrays(
+        [pa.array(rng.random(lengths[2]))], ["x"], mask=pa.array(rng.random(lengths[2]) < 0.2)
+    )
+    children = [numbers, texts, pairs]
+    names = ["a", "b", "c"]
+    if mode == "sparse":
+        union = pa.UnionArray.from_sparse(codes, children, names, [5, 0, 9])
+    else:
+        places = np.zeros(rows, np.int32)
+        for tag in range(3):
+            places[tags == tag] = np.arange(lengths[tag])
+        union = pa.UnionArray.from_dense(codes, pa.array(places), children, names, [5, 0, 9])
+    data = pa.table({"row": np.arange(rows), "u": union}).slice(13)
+    file = written(data, row_index_stride=100, compression_block_size=1 << 10)
+    expected = arrow_rows(data)
+    starts = group_starts(file)
+    whole, sought = orc_java.ask(file, ["all", "\t".join(("seek", *map(str, starts)))])
+    assert whole == expected
+    assert sought == [expected[start] for start in starts]
+    import orcidx
+
+    with orcidx.open(file) as opened:
+        assert arrow_rows(opened.read()) == expected
+        for start in starts:
+            assert arrow_rows(opened.read(row_range=(start, start + 2))) == expected[start : start + 2]
