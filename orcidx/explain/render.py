@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from html import escape
 
 from orcidx.explain.model import Explanation, FileExplanation, RowGroupExplanation, StripeExplanation
-from orcidx.pruning.evaluate import Note, Reason
+from orcidx.pruning.evaluate import Note
+from orcidx.pruning.reasons import Reason
 
 __all__ = ["STYLE", "explanation_html", "explanation_text", "html_page", "list_html", "pruning_map_svg", "size_text"]
 
@@ -39,7 +41,11 @@ def _look(group: RowGroupExplanation) -> tuple[str, str]:
         return _KEPT
     if group.kept:
         return _PARTLY
-    source = group.reasons[-1].source if group.reasons else "selection"
+    return _look_of(group.reasons[-1].source if group.reasons else "selection")
+
+
+@lru_cache(maxsize=64)
+def _look_of(source: str) -> tuple[str, str]:
     return next((look for name, look in _LOOKS.items() if name in source), _OTHER)
 
 

@@ -25,7 +25,8 @@ from orcidx.paimon.file_index import read_file_index
 from orcidx.planner.index_evidence import StoredIndex, bind_to_index
 from orcidx.predicate import And, BoundLeaf, BoundPredicate, External, Leaf, Or, Predicate, bind, keep_bindable
 from orcidx.predicate.evaluation import evaluate as evaluate_predicate
-from orcidx.pruning.evaluate import Evidence, Finding, Note, Outcome, Reason, evaluate
+from orcidx.pruning.evaluate import Evidence, Finding, Note, Outcome, evaluate
+from orcidx.pruning.reasons import Reason
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.many_files import partition_values
 from orcidx.storage import Source
@@ -323,6 +324,6 @@ class _Value:
     partitions: Partitions
     key: str
 
-    def __call__(self, file: int) -> str:
-        value = self.partitions.constants_of(file)[self.key].as_py()
-        return f"is {'null' if value is None else value} in the whole file"
+    def __call__(self, files: Int64s) -> list[str]:
+        values = self.partitions.values[self.key].take(pa.array(self.partitions.codes[files])).to_pylist()
+        return [f"is {'null' if value is None else value} in the whole file" for value in values]

@@ -20,7 +20,8 @@ from orcidx.errors import CorruptFile
 from orcidx.index_directory.store import IndexStore
 from orcidx.options import ReadOptions
 from orcidx.planner.index_evidence import StoredIndex
-from orcidx.pruning.evaluate import Note, Reason
+from orcidx.pruning.evaluate import Note
+from orcidx.pruning.reasons import Reason
 from orcidx.storage import Source
 
 __all__ = ["ListingPlan", "plan_listing", "stores_of"]

@@ -46,12 +46,17 @@ class NumberBounds:
 
     def value(self, unit: int) -> int | float | Decimal | None:
         """The bound of one unit, None where it is not valid."""
-        if not self.valid[unit]:
-            return None
-        value = self.values[unit]
-        if self.values.dtype == np.float64:
-            return float(value)
-        return Decimal((int(value < 0), tuple(map(int, str(abs(value)))), -self.scale)) if self.scale else int(value)
+        return self.at(np.array([unit]))[0]
+
+    def at(self, units: Int64s) -> list[int | float | Decimal | None]:
+        """The bounds of some units, None where they are not valid."""
+        known = zip(self.values[units].tolist(), self.valid[units].tolist())
+        return [self._known(value) if valid else None for value, valid in known]
+
+    def _known(self, value: int | float) -> int | float | Decimal:
+        if not self.scale or isinstance(value, float):
+            return value
+        return Decimal((int(value < 0), tuple(map(int, str(abs(value)))), -self.scale))
 
 
 def _signs(values: npt.NDArray[Any], literal: Any) -> npt.NDArray[np.int8]:
@@ -76,6 +81,11 @@ class BytesBounds:
         """The bound of one unit, None where it is not valid."""
         start, stop = self.spans[unit]
         return self.buffer[start:stop] if self.valid[unit] else None
+
+    def at(self, units: Int64s) -> list[bytes | None]:
+        """The bounds of some units, None where they are not valid."""
+        known = zip(self.spans[units].tolist(), self.valid[units].tolist())
+        return [self.buffer[start:stop] if valid else None for (start, stop), valid in known]
 
 
 Bounds = NumberBounds | BytesBounds

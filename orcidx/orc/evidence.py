@@ -11,6 +11,7 @@ import datetime
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ import pyarrow as pa
 from orcidx.options import ReadOptions
 from orcidx.orc.bloom import BloomFilters
 from orcidx.orc.bloom_keys import MAY_WRAP, literal_hashes
-from orcidx.orc.bound_values import Bounds, successor
+from orcidx.orc.bound_values import Bounds, NumberBounds, successor
 from orcidx.orc.bounds import StatisticsColumn
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata import FileFacts
@@ -28,6 +29,7 @@ from orcidx.orc.timezones import Zone
 from orcidx.orc.types import OrcType, reads_as_timestamp
 from orcidx.predicate import BoundLeaf, Domain, Op, like_prefix, matching_values
 from orcidx.pruning.evaluate import Finding, Note, NoteKind
+from orcidx.pruning.reasons import Fact
 from orcidx.pruning.selection import RowSelection
 
 __all__ = ["BloomEvidence", "DictionaryEvidence", "StatisticsEvidence", "bloom_answers", "compares_alike"]
@@ -36,6 +38,7 @@ Path = tuple[str, ...]
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 
+_NOT_IN_FILTER = Fact("the filter holds no such value")
 _EQUALITIES = (Op.EQ, Op.EQ_NULL_SAFE, Op.IN)
 _FEW_LITERALS = 16
 
@@ -281,30 +284,38 @@ class _LeafTest:
 
 @dataclass(frozen=True, eq=False)
 class UnitText:
-    """The statistic of the unit that holds a row, as text."""
+    """The statistics of the units that hold some rows, as text."""
 
     column: StatisticsColumn
     leaf: BoundLeaf
     bounds: Int64s
 
-    def __call__(self, row: int) -> str:
+    def __call__(self, rows: Int64s) -> list[str]:
+        units, places = np.unique(np.searchsorted(self.bounds, rows, "right") - 1, return_inverse=True)
+        texts = self._of_units(units)
+        return texts if len(texts) == len(rows) else [texts[place] for place in places.tolist()]
+
+    def _of_units(self, units: Int64s) -> list[str]:
         column = self.column
-        unit = int(np.searchsorted(self.bounds, row, "right")) - 1
-        if column.all_null[unit]:
-            return "every row is null"
-        nulls = "" if column.may_null[unit] else "no null"
+        all_null, may_null = column.all_null[units].tolist(), column.may_null[units].tolist()
         if self.leaf.op is Op.IS_NULL:
-            return nulls or "nulls among the rows"
-        facts = [
-            f"{side} {_show(bounds.value(unit), self.leaf)}"
-            for side, bounds in (("min", column.lower), ("max", column.upper))
-            if bounds.valid[unit]
+            facts = [["nulls among the rows"] if null else [] for null in may_null]
+        else:
+            numbers = self.leaf.domain in _NUMBERS and isinstance(column.lower, NumberBounds)
+            show = str if numbers else partial(_show, leaf=self.leaf)
+            facts = [
+                [f"{side} {show(bound)}" for side, bound in (("min", low), ("max", high)) if bound is not None]
+                for low, high in zip(column.lower.at(units), column.upper.at(units))
+            ]
+            if self.leaf.op is Op.IS_NAN:
+                facts = [told if nan else ["no NaN"] for told, nan in zip(facts, column.may_nan[units].tolist())]
+        return [
+            "every row is null" if null else ", ".join(told if maybe else [*told, "no null"])
+            for null, maybe, told in zip(all_null, may_null, facts)
         ]
-        if self.leaf.op is Op.IS_NAN and not column.may_nan[unit]:
-            facts = ["no NaN"]
-        return ", ".join([*facts, nulls] if nulls else facts)
 
 
+_NUMBERS = (Domain.INT, Domain.FLOAT, Domain.DECIMAL)
 _SHOWN = 40
 _EPOCH = datetime.datetime(1970, 1, 1)
 
@@ -411,16 +422,12 @@ class BloomEvidence:
     def _finding(self, may: Bools) -> Finding:
         bounds = self._bounds
         nothing = RowSelection.none(int(bounds[-1]))
-        return Finding(RowSelection.from_groups(may, bounds), nothing, self.name, _not_in_filter)
+        return Finding(RowSelection.from_groups(may, bounds), nothing, self.name, _NOT_IN_FILTER)
 
     def _note(self, leaf: BoundLeaf, kind: Any, text: str) -> None:
         note = Note(self.name, kind, text, leaf.column, self._stripe)
         if note not in self.notes:
             self.notes.append(note)
-
-
-def _not_in_filter(row: int) -> str:
-    return "the filter holds no such value"
 
 
 # ---------------------------------------------------------------------- dictionaries
@@ -452,12 +459,4 @@ class DictionaryEvidence:
         if matches.any():
             return None
         nothing = RowSelection.none(self._rows)
-        return Finding(nothing, nothing, self.name, _NoEntry(len(entries)))
-
-
-@dataclass(frozen=True)
-class _NoEntry:
-    entries: int
-
-    def __call__(self, row: int) -> str:
-        return f"none of its {self.entries} entries matches"
+        return Finding(nothing, nothing, self.name, Fact(f"none of its {len(entries)} entries matches"))

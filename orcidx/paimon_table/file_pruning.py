@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from orcidx.errors import CorruptFile
 from orcidx.paimon.data_types import DataField, DataType
@@ -87,8 +88,8 @@ class FileBounds:
 class _Described:
     texts: dict[int, str]
 
-    def __call__(self, file: int) -> str:
-        return self.texts.get(file, "")
+    def __call__(self, files: npt.NDArray[np.int64]) -> list[str]:
+        return [self.texts.get(file, "") for file in files.tolist()]
 
 
 # ---------------------------------------------------------------------- from manifests

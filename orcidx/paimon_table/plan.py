@@ -17,7 +17,8 @@ from orcidx.paimon_table.manifest import FileEntry, ManifestInfo, RowStats
 from orcidx.paimon_table.raw_files import hides_level_zero, merging_needed
 from orcidx.paimon_table.schema import FieldMapping, TableSchema, map_fields
 from orcidx.predicate import BoundPredicate
-from orcidx.pruning.evaluate import Note, Outcome, Reason, evaluate
+from orcidx.pruning.evaluate import Note, Outcome, evaluate
+from orcidx.pruning.reasons import Reason
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import Source
 

@@ -12,6 +12,7 @@ from orcidx.planner.schema_mapping import FieldSource
 from orcidx.predicate import BoundLeaf, BoundPredicate
 from orcidx.predicate.evaluation import evaluate as evaluate_predicate
 from orcidx.pruning.evaluate import Finding, Note, evaluate
+from orcidx.pruning.reasons import Fact
 from orcidx.pruning.selection import RowSelection
 
 __all__ = ["ConstantEvidence", "rules_out"]
@@ -43,7 +44,7 @@ class ConstantEvidence:
         matches = bool(evaluate_predicate(replace(leaf, path=("value",)), batch, schema).all())
         rows = RowSelection.all(self._rows) if matches else RowSelection.none(self._rows)
         shown = str(value) if value.is_valid else "null"
-        return Finding(rows, rows, self.name, _Value(f"is {shown} in the whole file"))
+        return Finding(rows, rows, self.name, Fact(f"is {shown} in the whole file"))
 
 
 def rules_out(where: BoundPredicate, constants: Mapping[str, Any]) -> bool:
@@ -54,11 +55,3 @@ def rules_out(where: BoundPredicate, constants: Mapping[str, Any]) -> bool:
         if len(leaf.path) == 1 and leaf.path[0] in constants
     }
     return bool(known) and evaluate(where.root, [ConstantEvidence(known, 1)], RowSelection.all(1)).may.is_empty
-
-
-class _Value:
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __call__(self, row: int) -> str:
-        return self.text

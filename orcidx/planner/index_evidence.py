@@ -16,6 +16,7 @@ from orcidx.paimon.data_types import parse_type
 from orcidx.paimon.file_index import FileIndex, read_file_index
 from orcidx.predicate import BoundLeaf, BoundPredicate, Domain, Predicate, bind, keep_bindable
 from orcidx.pruning.evaluate import Finding, Note
+from orcidx.pruning.reasons import Fact
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import Source
 
@@ -84,21 +85,14 @@ class IndexEvidence:
             self._doubt(column, error)
             return None
         must = rows if verdict.exact else RowSelection.none(self._rows)
-        return Finding(rows, must, self.name, _Kept(rows.count, self._rows))
+        kept = Fact(f"the index keeps {rows.count} of {self._rows} rows of the file")
+        return Finding(rows, must, self.name, kept)
 
     def _doubt(self, column: str, error: OrcidxError) -> None:
         kind = "damaged" if isinstance(error, CorruptFile) else "silent"
         note = Note(self.name, kind, str(error), column)  # type: ignore[arg-type]
         if note not in self.notes:
             self.notes.append(note)
-
-
-class _Kept:
-    def __init__(self, kept: int, rows: int) -> None:
-        self.text = f"the index keeps {kept} of {rows} rows of the file"
-
-    def __call__(self, row: int) -> str:
-        return self.text
 
 
 def index_evidence(

@@ -7,16 +7,19 @@ still prunes. Because NOT lives in the leaves and only TRUE counts, AND is inter
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
+import numpy as np
+import numpy.typing as npt
 from pyroaring import BitMap
 
 from orcidx.predicate import And, BoundLeaf, External, Or
+from orcidx.pruning.reasons import Reason, leaves, proofs_in, reasons_in
 from orcidx.pruning.selection import RowSelection
 
-__all__ = ["Evidence", "Finding", "LeafState", "Note", "NoteKind", "Outcome", "Reason", "Verdict", "evaluate"]
+__all__ = ["Evidence", "Finding", "LeafState", "Note", "NoteKind", "Outcome", "Verdict", "evaluate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +91,15 @@ class Finding:
     """What one evidence says of one leaf over a span of rows.
 
     ``may`` holds every row for which the (possibly negated) leaf is TRUE; for every row of ``must`` it is. Only rows
-    that were asked about count: outside ``alive`` both may hold anything. ``describe(row)`` tells, for a row that is
-    not in ``may`` (or is in ``must``), the fact that decided, such as ``"max 81.5"``; it is called for the
-    explanation only, and pickles.
+    that were asked about count: outside ``alive`` both may hold anything. ``describe(rows)`` tells, for each of some
+    rows (int64) that are not in ``may`` (or are in ``must``), the fact that decided, such as ``"max 81.5"``; it is
+    called for the explanation only, and pickles.
     """
 
     may: RowSelection
     must: RowSelection
     source: str
-    describe: Callable[[int], str]
+    describe: Callable[[npt.NDArray[np.int64]], list[str]]
 
 
 NoteKind = Literal["absent", "distrusted", "stale", "damaged", "silent", "off"]
@@ -154,20 +157,8 @@ class _Shifted:
     finding: Finding
     start: int
 
-    def __call__(self, row: int) -> str:
-        return self.finding.describe(row + self.start)
-
-
-@dataclass(frozen=True)
-class Reason:
-    """Why rows were skipped, or proved: the question, who answered, and the fact that decided."""
-
-    source: str
-    leaf: str
-    detail: str
-
-    def __str__(self) -> str:
-        return f"{self.leaf}: {self.detail} ({self.source})" if self.leaf else f"{self.detail} ({self.source})"
+    def __call__(self, rows: npt.NDArray[np.int64]) -> list[str]:
+        return self.finding.describe(rows + self.start)
 
 
 @dataclass(frozen=True)
@@ -196,31 +187,23 @@ class Outcome:
         states = tuple(state.slice(start, stop) for state in self.states)
         return Outcome(self.root, span, may, must, states, self.notes)
 
-    def reasons(self, start: int, stop: int, *, partial: bool = False) -> tuple[Reason, ...]:
-        """Why no row of ``[start, stop)`` can match; empty when some row may, unless ``partial`` reasons are wanted.
-
-        One reason where one evidence sufficed; several for the branches of an OR, or where only together they left
-        no row.
-        """
-        left, asked = self.may.slice(start, stop), self.span.slice(start, stop)
-        if start >= stop or not (left.is_empty or (partial and left.count < stop - start)):
+    def reasons(self, start: int, stop: int) -> tuple[Reason, ...]:
+        """Why no row of ``[start, stop)`` can match; empty when some row may. See ``reasons_in``."""
+        if start >= stop or not self.may.slice(start, stop).is_empty:
             return ()
-        unasked = (Reason("selection", "", "none of these rows was asked for"),)
-        if asked.is_empty:
-            return unasked
-        found = _Blame(self, start, stop).of_root() if left.count < asked.count else []
-        return tuple(dict.fromkeys(found))
+        return self.slice(start, stop).reasons_in(np.array([0, stop - start]))[0]
 
-    def proofs(self, start: int, stop: int) -> tuple[Reason, ...]:
-        """What proved rows of ``[start, stop)`` to match: every finding with such rows, once."""
-        found = []
-        for state, leaf in zip(self.states, _leaves(self.root)):
-            for finding in state.findings:
-                rows = finding.must.slice(start, stop)
-                if not rows.is_empty:
-                    row = start + int(rows.runs()[0, 0])
-                    found.append(Reason(finding.source, repr(leaf.leaf), finding.describe(row)))
-        return tuple(dict.fromkeys(found))
+    def reasons_in(self, bounds: npt.NDArray[np.int64]) -> list[tuple[Reason, ...]]:
+        """Why rows of each group ``[bounds[g], bounds[g + 1])`` cannot match; empty where all of them may.
+
+        One reason where one evidence sufficed to rule the group out; several for the branches of an OR, where only
+        together they left no row, and where some rows are left.
+        """
+        return reasons_in(self.root, self.states, bounds, span=self.span, may=self.may)
+
+    def proofs_in(self, bounds: npt.NDArray[np.int64]) -> list[tuple[Reason, ...]]:
+        """What proved rows of each group to match: every finding with such rows, once."""
+        return proofs_in(self.root, self.states, bounds)
 
 
 def evaluate(
@@ -232,8 +215,8 @@ def evaluate(
     still alive there: not ruled out for the leaf, nor by a sibling under AND, nor already sure under OR. Per leaf the
     answers intersect; AND intersects, OR unites. ``prior`` are the ``states`` of a coarser outcome over the same rows.
     """
-    leaves = list(_leaves(root))
-    states = list(prior) if prior is not None else [LeafState(span, RowSelection.none(span.length)) for _ in leaves]
+    unknown = LeafState(span, RowSelection.none(span.length))
+    states = list(prior) if prior is not None else [unknown for _ in leaves(root)]
     fold = _Fold(states)
     may, must = fold.run(root, span, None)
     for one in evidence:
@@ -301,65 +284,3 @@ class _Fold:
                 self.notes.append(Note(finding.source, "damaged", text, leaf.column))
                 return state
         return LeafState(may, must, (*state.findings, finding))
-
-
-def _leaves(node: Any) -> Iterator[BoundLeaf]:
-    """The leaves in the order of the walk."""
-    if isinstance(node, BoundLeaf):
-        yield node
-    elif isinstance(node, (And, Or)):
-        for child in node.children:
-            yield from _leaves(child)
-    elif isinstance(node, External):
-        yield from _leaves(node.may)
-
-
-class _Blame:
-    """Finds who ruled out a stretch of rows; walks the tree as the fold does."""
-
-    def __init__(self, outcome: Outcome, start: int, stop: int) -> None:
-        self._root = outcome.root
-        self._states = iter(outcome.states)
-        self._start, self._stop = start, stop
-        self._asked = outcome.span.slice(start, stop)
-
-    def of_root(self) -> list[Reason]:
-        return self._visit(self._root)[1]
-
-    def _visit(self, node: Any) -> tuple[RowSelection, list[Reason]]:
-        """Rows of the stretch that the node leaves, and why the others cannot match."""
-        if isinstance(node, BoundLeaf):
-            return self._leaf(node, next(self._states))
-        if isinstance(node, And):
-            parts = [self._visit(child) for child in node.children]
-            for left, reasons in parts:
-                if left.is_empty:
-                    return left, reasons
-            left = self._asked
-            for part, _ in parts:
-                left = left & part
-            return left, [reason for _, reasons in parts for reason in reasons]
-        if isinstance(node, Or):
-            parts = [self._visit(child) for child in node.children]
-            left = RowSelection.none(self._asked.length)
-            for part, _ in parts:
-                left = left | part
-            return left, [reason for _, reasons in parts for reason in reasons]
-        if isinstance(node, External):
-            return self._visit(node.may)
-        if node.value is True:
-            return self._asked, []
-        reason = Reason("predicate", "", "the predicate can never be true")
-        return RowSelection.none(self._asked.length), [reason]
-
-    def _leaf(self, leaf: BoundLeaf, state: LeafState) -> tuple[RowSelection, list[Reason]]:
-        left, reasons = self._asked, []
-        for finding in state.findings:
-            narrowed = left & finding.may.slice(self._start, self._stop)
-            if narrowed.count < left.count:
-                row = self._start + int((left - narrowed).runs()[0, 0])
-                reasons.append(Reason(finding.source, repr(leaf.leaf), finding.describe(row)))
-                left = narrowed
-                if left.is_empty:
-                    return left, reasons[-1:]
-        return left, reasons

@@ -22,8 +22,8 @@ SCHEMA = pa.schema([(name, pa.int64()) for name in "abc"])
 BOUNDS = np.arange(0, ROWS + 1, 4)
 
 
-def describe(name: str, row: int) -> str:
-    return f"{name} of row {row}"
+def describe(name: str, rows: np.ndarray) -> list[str]:
+    return [f"{name} of row {row}" for row in rows]
 
 
 @dataclass
@@ -184,8 +184,11 @@ def test_reasons_name_the_one_that_sufficed_or_all_that_together_did():
 
 def test_proofs_name_what_proved_rows():
     outcome = evaluate(A, [Made("statistics", {A: (ALL, span((4, 8)))})], ALL)
-    assert [str(proof) for proof in outcome.proofs(0, 12)] == ["col('a') == 1: statistics of row 4 (statistics)"]
-    assert outcome.proofs(8, 12) == ()
+    found = outcome.proofs_in(np.array([0, 8, 12]))
+    assert [[str(proof) for proof in proofs] for proofs in found] == [
+        ["col('a') == 1: statistics of row 4 (statistics)"],
+        [],
+    ]
 
 
 def test_notes_are_collected_once():
@@ -206,11 +209,37 @@ def test_ten_thousand_groups_fold_quickly():
         name, notes = "groups", ()
 
         def test(self, leaf, alive):
-            return Finding(RowSelection.from_groups(mask, bounds), RowSelection.none(length), "groups", str)
+            return Finding(RowSelection.from_groups(mask, bounds), RowSelection.none(length), "groups", self.describe)
 
+        def describe(self, rows):
+            asked.append(len(rows))
+            return [f"row {row}" for row in rows]
+
+    asked = []
     outcome = evaluate(And((A, B)), [Groups(), Groups()], all_rows)
     assert isinstance(outcome, Outcome)
     assert outcome.may == may
+    reasons = outcome.reasons_in(bounds)
+    assert asked == [5_000], "the facts of an answer are put into words together, and only those that are told"
+    assert [(len(one), str(one[0]) if one else "") for one in reasons[2:4]] == [
+        (0, ""),
+        (1, "col('a') == 1: row 30000 (groups)"),
+    ]
+
+
+@settings(max_examples=60)
+@given(trees, st.data())
+def test_groups_have_the_reasons_that_each_has_alone(where, data):
+    root = bind(where, SCHEMA).root
+    leaves = list(dict.fromkeys(bind(where, SCHEMA).leaves()))
+    evidence = []
+    for name in ("coarse", "fine"):
+        may = {leaf: data.draw(sets) for leaf in leaves}
+        evidence.append(Made(name, {leaf: (may[leaf], may[leaf] & data.draw(sets)) for leaf in leaves}))
+    outcome = evaluate(root, evidence, data.draw(sets))
+    for (start, stop), reasons in zip(pairwise(BOUNDS.tolist()), outcome.reasons_in(BOUNDS)):
+        alone = outcome.reasons(start, stop)
+        assert reasons == alone if outcome.may.slice(start, stop).is_empty else not alone
 
 
 @pytest.mark.parametrize("value", [True, False])

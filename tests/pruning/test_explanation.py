@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import asdict
 from html.parser import HTMLParser
 
 import numpy as np
@@ -13,7 +14,8 @@ import pytest
 from orcidx.explain.model import Explanation, FileExplanation, StripeExplanation, explain_row_groups
 from orcidx.explain.render import explanation_html, explanation_text, pruning_map_svg
 from orcidx.predicate import bind, col
-from orcidx.pruning.evaluate import Finding, Note, Reason, evaluate
+from orcidx.pruning.evaluate import Finding, Note, evaluate
+from orcidx.pruning.reasons import Reason
 from orcidx.pruning.selection import RowSelection
 
 ROWS, STRIDE = 1000, 100
@@ -21,12 +23,12 @@ BOUNDS = np.arange(0, ROWS + 1, STRIDE)
 SCHEMA = pa.schema([("price", pa.int64()), ("city", pa.string())])
 
 
-def text_of(row):
-    return f"max {row}"
+def text_of(rows):
+    return [f"max {row}" for row in rows]
 
 
-def absent(row):
-    return "the filter holds no such value"
+def absent(rows):
+    return ["the filter holds no such value" for _ in rows]
 
 
 class Fixed:
@@ -157,6 +159,14 @@ def test_json_and_pickle(explanation):
     assert made["files"][0]["stripes"][0]["notes"][0]["kind"] == "distrusted"
     assert made["skipped_by"]["bloom filter"] == 100
     assert pickle.loads(pickle.dumps(explanation)) == explanation
+
+
+def test_the_dict_has_every_field(explanation):
+    made = explanation.to_dict()
+    del made["funnel"], made["skipped_by"]
+    for file in made["files"]:
+        del file["kept_rows"]
+    assert made == asdict(explanation)
 
 
 def test_without_a_predicate():

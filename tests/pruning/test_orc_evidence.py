@@ -146,8 +146,8 @@ def test_statistics_lose_no_row_and_promise_none_wrongly(name, data, nan):
     assert true <= set(outcome.may.positions().tolist())
     assert set(outcome.must.positions().tolist()) <= true
     pickle.loads(pickle.dumps(outcome))
-    for start, stop in zip(bounds.tolist(), bounds.tolist()[1:], strict=False):
-        for reason in (*outcome.reasons(start, stop), *outcome.proofs(start, stop)):
+    for reasons in (*outcome.reasons_in(bounds), *outcome.proofs_in(bounds)):
+        for reason in reasons:
             assert str(reason)
 
 

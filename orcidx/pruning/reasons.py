@@ -1,0 +1,201 @@
+"""Why rows were skipped or kept: the answers that decided, for many groups of rows at once.
+
+The walk goes over the tree as the evaluation did, once for all groups: each answer narrows a selection, and counting
+that in each group tells which groups it cost rows. Only then are the facts put into words, those of an answer together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from orcidx.predicate import And, BoundLeaf, External, Or
+from orcidx.pruning.selection import RowSelection
+
+if TYPE_CHECKING:
+    from orcidx.pruning.evaluate import Finding, LeafState
+
+__all__ = ["UNASKED", "Fact", "Reason", "leaves", "proofs_in", "reasons_in"]
+
+Bools = npt.NDArray[np.bool_]
+Int64s = npt.NDArray[np.int64]
+Reasons = tuple["Reason", ...]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why rows were skipped, or proved: the question, who answered, and the fact that decided."""
+
+    source: str
+    leaf: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.leaf}: {self.detail} ({self.source})" if self.leaf else f"{self.detail} ({self.source})"
+
+
+UNASKED = Reason("selection", "", "none of these rows was asked for")
+_NEVER = Reason("predicate", "", "the predicate can never be true")
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """One answer that counted in some ``groups``; ``rows``: a row of each for which it did."""
+
+    groups: Int64s
+    rows: Int64s
+    leaf: str
+    finding: Finding | None
+
+    def reasons(self) -> Iterator[Reason]:
+        if self.finding is None:
+            return iter([_NEVER] * len(self.groups))
+        source, leaf = self.finding.source, self.leaf
+        return (Reason(source, leaf, detail) for detail in self.finding.describe(self.rows))
+
+    def only(self, wanted: Bools) -> _Answer:
+        """The same in those of its groups that are ``wanted``; one bool for each group there is."""
+        mine = wanted[self.groups]
+        return self if mine.all() else _Answer(self.groups[mine], self.rows[mine], self.leaf, self.finding)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What a node of the tree leaves, how many rows of each group those are, and who ruled the others out."""
+
+    left: RowSelection
+    counts: Int64s
+    answers: list[_Answer]
+
+
+def reasons_in(
+    root: Any, states: Sequence[LeafState], bounds: Int64s, *, span: RowSelection, may: RowSelection
+) -> list[Reasons]:
+    """As ``Outcome.reasons_in``. ``span``: the rows that were asked for, ``may`` those of them that may match,
+    ``states`` of the leaves in the order of the walk."""
+    asked, left = span.count_in(bounds), may.count_in(bounds)
+    found = _collected(len(asked), (one.only(left < asked) for one in _Blame(states, span, bounds).of_tree(root)))
+    for group in np.flatnonzero((asked == 0) & (bounds[1:] > bounds[:-1])).tolist():
+        found[group] = (UNASKED,)
+    return found
+
+
+def proofs_in(root: Any, states: Sequence[LeafState], bounds: Int64s) -> list[Reasons]:
+    """As ``Outcome.proofs_in``."""
+    answers = (
+        _Answer(groups, _first_rows(finding.must, bounds, groups), repr(leaf.leaf), finding)
+        for state, leaf in zip(states, leaves(root))
+        for finding in state.findings
+        if len(groups := np.flatnonzero(finding.must.any_in(bounds)))
+    )
+    return _collected(len(bounds) - 1, answers)
+
+
+def leaves(node: Any) -> Iterator[BoundLeaf]:
+    """The leaves in the order of the walk."""
+    if isinstance(node, BoundLeaf):
+        yield node
+    elif isinstance(node, (And, Or)):
+        for child in node.children:
+            yield from leaves(child)
+    elif isinstance(node, External):
+        yield from leaves(node.may)
+
+
+def _collected(groups: int, answers: Iterable[_Answer]) -> list[Reasons]:
+    """The answers of each group, in their order, each once."""
+    found: list[Reasons] = [()] * groups
+    for answer in answers:
+        for group, reason in zip(answer.groups.tolist(), answer.reasons()):
+            before = found[group]
+            if not before:
+                found[group] = (reason,)
+            elif reason not in before:
+                found[group] = (*before, reason)
+    return found
+
+
+def _first_rows(rows: RowSelection, bounds: Int64s, groups: Int64s) -> Int64s:
+    """The first of the rows in each of these groups, all of which have one."""
+    runs, starts = rows.runs(), bounds[groups]
+    first: Int64s = np.maximum(runs[np.searchsorted(runs[:, 1], starts, "right"), 0], starts)
+    return first
+
+
+class _Blame:
+    """Finds who ruled out rows; walks the tree as the evaluation does."""
+
+    def __init__(self, states: Sequence[LeafState], span: RowSelection, bounds: Int64s) -> None:
+        self._states = iter(states)
+        self._asked = span
+        self._counts = span.count_in(bounds)
+        self._bounds = bounds
+
+    def of_tree(self, root: Any) -> list[_Answer]:
+        return self._visit(root).answers
+
+    def _visit(self, node: Any) -> _Part:
+        if isinstance(node, BoundLeaf):
+            return self._leaf(node, next(self._states))
+        if isinstance(node, And):
+            return self._all([self._visit(child) for child in node.children])
+        if isinstance(node, Or):
+            parts = [self._visit(child) for child in node.children]
+            left = RowSelection.none(self._asked.length)
+            for part in parts:
+                left = left | part.left
+            return self._part(left, [answer for part in parts for answer in part.answers])
+        if isinstance(node, External):
+            return self._visit(node.may)
+        if node.value is True:
+            return _Part(self._asked, self._counts, [])
+        every = np.arange(len(self._counts))
+        return self._part(RowSelection.none(self._asked.length), [_Answer(every, self._bounds[:-1], "", None)])
+
+    def _part(self, left: RowSelection, answers: list[_Answer]) -> _Part:
+        return _Part(left, left.count_in(self._bounds), answers)
+
+    def _all(self, parts: list[_Part]) -> _Part:
+        """AND: where one part leaves nothing of a group, the first such part alone is to blame."""
+        left, answers = self._asked, []
+        unruled = np.ones(len(self._counts), np.bool_)
+        blamed = []
+        for part in parts:
+            left = left & part.left
+            alone = unruled & (part.counts == 0)
+            blamed.append(alone)
+            unruled &= ~alone
+        for part, alone in zip(parts, blamed):
+            answers += [answer.only(unruled | alone) for answer in part.answers]
+        return self._part(left, answers)
+
+    def _leaf(self, leaf: BoundLeaf, state: LeafState) -> _Part:
+        left, counts, answers = self._asked, self._counts, list[_Answer]()
+        text = repr(leaf.leaf)
+        for finding in state.findings:
+            narrowed = left & finding.may
+            if narrowed is left:
+                continue
+            after = narrowed.count_in(self._bounds)
+            groups = np.flatnonzero(after < counts)
+            if len(groups):
+                # Who left nothing of a group is to blame alone, whoever took rows of it before.
+                emptied = (after == 0) & (counts > 0)
+                answers = [answer.only(~emptied) for answer in answers]
+                answers.append(_Answer(groups, _first_rows(left - narrowed, self._bounds, groups), text, finding))
+            left, counts = narrowed, after
+        return _Part(left, counts, answers)
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One fact that decided all rows of a finding, as its ``describe``."""
+
+    text: str
+
+    def __call__(self, rows: Int64s) -> list[str]:
+        return [self.text] * len(rows)
