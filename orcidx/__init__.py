@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from orcidx.predicate import col
     from orcidx.pruning.evaluate import Verdict
     from orcidx.pruning.selection import RowSelection
+    from orcidx.rewriting.rewrite import Rewritten, rewrite
     from orcidx.scanner.file import OrcFile
     from orcidx.scanner.file import open_file as open
     from orcidx.scanner.many_files import scan
@@ -50,6 +51,7 @@ __all__ = [
     "OrcWriter",
     "OrcidxError",
     "ReadOptions",
+    "Rewritten",
     "RowSelection",
     "Scan",
     "Split",
@@ -66,6 +68,7 @@ __all__ = [
     "read_metadata",
     "read_schema",
     "read_table",
+    "rewrite",
     "scan",
     "scan_polars",
     "write_table",
@@ -77,6 +80,7 @@ _HOMES = {
     "OrcFile": ("orcidx.scanner.file", "OrcFile"),
     "OrcWriter": ("orcidx.orc_writer.writer", "OrcWriter"),
     "RowSelection": ("orcidx.pruning.selection", "RowSelection"),
+    "Rewritten": ("orcidx.rewriting.rewrite", "Rewritten"),
     "Scan": ("orcidx.scanner.scan", "Scan"),
     "Split": ("orcidx.scanner.scan", "Split"),
     "Verdict": ("orcidx.pruning.evaluate", "Verdict"),
@@ -88,6 +92,7 @@ _HOMES = {
     "read_metadata": ("orcidx.scanner.shortcuts", "read_metadata"),
     "read_schema": ("orcidx.scanner.shortcuts", "read_schema"),
     "read_table": ("orcidx.scanner.shortcuts", "read_table"),
+    "rewrite": ("orcidx.rewriting.rewrite", "rewrite"),
     "scan": ("orcidx.scanner.many_files", "scan"),
     "scan_polars": ("orcidx.engines.polars", "scan_polars"),
     "write_table": ("orcidx.orc_writer.writer", "write_table"),

@@ -16,7 +16,7 @@ PICTURE = """
 orcidx paimon
 __main__
 spark cli
-index_directory paimon_table engines
+index_directory paimon_table engines rewriting
 index_building
 scanner
 planner orc_writer

@@ -16,7 +16,7 @@ import importlib
 import importlib.util
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ __all__ = [
     "METADATA_LIMIT",
     "Codec",
     "check_block_size",
+    "decompressed_chunks",
     "find_functions",
     "open_codec",
     "read_framed",
@@ -135,6 +136,38 @@ def read_framed(
                 )
             offset = end
     return bytes(result)
+
+
+def decompressed_chunks(
+    buffer: Buffer, codec: Codec | None, block_size: int, *, name: str
+) -> Iterator[tuple[int, memoryview]]:
+    """The chunks of a stream, one after the other: (offset of the header, the bytes without compression), which are
+    valid until the next one. Without a codec all of it is one chunk. Errors as of ``read_framed``."""
+    with memoryview(buffer) as whole:
+        if codec is None:
+            yield 0, whole.cast("B")
+            return
+        check_block_size(block_size)
+        scratch = bytearray(block_size)
+        offset = 0
+        with memoryview(scratch) as view:
+            while offset < len(whole):
+                start, end, original = _chunk_bounds(whole, offset, block_size, name)
+                if original:
+                    if end - start > block_size:
+                        raise CorruptFile(
+                            f"a chunk of {end - start} bytes exceeds the block size {block_size}",
+                            stream=name,
+                            offset=offset,
+                        )
+                    yield offset, whole[start:end]
+                elif end > start:
+                    try:
+                        length = codec.decompress_into(whole[start:end], scratch)
+                    except CorruptFile as error:
+                        raise error.at(stream=name, offset=offset) from error.__cause__
+                    yield offset, view[:length]
+                offset = end
 
 
 def _chunk_bounds(whole: memoryview, offset: int, block_size: int, name: str) -> tuple[int, int, bool]:

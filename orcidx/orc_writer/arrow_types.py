@@ -19,7 +19,7 @@ from orcidx.orc.kinds import TypeKind
 from orcidx.orc_writer.array_layouts import hides_values, is_view, plain_layout
 from orcidx.orc_writer.options import WriteOptions
 
-__all__ = ["WriteNode", "describe_schema"]
+__all__ = ["FILTERED", "WriteNode", "describe_schema"]
 
 Convert = Callable[[Any], Any]
 SPARK_TYPE = "spark.sql.catalyst.type"
@@ -289,7 +289,7 @@ def bloom_columns(root: WriteNode, wanted: Sequence[str | int]) -> frozenset[int
     found = set()
     for name in wanted:
         if name == "*":
-            found |= {node.id for node in nodes if node.kind in _FILTERED}
+            found |= {node.id for node in nodes if node.kind in FILTERED}
             continue
         if isinstance(name, int):
             if not 0 < name < len(nodes):
@@ -303,13 +303,13 @@ def bloom_columns(root: WriteNode, wanted: Sequence[str | int]) -> frozenset[int
         if not matches:
             raise InvalidQuery(f"bloom_filter_columns: no column {name!r}")
         for node in matches:
-            if node.kind not in _FILTERED:
+            if node.kind not in FILTERED:
                 raise InvalidQuery(f"bloom_filter_columns: a {node.kind.name.lower()} has no bloom filter ({name!r})")
             found.add(node.id)
     return frozenset(found)
 
 
-_FILTERED = frozenset(TypeKind) - {
+FILTERED = frozenset(TypeKind) - {
     TypeKind.BOOLEAN,
     TypeKind.STRUCT,
     TypeKind.LIST,

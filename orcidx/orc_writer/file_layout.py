@@ -95,6 +95,7 @@ class FileLayout:
     block_size: int
     row_index_stride: int
     identity: Identity = field(default_factory=own_identity)
+    version: tuple[int, ...] = (0, 12)
     stripes: list[StripeInformation] = field(default_factory=list)
     offset: int = 0
     """Bytes written so far."""
@@ -149,7 +150,7 @@ class FileLayout:
                 uint(1, len(footer)),
                 uint(2, self.compression),
                 uint(3, self.block_size),
-                packed(4, (0, 12)),
+                packed(4, self.version),
                 uint(5, len(described)),
                 uint(6, self.identity.writer_version),
                 varint(8000 << 3 | 2) + varint(len(MAGIC)) + MAGIC,

@@ -1,0 +1,88 @@
+"""A file that is written, read again to be verified, and only then gets its name.
+
+A local draft lies under a hidden name beside its place; of other storages, which show or charge for what is uploaded,
+on the local disk until it is uploaded.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+from orcidx.errors import InvalidQuery
+from orcidx.storage import Source, describe_source
+from orcidx.storage.sink import Sink, open_sink
+from orcidx.storage.writers import temporary_name
+
+__all__ = ["Draft", "exists"]
+
+_PIECE = 8 << 20
+
+
+class Draft:
+    """A context manager; leaving it without ``publish`` leaves nothing behind."""
+
+    def __init__(self, target: Source, *, storage_options: Mapping[str, Any] | None = None) -> None:
+        if target.kind not in ("path", "url", "fsspec", "obstore", "arrow"):
+            raise InvalidQuery(f"{target.name}: a file is written to a path or a URL")
+        self.target = target
+        self._folder: str | None = None
+        if target.kind == "path":
+            if os.path.isdir(target.location):
+                raise IsADirectoryError(f"{target.name} is a directory")
+            self.path = temporary_name(target.location)
+        else:
+            self._folder = tempfile.mkdtemp(prefix="orcidx-")
+            self.path = os.path.join(self._folder, "draft.orc")
+
+    def open_sink(self) -> Sink:
+        sink = open_sink(self.path)
+        sink.name = self.target.name  # what messages call it
+        return sink
+
+    @property
+    def source(self) -> Source:
+        """The finished draft, to be read."""
+        return describe_source(self.path)
+
+    def publish(self) -> None:
+        """Gives the file its name, in the place of what has it."""
+        if self._folder is None:
+            os.replace(self.path, self.target.location)
+            return
+        sink = open_sink(self.target)
+        try:
+            with open(self.path, "rb") as file:
+                while piece := file.read(_PIECE):
+                    sink.write(piece)
+        except BaseException:
+            sink.abort()
+            raise
+        sink.close()
+
+    def __enter__(self) -> Draft:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder)
+        elif os.path.lexists(self.path):
+            os.unlink(self.path)
+
+
+def exists(target: Source) -> bool:
+    """Whether there is a file of that name."""
+    try:
+        reader = target.open()
+    except FileNotFoundError:
+        return False
+    try:
+        reader.size()
+    except FileNotFoundError:
+        return False
+    finally:
+        reader.close()
+    return True

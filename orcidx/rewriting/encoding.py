@@ -1,0 +1,125 @@
+"""Rows of files read and written anew, in their order or in another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from orcidx.errors import Unsupported
+from orcidx.options import ReadOptions
+from orcidx.orc.kinds import TypeKind
+from orcidx.orc_writer.options import WriteOptions
+from orcidx.orc_writer.writer import OrcWriter
+from orcidx.planner.request import FileJob
+from orcidx.rewriting.indexing import sized_types, with_attributes
+from orcidx.rewriting.plan import Request, RewritePlan
+from orcidx.rewriting.row_hashes import RowsSeen
+from orcidx.rewriting.sources import InputFile
+from orcidx.rewriting.z_order import SAMPLE
+from orcidx.scanner.file import make_scan
+from orcidx.scanner.scan import Scan
+
+if TYPE_CHECKING:
+    from orcidx.storage.sink import Sink
+
+__all__ = ["encode_rows"]
+
+_COPIED_ONLY = frozenset({TypeKind.GEOMETRY, TypeKind.GEOGRAPHY})
+
+
+def encode_rows(
+    inputs: Sequence[InputFile],
+    plan: RewritePlan,
+    request: Request,
+    sink: Sink,
+    *,
+    options: ReadOptions,
+    advance: Callable[[int], None],
+) -> RowsSeen:
+    """Writes the file into the sink, and closes it; returns what rows went in. ``advance(rows)`` as they are read."""
+    root = inputs[0].reader.root
+    for node in root.walk():
+        if node.kind in _COPIED_ONLY:
+            raise Unsupported(
+                f"a {node.kind.name.lower()} column can be copied, not written", file=inputs[0].name, column=node.dotted
+            )
+    scan = _scan_of(inputs, None, request.schema, options)
+    schema = scan.schema if request.schema is not None else with_attributes(scan.schema, root)
+    request.order.check(schema)
+    seen = RowsSeen()
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        nonlocal seen
+        for batch in scan:
+            seen = seen.with_batch(batch)
+            advance(batch.num_rows)
+            yield batch
+
+    ordered: Any = rows()
+    if request.order:
+        ordered = request.order.apply(ordered, scan.schema, lambda: _sample(inputs, request, options))
+    with OrcWriter(sink_object(sink), schema, options=_write_options(inputs, plan, request)) as writer:
+        for batch in ordered:
+            writer.write(pa.RecordBatch.from_arrays(_retyped(batch, schema), schema=schema))
+        writer.close()
+    sink.close()
+    return seen
+
+
+def sink_object(sink: Sink) -> Any:
+    """What ``OrcWriter`` takes for a file object: it only writes."""
+    return _SinkFile(sink)
+
+
+class _SinkFile:
+    def __init__(self, sink: Sink) -> None:
+        self.name = sink.name
+        self._sink = sink
+
+    def write(self, data: Any) -> None:
+        self._sink.write(data)
+
+
+def _retyped(batch: pa.RecordBatch, schema: pa.Schema) -> list[Any]:
+    """The columns in types that differ by field metadata at most."""
+    return [
+        column if column.type.equals(field.type, check_metadata=True) or not pa.types.is_nested(field.type)
+        else column.cast(field.type)
+        for column, field in zip(batch.columns, schema)
+    ]  # fmt: skip
+
+
+def _scan_of(inputs: Sequence[InputFile], columns: Any, schema: Any, options: ReadOptions) -> Scan:
+    jobs = [FileJob(one.source, fingerprint=one.reader.fingerprint) for one in inputs]
+    return make_scan(jobs, columns, None, limit=None, row_numbers=False, schema=schema, options=options)
+
+
+def _sample(inputs: Sequence[InputFile], request: Request, options: ReadOptions) -> pa.Table:
+    """Evenly spread rows of the columns to cluster by."""
+    names = list(request.order.cluster_by)
+    step = max(1, sum(one.rows for one in inputs) // SAMPLE)
+    kept = []
+    at = 0
+    for batch in _scan_of(inputs, [(name,) for name in names], request.schema, options):
+        places = range(-at % step, batch.num_rows, step)
+        kept.append(batch.take(pa.array(places, pa.int64())))
+        at += batch.num_rows
+    return pa.Table.from_batches(kept)
+
+
+def _write_options(inputs: Sequence[InputFile], plan: RewritePlan, request: Request) -> WriteOptions:
+    options = WriteOptions().override(**request.given)
+    types = {**(sized_types(inputs[0].reader.root.children) if request.schema is None else {}), **options.types}
+    return replace(
+        options,
+        compression=plan.compression,
+        compression_level=plan.level,
+        compression_block_size=min(max(plan.framing.block_size, 1 << 10), (1 << 23) - 1),
+        row_index_stride=plan.stride or (WriteOptions().row_index_stride if plan.bloom_names else 0),
+        bloom_filter_columns=plan.bloom_names,
+        metadata=plan.user_metadata,
+        types=types,
+    )

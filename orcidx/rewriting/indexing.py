@@ -1,0 +1,273 @@
+"""Indexes for data that stays as it is: bloom filters added, or all statistics and filters computed anew.
+
+The columns in question are decoded and run through the writer's own column writers, of which only what they say of row
+groups is taken; positions come from the index that the file has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.errors import InvalidQuery
+from orcidx.options import ReadOptions
+from orcidx.orc.bloom_keys import distrust_bloom
+from orcidx.orc.kinds import CompressionKind, EncodingKind, StreamKind, TypeKind, WriterKind
+from orcidx.orc.reader import OrcReader
+from orcidx.orc.stripe_footer import ColumnEncoding
+from orcidx.orc.types import OrcType
+from orcidx.orc.wire import read_row_index
+from orcidx.orc_writer.arrow_types import FILTERED, WriteNode, describe_schema
+from orcidx.orc_writer.file_layout import StreamData, StripeData
+from orcidx.orc_writer.options import WriteOptions
+from orcidx.orc_writer.row_index import row_index_message
+from orcidx.orc_writer.stripe_writer import StripeWriter
+from orcidx.planner.request import FileJob
+from orcidx.rewriting.merged_statistics import with_bytes_on_disk
+from orcidx.rewriting.stripes import BLOOM_KINDS, CannotPatch, Framing, StoredStripe, index_entries
+from orcidx.scanner.file import make_scan
+from orcidx.storage import Source
+
+__all__ = ["Indexer", "bloom_columns_of", "bloom_nodes", "has_indexes", "is_trusted", "sized_types", "with_attributes"]
+
+_TIMES = frozenset({TypeKind.DATE, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
+_GREGORIAN_START = -141_427
+"""Days from 1970 to 1582-10-15: earlier days have other numbers in a hybrid calendar."""
+
+
+def bloom_nodes(root: OrcType, names: Sequence[str | int]) -> list[OrcType]:
+    """The columns that ``bloom_filters=`` names: dotted names, "*", or ORC column ids."""
+    nodes = list(root.walk())
+    found: dict[int, OrcType] = {}
+    for name in names:
+        if name == "*":
+            found.update((node.id, node) for node in nodes if node.kind in FILTERED)
+            continue
+        if isinstance(name, int):
+            matches = [nodes[name]] if 0 < name < len(nodes) else []
+        else:
+            matches = [node for node in nodes if node.path and node.dotted == name]
+        if not matches:
+            raise InvalidQuery(f"bloom_filters: no column {name!r}; there are {', '.join(root.names)}")
+        for node in matches:
+            if node.kind not in FILTERED:
+                raise InvalidQuery(f"bloom_filters: a {node.kind.name.lower()} has no bloom filter ({name!r})")
+            found[node.id] = node
+    return [found[id] for id in sorted(found)]
+
+
+def bloom_columns_of(reader: OrcReader, stripes: Sequence[int]) -> frozenset[int]:
+    """Ids of the columns that have bloom filters in all of these stripes."""
+    found: frozenset[int] | None = None
+    for stripe in stripes:
+        here = frozenset(column for (column, kind), _ in reader.extents(stripe).items() if kind in BLOOM_KINDS)
+        found = here if found is None else found & here
+    return found or frozenset()
+
+
+def has_indexes(reader: OrcReader, stripes: Sequence[int]) -> bool:
+    """Whether every column of these stripes has a row index."""
+    if not reader.facts.row_index_stride:
+        return not stripes
+    return all((node.id, StreamKind.ROW_INDEX) in reader.extents(i) for i in stripes for node in reader.root.walk())
+
+
+def is_trusted(node: OrcType, reader: OrcReader) -> bool:
+    """Whether readers would believe a bloom filter of this column under the file's own writer."""
+    facts = reader.facts
+    encoding = ColumnEncoding(EncodingKind.DIRECT, 0, 1)
+    if distrust_bloom(StreamKind.BLOOM_FILTER_UTF8, node, encoding, facts, ReadOptions()) is not None:
+        return False
+    if facts.hybrid_calendar and node.kind in _TIMES:  # days before 1582 have other keys there
+        return False
+    # Java of these versions kept other keys in filters of these types (ORC-101, ORC-135)
+    return facts.writer != WriterKind.JAVA or facts.writer_version >= 6 or node.kind not in _TIMES
+
+
+@dataclass(frozen=True)
+class Indexer:
+    """Makes the indexes of one file's stripes. ``columns``: ids of those that get bloom filters."""
+
+    source: Source
+    reader: OrcReader
+    columns: frozenset[int]
+    options: ReadOptions
+    fpp: float
+    everything: bool
+    """All statistics and filters anew, instead of filters alone."""
+
+    @cached_property
+    def _tops(self) -> list[OrcType]:
+        """The top-level columns that have to be decoded."""
+        return [top for top in self.reader.root.children if self.everything or top.ids & self.columns]
+
+    @cached_property
+    def _request(self) -> tuple[list[tuple[str, ...]], WriteNode, WriteOptions, pa.Schema]:
+        names = [top.path[:1] for top in self._tops]
+        schema = make_scan([self._job(None)], names, None, limit=None, row_numbers=False, schema=None,
+                           options=self.options).schema  # fmt: skip
+        sized = sized_types(self._tops)
+        numbers = self._numbers
+        wanted = [number for number, id in numbers.items() if id in self.columns]
+        options = WriteOptions(
+            compression="none",
+            row_index_stride=self.reader.facts.row_index_stride,
+            dictionary_key_size_threshold=0,
+            bloom_filter_columns=wanted,
+            bloom_filter_fpp=self.fpp,
+            types=sized,
+            use_threads=self.options.use_threads,
+        )
+        root = describe_schema(schema, options)
+        kinds = [node.kind for top in self._tops for node in top.walk()]
+        if [node.kind for node in root.walk()][1:] != kinds:
+            raise CannotPatch("it has types that are written as others", file=self.reader.name)
+        return names, root, options, schema
+
+    @cached_property
+    def _numbers(self) -> dict[int, int]:
+        """Column ids in the writer of these columns alone, to those of the file."""
+        found = {0: 0}
+        for top in self._tops:
+            for node in top.walk():
+                found[len(found)] = node.id
+        return found
+
+    def _job(self, stripe: int | None) -> FileJob:
+        chosen = None if stripe is None else (stripe,)
+        return FileJob(self.source, stripes=chosen, fingerprint=self.reader.fingerprint)
+
+    def _batches(self, stripe: int) -> Iterator[pa.RecordBatch]:
+        names, _, _, _ = self._request
+        scan = make_scan(
+            [self._job(stripe)], names, None, limit=None, row_numbers=False, schema=None, options=self.options
+        )
+        yield from scan
+
+    def index(self, stripe: StoredStripe, data: StripeData, framing: Framing) -> tuple[StripeData, list[bytes]]:
+        """``data``, of that stripe, with the indexes, and the new statistics of its columns (none unless everything is
+        anew)."""
+        _, root, options, _ = self._request
+        writer = StripeWriter(root, options, None, name=self.reader.name)
+        for batch in self._batches(stripe.number):
+            self._check_days(batch)
+            at = 0
+            while at < batch.num_rows:
+                rest = batch.slice(at)
+                taken = writer.slice_rows(rest)
+                writer.write(rest.slice(0, taken), writer.rows)
+                at += taken
+        if writer.rows != stripe.rows:
+            raise CannotPatch(f"{writer.rows} rows were read of {stripe.rows}", file=self.reader.name)
+        made = writer.finish()
+        numbers = self._numbers
+        news = {(numbers[stream.column], stream.kind): bytes(stream.data) for stream in made.streams if stream.is_index}
+        encodings = [
+            replace(one, bloom_encoding=1) if (column, StreamKind.BLOOM_FILTER_UTF8) in news else one
+            for column, one in enumerate(data.encodings)
+        ]
+        streams = self._streams(stripe, data, news, framing)
+        if not self.everything:
+            return replace(data, streams=streams, encodings=encodings), []
+        sizes: dict[int, int] = {}
+        for stream in streams:
+            if not stream.is_index:
+                sizes[stream.column] = sizes.get(stream.column, 0) + stream.length
+        by_id = {numbers[number]: message for number, message in enumerate(made.statistics)}
+        statistics = [with_bytes_on_disk(by_id[column], sizes.get(column, 0)) for column in range(len(by_id))]
+        return replace(data, streams=streams, encodings=encodings, statistics=statistics), statistics
+
+    def _streams(
+        self,
+        stripe: StoredStripe,
+        data: StripeData,
+        news: Mapping[tuple[int, int], bytes],
+        framing: Framing,
+    ) -> list[StreamData]:
+        kept = [
+            stream
+            for stream in data.streams
+            if not stream.is_index
+            or (stream.kind == StreamKind.ROW_INDEX and not self.everything)
+            or (stream.kind in BLOOM_KINDS and not self.everything and stream.column not in self.columns)
+        ]
+        added = [
+            StreamData(column, kind, framing.frame(raw))
+            for (column, kind), raw in news.items()
+            if kind == StreamKind.BLOOM_FILTER_UTF8
+        ]
+        if self.everything:
+            moved = {s.column: s for s in data.streams if s.kind == StreamKind.ROW_INDEX}
+            nodes = list(self.reader.root.walk())
+            for node in nodes:
+                fresh = news[node.id, StreamKind.ROW_INDEX]
+                joined = self._joined(stripe, node, framing.unframe(moved[node.id].data), fresh, framing)
+                added.append(StreamData(node.id, StreamKind.ROW_INDEX, framing.frame(joined)))
+        streams = [*added, *kept]
+        index = sorted((s for s in streams if s.is_index), key=lambda s: (s.column, s.kind))
+        return [*index, *(s for s in streams if not s.is_index)]
+
+    def _joined(self, stripe: StoredStripe, node: OrcType, moved: bytes, fresh: bytes, framing: Framing) -> bytes:
+        """The positions of one index with the statistics of another."""
+        matrix, _, _ = index_entries(stripe, node, moved, compressed=framing.kind is not CompressionKind.NONE)
+        _, _, starts, stops = read_row_index(fresh, max(len(fresh), 1))
+        if len(starts) != len(matrix):
+            raise CannotPatch(f"a row index of {len(matrix)} row groups instead of {len(starts)}", column=node.dotted)
+        columns = [matrix[:, i] for i in range(matrix.shape[1])]
+        return row_index_message(columns, [fresh[a:b] for a, b in zip(starts.tolist(), stops.tolist())])
+
+    def _check_days(self, batch: pa.RecordBatch) -> None:
+        """Data of a hybrid calendar stays under a proleptic one only where the two agree."""
+        if not self.everything or not self.reader.facts.hybrid_calendar:
+            return
+        for name, column in zip(batch.schema.names, batch.columns):
+            if not _times_in(column.type):
+                continue
+            if pa.types.is_nested(column.type):
+                raise CannotPatch("it has times inside of nested columns, in a hybrid calendar", column=name)
+            least = pc.min(column.cast(pa.date32())).cast(pa.int32()).as_py()
+            if least is not None and least < _GREGORIAN_START:
+                raise CannotPatch("it has days before 1582-10-15, in a hybrid calendar", column=name)
+
+
+def _times_in(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_times_in(kind.field(i).type) for i in range(kind.num_fields))
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def sized_types(tops: Sequence[OrcType]) -> dict[str, str]:
+    """``types=`` of the writer for the char and varchar columns among these."""
+    return {
+        node.dotted: f"{node.kind.name.lower()}({node.max_length})"
+        for top in tops
+        for node in top.walk()
+        if node.kind in (TypeKind.CHAR, TypeKind.VARCHAR)
+    }
+
+
+def with_attributes(schema: pa.Schema, root: OrcType) -> pa.Schema:
+    """A schema whose fields carry the attributes of the file's types, so that they are written again."""
+    known = dict(zip(root.names, root.children))
+    return pa.schema([_with_attributes(field, known.get(field.name)) for field in schema])
+
+
+def _with_attributes(field: pa.Field, node: OrcType | None) -> pa.Field:
+    if node is None:
+        return field
+    kind = field.type
+    types = pa.types
+    if types.is_struct(kind) and len(node.children) == kind.num_fields:
+        kind = pa.struct([_with_attributes(kind.field(i), node.children[i]) for i in range(kind.num_fields)])
+    elif types.is_map(kind) and len(node.children) == 2:
+        key, item = (_with_attributes(f, n) for f, n in zip((kind.key_field, kind.item_field), node.children))
+        kind = pa.map_(key, item)
+    elif types.is_list(kind) and len(node.children) == 1:
+        kind = pa.list_(_with_attributes(kind.value_field, node.children[0]))
+    elif types.is_large_list(kind) and len(node.children) == 1:
+        kind = pa.large_list(_with_attributes(kind.value_field, node.children[0]))
+    return pa.field(field.name, kind, field.nullable, dict(node.attributes) or None)

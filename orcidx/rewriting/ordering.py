@@ -1,0 +1,208 @@
+"""Rows in another order: in memory by pyarrow, or in DuckDB where they are more than memory should hold.
+
+Nulls come last. DuckDB gets what it hands out again bit for bit: days and times cross as the integers that they are,
+and what has no such form (unions) is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.rewriting.z_order import MOST_COLUMNS, SAMPLE, ZOrder
+
+__all__ = ["Order", "SortKey", "asked_order"]
+
+SORT_ROWS = 1 << 16
+"""Rows of a batch behind a sort."""
+_KEY = "orcidx z-order key"
+
+
+@dataclass(frozen=True)
+class SortKey:
+    name: str
+    descending: bool = False
+
+
+@dataclass(frozen=True)
+class Order:
+    """``keys`` to sort by, or columns to cluster by. ``memory``: bytes of rows that are sorted in memory."""
+
+    keys: tuple[SortKey, ...] = ()
+    cluster_by: tuple[str, ...] = ()
+    memory: int = 1 << 30
+
+    def __bool__(self) -> bool:
+        return bool(self.keys or self.cluster_by)
+
+    def __str__(self) -> str:
+        if self.cluster_by:
+            return f"clustered by {', '.join(self.cluster_by)}"
+        return f"sorted by {', '.join(key.name + (' descending' if key.descending else '') for key in self.keys)}"
+
+    def check(self, schema: pa.Schema) -> None:
+        """Raises ``InvalidQuery`` for columns that are not there, or have no order."""
+        for name in (*(key.name for key in self.keys), *self.cluster_by):
+            if schema.names.count(name) != 1:
+                raise InvalidQuery(f"there is no column {name!r} to sort by; there are {', '.join(schema.names)}")
+            if pa.types.is_nested(schema.field(name).type):
+                raise InvalidQuery(f"a {schema.field(name).type} has no order", column=name)
+
+    def apply(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, sample: Any) -> Iterator[pa.RecordBatch]:
+        """The rows in this order. ``sample()``: a table of some rows' columns ``cluster_by``."""
+        held: list[pa.RecordBatch] = []
+        size = 0
+        source = iter(batches)
+        for batch in source:
+            held.append(batch)
+            size += batch.nbytes
+            if size > self.memory:
+                curve = ZOrder.of(sample(), self.cluster_by) if self.cluster_by else None
+                return _through_duckdb(self, chain(held, source), schema, curve)
+        return self._in_memory(pa.Table.from_batches(held, schema))
+
+    def _in_memory(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
+        if self.cluster_by:
+            curve = ZOrder.of(_thinned(table.select(list(self.cluster_by))), self.cluster_by)
+            keyed = pa.table({_KEY: curve.keys(table)})
+            order = pc.sort_indices(keyed, sort_keys=[(_KEY, "ascending")])
+        else:
+            chosen = pa.table({str(i): table[key.name] for i, key in enumerate(self.keys)})
+            directions = [(str(i), "descending" if key.descending else "ascending") for i, key in enumerate(self.keys)]
+            order = pc.sort_indices(chosen, sort_keys=directions)
+        whole = table.combine_chunks()
+        for at in range(0, len(order), SORT_ROWS):
+            yield from whole.take(order.slice(at, SORT_ROWS)).to_batches()
+
+
+def _thinned(table: pa.Table) -> pa.Table:
+    step = -(-table.num_rows // SAMPLE)
+    return table if step < 2 else table.take(pa.array(range(0, table.num_rows, step)))
+
+
+def asked_order(sort_by: Any, cluster_by: Any, memory: int) -> Order:
+    """From a caller's words: ``sort_by`` names, or (name, "ascending" | "descending") as in pyarrow."""
+    if sort_by and cluster_by:
+        raise InvalidQuery("give sort_by or cluster_by: rows have one order")
+    columns = tuple([cluster_by] if isinstance(cluster_by, str) else cluster_by or ())
+    if any(not isinstance(name, str) for name in columns) or len(columns) > MOST_COLUMNS:
+        raise InvalidQuery(f"cluster_by is a list of at most {MOST_COLUMNS} names, not {cluster_by!r}")
+    keys = []
+    for given in [sort_by] if isinstance(sort_by, str) else sort_by or ():
+        name, direction = (given, "ascending") if isinstance(given, str) else _pair(given)
+        keys.append(SortKey(name, direction == "descending"))
+    return Order(tuple(keys), columns, memory)
+
+
+def _pair(given: Any) -> tuple[str, str]:
+    try:
+        name, direction = given
+    except (TypeError, ValueError):
+        name = direction = None
+    if not isinstance(name, str) or direction not in ("ascending", "descending"):
+        raise InvalidQuery(f"sort_by: {given!r} is neither a name nor (name, 'ascending' | 'descending')")
+    return name, str(direction)
+
+
+# ---------------------------------------------------------------------- beyond memory
+
+
+def _through_duckdb(
+    order: Order, batches: Iterable[pa.RecordBatch], schema: pa.Schema, curve: ZOrder | None
+) -> Iterator[pa.RecordBatch]:
+    try:
+        import duckdb
+    except ImportError as error:
+        raise Unsupported(
+            f"sorting more than sort_memory={order.memory} bytes needs the Python package duckdb (pip install "
+            f'"orcidx[sort]"): {error}'
+        ) from error
+    kinds = [crossing_type(field.type, field.name) for field in schema]
+    names = [str(number) for number in range(len(schema))]  # names of columns may differ by case alone
+    fields = [*map(pa.field, names, kinds), *([pa.field(_KEY, pa.int64())] if curve else [])]
+
+    def crossing() -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            columns = [_view(column, kind) for column, kind in zip(batch.columns, kinds)]
+            columns += [curve.keys(batch)] if curve else []
+            yield pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+    given = pa.RecordBatchReader.from_batches(pa.schema(fields), crossing())
+    if curve:
+        by = f'"{_KEY}"'
+    else:
+        by = ", ".join(
+            f'"{schema.names.index(key.name)}" {"DESC" if key.descending else "ASC"} NULLS LAST' for key in order.keys
+        )
+    chosen = ", ".join(f'"{name}"' for name in names)
+    connection = duckdb.connect()
+    try:
+        connection.execute(f"SET memory_limit='{max(order.memory, 64 << 20)}B'")
+        found = connection.from_arrow(given).query("rows", f"SELECT {chosen} FROM rows ORDER BY {by}")
+        read = getattr(found, "to_arrow_reader", None) or found.fetch_record_batch  # the latter before DuckDB 1.4
+        for batch in read(SORT_ROWS):
+            back = zip(batch.columns, kinds, schema.types)
+            columns = [_view(column.cast(crossed), kind) for column, crossed, kind in back]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    finally:
+        connection.close()
+
+
+_SAFE = (
+    pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(),
+    pa.string(), pa.large_string(), pa.binary(), pa.large_binary(),
+)  # fmt: skip
+
+
+def crossing_type(kind: pa.DataType, name: str) -> pa.DataType:
+    """The type in which DuckDB gets a column. Raises ``Unsupported`` for one that it would change."""
+    types = pa.types
+    if kind in _SAFE or types.is_decimal128(kind):
+        return kind
+    if types.is_date32(kind):
+        return pa.int32()
+    if types.is_timestamp(kind):
+        return pa.int64()
+    if types.is_struct(kind) and kind.num_fields:
+        return pa.struct([(f"{i}", crossing_type(kind.field(i).type, name)) for i in range(kind.num_fields)])
+    if types.is_list(kind):
+        return pa.list_(crossing_type(kind.value_type, name))
+    if types.is_map(kind):
+        key, item = crossing_type(kind.key_type, name), crossing_type(kind.item_type, name)
+        return pa.list_(pa.struct([("key", key), ("value", item)]))
+    raise Unsupported(f"DuckDB does not keep a {kind} as it is; raise sort_memory= to sort in memory", column=name)
+
+
+def _view(array: Any, kind: pa.DataType) -> Any:
+    """The same buffers under another type; ``kind`` is ``crossing_type`` of the array's, or the way back."""
+    if array.type == kind:
+        return array
+    types = pa.types
+    if types.is_struct(array.type):
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        children = [_view(array.field(i), field.type) for i, field in enumerate(fields)]
+        return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
+    if types.is_map(array.type) or types.is_list(array.type):
+        children = [_view(_entries(array), _entry_type(kind))]
+        return pa.Array.from_buffers(kind, len(array), array.buffers()[:2], offset=array.offset, children=children)
+    return array.view(kind)
+
+
+def _entries(array: Any) -> Any:
+    if not pa.types.is_map(array.type):
+        return array.values
+    kind = _entry_type(array.type)
+    keys, items = array.keys, array.items
+    return pa.StructArray.from_arrays([keys, items], fields=[kind.field(0), kind.field(1)])
+
+
+def _entry_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_map(kind):
+        return pa.struct([pa.field("key", kind.key_type, nullable=False), pa.field("value", kind.item_type)])
+    return kind.value_type

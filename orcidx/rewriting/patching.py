@@ -1,0 +1,125 @@
+"""Files put together of the stripes of others: copied, recompressed, given indexes; no row is encoded."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from orcidx.options import ReadOptions
+from orcidx.orc.reader import OrcReader
+from orcidx.orc_writer.file_layout import FileLayout
+from orcidx.rewriting.indexing import Indexer
+from orcidx.rewriting.merged_statistics import merge_statistics, with_bytes_on_disk
+from orcidx.rewriting.plan import RewritePlan
+from orcidx.rewriting.sources import InputFile
+from orcidx.rewriting.stripes import StoredStripe, read_stripe, stripe_messages
+
+if TYPE_CHECKING:
+    from orcidx.storage.sink import Sink
+
+__all__ = ["patch_files", "stripe_digest"]
+
+_PIECE = 8 << 20
+
+
+def patch_files(
+    inputs: Sequence[InputFile],
+    plan: RewritePlan,
+    sink: Sink,
+    *,
+    options: ReadOptions,
+    fpp: float,
+    advance: Callable[[int], None],
+) -> list[int | dict[tuple[int, int], int]]:
+    """Writes the file, all but closing the sink; ``advance(rows)`` after each stripe. Returns what each stripe must be
+    found to be: the CRC-32 of its bytes, or of each stream before compression.
+
+    Raises ``CannotPatch`` where the rows have to be encoded after all.
+    """
+    layout = FileLayout(
+        sink=sink,
+        types=inputs[0].reader.tail.footer.types,
+        compression=plan.framing.kind,
+        compressor=plan.framing.compressor,
+        block_size=plan.framing.block_size,
+        row_index_stride=plan.stride,
+        identity=plan.identity,
+        version=plan.version,
+    )
+    digests: list[int | dict[tuple[int, int], int]] = []
+    news: list[list[bytes]] = []
+    sizes: dict[int, int] = {}
+    for number, one in enumerate(inputs):
+        indexer = Indexer(one.source, one.reader, plan.blooms, options, fpp, plan.everything) if plan.index else None
+        for stripe in one.stripes:
+            if number not in plan.recompress and indexer is None:
+                digests.append(_copy(layout, one.reader, stripe))
+            else:
+                stored = read_stripe(one.reader, stripe)
+                data = stored.recompressed(plan.framing) if number in plan.recompress else stored.data()
+                if indexer is not None:
+                    data, statistics = indexer.index(stored, data, plan.framing)
+                    news.append(statistics)
+                for stream in data.streams:
+                    if not stream.is_index:
+                        sizes[stream.column] = sizes.get(stream.column, 0) + stream.length
+                layout.append(data)
+                digests.append(stored.digests if number in plan.recompress else stream_digests(stored))
+            advance(one.reader.stripes[stripe].rows)
+    layout.finish(_file_statistics(inputs, plan, news, sizes), plan.user_metadata)
+    return digests
+
+
+def _copy(layout: FileLayout, reader: OrcReader, stripe: int) -> int:
+    info = reader.stripes[stripe]
+    reader.footer(stripe)  # damage shows here, not when somebody reads the copy
+    digest = 0
+
+    def pieces() -> Iterator[bytes | memoryview]:
+        nonlocal digest
+        at = info.offset
+        while at < info.end:
+            (piece,) = reader.storage.read_ranges([(at, min(_PIECE, info.end - at))])
+            digest = zlib.crc32(piece, digest)
+            at += len(piece)
+            yield piece
+
+    lengths = info.index_length, info.data_length, info.footer_length
+    layout.append_raw(pieces(), lengths, rows=info.rows, statistics=stripe_messages(reader, stripe))
+    return digest
+
+
+def stripe_digest(reader: OrcReader, stripe: int) -> int:
+    """CRC-32 of a stripe's bytes."""
+    info = reader.stripes[stripe]
+    digest, at = 0, info.offset
+    while at < info.end:
+        (piece,) = reader.storage.read_ranges([(at, min(_PIECE, info.end - at))])
+        digest = zlib.crc32(piece, digest)
+        at += len(piece)
+    return digest
+
+
+def stream_digests(stored: StoredStripe) -> dict[tuple[int, int], int]:
+    """CRC-32 of the data streams as they are stored, under negative column ids: they went over as they are."""
+    return {(-1 - column, kind): zlib.crc32(data) for (column, kind), data in stored.streams.items() if kind <= 5}
+
+
+def _file_statistics(
+    inputs: Sequence[InputFile], plan: RewritePlan, news: Sequence[Sequence[bytes]], sizes: dict[int, int]
+) -> list[bytes]:
+    nodes = list(inputs[0].reader.root.walk())
+    if plan.everything and news:
+        return [merge_statistics(node.kind, [stripe[node.id] for stripe in news]) for node in nodes]
+    filled = [one for one in inputs if one.rows] or list(inputs[:1])
+    if len(filled) == 1:
+        footer = filled[0].reader.tail.footer
+        known = len(footer.statistics_extents[0])
+        messages = [footer.raw_statistics(node.id) for node in nodes[:known]]
+    else:
+        raw = [one.reader.tail.footer.raw_statistics for one in filled]
+        messages = [merge_statistics(node.kind, [of(node.id) for of in raw]) for node in nodes]
+    if not plan.recompress or not all(number in plan.recompress for number, one in enumerate(inputs) if one.rows):
+        return messages
+    return [with_bytes_on_disk(message, sizes.get(column, 0)) for column, message in enumerate(messages)]

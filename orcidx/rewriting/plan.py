@@ -1,0 +1,237 @@
+"""The cheapest way to what is asked of a rewrite, and why a cheaper one does not do.
+
+    copy        stripes go over byte for byte
+    recompress  streams in other chunks, positions patched; nothing is decoded
+    index       data as it is, with bloom filters added or with all indexes anew; those columns are decoded
+    encode      rows are read and written
+
+The second and the third may come together. A file keeps its writer's name as long as a statistic or a filter in it is
+that writer's; files of several writers get all indexes anew, or else what is not trusted in one would be in the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from orcidx.errors import InvalidQuery
+from orcidx.orc.kinds import CompressionKind, TypeKind, WriterKind
+from orcidx.orc.metadata import SPARK_VERSION
+from orcidx.orc_writer.codecs import compression_kind, open_compressor
+from orcidx.orc_writer.compressors import Compressor
+from orcidx.orc_writer.file_layout import Identity, own_identity
+from orcidx.orc_writer.options import WriteOptions
+from orcidx.rewriting.indexing import bloom_columns_of, bloom_nodes, has_indexes, is_trusted
+from orcidx.rewriting.merged_statistics import has_counts
+from orcidx.rewriting.ordering import Order
+from orcidx.rewriting.sources import InputFile
+from orcidx.rewriting.stripes import Framing
+
+__all__ = ["Request", "RewritePlan", "plan_rewrite"]
+
+ENCODE_OPTIONS = frozenset(
+    {"stripe_size", "dictionary_key_size_threshold", "types", "uint64", "time", "null_type", "spark"}
+)
+"""Options that only encoding can follow."""
+_READ_ONLY = frozenset({CompressionKind.LZO, CompressionKind.BROTLI})
+_NAMES = {kind: kind.name.lower() for kind in CompressionKind} | {CompressionKind.NONE: "uncompressed"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked: ``given`` are options of ``WriteOptions`` by name, those that were left out follow the sources."""
+
+    order: Order
+    given: Mapping[str, Any]
+    bloom_filters: tuple[str | int, ...] = ()
+    schema: Any = None
+
+    def option(self, name: str) -> Any:
+        return self.given[name] if name in self.given else getattr(WriteOptions(), name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewritePlan:
+    """``way``: as above, "recompress and index" for both. ``reasons``: why nothing cheaper does; ``notes``: what else
+    is to be known. ``blooms``: column ids that get filters; ``everything``: all indexes anew."""
+
+    way: str
+    reasons: tuple[str, ...]
+    notes: tuple[str, ...]
+    framing: Framing
+    level: int | None
+    stride: int
+    identity: Identity
+    version: tuple[int, ...] = (0, 12)
+    recompress: frozenset[int] = frozenset()
+    """Numbers of the inputs whose streams are recompressed."""
+    index: bool = False
+    everything: bool = False
+    blooms: frozenset[int] = frozenset()
+    bloom_names: tuple[str, ...] = ()
+    user_metadata: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def compression(self) -> str:
+        return _NAMES[self.framing.kind]
+
+
+def plan_rewrite(inputs: Sequence[InputFile], request: Request) -> RewritePlan:
+    """Raises ``InvalidQuery`` for columns that are not there."""
+    asked = bloom_nodes(inputs[0].reader.root, request.bloom_filters)
+    kind, level, framing = _framing(inputs, request)
+    strides = {one.reader.facts.row_index_stride for one in inputs if one.stripes}
+    stride = request.given.get("row_index_stride", max(strides, default=10_000))
+    first = inputs[0].facts
+    agree = all(one.facts == first for one in inputs)
+    metadata, notes = _user_metadata(inputs, request)
+    existing = frozenset().union(*(bloom_columns_of(one.reader, one.stripes[:1]) for one in inputs))
+    blooms = existing | {node.id for node in asked}
+    nodes = {node.id: node for node in inputs[0].reader.root.walk()}
+    plan = RewritePlan(
+        way="copy",
+        reasons=(),
+        notes=notes,
+        framing=framing,
+        level=level,
+        stride=stride,
+        identity=first.identity,
+        version=first.version or (0, 11),
+        bloom_names=tuple(nodes[id].dotted for id in sorted(blooms) if id in nodes),
+        user_metadata=metadata,
+    )
+    if reasons := tuple(_why_encode(inputs, request, strides, stride)):
+        return encoded(plan, reasons)
+    forced = kind is not None and (level is not None or "compression_block_size" in request.given)
+    recompress = frozenset(
+        number
+        for number, one in enumerate(inputs)
+        if forced
+        or one.reader.facts.compression is not framing.kind
+        or (framing.compressor is not None and one.reader.facts.block_size > framing.block_size)
+    )
+    everywhere = [bloom_columns_of(one.reader, one.stripes) for one in inputs if one.stripes]
+    missing = {id for id in blooms if any(id not in here for here in everywhere)}
+    why_anew = _why_anew(inputs, agree, [nodes[id] for id in sorted(missing)])
+    everything = why_anew is not None
+    if (everything or missing) and not all(has_indexes(one.reader, one.stripes) for one in inputs):
+        return encoded(plan, ((why_anew or "bloom filters are added") + ", and there is no row index to add to",))
+    return _patched(plan, recompress, blooms if everything else frozenset(missing), why_anew)
+
+
+def _patched(
+    plan: RewritePlan, recompress: frozenset[int], blooms: frozenset[int], why_anew: str | None
+) -> RewritePlan:
+    index = why_anew is not None or bool(blooms)
+    ways = [name for name, does in (("recompress", bool(recompress)), ("index", index)) if does]
+    reasons = []
+    if recompress:
+        reasons.append(f"streams become {plan.compression}")
+    if index:
+        reasons.append(why_anew or "bloom filters are added")
+    identity, metadata, version = plan.identity, plan.user_metadata, plan.version
+    if why_anew is not None:
+        identity, version = own_identity(), (0, 12)
+        metadata = without_spark(metadata)
+    return replace(
+        plan,
+        way=" and ".join(ways) or "copy",
+        reasons=tuple(reasons),
+        recompress=recompress,
+        index=index,
+        everything=why_anew is not None,
+        blooms=blooms,
+        identity=identity,
+        version=version,
+        user_metadata=metadata,
+    )
+
+
+def encoded(plan: RewritePlan, reasons: Iterable[str]) -> RewritePlan:
+    """The plan that encodes all rows anew."""
+    framing = plan.framing
+    if framing.kind in _READ_ONLY:
+        kind = CompressionKind.ZSTD
+        framing = Framing(kind, open_compressor(kind, plan.level), framing.block_size)
+    return replace(
+        plan, way="encode", reasons=tuple(reasons), framing=framing, identity=own_identity(), version=(0, 12),
+        index=False, everything=False, recompress=frozenset(), user_metadata=without_spark(plan.user_metadata),
+    )  # fmt: skip
+
+
+def without_spark(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Without what says that Spark computed the statistics."""
+    return {key: value for key, value in metadata.items() if key != SPARK_VERSION}
+
+
+def _framing(inputs: Sequence[InputFile], request: Request) -> tuple[CompressionKind | None, int | None, Framing]:
+    level = request.given.get("compression_level")
+    asked = compression_kind(request.given["compression"]) if "compression" in request.given else None
+    if asked is None and (level is not None or "compression_block_size" in request.given):
+        asked = inputs[0].reader.facts.compression
+    kind = inputs[0].reader.facts.compression if asked is None else asked
+    if asked in _READ_ONLY:
+        raise InvalidQuery(f"{inputs[0].name} is compressed as {_NAMES[kind]}, which is not written; give compression=")
+    blocks = [one.reader.facts.block_size for one in inputs if one.reader.facts.compressed]
+    block = request.given.get("compression_block_size", max(blocks, default=WriteOptions().compression_block_size))
+    compressor = open_compressor(kind, level) if kind not in _READ_ONLY else _stored()
+    return asked, level, Framing(kind, compressor, block)
+
+
+def _stored() -> Compressor:
+    """For footers of codecs that are not written: their chunks hold the bytes as they are, as any chunk may."""
+    return Compressor(name="stored", through=lambda raw: bytes(raw))
+
+
+def _why_encode(inputs: Sequence[InputFile], request: Request, strides: set[int], stride: int) -> Iterable[str]:
+    if request.order:
+        yield f"rows are {request.order}"
+    if request.schema is not None:
+        yield "rows are read into another schema"
+    for name in sorted(ENCODE_OPTIONS & request.given.keys()):
+        yield f"{name}= is given"
+    if strides - {stride}:
+        yield (
+            f"row groups of {stride} rows are asked for"
+            if "row_index_stride" in request.given
+            else (f"the files have row groups of {' and '.join(map(str, sorted(strides)))} rows")
+        )
+    if any(one.reader.facts.decimal64 for one in inputs):
+        yield "the file is of the format's draft version 2"
+
+
+def _why_anew(inputs: Sequence[InputFile], agree: bool, missing: Sequence[Any]) -> str | None:
+    """Why all indexes have to be computed anew; None where those that are there stay."""
+    first = inputs[0]
+    if not agree:
+        return "the files are of several writers"
+    if len(inputs) > 1:
+        if first.reader.facts.writer == WriterKind.JAVA and first.reader.facts.writer_version == 0:
+            return "bounds of Java's first writers cannot be merged (HIVE-8732)"
+        counted = all(
+            has_counts(one.reader.tail.footer.raw_statistics(column))
+            for one in inputs
+            if one.rows
+            for column in range(one.reader.tail.columns)
+        )
+        if not counted:
+            return "a file has no statistics that could be merged"
+    for node in missing:
+        if not is_trusted(node, first.reader) and node.kind is not TypeKind.FLOAT:
+            return f"filters of {node.dotted} would not be believed under the name of the file's writer"
+    return None
+
+
+def _user_metadata(inputs: Sequence[InputFile], request: Request) -> tuple[dict[str, bytes], tuple[str, ...]]:
+    """What all files say, where none says otherwise; and what the caller adds."""
+    joined: dict[str, bytes] = {}
+    dropped: dict[str, None] = {}
+    for one in inputs:
+        for key, value in one.reader.tail.footer.user_metadata.items():
+            if joined.setdefault(key, value) != value:
+                dropped[key] = None
+    given = {key: v.encode() if isinstance(v, str) else bytes(v) for key, v in request.option("metadata").items()}
+    differ = [key for key in dropped if key not in given]
+    notes = tuple(f"user metadata {key!r} differs between the files and is left out" for key in differ)
+    return {key: value for key, value in joined.items() if key not in dropped} | given, notes

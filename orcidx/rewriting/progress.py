@@ -1,0 +1,36 @@
+"""A bar for long work: rows done of all, on a terminal; nothing in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+__all__ = ["RowProgress"]
+
+
+class RowProgress:
+    """A context manager; ``shown``: True or False, None where standard error is a terminal."""
+
+    def __init__(self, title: str, rows: int, shown: bool | None = None) -> None:
+        self._bar: Any = None
+        if sys.stderr.isatty() if shown is None else shown:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+            text = "{task.description}", "{task.completed:,} of {task.total:,} rows"
+            columns = TextColumn(text[0]), BarColumn(), TextColumn(text[1]), TimeRemainingColumn()
+            self._bar = Progress(*columns, console=Console(stderr=True))
+            self._task = self._bar.add_task(title, total=rows)
+
+    def advance(self, rows: int) -> None:
+        if self._bar is not None:
+            self._bar.advance(self._task, rows)
+
+    def __enter__(self) -> RowProgress:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()

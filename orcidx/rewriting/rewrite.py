@@ -1,0 +1,257 @@
+"""``orcidx.rewrite``: ORC files made of ORC files, the cheapest way."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from orcidx.errors import CorruptFile, InvalidQuery, located
+from orcidx.options import ReadOptions
+from orcidx.orc_writer.options import WriteOptions
+from orcidx.rewriting.drafts import Draft, exists
+from orcidx.rewriting.encoding import encode_rows
+from orcidx.rewriting.indexing import bloom_nodes
+from orcidx.rewriting.ordering import asked_order
+from orcidx.rewriting.patching import patch_files
+from orcidx.rewriting.plan import Request, RewritePlan, encoded, plan_rewrite
+from orcidx.rewriting.progress import RowProgress
+from orcidx.rewriting.sources import InputFile, find_sources, open_inputs, read_options, same_schema
+from orcidx.rewriting.stripes import CannotPatch
+from orcidx.rewriting.verifying import verify_patched, verify_rows
+from orcidx.storage import Source, describe_source
+
+__all__ = ["Rewritten", "RewrittenFile", "rewrite"]
+
+SORT_MEMORY = 1 << 30
+_NOT_FOR_REWRITE = frozenset({"bloom_filter_columns"})
+
+
+@dataclass(frozen=True)
+class RewrittenFile:
+    """One file that was made of others. ``way``: "copy", "recompress", "index", "recompress and index" or "encode";
+    ``reasons``: why no cheaper one would do; ``bytes_after`` and ``stripes``: None in a dry run; ``writer``: whom the
+    file names."""
+
+    target: str
+    sources: tuple[str, ...]
+    way: str
+    reasons: tuple[str, ...]
+    notes: tuple[str, ...]
+    rows: int
+    bytes_before: int
+    bytes_after: int | None = None
+    stripes: int | None = None
+    writer: str = ""
+
+    def __str__(self) -> str:
+        after = "" if self.bytes_after is None else f" → {self.bytes_after:,}"
+        why = f": {'; '.join(self.reasons)}" if self.reasons else ""
+        return f"{self.target}: {self.way}{why} ({self.rows:,} rows, {self.bytes_before:,}{after} bytes)"
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """What ``rewrite`` did, or (``dry_run``) would do; ``str()`` tells it a line a file."""
+
+    files: tuple[RewrittenFile, ...]
+    dry_run: bool = False
+
+    @property
+    def way(self) -> str:
+        """The way of all files; those of several ways joined by commas."""
+        return ", ".join(dict.fromkeys(one.way for one in self.files))
+
+    @property
+    def rows(self) -> int:
+        return sum(one.rows for one in self.files)
+
+    @property
+    def bytes_before(self) -> int:
+        return sum(one.bytes_before for one in self.files)
+
+    @property
+    def bytes_after(self) -> int | None:
+        return None if self.dry_run else sum(one.bytes_after or 0 for one in self.files)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        return {"dry_run": self.dry_run, "files": [asdict(one) for one in self.files]}
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.files))
+
+
+def rewrite(
+    sources: Any,
+    target: Any,
+    *,
+    sort_by: Any = None,
+    cluster_by: str | Sequence[str] | None = None,
+    bloom_filters: Sequence[str | int] = (),
+    merge: bool = False,
+    schema: pa.Schema | None = None,
+    verify: bool = True,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    sort_memory: int = SORT_MEMORY,
+    progress: bool | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: Any = None,
+    read: ReadOptions | None = None,
+    **options: Any,
+) -> Rewritten:
+    """Writes ORC files anew: sorted, clustered, with bloom filters, recompressed, merged; the cheapest way that does.
+
+    ``sources``: a file, directory or glob, or a list of them. One file becomes the file ``target``; several become one
+    with ``merge``, else each a file of the directory ``target``, under its path below the directory that was given.
+    ``target`` may be a source: it is replaced at the end.
+
+    ``sort_by``: names, or (name, "descending"); nulls come last. ``cluster_by``: up to eight names; rows that are near
+    in all of them come together (Z-order). ``bloom_filters``: columns that get them, as ``bloom_filter_columns`` of
+    ``write_table``; those that are there stay. ``schema``: read all files into this one. ``verify``: read the result,
+    before it gets its name, and compare it with the sources. ``overwrite``: replace a target that is there.
+    ``dry_run``: only say what would be done. ``sort_memory``: bytes of rows that are sorted in memory; more go through
+    DuckDB (``pip install "orcidx[sort]"``). ``progress``: a bar on standard error; None: if that is a terminal.
+    ``options``: those of ``WriteOptions``; what is left out stays as in the sources. ``read``: how rows are read, where
+    they are: ``ReadOptions(timestamp_unit="us")`` for years that nanoseconds do not reach, without finer digits.
+
+    Raises ``CorruptFile`` for a damaged source, ``InvalidQuery`` where files have different columns, where the target
+    is there, and for columns that are not; ``Unsupported`` for files of Hive ACID tables and encrypted ones;
+    ``StorageError`` where what was written is not what was read. Nothing is left behind then.
+    """
+    request = _request(options, sort_by, cluster_by, sort_memory, bloom_filters, schema)
+    found = find_sources(sources, storage_options, filesystem)
+    where = describe_source(target, storage_options=storage_options, filesystem=filesystem)
+    groups = [(where, found)] if merge or _is_one(found, where) else _spread(found, where)
+    if not overwrite:
+        _refuse_existing(groups)
+    job = _Job(request, read or ReadOptions(), verify, dry_run, progress, dict(storage_options or {}))
+    return Rewritten(tuple([job.run(place, files) for place, files in groups]), dry_run)
+
+
+def _request(
+    options: Mapping[str, Any],
+    sort_by: Any,
+    cluster_by: Any,
+    sort_memory: int,
+    bloom_filters: Sequence[str | int],
+    schema: pa.Schema | None,
+) -> Request:
+    if wrong := sorted(_NOT_FOR_REWRITE & options.keys()):
+        raise InvalidQuery(f"{wrong[0]} is called bloom_filters here")
+    if isinstance(bloom_filters, str):
+        raise InvalidQuery("bloom_filters is a list of names or column ids")
+    given = {name: value for name, value in options.items() if value is not None}
+    WriteOptions().override(**given)
+    return Request(asked_order(sort_by, cluster_by, sort_memory), given, tuple(bloom_filters), schema)
+
+
+def _is_one(found: Sequence[Source], target: Source) -> bool:
+    if len(found) != 1:
+        return False
+    name = str(target.location)
+    return not (name.endswith(("/", os.sep)) or target.name.endswith("/") or (found[0].root and not _has_suffix(name)))
+
+
+def _has_suffix(name: str) -> bool:
+    return "." in name.replace(os.sep, "/").rpartition("/")[2]
+
+
+def _spread(found: Sequence[Source], target: Source) -> list[tuple[Source, list[Source]]]:
+    """A file of the target directory for each source."""
+    places = []
+    for source in found:
+        path = str(source.location).replace(os.sep, "/")
+        below = path.removeprefix(str(source.root).replace(os.sep, "/").rstrip("/") + "/") if source.root else path
+        name = below if source.root and below != path else path.rpartition("/")[2]
+        joined = f"{str(target.location).rstrip('/')}/{name}"
+        places.append(replace(target, name=f"{target.name.rstrip('/')}/{name}", location=joined))
+    repeated = [name for name, count in Counter(place.name for place in places).items() if count > 1]
+    if repeated:
+        raise InvalidQuery(f"two sources would become {repeated[0]}; give merge=True, or rewrite their directory")
+    return [(place, [source]) for place, source in zip(places, found)]
+
+
+def _refuse_existing(groups: Sequence[tuple[Source, Sequence[Source]]]) -> None:
+    for place, files in groups:
+        itself = len(files) == 1 and (place.kind, str(place.location)) == (files[0].kind, str(files[0].location))
+        if not itself and exists(place):
+            raise InvalidQuery("the target is there already; overwrite=True replaces it", file=place.name)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """How each file is made."""
+
+    request: Request
+    read: ReadOptions
+    verify: bool
+    dry_run: bool
+    progress: bool | None
+    storage_options: Mapping[str, Any]
+
+    def run(self, target: Source, files: Sequence[Source]) -> RewrittenFile:
+        with open_inputs(files, self.read) as inputs:
+            if self.request.schema is None:
+                same_schema(inputs)
+            plan = plan_rewrite(inputs, self.request)
+            if self.dry_run:
+                return self._told(target, inputs, plan)
+            if target.kind == "path":
+                os.makedirs(os.path.dirname(target.location), exist_ok=True)
+            try:
+                return self._write(target, inputs, plan)
+            except CannotPatch as error:
+                return self._write(target, inputs, encoded(plan, (str(error),)))
+
+    def _write(self, target: Source, inputs: Sequence[InputFile], plan: RewritePlan) -> RewrittenFile:
+        options = read_options(inputs, self.read)
+        rows = sum(one.rows for one in inputs)
+        with Draft(target) as draft, RowProgress(target.name, rows, self.progress) as shown:
+            sink = draft.open_sink()
+            try:
+                if plan.way == "encode":
+                    seen = encode_rows(inputs, plan, self.request, sink, options=options, advance=shown.advance)
+                else:
+                    fpp = self.request.option("bloom_filter_fpp")
+                    digests = patch_files(inputs, plan, sink, options=options, fpp=fpp, advance=shown.advance)
+                    sink.close()
+            except BaseException:
+                sink.abort()
+                raise
+            if self.verify and plan.way == "encode":
+                ordered = not self.request.order
+                verify_rows(draft.source, target.name, seen, ordered=ordered, options=options)
+            elif self.verify:
+                names = {node.id: node.dotted for node in bloom_nodes(inputs[0].reader.root, ("*",))}
+                added = [names[id] for id in sorted(plan.blooms)]
+                verify_patched(draft.source, target.name, inputs, digests, blooms=added, options=options)
+            told = self._told(target, inputs, plan, draft.source)
+            draft.publish()
+        return told
+
+    def _told(
+        self, target: Source, inputs: Sequence[InputFile], plan: RewritePlan, draft: Source | None = None
+    ) -> RewrittenFile:
+        told = RewrittenFile(
+            target=target.name,
+            sources=tuple(one.name for one in inputs),
+            way=plan.way,
+            reasons=plan.reasons,
+            notes=plan.notes,
+            rows=sum(one.rows for one in inputs),
+            bytes_before=sum(one.reader.tail.size for one in inputs),
+            writer=plan.identity.software_version or str(plan.identity.writer),
+        )
+        if draft is None:
+            return told
+        with open_inputs([draft], self.read) as written, located(file=target.name):
+            tail = written[0].reader.tail
+            if tail.footer.rows != told.rows:
+                raise CorruptFile(f"{tail.footer.rows} rows were written of {told.rows}")
+            return replace(told, bytes_after=tail.size, stripes=len(tail.footer.stripes))

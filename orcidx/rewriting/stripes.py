@@ -1,0 +1,254 @@
+"""Stripes as they lie in a file, and the same recompressed: chunk by chunk, without decoding a value.
+
+A position in a row index names a byte of a stream before compression, in one way or another; that byte stays the same,
+so that only its name changes. What a run or a byte has already given to earlier row groups stays as it is.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from orcidx.errors import CorruptFile, OrcidxError, located
+from orcidx.orc.compression import decompressed_chunks, open_codec, read_framed
+from orcidx.orc.kinds import STREAM_NAMES, CompressionKind, StreamKind
+from orcidx.orc.metadata import unframe
+from orcidx.orc.reader import OrcReader
+from orcidx.orc.streams import position_offsets, stream_layout
+from orcidx.orc.stripe_footer import ColumnEncoding
+from orcidx.orc.types import OrcType
+from orcidx.orc.wire import read_row_index
+from orcidx.orc_writer.chunks import OutStream, frame
+from orcidx.orc_writer.compressors import Compressor
+from orcidx.orc_writer.file_layout import StreamData, StripeData
+from orcidx.orc_writer.row_index import row_index_message
+from orcidx.rewriting.merged_statistics import with_bytes_on_disk
+
+__all__ = ["BLOOM_KINDS", "CannotPatch", "Framing", "StoredStripe", "raw_positions", "read_stripe", "stripe_messages"]
+
+Int64s = npt.NDArray[np.int64]
+Place = tuple[int, int]
+BLOOM_KINDS = frozenset({StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8})
+_INDEX_KINDS = BLOOM_KINDS | {StreamKind.ROW_INDEX}
+
+
+class CannotPatch(OrcidxError):
+    """A stripe's indexes cannot be carried over, and why: its rows have to be encoded anew."""
+
+
+@dataclass(frozen=True)
+class Framing:
+    """How streams are cut into chunks and compressed."""
+
+    kind: CompressionKind
+    compressor: Compressor | None
+    block_size: int
+
+    def frame(self, data: bytes) -> bytes:
+        return frame(data, self.compressor, self.block_size)
+
+    def unframe(self, data: Any) -> bytes:
+        return read_framed(data, open_codec(self.kind), self.block_size, name="index")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredStripe:
+    """The streams of a stripe, by (column id, kind), in file order; ``statistics``: its ColumnStatistics messages."""
+
+    reader: OrcReader
+    number: int
+    streams: Mapping[Place, memoryview]
+    encodings: Sequence[ColumnEncoding]
+    timezone: str | None
+    statistics: Sequence[bytes]
+    digests: dict[Place, int] = field(default_factory=dict)
+    """CRC-32 of the streams before compression, as far as they were seen."""
+
+    @property
+    def rows(self) -> int:
+        return self.reader.stripes[self.number].rows
+
+    def unframed(self, place: Place) -> bytes:
+        """An index stream without chunks."""
+        name = STREAM_NAMES[StreamKind(place[1])]
+        tail = self.reader.tail
+        return unframe(self.streams[place], tail.postscript, name=name, limits=tail.limits)
+
+    def data(self) -> StripeData:
+        """The stripe as it is."""
+        return StripeData(
+            rows=self.rows,
+            streams=[StreamData(column, kind, data) for (column, kind), data in self.streams.items()],
+            encodings=self.encodings,
+            statistics=self.statistics,
+            writer_timezone=self.timezone,
+        )
+
+    def recompressed(self, framing: Framing, *, keep_indexes: bool = True) -> StripeData:
+        """The stripe in other chunks. Raises ``CannotPatch`` where the row index does not fit the streams."""
+        codec = open_codec(self.reader.facts.compression)
+        block = self.reader.facts.block_size
+        outs: dict[Place, _Stream] = {}
+        for (column, kind), data in self.streams.items():
+            if kind in _INDEX_KINDS:
+                continue
+            name = STREAM_NAMES[StreamKind(kind)]
+            with located(file=self.reader.name, stripe=self.number, column=str(column)):
+                outs[column, kind] = _Stream.recompress(data, codec, block, framing, name)
+            self.digests[column, kind] = outs[column, kind].digest
+        streams = []
+        nodes = {node.id: node for node in self.reader.root.walk()}
+        for column, kind in self.streams if keep_indexes else ():
+            if kind == StreamKind.ROW_INDEX:
+                moved = self._moved_index(nodes[column], outs, framing)
+                streams.append(StreamData(column, kind, framing.frame(moved)))
+            elif kind in BLOOM_KINDS:
+                streams.append(StreamData(column, kind, framing.frame(self.unframed((column, kind)))))
+        # bytes of their own: a view of a stream dies with it
+        streams += [StreamData(column, kind, bytes(out.stream.finish())) for (column, kind), out in outs.items()]
+        return replace(self.data(), streams=streams, statistics=self._resized(streams))
+
+    def _resized(self, streams: Sequence[StreamData]) -> list[bytes]:
+        sizes: dict[int, int] = {}
+        for stream in streams:
+            if not stream.is_index:
+                sizes[stream.column] = sizes.get(stream.column, 0) + stream.length
+        return [with_bytes_on_disk(one, sizes.get(column, 0)) for column, one in enumerate(self.statistics)]
+
+    def _moved_index(self, node: OrcType, outs: Mapping[Place, _Stream], framing: Framing) -> bytes:
+        raw = self.unframed((node.id, StreamKind.ROW_INDEX))
+        compressed = self.reader.facts.compressed
+        matrix, starts, stops = index_entries(self, node, raw, compressed=compressed)
+        columns: list[Int64s] = []
+        for kind, (at, spec) in self.layout(node).items():
+            out = outs.get((node.id, kind))
+            offsets = np.zeros(len(matrix), np.int64)
+            if out is not None:
+                offsets = out.raw_offsets(matrix[:, at], matrix[:, at + 1] if compressed else None)
+            now_compressed = framing.kind is not CompressionKind.NONE
+            columns += _new_positions(out, offsets, now_compressed)
+            width = spec.shape.positions(compressed=compressed)
+            columns += [matrix[:, at + i] for i in range(1 + compressed, width)]
+        return row_index_message(columns, [raw[a:b] for a, b in zip(starts.tolist(), stops.tolist())])
+
+    def layout(self, node: OrcType, *, compressed: bool | None = None) -> dict[StreamKind, tuple[int, Any]]:
+        """Where the positions of each stream of a column are in an entry: of this file, or of one that is compressed or
+        is not."""
+        facts = self.reader.facts
+        compressed = facts.compressed if compressed is None else compressed
+        layout = stream_layout(node, self.encodings[node.id].kind, decimal64=facts.decimal64)
+        present = (node.id, StreamKind.PRESENT) in self.streams
+        return position_offsets(layout, has_present=present, compressed=compressed)
+
+
+def _new_positions(out: _Stream | None, offsets: Int64s, compressed: bool) -> list[Int64s]:
+    if out is not None:
+        return out.stream.positions(offsets)
+    return [offsets, offsets] if compressed else [offsets]
+
+
+def index_entries(
+    stripe: StoredStripe, node: OrcType, raw: bytes, *, compressed: bool
+) -> tuple[Int64s, Int64s, Int64s]:
+    """The positions of a column's row groups as an array (groups, numbers), and where its statistics lie in ``raw``;
+    ``compressed``: whether that is the index of a compressed file."""
+    bounds, values, starts, stops = read_row_index(raw, stripe.reader.tail.limits.metadata_items)
+    layout = stripe.layout(node, compressed=compressed)
+    width = sum(spec.shape.positions(compressed=compressed) for _, spec in layout.values())
+    counts = np.diff(bounds)
+    if len(counts) and counts[0] == 0:  # ORC-569: the start of every stream
+        values, counts = np.concatenate((np.zeros(width, np.int64), values)), np.concatenate(([width], counts[1:]))
+    if (counts != width).any():
+        raise CannotPatch(
+            f"its row index has entries of {int(counts[counts != width][0])} positions instead of {width}",
+            file=stripe.reader.name,
+            stripe=stripe.number,
+            column=node.dotted,
+        )
+    return values.reshape(len(counts), width), starts, stops
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """A stream in its new chunks, and where the old ones were: ``starts`` of their headers, ``bounds`` before
+    compression (one more)."""
+
+    stream: OutStream
+    starts: Int64s
+    bounds: Int64s
+    length: int
+    digest: int
+    framed: bool
+
+    @staticmethod
+    def recompress(data: memoryview, codec: Any, block: int, framing: Framing, name: str) -> _Stream:
+        stream = OutStream(framing.compressor, framing.block_size)
+        starts, bounds, digest = [], [0], 0
+        for start, chunk in decompressed_chunks(data, codec, block, name=name):
+            stream.write(chunk)
+            digest = zlib.crc32(chunk, digest)
+            starts.append(start)
+            bounds.append(bounds[-1] + len(chunk))
+        stream.finish()
+        numbers = np.array(starts, np.int64), np.array(bounds, np.int64)
+        return _Stream(stream, *numbers, len(data), digest, codec is not None)
+
+    def raw_offsets(self, offsets: Int64s, within: Int64s | None) -> Int64s:
+        return raw_positions(offsets, within, self.starts, self.bounds, self.length)
+
+
+def raw_positions(offsets: Int64s, within: Int64s | None, starts: Int64s, bounds: Int64s, length: int) -> Int64s:
+    """Positions as bytes of the stream before compression. Raises ``CannotPatch`` for one where no chunk starts."""
+    if within is None:
+        raw = offsets
+    else:
+        chunk = np.searchsorted(starts, offsets)
+        at_end = (chunk == len(starts)) & (offsets == length)
+        known = np.append(starts, length)[np.minimum(chunk, len(starts))] == offsets
+        if not (known | at_end).all():
+            raise CannotPatch("its row index names a place where no chunk starts")
+        raw = bounds[np.minimum(chunk, len(bounds) - 1)] + within
+    if ((raw < 0) | (raw > bounds[-1])).any():
+        raise CannotPatch("its row index names a place behind its stream")
+    return raw
+
+
+def stripe_messages(reader: OrcReader, stripe: int) -> list[bytes]:
+    """The ColumnStatistics messages of a stripe, by column id; fewer where the file does not have them all."""
+    bounds, starts, stops = reader.tail.stripe_statistics
+    if stripe >= len(bounds) - 1:
+        return []
+    raw = reader.tail.raw_metadata
+    first, last = int(bounds[stripe]), int(bounds[stripe + 1])
+    return [raw[a:b] for a, b in zip(starts[first:last].tolist(), stops[first:last].tolist())][: reader.tail.columns]
+
+
+def read_stripe(reader: OrcReader, number: int) -> StoredStripe:
+    """Reads all streams of a stripe. Raises ``CannotPatch`` for streams of kinds that are not known."""
+    footer = reader.footer(number)
+    stripe = reader.stripes[number]
+    places = footer.streams.items()
+    if len(places) != len(footer.streams):
+        raise CannotPatch("it has streams of kinds that are not known", file=reader.name, stripe=number)
+    known = {node.id for node in reader.root.walk()}
+    strangers = [column for (column, _), _ in places if column not in known]
+    if strangers:
+        raise CorruptFile(f"a stream of column id {strangers[0]}, which is none", file=reader.name, stripe=number)
+    size = stripe.index_length + stripe.data_length
+    whole = memoryview(b"")
+    if size:
+        (data,) = reader.storage.read_ranges([(stripe.offset, size)])
+        whole = memoryview(data).cast("B")
+    return StoredStripe(
+        reader=reader,
+        number=number,
+        streams={place: whole[at - stripe.offset : at - stripe.offset + length] for place, (at, length) in places},
+        encodings=[footer.encodings[column] for column in range(len(footer.encodings))],
+        timezone=footer.writer_timezone,
+        statistics=stripe_messages(reader, number),
+    )

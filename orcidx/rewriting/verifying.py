@@ -1,0 +1,146 @@
+"""Reading what was written, before it gets its name: is it what the sources were?"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from orcidx.errors import CorruptFile, StorageError
+from orcidx.options import ReadOptions
+from orcidx.orc.compression import decompressed_chunks, open_codec
+from orcidx.orc.kinds import STREAM_NAMES, StreamKind
+from orcidx.orc.metadata_limits import MetadataLimits
+from orcidx.orc.reader import OrcReader
+from orcidx.orc.row_index import build_row_index
+from orcidx.planner.request import FileJob
+from orcidx.predicate import col
+from orcidx.rewriting.patching import stripe_digest
+from orcidx.rewriting.row_hashes import RowsSeen, rows_seen
+from orcidx.rewriting.sources import InputFile
+from orcidx.scanner.file import make_scan
+from orcidx.storage import Source
+
+__all__ = ["verify_patched", "verify_rows"]
+
+_STRIPES = 4
+_SAMPLE = 5
+"""How many stripes, and values of each, are asked of new bloom filters."""
+
+
+def _wrong(name: str, what: str) -> StorageError:
+    return StorageError(f"what was written is not what was read: {what}; nothing was published", file=name)
+
+
+def verify_patched(
+    draft: Source,
+    name: str,
+    inputs: Sequence[InputFile],
+    digests: Sequence[int | dict[tuple[int, int], int]],
+    *,
+    blooms: Sequence[str],
+    options: ReadOptions,
+) -> None:
+    """Raises ``StorageError`` unless each stripe has its source's streams, its rows, and indexes that can be used."""
+    storage = draft.open(options)
+    try:
+        reader = OrcReader(storage, MetadataLimits.of(options))
+        rows = sum(one.rows for one in inputs)
+        if reader.tail.footer.rows != rows or len(reader.stripes) != len(digests):
+            raise _wrong(name, f"{reader.tail.footer.rows} rows in {len(reader.stripes)} stripes instead of {rows}")
+        if str(reader.root) != str(inputs[0].reader.root):
+            raise _wrong(name, f"the type {reader.root}")
+        sources = [(one.reader, stripe) for one in inputs for stripe in one.stripes]
+        for number, (digest, (source, stripe)) in enumerate(zip(digests, sources, strict=True)):
+            if isinstance(digest, int):
+                if stripe_digest(reader, number) != digest:
+                    raise _wrong(name, f"stripe {number} has other bytes")
+                reader.footer(number)
+            else:
+                _verify_streams(reader, number, digest, name)
+                _verify_index(reader, number, source, stripe, name)
+        _verify_blooms(draft, reader, blooms, name, options)
+    except CorruptFile as error:
+        raise _wrong(name, str(error)) from error
+    finally:
+        storage.close()
+
+
+def _verify_streams(reader: OrcReader, stripe: int, digests: dict[tuple[int, int], int], name: str) -> None:
+    codec = open_codec(reader.facts.compression)
+    extents = reader.extents(stripe)
+    for (column, kind), digest in digests.items():
+        stored = column < 0
+        offset, length = extents.get((-1 - column if stored else column, kind), (0, 0))
+        data = reader.storage.read_ranges([(offset, length)])[0] if length else b""
+        found = zlib.crc32(data)
+        if not stored:
+            found = 0
+            title = STREAM_NAMES[StreamKind(kind)]
+            for _, chunk in decompressed_chunks(data, codec, reader.facts.block_size, name=title):
+                found = zlib.crc32(chunk, found)
+        if found != digest:
+            raise _wrong(name, f"stream {STREAM_NAMES[StreamKind(kind)]} of stripe {stripe} differs")
+
+
+def _verify_index(reader: OrcReader, stripe: int, source: OrcReader, number: int, name: str) -> None:
+    """That what could be sought by can be."""
+    here, there = (_unseekable(one, at) for one, at in ((reader, stripe), (source, number)))
+    if here - there:
+        raise _wrong(name, f"the row index of column id {min(here - there)} in stripe {stripe} cannot be used")
+
+
+def _unseekable(reader: OrcReader, stripe: int) -> set[int]:
+    footer = reader.footer(stripe)
+    places = {column: at for (column, kind), at in footer.streams.items() if kind == StreamKind.ROW_INDEX and at[1]}
+    nodes = [node for node in reader.root.walk() if node.id in places]
+    buffers = dict(zip(places, reader.storage.read_ranges(list(places.values()))))
+    index = build_row_index(reader.tail, stripe, footer, nodes, buffers)
+    return {node.id for node in nodes if index.unseekable([node.id]) is not None}
+
+
+def _verify_blooms(draft: Source, reader: OrcReader, blooms: Sequence[str], name: str, options: ReadOptions) -> None:
+    """That filters let values through that are there: a sample of each column's."""
+    tops = {top.path[0]: top for top in reader.root.children}
+    step = max(1, len(reader.stripes) // _STRIPES)
+    for column in blooms:
+        if column not in tops:
+            continue  # inside a nested column, which predicates reach by paths of their own
+        for stripe in range(0, len(reader.stripes), step):
+            job = FileJob(draft, stripes=(stripe,))
+            for value in _sampled(job, column, options):
+                where = col(column) == value
+                with_filters, without = (
+                    make_scan(
+                        [job], [(column,)], where, limit=None, row_numbers=False, schema=None,
+                        options=options.override(bloom_filters=use),
+                    ).count_rows()
+                    for use in (True, False)
+                )  # fmt: skip
+                if with_filters != without:
+                    raise _wrong(name, f"the bloom filter of {column} in stripe {stripe} does not know {value!r}")
+
+
+def _sampled(job: FileJob, column: str, options: ReadOptions) -> Iterator[Any]:
+    scan = make_scan([job], [(column,)], None, limit=1 << 14, row_numbers=False, schema=None, options=options)
+    for batch in scan:
+        values = batch.column(0).drop_null()
+        if len(values):
+            places = np.linspace(0, len(values) - 1, min(_SAMPLE, len(values))).astype(int)
+            yield from (values[int(place)] for place in dict.fromkeys(places.tolist()))
+        return
+
+
+def verify_rows(draft: Source, name: str, seen: RowsSeen, *, ordered: bool, options: ReadOptions) -> None:
+    """Raises ``StorageError`` unless the file has the rows that went in; ``ordered``: in their order."""
+    scan = make_scan([FileJob(draft)], None, None, limit=None, row_numbers=False, schema=None, options=options)
+    try:
+        found = rows_seen(scan)
+    except CorruptFile as error:
+        raise _wrong(name, str(error)) from error
+    same = found == seen if ordered else found.same_rows(seen)
+    if not same:
+        what = f"{found.rows} rows instead of {seen.rows}" if found.rows != seen.rows else "other values"
+        raise _wrong(name, what)

@@ -1,0 +1,431 @@
+"""``orcidx.rewrite``: each way gives the same rows, to orcidx, pyarrow and pyorc, and evidence that is never wrong."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyorc
+import pytest
+from goldens import GOLDEN_ORC
+from pyarrow import orc
+
+import orcidx
+from orcidx import col
+from orcidx.errors import CorruptFile, InvalidQuery, StorageError, Unsupported
+from orcidx.rewriting import stripes
+from orcidx.rewriting.indexing import Indexer
+from orcidx.rewriting.merged_statistics import merge_statistics
+from orcidx.storage import sink as sinks
+
+STRIDE = 1000
+ROWS = 3500
+
+
+def table(seed: int = 0, rows: int = ROWS) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    keys = rng.permutation(rows) + seed * rows
+    words = [f"city {i}" for i in range(50)]
+    days = pa.array(rng.integers(-9000, 20000, rows).astype(np.int32)).cast(pa.date32())
+    holes = rng.random(rows) < 0.1
+    return pa.table(
+        {
+            "id": keys,
+            "city": pa.array([words[i] for i in rng.integers(0, 50, rows)], mask=holes),
+            "price": pa.array(rng.integers(0, 10**6, rows)).cast(pa.decimal128(19, 0)).cast(pa.decimal128(12, 2)),
+            "day": days,
+            "at": pa.array(rng.integers(-(10**17), 10**18, rows)).cast(pa.timestamp("ns")),
+            "x": pa.array(rng.normal(size=rows), mask=holes),
+            "flag": pa.array(rng.random(rows) < 0.5, mask=rng.random(rows) < 0.3),
+            "tags": pa.array([["a"] * int(k) for k in rng.integers(0, 3, rows)]),
+            "in": pa.StructArray.from_arrays([pa.array(rng.integers(0, 9, rows), mask=holes)], ["y"]),
+        }
+    )
+
+
+TABLE = table()
+
+
+def make(path: Path, writer: str = "orcidx", data: pa.Table = TABLE, **options: object) -> str:
+    if writer == "orcidx":
+        orcidx.write_table(data, path, row_index_stride=STRIDE, stripe_size=64 << 10, **options)
+    else:
+        orc.write_table(data, path, row_index_stride=STRIDE, stripe_size=64 << 10, **options)
+    return str(path)
+
+
+def check_readers(path: str, expected: pa.Table) -> None:
+    assert orcidx.open(path).read().equals(expected)
+    assert orc.read_table(path).equals(expected)
+    with open(path, "rb") as file:
+        rows = list(pyorc.Reader(file, column_names=["id", "city"]))
+    assert rows == list(zip(expected["id"].to_pylist(), expected["city"].to_pylist()))
+
+
+def check_evidence(path: str, expected: pa.Table) -> None:
+    """Each question is answered as without indexes, and by row groups alone."""
+    file = orcidx.open(path)
+    for row, names in ((0, ("id", "city", "at")), (len(expected) - 1, ("price", "day", "x"))):
+        for name in names:
+            value = expected[name][row]
+            for where in (col(name) == value, col(name) > value):
+                found = file.read(["id"], where)
+                assert found.equals(file.read(["id"], where, row_index=False, bloom_filters=False)), (name, value)
+    picked = [(0, 1), (STRIDE, STRIDE + 5), (len(expected) - 7, len(expected))]
+    for start, stop in picked:
+        assert file.read(row_range=(start, stop)).equals(expected.slice(start, stop - start))
+
+
+WAYS = [
+    ({}, "copy"),
+    ({"compression": "snappy"}, "recompress"),
+    ({"compression": "uncompressed"}, "recompress"),
+    ({"compression": "zstd", "compression_level": 9}, "recompress"),
+    ({"compression_block_size": 2048}, "recompress"),
+    ({"bloom_filters": ["id", "city", "day", "at", "in.y"]}, "index"),
+    ({"bloom_filters": ["id"], "compression": "lz4"}, "recompress and index"),
+    ({"stripe_size": 1 << 20}, "encode"),
+    ({"row_index_stride": 500}, "encode"),
+]
+
+
+@pytest.mark.parametrize("writer", ["orcidx", "pyarrow"])
+@pytest.mark.parametrize(("options", "way"), WAYS, ids=[str(way) for way in WAYS])
+def test_the_cheapest_way_keeps_every_row(tmp_path, writer, options, way):
+    source = make(tmp_path / "a.orc", writer, compression="zlib")
+    target = str(tmp_path / "b.orc")
+    planned = orcidx.rewrite(source, target, dry_run=True, **options)
+    assert planned.way == way
+    assert planned.bytes_after is None
+    assert not os.path.exists(target)
+    done = orcidx.rewrite(source, target, **options)
+    assert done.way == way
+    assert done.rows == ROWS
+    assert done.bytes_after == os.path.getsize(target)
+    check_readers(target, TABLE)
+    check_evidence(target, TABLE)
+    before, after = orcidx.open(source), orcidx.open(target)
+    named = after.writer if way == "encode" else before.writer
+    assert after.writer == named
+    if way == "encode":
+        assert after.writer.software.startswith("orcidx ")
+    else:
+        assert [s.rows for s in after.stripes] == [s.rows for s in before.stripes]
+        assert after.statistics("id").minimum == before.statistics("id").minimum
+    if "bloom_filters" in options:
+        explained = after.scan(["id"], col("id") == 2 * ROWS + 1, row_index=True).explain()
+        assert explained.funnel[3].after == 0
+        assert "distrusted" not in str(explained)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_copies_are_the_same_bytes(tmp_path):
+    source = make(tmp_path / "a.orc")
+    orcidx.rewrite(source, tmp_path / "b.orc")
+    before, after = Path(source).read_bytes(), (tmp_path / "b.orc").read_bytes()
+    end = max(stripe.end for stripe in orcidx.open(source).stripes)
+    assert before[:end] == after[:end]
+
+
+@pytest.mark.parametrize("from_codec", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("to_codec", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
+def test_positions_survive_every_pair_of_codecs(tmp_path, from_codec, to_codec):
+    """Chunks shorter than row groups, and positions within them."""
+    source = make(tmp_path / "a.orc", compression=from_codec, compression_block_size=1 << 10)
+    orcidx.rewrite(source, tmp_path / "b.orc", compression=to_codec, compression_block_size=3000)
+    file = orcidx.open(tmp_path / "b.orc")
+    for start in range(0, ROWS, STRIDE):
+        assert file.read(row_range=(start + 3, start + 9)).equals(TABLE.slice(start + 3, 6))
+    assert "damaged" not in str(file.scan(where=col("id") == 5).explain())
+
+
+def test_merging_copies_stripes_and_merges_statistics(tmp_path):
+    parts = [table(seed) for seed in range(3)]
+    for number, part in enumerate(parts):
+        make(tmp_path / f"part-{number}.orc", data=part)
+    whole = pa.concat_tables(parts)
+    done = orcidx.rewrite(tmp_path, tmp_path / "merged" / "all.orc", merge=True)
+    assert done.way == "copy"
+    assert done.files[0].sources == tuple(str(tmp_path / f"part-{i}.orc") for i in range(3))
+    merged = str(tmp_path / "merged" / "all.orc")
+    check_readers(merged, whole)
+    check_evidence(merged, whole)
+    orcidx.write_table(whole, tmp_path / "anew.orc", row_index_stride=STRIDE)
+    found, expected = (orcidx.open(path) for path in (merged, tmp_path / "anew.orc"))
+    for name in ("id", "city", "price", "day", "at", "flag", "tags", "in.y"):
+        ours, theirs = found.statistics(name), expected.statistics(name)
+        for field in ("count", "has_null", "minimum", "maximum", "true_count", "total_children", "sum"):
+            assert getattr(ours, field) == getattr(theirs, field), (name, field)
+
+
+def test_files_of_two_writers_are_indexed_anew(tmp_path):
+    """Else what is not believed of one would be believed in the file of both."""
+    make(tmp_path / "a.orc", "orcidx", compression="zstd", bloom_filter_columns=["city"])
+    make(tmp_path / "b.orc", "pyarrow", table(1), compression="zstd")
+    sources = [tmp_path / "a.orc", tmp_path / "b.orc"]
+    done = orcidx.rewrite(sources, tmp_path / "c.orc", merge=True)
+    assert done.way == "index"
+    assert "several writers" in done.files[0].reasons[0]
+    target = str(tmp_path / "c.orc")
+    whole = pa.concat_tables([TABLE, table(1)])
+    check_readers(target, whole)
+    check_evidence(target, whole)
+    file = orcidx.open(target)
+    assert file.writer.software.startswith("orcidx ")
+    for stripe in range(len(file.stripes)):
+        explained = file.scan(["id"], (col("city") == "city 77"), stripes=[stripe]).explain()
+        assert explained.funnel[3].after == 0, "every stripe has filters that are believed"
+
+
+def test_filters_of_a_writer_that_is_not_believed_are_not_added_to(tmp_path):
+    data = pa.table({"id": range(5000), "small": pa.array(np.arange(5000) % 100 - 50, pa.int8())})
+    source = make(tmp_path / "a.orc", "pyarrow", data, compression="zstd")
+    done = orcidx.rewrite(source, tmp_path / "b.orc", bloom_filters=["small"])
+    assert done.way == "index"
+    assert "small" in done.files[0].reasons[0]
+    file = orcidx.open(tmp_path / "b.orc")
+    assert file.writer.software.startswith("orcidx ")
+    assert file.read().equals(data)
+
+
+def test_existing_filters_survive_encoding(tmp_path):
+    source = make(tmp_path / "a.orc", bloom_filter_columns=["city"])
+    orcidx.rewrite(source, tmp_path / "b.orc", sort_by="id", bloom_filters=["day"])
+    file = orcidx.open(tmp_path / "b.orc")
+    for where in (col("city") == "city 77", col("day") == pa.scalar(20001, pa.date32())):
+        assert file.scan(["id"], where).count_rows() == 0
+    assert not file.scan(["id"], col("city") == "city 7x").explain().funnel[3].after
+
+
+@pytest.mark.parametrize("memory", [1 << 30, 10_000], ids=["memory", "duckdb"])
+@pytest.mark.parametrize(
+    "keys", [["id"], [("city", "descending"), "id"], [("x", "ascending"), "id"], ["at"], ["price", "id"]]
+)
+def test_sorting(tmp_path, memory, keys):
+    if memory < 1 << 20:
+        pytest.importorskip("duckdb")
+    source = make(tmp_path / "a.orc")
+    done = orcidx.rewrite(source, tmp_path / "b.orc", sort_by=keys, sort_memory=memory)
+    assert done.way == "encode"
+    assert "sorted by" in done.files[0].reasons[0]
+    pairs = [(key, "ascending") if isinstance(key, str) else key for key in keys]
+    expected = TABLE.take(pc.sort_indices(TABLE, sort_keys=pairs))
+    found = orcidx.open(tmp_path / "b.orc").read()
+    assert found.equals(expected)
+
+
+def test_sorting_a_directory_file_by_file(tmp_path):
+    (tmp_path / "in" / "k=1").mkdir(parents=True)
+    for number in range(2):
+        make(tmp_path / "in" / "k=1" / f"{number}.orc", data=table(number))
+    done = orcidx.rewrite(tmp_path / "in", tmp_path / "out", sort_by="id")
+    assert [one.target for one in done.files] == [str(tmp_path / "out" / "k=1" / f"{i}.orc") for i in range(2)]
+    assert orcidx.scan(tmp_path / "out").to_table()["id"].to_pylist() == list(range(2 * ROWS))
+
+
+def test_clustering_narrows_both_columns(tmp_path):
+    rng = np.random.default_rng(5)
+    data = pa.table({"a": rng.integers(0, 1000, 40_000), "b": [f"k{i:05}" for i in rng.integers(0, 9000, 40_000)]})
+    source = make(tmp_path / "a.orc", data=data)
+    orcidx.rewrite(source, tmp_path / "b.orc", cluster_by=["a", "b"], row_index_stride=STRIDE)
+    kept = {}
+    for name in ("a.orc", "b.orc"):
+        file = orcidx.open(tmp_path / name)
+        for where in ("a = 500", "b = 'k04500'"):
+            kept[name, where] = file.scan(where=where).explain().funnel[2].after
+    assert kept["a.orc", "a = 500"] == kept["a.orc", "b = 'k04500'"] >= 40
+    assert kept["b.orc", "a = 500"] <= 14
+    assert kept["b.orc", "b = 'k04500'"] <= 14
+    by_id = [("a", "ascending"), ("b", "ascending")]
+    assert orcidx.open(tmp_path / "b.orc").read().sort_by(by_id).equals(data.sort_by(by_id))
+
+
+def test_in_place(tmp_path):
+    source = make(tmp_path / "a.orc")
+    orcidx.rewrite(source, source, compression="snappy")
+    assert orcidx.open(source).compression == "SNAPPY"
+    assert orcidx.open(source).read().equals(TABLE)
+    assert os.listdir(tmp_path) == ["a.orc"]
+
+
+def test_a_target_that_is_there(tmp_path):
+    source, other = make(tmp_path / "a.orc"), make(tmp_path / "b.orc", data=table(1))
+    before = Path(other).read_bytes()
+    with pytest.raises(InvalidQuery, match="overwrite=True"):
+        orcidx.rewrite(source, other)
+    with pytest.raises(InvalidQuery, match="overwrite=True"):
+        orcidx.rewrite([source, other], other, merge=True)
+    assert Path(other).read_bytes() == before
+    orcidx.rewrite([source, other], other, merge=True, overwrite=True)
+    assert orcidx.open(other).num_rows == 2 * ROWS
+
+
+def test_different_columns(tmp_path):
+    source = make(tmp_path / "a.orc", data=pa.table({"id": [1, 2], "x": [1.0, 2.0]}))
+    other = make(tmp_path / "b.orc", data=pa.table({"id": pa.array([3], pa.int32())}))
+    with pytest.raises(InvalidQuery, match=r"a\.orc and .*b\.orc have different columns .*'x'.*schema="):
+        orcidx.rewrite([source, other], tmp_path / "c.orc", merge=True)
+    schema = orcidx.open(source).schema
+    done = orcidx.rewrite([source, other], tmp_path / "c.orc", merge=True, schema=schema)
+    assert done.way == "encode"
+    assert orcidx.open(tmp_path / "c.orc").read().to_pydict() == {"id": [1, 2, 3], "x": [1.0, 2.0, None]}
+
+
+@pytest.mark.parametrize("options", [{}, {"compression": "snappy"}, {"bloom_filters": ["id"]}, {"sort_by": "id"}])
+def test_a_damaged_source_leaves_nothing(tmp_path, options):
+    source = make(tmp_path / "a.orc", compression="zlib")
+    raw = bytearray(Path(source).read_bytes())
+    first = orcidx.open(source).stripes[0]
+    at = first.footer_offset if not options else first.offset + first.index_length
+    raw[at : at + 3] = b"\xfe\xff\xff"  # a chunk longer than the file
+    Path(source).write_bytes(raw)
+    with pytest.raises(CorruptFile, match=r"a\.orc"):
+        orcidx.rewrite(source, tmp_path / "b.orc", **options)
+    assert os.listdir(tmp_path) == ["a.orc"]
+
+
+def test_a_row_index_that_cannot_be_patched(tmp_path, monkeypatch):
+    """Positions that name no chunk: the rows are encoded instead, and that is said."""
+    source = make(tmp_path / "a.orc", compression="uncompressed")
+    right = stripes.read_row_index
+
+    def behind(*given):
+        bounds, values, *extents = right(*given)
+        return bounds, np.where(values > 0, values + 10**6, 0), *extents
+
+    monkeypatch.setattr(stripes, "read_row_index", behind)
+    done = orcidx.rewrite(source, tmp_path / "b.orc", compression="zstd")
+    assert orcidx.open(tmp_path / "b.orc").read().equals(TABLE)
+    assert done.way == "encode"
+    assert "row index" in done.files[0].reasons[0]
+
+
+def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
+    source = make(tmp_path / "a.orc")
+
+    def full(self, data):
+        raise StorageError("No space left on device")
+
+    monkeypatch.setattr(sinks._LocalSink, "write", full)
+    for options in ({}, {"compression": "snappy"}, {"sort_by": "id"}):
+        with pytest.raises(StorageError, match="No space"):
+            orcidx.rewrite(source, tmp_path / "b.orc", **options)
+    assert os.listdir(tmp_path) == ["a.orc"]
+
+
+@pytest.mark.parametrize("options", [{}, {"compression": "snappy"}, {"sort_by": "id"}])
+def test_verifying_finds_what_went_wrong(tmp_path, monkeypatch, options):
+    source = make(tmp_path / "a.orc")
+    whole = sinks._LocalSink.write
+
+    def flip(self, data):
+        raw = bytearray(data)
+        if len(raw) > 2000:
+            raw[1000] ^= 255
+        whole(self, raw)
+
+    monkeypatch.setattr(sinks._LocalSink, "write", flip)
+    with pytest.raises(StorageError, match="not what was read"):
+        orcidx.rewrite(source, tmp_path / "b.orc", **options)
+    assert os.listdir(tmp_path) == ["a.orc"]
+    orcidx.rewrite(source, tmp_path / "b.orc", verify=False, **options)
+
+
+def test_verifying_asks_new_filters(tmp_path, monkeypatch):
+    source = make(tmp_path / "a.orc")
+    right = Indexer._batches
+
+    def other_values(self, stripe):
+        for batch in right(self, stripe):
+            yield pa.record_batch([pc.add(batch.column(0), 10**9)], names=["id"])
+
+    monkeypatch.setattr(Indexer, "_batches", other_values)
+    with pytest.raises(StorageError, match="bloom filter of id in stripe 0 does not know"):
+        orcidx.rewrite(source, tmp_path / "b.orc", bloom_filters=["id"])
+    assert os.listdir(tmp_path) == ["a.orc"]
+
+
+def test_refused_files(tmp_path):
+    acid = tmp_path / "acid.orc"
+    orcidx.write_table(TABLE.select(["id"]), acid, metadata={"hive.acid.version": "2"})
+    with pytest.raises(Unsupported, match="Hive ACID"):
+        orcidx.rewrite(acid, tmp_path / "b.orc")
+    with pytest.raises(InvalidQuery, match="no files"):
+        orcidx.rewrite(str(tmp_path / "*.parquet"), tmp_path / "b.orc")
+    with pytest.raises(InvalidQuery, match="no column 'idd'"):
+        orcidx.rewrite(make(tmp_path / "a.orc"), tmp_path / "b.orc", sort_by="idd")
+    with pytest.raises(InvalidQuery, match="bloom_filters: no column"):
+        orcidx.rewrite(tmp_path / "a.orc", tmp_path / "b.orc", bloom_filters=["idd"])
+    with pytest.raises(InvalidQuery, match="has no order"):
+        orcidx.rewrite(tmp_path / "a.orc", tmp_path / "b.orc", sort_by="tags")
+    with pytest.raises(InvalidQuery, match="unknown option"):
+        orcidx.rewrite(tmp_path / "a.orc", tmp_path / "b.orc", compresion="zstd")
+    with pytest.raises(InvalidQuery, match="two sources would become"):
+        orcidx.rewrite([tmp_path / "a.orc", tmp_path / "a.orc"], tmp_path / "out")
+    assert sorted(os.listdir(tmp_path)) == ["a.orc", "acid.orc"]
+
+
+def test_an_encrypted_file_is_refused(tmp_path):
+    source = GOLDEN_ORC / "encrypted" / "sample1.orc"
+    if not source.exists():
+        pytest.skip("no golden files")
+    with pytest.raises(Unsupported, match="encrypted"):
+        orcidx.rewrite(source, tmp_path / "b.orc")
+
+
+def test_attributes_types_and_metadata_survive_encoding(tmp_path):
+    schema = pa.schema(
+        [
+            pa.field("code", pa.string(), metadata={"iceberg.id": "7"}),
+            pa.field("s", pa.struct([pa.field("y", pa.int64(), metadata={"iceberg.id": "9"})])),
+        ]
+    )
+    data = pa.table({"code": ["ab", "c"], "s": [{"y": 1}, None]}, schema=schema)
+    source = tmp_path / "a.orc"
+    orcidx.write_table(data, source, types={"code": "char(4)"}, metadata={"by": "me"})
+    orcidx.rewrite(source, tmp_path / "b.orc", sort_by=("code",))
+    before, after = orcidx.open(source), orcidx.open(tmp_path / "b.orc")
+    assert after.orc_schema == before.orc_schema == "struct<code:char(4),s:struct<y:bigint>>"
+    assert [c.attributes for c in after.columns] == [c.attributes for c in before.columns]
+    assert after.columns[1].children[0].attributes == (("iceberg.id", "9"),)
+    assert after.user_metadata == before.user_metadata
+
+
+def test_empty_files(tmp_path):
+    source = make(tmp_path / "a.orc", data=TABLE.slice(0, 0))
+    for options in (
+        {},
+        {"compression": "snappy"},
+        {"bloom_filters": ["id"]},
+        {"sort_by": "id"},
+        {"cluster_by": ["id", "x"]},
+    ):
+        orcidx.rewrite(source, tmp_path / "b.orc", overwrite=True, **options)
+        assert orcidx.open(tmp_path / "b.orc").read().equals(TABLE.slice(0, 0))
+
+
+def test_to_a_url_and_from_bytes(tmp_path):
+    out = io.BytesIO()
+    orcidx.write_table(TABLE, out)
+    orcidx.rewrite(out.getvalue(), "memory://rewritten/b.orc", compression="snappy")
+    assert orcidx.open("memory://rewritten/b.orc").read().equals(TABLE)
+    with pytest.raises(InvalidQuery, match="overwrite"):
+        orcidx.rewrite(out.getvalue(), "memory://rewritten/b.orc")
+
+
+def test_statistics_that_cannot_be_merged_are_left_out():
+    """A typed part without both bounds would make ORC Java skip everything."""
+    from orcidx.orc.kinds import TypeKind
+    from orcidx.orc_writer.messages import blob, sint, uint
+
+    whole = uint(1, 5) + blob(2, sint(1, -3) + sint(2, 9) + sint(3, 4)) + uint(10, 0)
+    bare = uint(1, 5) + uint(10, 1)
+    nulls = uint(1, 0) + uint(10, 1)
+    assert merge_statistics(TypeKind.LONG, [whole, bare]) == uint(1, 10) + uint(10, 1)
+    assert merge_statistics(TypeKind.LONG, [whole, nulls]) == uint(1, 5) + blob(
+        2, sint(1, -3) + sint(2, 9) + sint(3, 4)
+    ) + uint(10, 1)
