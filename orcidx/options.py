@@ -64,6 +64,9 @@ class ReadOptions:
     io_bytes: int = 64 << 20
     """Budget of bytes fetched ahead and not yet decoded, over all streams of a scan. What a remote stripe needs comes
     in few requests as far as this goes, and in pieces beyond."""
+    ahead_bytes: int = 64 << 20
+    """Most bytes of batches that threads decode while the one before is in use; 0: none, threads only share each batch
+    among them. Nothing is decoded ahead before a second batch is asked for."""
     merge_gap: int | None = None
     """Ranges closer than this many bytes are fetched as one; None: 8 KiB locally, 1 MiB remotely, where the smallest
     wider gaps are closed too: for a scan with a predicate or a selection until a stripe takes no more than four
@@ -103,6 +106,7 @@ class ReadOptions:
                 raise InvalidQuery(f"{name}={getattr(self, name)!r} is none of {', '.join(map(repr, allowed))}")
         for name in _COUNTS:
             self._check_count(name, least=1)
+        self._check_count("ahead_bytes", least=0)
         for name in ("merge_gap", "merge_size"):
             if getattr(self, name) is not None:
                 self._check_count(name, least=0 if name == "merge_gap" else 1)
@@ -188,6 +192,7 @@ class OptionsByName(TypedDict, total=False):
     use_threads: bool
     mmap: bool
     io_bytes: int
+    ahead_bytes: int
     merge_gap: int | None
     merge_size: int | None
     case_sensitive: bool

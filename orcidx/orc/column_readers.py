@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from orcidx.options import ReadOptions
-from orcidx.orc.columns.base import BatchTooLarge, ColumnReader, Limits, Present, StripeStreams
+from orcidx.orc.columns.base import BatchTooLarge, Claims, ColumnReader, Limits, Present, StripeStreams
 from orcidx.orc.columns.nested import Lists, Maps, Structs, Unions
 from orcidx.orc.columns.numbers import Booleans, Bytes, Decimals, Floats, Integers
 from orcidx.orc.columns.text import DictionaryStrings, DirectStrings
@@ -15,7 +15,7 @@ from orcidx.orc.metadata import FileFacts, TypeKind
 from orcidx.orc.streams import is_dictionary
 from orcidx.orc.types import OrcType
 
-__all__ = ["BatchTooLarge", "ColumnReader", "Limits", "Present", "StripeStreams", "open_column"]
+__all__ = ["BatchTooLarge", "Claims", "ColumnReader", "Limits", "Present", "StripeStreams", "open_column"]
 
 _LEAVES: dict[TypeKind, Callable[..., ColumnReader]] = {
     TypeKind.BOOLEAN: Booleans,

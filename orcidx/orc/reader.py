@@ -7,6 +7,7 @@ their streams from. All reads of the data path go through ``StripeBytes`` by pla
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from copy import copy
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -153,6 +154,8 @@ class OpenStripe:
         self._codec = open_codec(reader.facts.compression)
         self._opened: dict[int, dict[StreamKind, list[PlannedStream]]] = {}
         self.windows: list[Window] = []
+        self.wasted = (0, 0)
+        """Chunks and bytes that windows decompressed for rows that nobody took."""
 
     @cached_property
     def _bytes(self) -> StripeBytes:
@@ -167,6 +170,17 @@ class OpenStripe:
             local_file=getattr(storage, "local_file", None),
         )
 
+    def apart(self) -> OpenStripe:
+        """The same stripe for one column whose readers go ahead of the others': with limits of their own."""
+        apart = copy(self)
+        apart.limits = self.limits.apart()
+        return apart
+
+    def stored_bytes(self, column: OrcType) -> int:
+        """Bytes of the open streams of a column with all below it."""
+        opened = (sources for node in column.walk() for sources in self._opened.get(node.id, {}).values())
+        return sum(sources[0].length for sources in opened)
+
     def _demand(self) -> int:
         """Bytes that are read where a plan falls short: of a remote file the longest chunk at once."""
         facts = self.reader.facts
@@ -177,6 +191,12 @@ class OpenStripe:
     def is_local(self) -> bool:
         """Whether small reads are cheap."""
         return self.reader.storage.is_local
+
+    @property
+    def needs_no_gil(self) -> bool:
+        """Whether decoding waits neither for Python nor for a request: with bytes at hand and a codec in C."""
+        at_hand = self._held is not None or getattr(self.reader.storage, "local_file", None) is not None
+        return at_hand and (self._codec is None or self._codec.native is not None)
 
     def encoding(self, column: int) -> ColumnEncoding:
         return self.footer.encodings[column]

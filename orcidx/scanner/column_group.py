@@ -2,6 +2,9 @@
 
 Going forward inside a row group skips (lazily, by run headers); going further, or backwards, seeks to the start of the
 row group by the row index, when the stripe has one that can be trusted.
+
+In a stripe of many rows each column has a ``ColumnCursor`` of its own, so that threads can take it ahead of the others:
+``read_groups`` then asks ``DecodeAhead`` for what may be there already.
 """
 
 from __future__ import annotations
@@ -16,19 +19,24 @@ import pyarrow as pa
 
 from orcidx.errors import located
 from orcidx.options import ReadOptions
-from orcidx.orc.column_readers import BatchTooLarge, open_column
+from orcidx.orc.column_readers import BatchTooLarge, Claims, open_column
 from orcidx.orc.columns.nested import RootRows
 from orcidx.orc.kinds import StreamKind, TypeKind
 from orcidx.orc.reader import OpenStripe
 from orcidx.orc.streams import PositionIterator
 from orcidx.orc.stripe_streams import PlannedStream
 from orcidx.orc.types import OrcType, row_bytes
+from orcidx.scanner.column_cursor import ColumnCursor
+from orcidx.scanner.decode_ahead import DecodeAhead
 from orcidx.scanner.decode_pool import run_all
 
 __all__ = ["ColumnGroup", "read_groups"]
 
 FEW_ROWS = 2048
 """Below this many values in all, handing columns to other threads costs more than it gains."""
+
+MANY_ROWS = 1 << 15
+"""Rows of a stripe from which on its columns have cursors of their own, whatever the number of threads."""
 
 
 class ColumnGroup:
@@ -52,16 +60,23 @@ class ColumnGroup:
         self.row = 0
         self._bounds = bounds
         self.use_threads = use_threads
+        self.cursors: list[ColumnCursor] = []
         self.batch_bytes = stripe.limits.batch_bytes
         facts = stripe.reader.facts
         self._root: RootRows | None = None
         with self.located():
             if stripe.reader.root.kind is TypeKind.STRUCT and stripe.has(0, StreamKind.PRESENT):
                 self._root = RootRows(stripe)
-            self._readers = [
-                open_column(column, stripe, chosen, file=facts, exact_times=exact)
-                for column, chosen, exact in zip(columns, options, exact_times, strict=True)
-            ]
+            apart = self._root is None and stripe.rows >= MANY_ROWS
+            streams = [stripe.apart() if apart else stripe for _ in columns]
+            first = len(stripe.windows)
+            self._readers = []
+            for column, chosen, exact, source in zip(columns, options, exact_times, streams, strict=True):
+                reader = open_column(column, source, chosen, file=facts, exact_times=exact)
+                self._readers.append(reader)
+                if apart:
+                    windows, first = stripe.windows[first:], len(stripe.windows)
+                    self.cursors.append(ColumnCursor(reader, source, windows, bounds))
 
     @property
     def row_bytes(self) -> float | None:
@@ -79,7 +94,7 @@ class ColumnGroup:
 
     def seek(self, row: int) -> None:
         """Makes ``row`` the next one read."""
-        if row == self.row or not self._readers:
+        if row == self.row or self.cursors or not self._readers:
             self.row = row
             return
         group = int(np.searchsorted(self._bounds, row, "right")) - 1
@@ -112,9 +127,9 @@ class ColumnGroup:
             reader.seek({column: PositionIterator.start() for column in reader.node.ids})
         self.row = 0
 
-    def read(self, rows: int) -> list[pa.Array]:
+    def read(self, rows: int, ahead: DecodeAhead | None = None) -> list[pa.Array]:
         """The next ``rows`` rows of every column; see ``read_groups``."""
-        return read_groups([self], rows)[0]
+        return read_groups([self], rows, ahead)[0]
 
     def tasks(self, rows: int) -> list[Callable[[], pa.Array]]:
         """What reads the next rows of each column; the group itself moves when its user says so."""
@@ -123,34 +138,61 @@ class ColumnGroup:
 
     def rewind(self) -> None:
         """Back to ``row`` after a read that failed halfway."""
+        if self.cursors:
+            for cursor in self.cursors:
+                cursor.lose_place()
+            return
         row, self.row = self.row, len(self._bounds) and int(self._bounds[-1]) + 1
         self.seek(row)
 
+    def read_in_order(self, rows: int, batch_bytes: int | None, claims: Claims) -> list[pa.Array]:
+        """The next rows of one column after the other, in this thread; ``claims`` are those of the whole read."""
+        return [cursor.read(self.row, rows, batch_bytes, claims) for cursor in self.cursors]
 
-def read_groups(groups: Sequence[ColumnGroup], rows: int) -> list[list[pa.Array]]:
+
+def read_groups(
+    groups: Sequence[ColumnGroup], rows: int, ahead: DecodeAhead | None = None
+) -> list[list[pa.Array]]:
     """The next ``rows`` rows of every column of some groups of one stripe that stand at the same row, decoded side
-    by side.
+    by side, or by ``ahead`` where that has them.
 
     Raises ``BatchTooLarge`` when they would be too many bytes for one batch, and leaves the groups where they were. A
     single row is always read.
     """
     first = groups[0]
-    limits = first.stripe.limits
     with first.located(row=first.row):
-        limits.begin(first.batch_bytes)
         try:
-            tasks = [one.tasks(rows) for one in groups]
-            flat = [task for part in tasks for task in part]
-            arrays = iter(run_all(flat, use_threads=first.use_threads and rows * len(flat) >= FEW_ROWS))
+            found = _read(groups, rows, ahead, first.batch_bytes)
         except BatchTooLarge:
             for one in groups:
                 one.rewind()
             if rows > 1:
                 raise
-            limits.begin(None)
-            tasks = [one.tasks(1) for one in groups]
-            arrays = iter([task() for part in tasks for task in part])
-        found = [[next(arrays) for _ in part] for part in tasks]
+            found = _read(groups, 1, None, None)
     for one in groups:
         one.row += rows
     return found
+
+
+def _read(
+    groups: Sequence[ColumnGroup], rows: int, ahead: DecodeAhead | None, batch_bytes: int | None
+) -> list[list[pa.Array]]:
+    if not any(one.cursors for one in groups):
+        return _read_in_lockstep(groups, rows, batch_bytes)
+    if ahead is not None:
+        found = ahead.take([one.cursors for one in groups], groups[0].row, rows)
+        if found is not None:
+            return found
+    # In order, after a failure of threads too: what this thread meets first is what there is to say.
+    claims = Claims()
+    return [one.read_in_order(rows, batch_bytes, claims) for one in groups]
+
+
+def _read_in_lockstep(groups: Sequence[ColumnGroup], rows: int, batch_bytes: int | None) -> list[list[pa.Array]]:
+    first = groups[0]
+    first.stripe.limits.begin(batch_bytes)
+    tasks = [one.tasks(rows) for one in groups]
+    flat = [task for part in tasks for task in part]
+    threads = first.use_threads and batch_bytes is not None and rows * len(flat) >= FEW_ROWS
+    arrays = iter(run_all(flat, use_threads=threads))
+    return [[next(arrays) for _ in part] for part in tasks]

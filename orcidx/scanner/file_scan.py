@@ -259,6 +259,7 @@ class FileScan:
             constants=self.constants,
             requests=requests,
             share=share,
+            goes_on=lambda: self.metrics.rows_returned > 0,
         )
         answer = None
         try:
@@ -273,6 +274,10 @@ class FileScan:
                 else:
                     yield self.complete(item)
         finally:  # of a pass that ends early, too
+            steps.close()
+            chunks, size = stripe.wasted
+            self.metrics.chunks_decompressed -= chunks
+            self.metrics.bytes_decompressed -= size
             for window in stripe.windows:
                 self.metrics.chunks_decompressed += window.chunks_decompressed
                 self.metrics.bytes_decompressed += window.bytes_decompressed

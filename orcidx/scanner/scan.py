@@ -174,6 +174,7 @@ class Scan(ArrowStream):
                         left -= batch.num_rows
                     for joined in await off_loop(partial(_joined, joiner, batch)):
                         yield joined
+                        metrics.rows_returned += joined.num_rows
                     if left == 0:
                         break
             for joined in await off_loop(lambda: list(joiner.rest())):

@@ -11,7 +11,7 @@ side by side, and where most rows do, to decoding them at the same time.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,6 +28,9 @@ from orcidx.orc.types import OrcType
 from orcidx.planner.column_plan import ColumnPlan, StripeRows
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.column_group import ColumnGroup, read_groups
+from orcidx.scanner.decode_ahead import DecodeAhead
+from orcidx.scanner.decode_pool import thread_count
+from orcidx.scanner.span_plan import FIRST_ROWS, SpanPlan
 from orcidx.storage.ranges import over_read_bytes
 
 __all__ = ["Step", "read_stripe"]
@@ -44,14 +47,6 @@ TOGETHER = 1 << 20
 """Bytes that are fetched at once from a remote file sooner than with a request of their own..."""
 TOGETHER_OVER_READ = 4 << 20
 """...if the over-read is no more than this."""
-
-FIRST_ROWS = 4096
-"""Rows of the first read of a stripe whose row width is not known yet."""
-
-GROWTH = 8
-"""While it is not known whether the other columns are read side by side, a read is at most so many times as long as
-the one before: what is read until then is read by few threads."""
-
 
 Constants = Sequence[tuple[str, pa.Scalar]]
 Step = Generator[Fetch | Pending | pa.RecordBatch, Sequence[object] | None, None]
@@ -108,6 +103,16 @@ class _Width:
         size = sum(size / rows for rows, size in seen)
         return max(1, min(self.options.batch_size, int(self.options.batch_bytes * self.share / max(size, 1e-9))))
 
+    def row_bytes(self, group: ColumnGroup) -> float | None:
+        """Bytes that a row took so far."""
+        rows, size = self.seen.get(group, (0, 0))
+        return size / rows if rows else None
+
+    def fits(self, group: ColumnGroup, rows: int) -> bool:
+        """Whether rows that were settled before the last ones were seen still fit a batch, as far as is known."""
+        size = self.row_bytes(group)
+        return size is None or rows * size <= self.options.batch_bytes * (1 + self.share) / 2
+
     def saw(self, group: ColumnGroup, arrays: Sequence[pa.Array], rows: int) -> None:
         if not self.known:
             before, size = self.seen.get(group, (0, 0))
@@ -124,7 +129,8 @@ class StripeReader:
 
     ``requests``: those that are left for the stripe's data, None where nothing limits them. The predicate's columns
     take one, the other columns the rest; the last is for all that may still be wanted. ``share``: of the bytes that the
-    scan may hold. ``constants``: (name, value) of what the predicate asks that is no column of the file.
+    scan may hold. ``constants``: (name, value) of what the predicate asks that is no column of the file. ``goes_on``:
+    whether who reads has taken a batch and asked for another one; nothing is decoded ahead before.
     """
 
     stripe: OpenStripe
@@ -134,10 +140,13 @@ class StripeReader:
     requests: int | None
     share: Share
     constants: Constants = ()
+    goes_on: Callable[[], bool] = bool
     width: _Width = field(init=False)
     waiting: list[_Survivors] = field(default_factory=list)
     dense: bool = False
     together: bool = False
+    spans: SpanPlan = field(init=False)
+    ahead: DecodeAhead | None = field(init=False)
 
     def __post_init__(self) -> None:
         plan = self.columns
@@ -149,6 +158,20 @@ class StripeReader:
         )
         self.width.learn([group for group in (self.first, self.rest) if group.columns])
         self.alive = self.rows.may.any_in(self.rows.bounds)
+        most = FIRST_ROWS if self._filtering() else self.options.batch_size
+        self.spans = SpanPlan(self.rows, RowSelection.from_groups(self.alive, self.rows.bounds), most=most)
+        self.ahead = self._decode_ahead()
+
+    def _filtering(self) -> bool:
+        return self.columns.where is not None and not self.rows.may.issubset(self.rows.must)
+
+    def _decode_ahead(self) -> DecodeAhead | None:
+        """What reads columns in threads, where the stripe has so many rows that they have cursors."""
+        threads, cursors = thread_count(use_threads=self.options.use_threads), self.first.cursors + self.rest.cursors
+        if threads < 2 or not cursors:
+            return None
+        most = self.options.ahead_bytes if self.stripe.needs_no_gil else 0
+        return DecodeAhead(cursors, threads=threads, most=most, batch_bytes=self.options.batch_bytes)
 
     def _group(self, columns: Sequence[OrcType], options: Sequence[ReadOptions], exact: Sequence[bool]) -> ColumnGroup:
         threads, bounds = self.options.use_threads, self.rows.bounds
@@ -157,14 +180,23 @@ class StripeReader:
     # ------------------------------------------------------------------ the run
 
     def run(self) -> Step:
-        plan = self.columns
-        filtering = plan.where is not None and not self.rows.may.issubset(self.rows.must)
+        try:
+            yield from self._run(filtering=self._filtering())
+        finally:
+            if self.ahead is not None:
+                self.ahead.close()
+                self.stripe.wasted = self.ahead.wasted
+
+    def _run(self, *, filtering: bool) -> Step:
         if not filtering:
             self.dense, self.together = True, self.rows.may.is_all
             yield from self._prime(self.first.plan(self.alive) + self.rest.plan(self.alive))
         else:
             yield from self._prime_first()
-        for start, stop in self._spans(filtering=filtering):
+        while planned := self.spans.plan(self.width.next_rows(), dense=self.dense):
+            if self.ahead is not None and self.ahead.has_room and self.goes_on():
+                self._expect(self.ahead, planned, filtering=filtering)
+            start, stop = self.spans.take()
             for found in self._filtered(start, stop, filtering=filtering):
                 if self.dense:
                     yield from self._batches(found)
@@ -175,6 +207,20 @@ class StripeReader:
                 elif self._waited_enough():
                     yield from self._turn_dense() if self.requests == 1 else self._flush(most=1)
         yield from self._flush()
+
+    def _expect(self, ahead: DecodeAhead, planned: Sequence[tuple[int, int]], *, filtering: bool) -> None:
+        """Says what will be read next of the predicate's columns, or of all where nothing is filtered."""
+        group = self.first if filtering or self.first.columns else self.rest
+        if group is self.first:
+            planned = [span for span in planned if self._reads_first(*span, filtering=filtering)]
+        row_bytes = self.width.row_bytes(group)
+        if planned and row_bytes is not None:
+            ahead.expect(group.cursors, planned, row_bytes)
+
+    def _reads_first(self, start: int, stop: int, *, filtering: bool) -> bool:
+        """Whether a span takes the predicate's columns."""
+        needs_test = filtering and not self._is_proved(start, stop)
+        return bool(self.first.columns) and (needs_test or not self._first_is_hidden())
 
     def _prime_first(self) -> Step:
         """The predicate's columns; the others with them where that is cheaper than a round trip later, or the last."""
@@ -227,31 +273,12 @@ class StripeReader:
         for (stream, piece), buffer in zip(wanted, buffers, strict=True):
             stream.put(piece[0], buffer)
 
-    def _spans(self, *, filtering: bool) -> Iterator[tuple[int, int]]:
-        """Spans (start, stop) of rows to read at once: inside runs of living row groups, trimmed to wanted rows."""
-        bounds = self.rows.bounds
-        groups = RowSelection.from_groups(self.alive, bounds)
-        most = self.options.batch_size if not filtering else FIRST_ROWS
-        for first, last in groups.runs().tolist():
-            start = first
-            while start < last:
-                rows = self.width.next_rows()
-                stop = min(last, start + (rows if self.dense else min(rows, most)))
-                most *= GROWTH
-                if self.rows.may.is_all:
-                    yield start, stop
-                else:
-                    runs = self.rows.may.slice(start, stop).runs()
-                    if len(runs):
-                        yield start + int(runs[0, 0]), start + int(runs[-1, 1])
-                start = stop
-
     def _filtered(self, start: int, stop: int, *, filtering: bool) -> Iterator[_Survivors]:
         """The survivors of a span; of its halves where its bytes are too many for one batch."""
         try:
             found = self._filter(start, stop, filtering=filtering)
         except BatchTooLarge:
-            self.width.was_too_large()
+            self._was_too_large()
             middle = (start + stop) // 2
             yield from self._filtered(start, middle, filtering=filtering)
             yield from self._filtered(middle, stop, filtering=filtering)
@@ -259,12 +286,16 @@ class StripeReader:
         if found is not None:
             yield found
 
+    def _was_too_large(self) -> None:
+        self.width.was_too_large()
+        self.spans.drop()
+
     def _filter(self, start: int, stop: int, *, filtering: bool) -> _Survivors | None:
         """Decodes the predicate's columns over a span and says which rows survive."""
         mask, count = self._wanted(start, stop)
         where = self.columns.where
         needs_test = filtering and not self._is_proved(start, stop)
-        if not self.first.columns or (not needs_test and self._first_is_hidden()):
+        if not self._reads_first(start, stop, filtering=filtering):
             return _Survivors(start, stop, mask, [], count)
         arrays, others = self._read_first(start, stop - start)
         if needs_test:
@@ -289,11 +320,11 @@ class StripeReader:
         """The predicate's columns, and the others where the span before makes it likely that their rows survive."""
         self.first.seek(start)
         if not (self.together and self.rest.columns):
-            arrays = self.first.read(rows)
+            arrays = self.first.read(rows, self.ahead)
             self.width.saw(self.first, arrays, rows)
             return arrays, None
         self.rest.seek(start)
-        arrays, others = read_groups([self.first, self.rest], rows)
+        arrays, others = read_groups([self.first, self.rest], rows, self.ahead)
         self.width.saw(self.first, arrays, rows)
         self.width.saw(self.rest, others, rows)
         return arrays, others
@@ -378,11 +409,11 @@ class StripeReader:
         if found.others is not None:
             yield self._batch(found, found.others)
             return
-        if self.rest not in self.width.seen or found.rows <= self.width.next_rows(self.rest):
+        if self.width.fits(self.rest, found.rows):
             try:
                 rest = self._read_rest(found)
             except BatchTooLarge:
-                self.width.was_too_large()
+                self._was_too_large()
             else:
                 yield self._batch(found, rest)
                 return
@@ -410,7 +441,7 @@ class StripeReader:
             return []
         if found.mask is None:
             self.rest.seek(found.start)
-            arrays = self.rest.read(found.stop - found.start)
+            arrays = self.rest.read(found.stop - found.start, self.ahead)
             self.width.saw(self.rest, arrays, found.stop - found.start)
             return arrays
         runs = RowSelection.from_mask(found.mask).runs()
@@ -418,7 +449,7 @@ class StripeReader:
             return self._read_runs(found.start, runs)
         first, last = int(runs[0, 0]), int(runs[-1, 1])
         self.rest.seek(found.start + first)
-        arrays = self.rest.read(last - first)
+        arrays = self.rest.read(last - first, self.ahead)
         self.width.saw(self.rest, arrays, last - first)
         mask = pa.array(found.mask[first:last])
         return [array.filter(mask) for array in arrays]
@@ -427,7 +458,7 @@ class StripeReader:
         pieces: list[list[pa.Array]] = []
         for first, last in runs.tolist():
             self.rest.seek(start + first)
-            pieces.append(self.rest.read(last - first))
+            pieces.append(self.rest.read(last - first, self.ahead))
         if len(pieces) == 1:
             return pieces[0]
         return [pa.concat_arrays(list(column)) for column in zip(*pieces)]
@@ -442,10 +473,11 @@ def read_stripe(
     constants: Constants = (),
     requests: int | None = None,
     share: Share | None = None,
+    goes_on: Callable[[], bool] = bool,
 ) -> Step:
     """The batches of one stripe; see the module's text. Batches are no larger than ``options.batch_size`` rows.
 
     ``requests``: those that its data may take of remote storage; ``share``: of the bytes that the scan may hold."""
     if not rows.may.is_empty:
         share = share or ByteBudget(options.io_bytes).enter()
-        yield from StripeReader(stripe, columns, rows, options, requests, share, constants).run()
+        yield from StripeReader(stripe, columns, rows, options, requests, share, constants, goes_on).run()

@@ -29,6 +29,7 @@ from orcidx.orc.window import Window
 __all__ = [
     "LARGEST_ARRAY",
     "BatchTooLarge",
+    "Claims",
     "ColumnReader",
     "Fixed",
     "Limits",
@@ -50,6 +51,27 @@ class BatchTooLarge(Exception):
     """A read would give more bytes than a batch may have. The readers are left anywhere: seek, read fewer rows."""
 
 
+class Claims:
+    """Bytes that one read has claimed, over all its columns."""
+
+    __slots__ = ("bytes", "lock")
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.lock = threading.Lock()
+
+
+class _Kept:
+    """What the readers of a stripe keep beside their reads, by owner."""
+
+    __slots__ = ("bytes", "lock", "sizes")
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.sizes: dict[Hashable, int] = {}
+        self.lock = threading.Lock()
+
+
 class Limits:
     """What one read may allocate, shared by the readers of a stripe, which may run in several threads.
 
@@ -63,23 +85,28 @@ class Limits:
     def __init__(self, batch_bytes: int | None, *, held_bytes: int = HELD_BYTES) -> None:
         self.batch_bytes = batch_bytes
         self.held_bytes = held_bytes
-        self._claimed = 0
-        self._held: dict[Hashable, int] = {}
-        self._sum = 0
-        self._lock = threading.Lock()
+        self._claims = Claims()
+        self._kept = _Kept()
 
-    def begin(self, batch_bytes: int | None) -> None:
-        """A new read begins, of at most so many bytes."""
+    def apart(self) -> Limits:
+        """Limits of readers that are at other rows than the others of the stripe: what is held counts together."""
+        apart = Limits(self.batch_bytes, held_bytes=self.held_bytes)
+        apart._kept = self._kept
+        return apart
+
+    def begin(self, batch_bytes: int | None, claims: Claims | None = None) -> None:
+        """A new read begins, of at most so many bytes, together with the others that have the same claims."""
         self.batch_bytes = batch_bytes
-        self._claimed = 0
+        self._claims = claims or Claims()
 
     def claim(self, size: int) -> None:
         """Before ``size`` bytes are allocated. Raises ``BatchTooLarge``; for a single row ``Unsupported``."""
-        with self._lock:
-            self._claimed += size
-            claimed = self._claimed
-            together = claimed + self._sum
+        claims = self._claims
+        with claims.lock:
+            claims.bytes += size
+            claimed = claims.bytes
         if self.batch_bytes is None:
+            together = claimed + self._kept.bytes
             if together > self.held_bytes:
                 raise _too_much(f"one row and what its stripe holds take {together} bytes and more", self.held_bytes)
         elif claimed > self.batch_bytes:
@@ -90,10 +117,11 @@ class Limits:
 
         Raises ``Unsupported`` when all owners together keep too much.
         """
-        with self._lock:
-            self._sum += size - self._held.get(owner, 0)
-            self._held[owner] = size
-            held = self._sum
+        kept = self._kept
+        with kept.lock:
+            kept.bytes += size - kept.sizes.get(owner, 0)
+            kept.sizes[owner] = size
+            held = kept.bytes
         if held > self.held_bytes:
             raise _too_much(f"{what} of a stripe take {held} bytes and more", self.held_bytes)
 

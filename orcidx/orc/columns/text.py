@@ -145,6 +145,7 @@ class DictionaryStrings(Strings):
         self._entries: tuple[pa.Array, memoryview, memoryview] | None = None
         self._longest = 0
         self._uniform = -1
+        self._begun = False
 
     def _seek_values(self, mine: PositionIterator, positions: Mapping[int, PositionIterator]) -> None:
         self._data.seek(mine)
@@ -159,6 +160,7 @@ class DictionaryStrings(Strings):
     def _dictionary(self) -> tuple[pa.Array, memoryview, memoryview]:
         """The entries as an array, their offsets, and their bytes with spare ones behind."""
         if self._entries is None:
+            self._rewind_entries()
             size = self.encoding.dictionary_size
             if self._pads and size * self.node.max_length > LARGEST_ARRAY:
                 raise Unsupported(f"a dictionary of {size} entries padded to {self.node.max_length} characters")
@@ -176,6 +178,13 @@ class DictionaryStrings(Strings):
                 self._uniform = shortest
             self._entries = array, entries, memoryview(blob).cast("B")
         return self._entries
+
+    def _rewind_entries(self) -> None:
+        """To the first entry, after a read that failed halfway: the next one tells the same of it."""
+        if self._begun:
+            self._entry_lengths.seek(PositionIterator.start())
+            self._blob.seek(PositionIterator.start())
+        self._begun = True
 
     def _read_entry_offsets(self, size: int) -> tuple[pa.Buffer, int]:
         """The entries' offsets, in pieces: the stream must really hold as many lengths as the footer says."""

@@ -1,0 +1,81 @@
+"""``ColumnCursor``: the reader of one column, with the row at which it stands, for who takes columns apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from orcidx.orc.column_readers import Claims, ColumnReader
+from orcidx.orc.reader import OpenStripe
+from orcidx.orc.streams import PositionIterator
+from orcidx.orc.window import Window
+
+__all__ = ["ColumnCursor"]
+
+Work = tuple[int, int]
+
+
+class ColumnCursor:
+    """Reads one column from any row on. ``stripe`` has limits of the column's own; one thread at a time.
+
+    ``windows``: those of the column. ``bounds``: first rows of the row groups and the stripe's rows at the end.
+    """
+
+    __slots__ = ("_bounds", "_reader", "_row", "_stripe", "_windows")
+
+    def __init__(
+        self,
+        reader: ColumnReader,
+        stripe: OpenStripe,
+        windows: Sequence[Window],
+        bounds: npt.NDArray[np.int64],
+    ) -> None:
+        self._reader = reader
+        self._stripe = stripe
+        self._windows = windows
+        self._bounds = bounds
+        self._row: int | None = 0
+
+    @property
+    def stored_bytes(self) -> int:
+        return self._stripe.stored_bytes(self._reader.node)
+
+    @property
+    def work(self) -> Work:
+        """Chunks and bytes that were decompressed so far."""
+        chunks = size = 0
+        for window in self._windows:
+            chunks += window.chunks_decompressed
+            size += window.bytes_decompressed
+        return chunks, size
+
+    def lose_place(self) -> None:
+        """After a read that failed halfway, or rows that nobody takes: the next read seeks."""
+        self._row = None
+
+    def read(self, start: int, rows: int, batch_bytes: int | None, claims: Claims) -> pa.Array:
+        """The rows from ``start`` on; ``claims``: bytes of the same rows' other columns count with these."""
+        self._stripe.limits.begin(batch_bytes, claims)
+        if start != self._row:
+            self._seek(start)
+        self._row = None
+        array = self._reader.read(rows)
+        self._row = start + rows
+        return array
+
+    def _seek(self, start: int) -> None:
+        group = int(np.searchsorted(self._bounds, start, "right")) - 1
+        first = int(self._bounds[group])
+        ids, index, row = self._reader.node.ids, self._stripe.index, self._row
+        self._row = None
+        if row is None or start < row or first > row:
+            if index is not None:
+                self._reader.seek(index.positions(ids, group))
+                row = first
+            elif row is None or first < row:
+                self._reader.seek({column: PositionIterator.start() for column in ids})
+                row = 0
+        self._reader.skip(start - row)

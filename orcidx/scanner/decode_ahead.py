@@ -1,0 +1,144 @@
+"""``DecodeAhead``: the columns of a stripe, span by span, by as many threads as there are.
+
+While the caller waits for a span, and while he uses it, threads decode the spans behind it, each column at its own
+pace: a column is a chain, and a span is a round of tasks, one for each column. What is ahead never changes what
+comes: spans are planned by the rows that came before (``stripe_reader``), and where a task of a span fails, or its
+columns together are too large, everything ahead is dropped and the caller reads the span in order by himself.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from orcidx.orc.column_readers import Claims
+from orcidx.scanner.column_cursor import ColumnCursor, Work
+from orcidx.scanner.decode_pool import Chains, Round
+
+__all__ = ["DecodeAhead"]
+
+SLACK = 4 / 3
+"""Times the bytes that a span is expected to take that are set aside for it; one that takes more is read in turn."""
+
+FEW_VALUES = 1 << 16
+"""Below so many values, decoded in less than a millisecond, a span that nothing follows is left to the caller."""
+
+Columns = Sequence[ColumnCursor]
+
+
+@dataclass(eq=False)
+class _Span:
+    """Rows that are decoded, or will be. ``reserved``: most bytes that they may take."""
+
+    columns: Columns
+    start: int
+    rows: int
+    reserved: int
+    claims: Claims
+    done: list[Work]
+    round: Round | None = None
+
+
+class DecodeAhead:
+    """Decodes spans of a stripe's columns. ``most``: bytes of what is decoded and not taken, besides one span;
+    ``batch_bytes``: of one span. Used by one thread; to be closed before the file is."""
+
+    def __init__(self, columns: Columns, *, threads: int, most: int, batch_bytes: int) -> None:
+        self._numbers = {cursor: number for number, cursor in enumerate(columns)}
+        self._chains = Chains([cursor.stored_bytes for cursor in columns], threads)
+        self._most = most
+        self._batch_bytes = batch_bytes
+        self._spans: deque[_Span] = deque()
+        self.wasted: Work = (0, 0)
+        """Chunks and bytes that were decompressed for what nobody took."""
+
+    def expect(self, columns: Columns, spans: Sequence[tuple[int, int]], row_bytes: float) -> None:
+        """Spans (start, stop) that ``take`` will ask for next, the first at once: starts as many as there is room for.
+
+        ``row_bytes``: bytes that a row of these columns may take.
+        """
+        if [(span.start, span.start + span.rows) for span in self._spans] != list(spans)[: len(self._spans)]:
+            self.drop()
+        known = len(self._spans)
+        used = sum(span.reserved for span in list(self._spans)[1:])
+        for number, (start, stop) in enumerate(spans):
+            reserved = self._batch_bytes
+            if number:
+                reserved = min(reserved, int((stop - start) * row_bytes * SLACK) + 1)
+            if number < known:
+                continue
+            if number and used + reserved > self._most:
+                break
+            used += reserved if number else 0
+            self._begin(columns, start, stop - start, reserved)
+        self._chains.start()
+
+    @property
+    def has_room(self) -> bool:
+        return self._most > 0
+
+    def take(self, groups: Sequence[Columns], start: int, rows: int) -> list[list[pa.Array]] | None:
+        """The rows of all columns, by group; None where they must be read in order. Nothing is ahead then."""
+        if not self._spans and rows * sum(map(len, groups)) < FEW_VALUES:
+            return None
+        parts = [self._of(columns, start, rows) for columns in groups]
+        rounds = [part.round for part in parts if part.round is not None]
+        for one in rounds:
+            self._chains.finish(one)
+        if any(one.errors for one in rounds) or sum(part.claims.bytes for part in parts) > self._batch_bytes:
+            self._most = 0  # the next ones would be read twice, too
+            self._spans.extend(parts)
+            self.drop()
+            return None
+        for part in parts:
+            part.round = None
+        return [one.results for one in rounds]
+
+    def _of(self, columns: Columns, start: int, rows: int) -> _Span:
+        """The span if it is the next one, else begun now."""
+        if self._spans and self._spans[0].columns is columns:
+            span = self._spans[0]
+            if (span.start, span.rows) == (start, rows):
+                self._spans.popleft()
+                return span
+            self.drop()
+        span = self._begin(columns, start, rows, self._batch_bytes)
+        self._spans.pop()
+        return span
+
+    def _begin(self, columns: Columns, start: int, rows: int, reserved: int) -> _Span:
+        span = _Span(columns, start, rows, reserved, Claims(), [(0, 0)] * len(columns))
+        tasks: list[Callable[[], pa.Array]] = [
+            partial(self._decode, span, place, cursor) for place, cursor in enumerate(columns)
+        ]
+        span.round = self._chains.add([self._numbers[cursor] for cursor in columns], tasks)
+        self._spans.append(span)
+        return span
+
+    @staticmethod
+    def _decode(span: _Span, place: int, cursor: ColumnCursor) -> pa.Array:
+        chunks, size = cursor.work
+        try:
+            return cursor.read(span.start, span.rows, span.reserved, span.claims)
+        finally:
+            after = cursor.work
+            span.done[place] = after[0] - chunks, after[1] - size
+
+    def drop(self) -> None:
+        """Gives up what is ahead, once nothing runs any more; the next reads seek."""
+        self._chains.close()
+        for span in self._spans:
+            chunks, size = self.wasted
+            self.wasted = chunks + sum(one for one, _ in span.done), size + sum(one for _, one in span.done)
+            if span.round is not None:
+                span.round.errors.clear()
+                span.round = None  # which has tasks, which have the span
+        self._spans.clear()
+        for cursor in self._numbers:
+            cursor.lose_place()
+
+    close = drop

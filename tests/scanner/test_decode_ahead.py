@@ -1,0 +1,280 @@
+"""Columns that threads decode ahead: the same batches, errors and counters for any number of threads, and no more
+ahead than was said."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.orc
+import pytest
+from goldens import GOLDEN_ORC
+
+import orcidx
+from orcidx.errors import CorruptFile, OrcidxError
+from orcidx.orc.metadata_cache import forget_metadata
+from orcidx.scanner import column_group, decode_ahead, decode_pool, file_scan
+from orcidx.scanner.column_cursor import ColumnCursor
+from orcidx.scanner.decode_ahead import DecodeAhead
+from orcidx.storage import local, open_reader
+
+ROWS = 3000
+THREADS = (1, 2, 3, 8)
+EXAMPLES = sorted(str(path.relative_to(GOLDEN_ORC)) for path in GOLDEN_ORC.rglob("*.orc"))
+LARGEST = 1 << 18
+
+
+@pytest.fixture(autouse=True)
+def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(column_group, "MANY_ROWS", 1)
+    monkeypatch.setattr(decode_ahead, "FEW_VALUES", 0)
+    monkeypatch.setattr(local, "SMALL_FILE", 0)
+    monkeypatch.setattr(file_scan, "SMALL_STRIPE", 0)
+    before = pa.cpu_count()
+    yield
+    pa.set_cpu_count(before)
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    random = np.random.default_rng(5)
+    words = [f"word {number % 37}" if number % 11 else None for number in range(ROWS)]
+    return pa.table(
+        {
+            "key": np.arange(ROWS),
+            "noise": random.integers(0, 1 << 50, ROWS),
+            "word": words,
+            "text": [f"{number:x}" * (number % 23) for number in random.integers(0, 1 << 60, ROWS)],
+            "list": [list(range(number % 5)) if number % 7 else None for number in range(ROWS)],
+            "struct": [{"a": number / 3, "b": words[number]} for number in range(ROWS)],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def path(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Several stripes of many row groups, too large to be read at once."""
+    path = tmp_path_factory.mktemp("ahead") / "file.orc"
+    sizes = {"row_index_stride": 100, "stripe_size": 60_000, "compression_block_size": 1 << 10}
+    orcidx.write_table(table, path, compression="zstd", **sizes)
+    while open_reader(str(path)).identity is None:  # a file so young has no cached metadata, and more requests
+        time.sleep(0.05)
+    return str(path)
+
+
+Outcome = tuple[list[pa.RecordBatch], str, dict[str, Any]]
+
+
+def outcome(path: str, threads: int, *, requests: bool = True, **options: Any) -> Outcome:
+    """The batches of a scan, the error that ended it, and its counters."""
+    pa.set_cpu_count(threads)
+    forget_metadata()
+    batches: list[pa.RecordBatch] = []
+    failed = ""
+    counted: dict[str, Any] = {}
+    try:
+        with orcidx.open(path) as file:
+            stream = file.scan(**options).to_batches()
+            try:
+                batches.extend(stream)
+            finally:
+                counted = stream.metrics.to_dict()
+    except OrcidxError as error:
+        failed = f"{type(error).__name__}: {error}"
+    counted.pop("seconds", None)
+    if failed:  # what was read on the way to it is no promise
+        counted = {}
+    if not requests:
+        counted = {name: value for name, value in counted.items() if name not in ("requests", "bytes_read")}
+    return batches, failed, counted
+
+
+def same_for_all(path: str, **options: Any) -> Outcome:
+    first = outcome(path, 1, **options)
+    for threads in THREADS[1:]:
+        other = outcome(path, threads, **options)
+        assert [batch.num_rows for batch in other[0]] == [batch.num_rows for batch in first[0]]
+        assert all(mine.equals(its) for mine, its in zip(other[0], first[0]))
+        assert other[1:] == first[1:]
+    return first
+
+
+QUERIES: list[dict[str, Any]] = [
+    {},
+    {"where": "noise > 500000000000000"},
+    {"where": "word = 'word 5' OR key > 2500"},
+    {"where": "key >= 700", "columns": ["text"]},
+    {"limit": 1700},
+    {"columns": ["text"], "selection": list(range(5, ROWS, 611))},
+    {"strings": "dictionary"},
+    {"row_index": False, "row_range": (777, 2600)},
+]
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=str)
+@pytest.mark.parametrize("batch_size", [100, 400])
+def test_any_number_of_threads(path: str, table: pa.Table, query: dict[str, Any], batch_size: int) -> None:
+    batches, failed, _ = same_for_all(path, batch_size=batch_size, **query)
+    assert failed == ""
+    if not query:
+        assert pa.Table.from_batches(batches).equals(table)
+
+
+def test_batches_that_turn_out_too_large(path: str, table: pa.Table) -> None:
+    """Rows grow behind the first ones: what was ahead is read again, in halves."""
+    for batch_bytes in (9000, 20_000):
+        first = outcome(path, 1, batch_bytes=batch_bytes)
+        assert pa.Table.from_batches(first[0]).equals(table)
+        for threads in THREADS[1:]:
+            other = outcome(path, threads, batch_bytes=batch_bytes)
+            assert other[0] == first[0]
+
+
+@pytest.mark.golden
+@pytest.mark.skipif(not EXAMPLES, reason="no golden files at ../shared/golden/orc-examples")
+def test_examples() -> None:
+    for example in EXAMPLES:
+        name = str(GOLDEN_ORC / example)
+        if Path(name).stat().st_size < LARGEST:
+            same_for_all(name, batch_size=1000, row_range=(0, 10_000))
+
+
+def test_damaged_files(path: str, tmp_path: Path) -> None:
+    """An error waits for the turn of its rows, and is the one that one thread meets first."""
+    data = Path(path).read_bytes()
+    random = np.random.default_rng(17)
+    failures = 0
+    for _ in range(15):
+        damaged = bytearray(data)
+        for at in random.integers(0, len(data), 3).tolist():
+            damaged[at] ^= 1 << int(random.integers(0, 8))
+        file = tmp_path / "damaged.orc"
+        file.write_bytes(damaged)
+        _, failed, _ = same_for_all(str(file), batch_size=100, requests=False)
+        failures += bool(failed)
+    assert failures > 4
+
+
+class Begun:
+    """Counts the spans of every stripe that were begun, and the bytes set aside for those ahead."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.spans = 0
+        self.most = 0
+        begin = DecodeAhead._begin
+
+        def counted(ahead: DecodeAhead, *arguments: Any) -> Any:
+            span = begin(ahead, *arguments)
+            self.spans += 1
+            self.most = max(self.most, sum(one.reserved for one in list(ahead._spans)[1:]))
+            return span
+
+        monkeypatch.setattr(DecodeAhead, "_begin", counted)
+
+
+def test_nothing_is_ahead_before_the_second_batch_is_asked_for(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pa.set_cpu_count(2)
+    begun = Begun(monkeypatch)
+    with orcidx.open(path) as file:
+        batches = file.scan(["key", "noise"], batch_size=50).to_batches()
+        next(batches)
+        assert begun.spans == 1
+        ahead = []
+        for number in range(2, 9):
+            next(batches)
+            ahead.append(begun.spans - number)
+        batches.close()
+    assert ahead == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_ahead_is_bounded_in_bytes(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pa.set_cpu_count(2)
+    begun = Begun(monkeypatch)
+    outcome(path, 2, batch_size=50, ahead_bytes=30_000)
+    assert 10_000 < begun.most <= 30_000
+    begun.most = 0
+    outcome(path, 2, batch_size=50, ahead_bytes=0)
+    assert begun.most == 0
+
+
+def test_closing_waits_for_what_runs(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A descriptor is closed when nobody reads from it any more."""
+    pa.set_cpu_count(2)
+    begun, go_on, order = threading.Event(), threading.Event(), []
+    caller = threading.current_thread()
+    read = ColumnCursor.read
+
+    def slow(cursor: ColumnCursor, *arguments: Any) -> pa.Array:
+        if threading.current_thread() is not caller:
+            begun.set()
+            assert go_on.wait(60)
+            order.append("read")
+        return read(cursor, *arguments)
+
+    with orcidx.open(path) as file:
+        batches = file.scan(batch_size=50).to_batches()
+        next(batches)
+        next(batches)
+        monkeypatch.setattr(ColumnCursor, "read", slow)
+        # A column that threads begin only now; the caller goes on to the next batch where none of them is faster.
+        for _ in range(3):
+            if begun.wait(0.2):
+                break
+            threading.Timer(0.2, go_on.set).start()
+            next(batches)
+        threading.Timer(0.1, go_on.set).start()
+        batches.close()
+        order.append("closed")
+    assert order[-1] == "closed"
+
+
+def test_a_failure_ahead_waits_for_its_rows(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The later column of the earlier rows is told, not the earlier column of later rows."""
+    read = ColumnCursor.read
+
+    def failing(cursor: ColumnCursor, start: int, *arguments: Any) -> pa.Array:
+        name = cursor._reader.node.dotted
+        if (name, start) in (("key", 500), ("text", 400), ("list", 400)):
+            raise CorruptFile("made up", column=name)
+        return read(cursor, start, *arguments)
+
+    monkeypatch.setattr(ColumnCursor, "read", failing)
+    batches, failed, _ = same_for_all(path, batch_size=100)
+    assert sum(batch.num_rows for batch in batches) == 400
+    assert "column text" in failed
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_goes_on_by_itself(path: str, table: pa.Table) -> None:
+    pa.set_cpu_count(3)
+    with orcidx.open(path) as file:
+        batches = file.scan(batch_size=50).to_batches()
+        found = [next(batches) for _ in range(6)]
+        child = os.fork()
+        if child == 0:
+            whole = pa.Table.from_batches([*found, *batches]).equals(table)
+            os._exit(0 if whole else 1)
+        whole = pa.Table.from_batches([*found, *batches])
+        assert whole.equals(table)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_nothing_runs_ahead_in_a_spark_task(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode_pool, "_is_spark_task", lambda: True)
+    begun = Begun(monkeypatch)
+    outcome(path, 8, batch_size=50)
+    assert begun.spans == 0
+
+
+def test_a_small_stripe_is_left_to_the_caller(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    begun = Begun(monkeypatch)
+    outcome(path, 8)
+    assert begun.spans == 0
