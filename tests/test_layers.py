@@ -17,7 +17,7 @@ orcidx paimon
 __main__
 spark cli
 index_directory paimon_table engines rewriting
-index_building
+index_building inspection
 scanner
 planner orc_writer
 orc paimon.*

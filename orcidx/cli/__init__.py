@@ -21,6 +21,10 @@ _COMMANDS = {
     "schema": ("orcidx.cli.inspect", "schema"),
     "meta": ("orcidx.cli.inspect", "meta"),
     "stats": ("orcidx.cli.inspect", "stats"),
+    "sizes": ("orcidx.cli.layout", "sizes"),
+    "streams": ("orcidx.cli.layout", "streams"),
+    "check": ("orcidx.cli.check", "check"),
+    "validate": ("orcidx.cli.check", "validate"),
     "cat": ("orcidx.cli.rows", "cat"),
     "head": ("orcidx.cli.rows", "head"),
     "count": ("orcidx.cli.rows", "count"),
@@ -29,6 +33,7 @@ _COMMANDS = {
     "index": ("orcidx.cli.index", "index"),
     "dv": ("orcidx.cli.deletion_vectors", "dv"),
     "table": ("orcidx.cli.table_changes", "table"),
+    "completion": ("orcidx.cli.check", "completion"),
     "demo": ("orcidx.cli.demo_command", "demo"),
 }
 

@@ -1,19 +1,40 @@
-"""Arguments and options that several commands share, and opening a file with them."""
+"""Arguments and options that several commands share, and opening what they name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from orcidx.errors import InvalidQuery
+from orcidx.errors import InvalidQuery, OrcidxError
 
-__all__ = ["as_json", "columns_option", "file_argument", "open_from", "storage_option", "where_option"]
+if TYPE_CHECKING:
+    from orcidx.scanner.file import OrcFile
+    from orcidx.scanner.scan import Scan
+    from orcidx.storage import Source
+
+__all__ = [
+    "FilesDone",
+    "as_json",
+    "columns_option",
+    "each_file",
+    "file_argument",
+    "list_files",
+    "open_from",
+    "scan_from",
+    "sources_argument",
+    "storage_option",
+    "where_option",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 file_argument = click.argument("file")
+sources_argument = click.argument("sources", nargs=-1, required=True)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON (stable; for programs).")
 columns_option = click.option(
     "-c", "--columns", metavar="A,B.C", help="Only these columns: names or dotted paths with commas between them."
@@ -48,12 +69,79 @@ def parse_storage_options(pairs: tuple[str, ...]) -> dict[str, Any]:
     return options_of_text(found)
 
 
-def open_from(file: str, storage_options: tuple[str, ...] = ()) -> Any:
-    """Opens the file that a command names; ``-`` is standard input."""
-    import sys
+def open_from(file: str, storage_options: tuple[str, ...] = ()) -> OrcFile:
+    """Opens the one file that a command names; ``-`` is standard input."""
+    from orcidx.scanner.file import OrcFile
 
+    return OrcFile(_described(file, storage_options))
+
+
+def _described(name: str, storage_options: tuple[str, ...]) -> Source:
+    from orcidx.storage import describe_source
+
+    if name == "-":
+        return replace(describe_source(sys.stdin.buffer.read()), name="<stdin>")
+    return describe_source(name, storage_options=parse_storage_options(storage_options) or None)
+
+
+def list_files(sources: Sequence[str], storage_options: tuple[str, ...] = ()) -> list[Source]:
+    """The files that a command names: files, directories, globs, URLs, and ``-`` for standard input.
+
+    Raises ``FileNotFoundError`` for one that gives no file.
+    """
+    from orcidx.storage import list_sources
+
+    options = parse_storage_options(storage_options) or None
+    found: list[Source] = []
+    for name in sources:
+        listed = [_described("-", ())] if name == "-" else list_sources(name, storage_options=options)
+        if not listed:
+            raise FileNotFoundError(f"there is no file in {name}")
+        found += listed
+    return found
+
+
+def scan_from(sources: Sequence[str], storage_options: tuple[str, ...], *arguments: Any, **named: Any) -> Scan:
+    """The rows of the files that a command names, as one scan."""
     import orcidx
 
-    if file == "-":
-        return orcidx.open(sys.stdin.buffer.read())
-    return orcidx.open(file, storage_options=parse_storage_options(storage_options) or None)
+    options = parse_storage_options(storage_options) or None
+    return orcidx.scan(list_files(sources, storage_options), *arguments, storage_options=options, **named)
+
+
+class FilesDone:
+    """Goes through files one by one. An error of one does not keep the others from being told: the later ones are
+    printed at once, and the first is raised when all are done."""
+
+    def __init__(self) -> None:
+        self._first: OrcidxError | OSError | None = None
+
+    @contextmanager
+    def file(self) -> Iterator[None]:
+        """One file."""
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except (OrcidxError, OSError) as error:
+            if self._first is None:
+                self._first = error
+            else:
+                click.echo(f"orcidx: {error}", err=True)
+
+    def finish(self) -> None:
+        """Raises the first error."""
+        if self._first is not None:
+            raise self._first
+
+
+def each_file(files: Sequence[Source], show: Callable[[OrcFile], None]) -> None:
+    """Opens one file after the other, and shows it."""
+    from orcidx.cli.progress import tracked
+    from orcidx.scanner.file import OrcFile
+
+    done = FilesDone()
+    for source in tracked(files, "files"):
+        with done.file(), OrcFile(source) as file:
+            show(file)
+    done.finish()

@@ -1,4 +1,4 @@
-"""``orcidx schema``, ``meta`` and ``stats``: what a file says of itself, without reading its data."""
+"""``orcidx schema``, ``meta`` and ``stats``: what files say of themselves, without reading their data."""
 
 from __future__ import annotations
 
@@ -6,52 +6,53 @@ from typing import Any
 
 import click
 
-from orcidx.cli.arguments import as_json, columns_option, file_argument, open_from, parse_columns, storage_option
-from orcidx.cli.output import print_json, print_table
+from orcidx.cli.arguments import (
+    as_json,
+    columns_option,
+    each_file,
+    list_files,
+    parse_columns,
+    sources_argument,
+    storage_option,
+)
+from orcidx.cli.output import FileTables, print_table
 
 __all__ = ["meta", "schema", "stats"]
 
+_FACTS = ("column", "type", "values", "nulls", "minimum", "maximum", "sum", "bytes", "order")
+
 
 @click.command()
-@file_argument
+@sources_argument
 @as_json
 @storage_option
-def schema(file: str, as_json: bool, storage_options: tuple[str, ...]) -> None:
-    """Columns of FILE with their ORC and Arrow types."""
-    with open_from(file, storage_options) as f:
-        fields = [{"name": field.name, "arrow": str(field.type)} for field in f.schema]
-        for field, node in zip(fields, f.columns, strict=True):
+def schema(sources: tuple[str, ...], as_json: bool, storage_options: tuple[str, ...]) -> None:
+    """Columns of SOURCES (files, directories, globs, URLs, - for standard input) with their ORC and Arrow types."""
+    files = list_files(sources, storage_options)
+    tables = FileTables(len(files), as_json=as_json)
+
+    def show(file: Any) -> None:
+        fields = [{"name": field.name, "arrow": str(field.type)} for field in file.schema]
+        for field, node in zip(fields, file.columns, strict=True):
             field["orc"] = str(node)
-        if as_json:
-            print_json({"orc": f.orc_schema, "columns": fields})
-        else:
-            print_table(["column", "orc type", "arrow type"], [(x["name"], x["orc"], x["arrow"]) for x in fields])
+        rows = [(one["name"], one["orc"], one["arrow"]) for one in fields]
+        document = {"file": file.source.name, "orc": file.orc_schema, "columns": fields}
+        tables.show(file.source.name, ["column", "orc type", "arrow type"], rows, document)
+
+    each_file(files, show)
 
 
 @click.command()
-@file_argument
+@sources_argument
 @as_json
 @storage_option
-def meta(file: str, as_json: bool, storage_options: tuple[str, ...]) -> None:
-    """Size, rows, writer, codec and stripes of FILE."""
-    with open_from(file, storage_options) as f:
-        tail = f.tail
-        facts: dict[str, Any] = {
-            "file": f.source.name,
-            "bytes": tail.size,
-            "rows": f.num_rows,
-            "stripes": len(f.stripes),
-            "format_version": tail.format_version,
-            "writer": f.writer.kind,
-            "writer_version": f.writer.version,
-            "software": f.writer.software,
-            "compression": f.compression,
-            "block_size": tail.postscript.block_size,
-            "row_index_stride": tail.footer.row_index_stride,
-            "user_metadata": {name: _shown(value) for name, value in f.user_metadata.items()},
-        }
-        if not tail.size:
-            facts["note"] = "empty: zero bytes count as a file of no rows and no columns; was it written to its end?"
+def meta(sources: tuple[str, ...], as_json: bool, storage_options: tuple[str, ...]) -> None:
+    """Size, rows, writer, codec and stripes of SOURCES (files, directories, globs, URLs, - for standard input)."""
+    files = list_files(sources, storage_options)
+    tables = FileTables(len(files), as_json=as_json)
+
+    def show(file: Any) -> None:
+        facts = _facts_of(file)
         stripes = [
             {
                 "stripe": number,
@@ -61,14 +62,34 @@ def meta(file: str, as_json: bool, storage_options: tuple[str, ...]) -> None:
                 "data_bytes": stripe.data_length,
                 "footer_bytes": stripe.footer_length,
             }
-            for number, stripe in enumerate(f.stripes)
+            for number, stripe in enumerate(file.stripes)
         ]
-        if as_json:
-            print_json({**facts, "stripes": stripes})
-            return
-        print_table(["fact", "value"], facts.items())
-        if stripes:
+        tables.show(file.source.name, ["fact", "value"], facts.items(), {**facts, "stripes": stripes})
+        if stripes and not as_json and len(files) == 1:
             print_table(list(stripes[0]), [list(stripe.values()) for stripe in stripes])
+
+    each_file(files, show)
+
+
+def _facts_of(file: Any) -> dict[str, Any]:
+    tail = file.tail
+    facts: dict[str, Any] = {
+        "file": file.source.name,
+        "bytes": tail.size,
+        "rows": file.num_rows,
+        "stripes": len(file.stripes),
+        "format_version": tail.format_version,
+        "writer": file.writer.kind,
+        "writer_version": file.writer.version,
+        "software": file.writer.software,
+        "compression": file.compression,
+        "block_size": tail.postscript.block_size,
+        "row_index_stride": tail.footer.row_index_stride,
+        "user_metadata": {name: _shown(value) for name, value in file.user_metadata.items()},
+    }
+    if not tail.size:
+        facts["note"] = "empty: zero bytes count as a file of no rows and no columns; was it written to its end?"
+    return facts
 
 
 def _shown(value: bytes) -> str:
@@ -77,23 +98,39 @@ def _shown(value: bytes) -> str:
 
 
 @click.command()
-@file_argument
+@sources_argument
 @as_json
 @columns_option
 @storage_option
 @click.option(
     "--level", type=click.Choice(["file", "stripe", "row_group"]), default="file", show_default=True, help="Of what."
 )
-def stats(file: str, as_json: bool, columns: str | None, storage_options: tuple[str, ...], level: str) -> None:
-    """Statistics of the columns of FILE: counts, nulls, minima, maxima, sums."""
-    with open_from(file, storage_options) as f:
-        table = f.statistics_table(level)
+def stats(
+    sources: tuple[str, ...], as_json: bool, columns: str | None, storage_options: tuple[str, ...], level: str
+) -> None:
+    """Statistics of the columns of SOURCES (files, directories, globs, URLs, - for standard input): a line for each
+    column with its values, nulls, minimum, maximum, sum, bytes, and how sorted it is; by stripe or row group as they
+    are stored."""
+    files = list_files(sources, storage_options)
+    tables = FileTables(len(files), as_json=as_json)
+
+    def show(file: Any) -> None:
         names = parse_columns(columns)
         for name in names or ():  # an unknown one is refused, with the nearest
-            f.statistics(name)
-    rows = [row for row in table.to_pylist() if names is None or row["column"] in names]
-    if as_json:
-        print_json(rows)
-        return
-    used = [name for name in table.column_names if any(row[name] is not None for row in rows)]
-    print_table(used, [[row[name] for name in used] for row in rows])
+            file.statistics(name)
+        stored = [row for row in file.statistics_table(level).to_pylist() if names is None or row["column"] in names]
+        if level != "file":
+            used = [name for name in (stored[0] if stored else ()) if any(row[name] is not None for row in stored)]
+            tables.show(file.source.name, used, [[row[name] for name in used] for row in stored], stored)
+            return
+        from orcidx.inspection.column_facts import column_facts
+
+        told = {one.column: one for one in column_facts(file.reader)}
+        facts = [one for one in told.values() if names is None or one.column in names]
+        for row in stored:
+            if (one := told.get(row["column"])) is not None:
+                row |= {"nulls": one.nulls, "bytes": one.bytes, "order": one.order}
+        rows = [[getattr(one, name) for name in _FACTS] for one in facts]
+        tables.show(file.source.name, _FACTS, rows, stored)
+
+    each_file(files, show)

@@ -13,7 +13,10 @@ from typing import Any
 
 import click
 
-__all__ = ["plain", "print_json", "print_table", "python_values", "text"]
+__all__ = ["FileTables", "plain", "print_json", "print_table", "python_values", "text"]
+
+_MIDDLE = 40
+"""Characters of a cell that count where columns compete for room; longer ones are folded."""
 
 
 def python_values(array: Any) -> list[Any]:
@@ -75,8 +78,13 @@ def text(value: Any) -> str:
     return str(shown).replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
 
 
-def print_table(names: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None) -> None:
-    """A table on a terminal; otherwise a line of names and a line per row, tab-separated."""
+def print_table(
+    names: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None, elide: bool = False
+) -> None:
+    """A table on a terminal; otherwise a line of names and a line per row, tab-separated.
+
+    ``elide``: a table that is too wide for the terminal keeps its first and last columns, and counts the others.
+    """
     if not sys.stdout.isatty():
         click.echo("\t".join(names))
         for row in rows:
@@ -86,9 +94,68 @@ def print_table(names: Sequence[str], rows: Iterable[Sequence[Any]], *, title: s
     from rich.table import Table
     from rich.text import Text
 
+    console = Console()
+    cells = [[text(value) for value in row] for row in rows]
+    shown = _fitting(names, cells, console.width) if elide else range(len(names))
+    left_out = len(names) - len(shown)
+    half = (len(shown) + 1) // 2
     table = Table(title=title, title_justify="left")
-    for name in names:
-        table.add_column(Text(name), overflow="fold")
-    for row in rows:
-        table.add_row(*[Text(text(value)) for value in row])
-    Console().print(table)
+    for place, column in enumerate(shown):
+        if left_out and place == half:
+            table.add_column(Text(f"… {left_out} more …", style="dim"), no_wrap=True)
+        table.add_column(Text(names[column]), overflow="fold")
+    for row in cells:
+        line = [Text(row[column]) for column in shown]
+        if left_out:
+            line.insert(half, Text("…", style="dim"))
+        table.add_row(*line)
+    console.print(table)
+    if left_out:
+        click.echo(f"{left_out} of {len(names)} columns are not shown; -c A,B chooses", err=True)
+
+
+def _fitting(names: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[int]:
+    """The columns that fit side by side: from both ends inwards, the first ones rather than the last."""
+    widths = [
+        min(_MIDDLE, max(len(name), *(len(row[column]) for row in cells), 1)) + 3
+        for column, name in enumerate(names)
+    ]
+    if sum(widths) + 1 <= width:
+        return list(range(len(names)))
+    room = width - 1 - len(f"… {len(names)} more …") - 3
+    first, last = 0, len(names)
+    while first < last:
+        column = first if first <= len(names) - last else last - 1
+        room -= widths[column]
+        if room < 0:
+            break
+        first, last = (first + 1, last) if column == first else (first, last - 1)
+    first = max(first, 1)
+    return [*range(first), *range(max(last, first), len(names))]
+
+
+class FileTables:
+    """Tables of several files: on a terminal one each, under the file's name; else one, with the file before each row.
+    Of a single file just its table. ``as_json``: a document for each file, a line each where they are several."""
+
+    def __init__(self, files: int, *, as_json: bool = False) -> None:
+        self._several = files > 1
+        self._as_json = as_json
+        self._headed: list[str] | None = None
+
+    def show(self, file: str, names: Sequence[str], rows: Iterable[Sequence[Any]], document: Any) -> None:
+        """The table of one file, or its document."""
+        if self._as_json:
+            if self._several:
+                click.echo(json.dumps(plain(document), ensure_ascii=False))
+            else:
+                print_json(document)
+        elif not self._several or sys.stdout.isatty():
+            print_table(names, rows, title=file if self._several else None)
+        else:
+            heading = ["file", *names]
+            if heading != self._headed:
+                self._headed = heading
+                click.echo("\t".join(heading))
+            for row in rows:
+                click.echo("\t".join(text(value) for value in (file, *row)))

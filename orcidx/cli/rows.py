@@ -1,11 +1,11 @@
-"""``orcidx cat``, ``head`` and ``count``: rows of a file."""
+"""``orcidx cat``, ``head``, ``count`` and ``scan``: rows of files."""
 
 from __future__ import annotations
 
-import json
 import sys
+import time
 from collections.abc import Iterator
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 import click
@@ -13,71 +13,94 @@ import click
 from orcidx.cli.arguments import (
     as_json,
     columns_option,
-    file_argument,
-    open_from,
+    each_file,
+    list_files,
     parse_columns,
+    scan_from,
+    sources_argument,
     storage_option,
     where_option,
 )
-from orcidx.cli.output import plain, print_json, print_table, python_values, text
+from orcidx.cli.output import print_json, print_table, python_values
+from orcidx.cli.progress import progress
+from orcidx.cli.row_text import json_lines, tab_lines
 
 __all__ = ["cat", "count", "head", "scan"]
 
 
 def print_rows(names: list[str], batches: Iterator[Any], *, as_json: bool, table: bool) -> None:
     """Rows as JSON lines, as a table for people, or tab-separated."""
-    rows = (row for batch in batches for row in zip(*map(python_values, batch.columns)))
-    if as_json:
-        for row in rows:
-            click.echo(json.dumps(plain(dict(zip(names, row))), ensure_ascii=False))
+    if table and not as_json and sys.stdout.isatty():
+        rows = (row for batch in batches for row in zip(*map(python_values, batch.columns)))
+        print_table(names, rows, elide=True)
         return
-    if table and sys.stdout.isatty():
-        print_table(names, rows)
+    first = next(batches, None)  # what fails says so before anything is printed
+    if not as_json:
+        click.echo("\t".join(names))
+    if first is None:
         return
-    first = list(islice(rows, 1))  # what fails says so before anything is printed
-    click.echo("\t".join(names))
-    for row in chain(first, rows):
-        click.echo("\t".join(text(value) for value in row))
+    sys.stdout.flush()
+    out = sys.stdout.buffer
+    write = json_lines if as_json else tab_lines
+    with progress("rows", None, shown=not sys.stdout.isatty()) as advance:  # no bar between the rows of a terminal
+        for batch in chain([first], batches):
+            for lines in write(batch):
+                out.write(lines)
+            advance(batch.num_rows)
+    out.flush()
 
 
 @click.command()
-@file_argument
+@sources_argument
 @as_json
 @columns_option
 @where_option
 @storage_option
-def cat(file: str, as_json: bool, columns: str | None, where: str | None, storage_options: tuple[str, ...]) -> None:
-    """All rows of FILE, as tab-separated text or JSON lines."""
-    with open_from(file, storage_options) as f:
-        scan = f.scan(parse_columns(columns), where, timestamp_unit="us")
-        print_rows(scan.schema.names, iter(scan), as_json=as_json, table=False)
+def cat(
+    sources: tuple[str, ...], as_json: bool, columns: str | None, where: str | None, storage_options: tuple[str, ...]
+) -> None:
+    """All rows of SOURCES (files, directories, globs, URLs, - for standard input), tab-separated or as JSON lines."""
+    scan = scan_from(sources, storage_options, parse_columns(columns), where, timestamp_unit="us")
+    print_rows(scan.schema.names, iter(scan), as_json=as_json, table=False)
 
 
 @click.command()
-@file_argument
+@sources_argument
 @click.option("-n", "--rows", type=click.IntRange(min=0), default=10, show_default=True, help="How many rows.")
 @as_json
 @columns_option
 @where_option
 @storage_option
 def head(
-    file: str, rows: int, as_json: bool, columns: str | None, where: str | None, storage_options: tuple[str, ...]
+    sources: tuple[str, ...],
+    rows: int,
+    as_json: bool,
+    columns: str | None,
+    where: str | None,
+    storage_options: tuple[str, ...],
 ) -> None:
-    """The first rows of FILE."""
-    with open_from(file, storage_options) as f:
-        scan = f.scan(parse_columns(columns), where, limit=rows, timestamp_unit="us")
-        print_rows(scan.schema.names, iter(scan), as_json=as_json, table=True)
+    """The first rows of SOURCES (files, directories, globs, URLs, - for standard input)."""
+    scan = scan_from(sources, storage_options, parse_columns(columns), where, limit=rows, timestamp_unit="us")
+    print_rows(scan.schema.names, iter(scan), as_json=as_json, table=True)
 
 
 @click.command()
-@file_argument
+@sources_argument
 @as_json
 @where_option
 @storage_option
-def count(file: str, as_json: bool, where: str | None, storage_options: tuple[str, ...]) -> None:
-    """The number of rows of FILE, from its metadata where that is enough."""
-    with open_from(file, storage_options) as f:
-        rows = f.scan(where=where).count_rows() if where else f.num_rows
+def count(sources: tuple[str, ...], as_json: bool, where: str | None, storage_options: tuple[str, ...]) -> None:
+    """The number of rows of SOURCES together, from their metadata and indexes where those are enough."""
+    rows = 0
+    if where:
+        rows = scan_from(sources, storage_options, None, where).count_rows()
+    else:
+
+        def add(file: Any) -> None:
+            nonlocal rows
+            rows += file.num_rows
+
+        each_file(list_files(sources, storage_options), add)
     if as_json:
         print_json({"rows": rows})
     else:
@@ -85,31 +108,36 @@ def count(file: str, as_json: bool, where: str | None, storage_options: tuple[st
 
 
 @click.command()
-@file_argument
+@sources_argument
 @as_json
 @columns_option
 @where_option
 @storage_option
 @click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many rows.")
-@click.option("--row-numbers", is_flag=True, help="Add the number of each row in the file.")
+@click.option("--row-numbers", is_flag=True, help="Add the number of each row in its file.")
+@click.option(
+    "--timing/--no-timing", default=None, help="Say on standard error what it took; by itself on a terminal only."
+)
 def scan(
-    file: str,
+    sources: tuple[str, ...],
     as_json: bool,
     columns: str | None,
     where: str | None,
     storage_options: tuple[str, ...],
-    limit: int | None,
-    row_numbers: bool,
+    timing: bool | None,
+    **rows: Any,
 ) -> None:
-    """Rows of FILE that match, and on standard error what was read to find them."""
-    with open_from(file, storage_options) as f:
-        scan = f.scan(parse_columns(columns), where, limit=limit, row_numbers=row_numbers, timestamp_unit="us")
-        with scan.to_batches() as batches:
-            print_rows(scan.schema.names, batches, as_json=as_json, table=False)
-            metrics = batches.metrics
-    if sys.stderr.isatty():
+    """Rows of SOURCES that match, and on standard error what was read to find them, and the time that it took."""
+    began, worked = time.perf_counter(), time.process_time()
+    scan = scan_from(sources, storage_options, parse_columns(columns), where, timestamp_unit="us", **rows)
+    with scan.to_batches() as batches:
+        print_rows(scan.schema.names, batches, as_json=as_json, table=False)
+        metrics = batches.metrics
+    if sys.stderr.isatty() if timing is None else timing:
+        took, cpu = time.perf_counter() - began, time.process_time() - worked
         click.echo(
-            f"{metrics.rows_returned} rows; read {metrics.row_groups_kept} of {metrics.row_groups} row groups, "
-            f"{metrics.bytes_read} bytes in {metrics.requests} requests",
+            f"{metrics.rows_returned:,} rows in {took:.2f} s ({cpu:.2f} s of processor); read "
+            f"{metrics.row_groups_kept:,} of {metrics.row_groups:,} row groups, {metrics.bytes_read:,} bytes in "
+            f"{metrics.requests:,} requests",
             err=True,
         )

@@ -80,6 +80,11 @@ class OrcFile:
     # ------------------------------------------------------------------ metadata
 
     @property
+    def reader(self) -> OrcReader:
+        """The format's own view of the file, for what looks into it; its interface may change."""
+        return self._reader
+
+    @property
     def tail(self) -> FileTail:
         """The parsed tail of the file."""
         return self._reader.tail

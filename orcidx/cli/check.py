@@ -1,0 +1,115 @@
+"""``orcidx check`` and ``validate``: whether files, and the indexes of a directory, are sound."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from orcidx.cli.arguments import FilesDone, as_json, list_files, parse_storage_options, sources_argument, storage_option
+from orcidx.cli.output import plain, print_json
+from orcidx.cli.progress import progress
+from orcidx.errors import InvalidQuery
+
+__all__ = ["check", "validate"]
+
+_SHOWN = 20
+"""Problems of a file that are listed; --json has all."""
+
+
+@click.command()
+@sources_argument
+@as_json
+@storage_option
+@click.option(
+    "--repair",
+    metavar="OUT",
+    help="Write what is whole of the one file to OUT: its row groups of which every value decodes.",
+)
+def check(sources: tuple[str, ...], as_json: bool, storage_options: tuple[str, ...], repair: str | None) -> int:
+    """Decode all of SOURCES (files, directories, globs, URLs, - for standard input), and compare statistics, positions,
+    bloom filters and lengths with the data. Exit code 1: something is wrong, an empty or cut file too."""
+    from orcidx.inspection.check import check_file
+
+    files = list_files(sources, storage_options)
+    if repair is not None and len(files) != 1:
+        raise InvalidQuery(f"--repair writes what is whole of one file, and {len(files)} are named")
+    wrong = 0
+    done = FilesDone()
+    for source in files:
+        with done.file(), progress(source.name, None) as advance:
+            found = check_file(source, on_stripe=lambda stripe, of: advance(1))
+            wrong += not found.ok
+            document = found.to_dict()
+            if repair is not None:
+                document["repaired"] = _repaired(found, source, repair, storage_options)
+            _print_check(found, document, as_json=as_json, several=len(files) > 1)
+    if not as_json and len(files) > 1:
+        click.echo(f"{len(files):,} files, {wrong:,} with problems")
+    done.finish()
+    return 1 if wrong else 0
+
+
+def _repaired(found: Any, source: Any, out: str, storage_options: tuple[str, ...]) -> dict[str, Any] | None:
+    from orcidx.inspection.repair import write_whole
+
+    if any(problem.what in ("tail", "file") for problem in found.problems):
+        click.echo("orcidx: nothing of it can be written: the types of its columns stand at its end", err=True)
+        return None
+    written = write_whole(found, source, out, storage_options=parse_storage_options(storage_options) or None)
+    return {"file": out, "rows": written.rows, "bytes": written.bytes, "rows_lost": found.rows - written.rows}
+
+
+def _print_check(found: Any, document: dict[str, Any], *, as_json: bool, several: bool) -> None:
+    if as_json:
+        if several:
+            click.echo(json.dumps(plain(document), ensure_ascii=False))
+        else:
+            print_json(document)
+        return
+    size = f"{found.rows:,} rows in {found.stripes:,} stripes and {found.row_groups:,} row groups"
+    problems = len(found.problems)
+    verdict = "ok" if found.ok else f"{problems:,} problem{'s' if problems > 1 else ''}"
+    click.echo(f"{found.file}: {verdict}; {size}")
+    for problem in found.problems[:_SHOWN]:
+        click.echo(f"  {problem}")
+    if problems > _SHOWN:
+        click.echo(f"  … and {problems - _SHOWN:,} more; --json lists all")
+    repaired = document.get("repaired")
+    if repaired:
+        click.echo(f"  {repaired['rows']:,} rows written to {repaired['file']}, {repaired['rows_lost']:,} lost")
+
+
+@click.command()
+@click.argument("directory")
+@as_json
+@storage_option
+def validate(directory: str, as_json: bool, storage_options: tuple[str, ...]) -> int:
+    """Read every index of DIRECTORY whole, and compare the catalog with the files. Exit code 1: an index is damaged,
+    or a file is new, changed, gone or could not be indexed."""
+    from orcidx.index_directory.describe import describe_indexes
+
+    options = parse_storage_options(storage_options) or None
+    with progress("indexes", None):
+        found = describe_indexes(directory, verify=True, storage_options=options)
+    if as_json:
+        print_json({**found.to_dict(), "ok": set(found.states) <= {"fresh"}})
+    else:
+        click.echo(str(found))
+    return 0 if set(found.states) <= {"fresh"} else 1
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script that completes commands and options in SHELL, for its start file: such as
+    eval "$(orcidx completion bash)"."""
+    from click.shell_completion import get_completion_class
+
+    from orcidx.cli import _orcidx
+
+    made = get_completion_class(shell)
+    assert made is not None
+    sys.stdout.write(made(_orcidx, {}, "orcidx", "_ORCIDX_COMPLETE").source() + "\n")

@@ -1,0 +1,44 @@
+"""Progress of long work, drawn on standard error of a terminal and nowhere else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+__all__ = ["progress", "tracked"]
+
+T = TypeVar("T")
+
+_FEW = 2
+"""So many files need no bar."""
+
+
+@contextmanager
+def progress(label: str, total: int | None, *, shown: bool = True) -> Iterator[Callable[[int], Any]]:
+    """Gives a function that hears of so many more steps done; it does nothing in a pipe.
+
+    The bar goes away at the end. Not ``shown``: never.
+    """
+    if not (shown and sys.stderr.isatty()):
+        yield lambda steps: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda steps: bar.advance(task, steps)
+
+
+def tracked(items: Sequence[T], label: str) -> Iterator[T]:
+    """The items, with a bar where there are several."""
+    if len(items) <= _FEW:
+        yield from items
+        return
+    with progress(label, len(items)) as advance:
+        for item in items:
+            yield item
+            advance(1)

@@ -1,0 +1,286 @@
+"""Checking a file whole: every value is decoded, in order and by the positions of its row group; statistics, bloom
+filters and the lengths of the streams are compared with what came out.
+
+Indexes are judged by the rules of the reader (``orc/bounds``, ``orc/bloom_keys``): what it would distrust of a writer
+is no problem of the file, what it would believe has to be true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from orcidx.errors import CorruptFile, OrcidxError, StorageError, Unsupported, ValueOutOfRange
+from orcidx.inspection.index_truth import StripeTruth, statistics_problems
+from orcidx.inspection.measure import Measured
+from orcidx.inspection.runs import stripe_streams
+from orcidx.options import ReadOptions
+from orcidx.orc.column_readers import BatchTooLarge
+from orcidx.orc.file_statistics import read_row_index
+from orcidx.orc.kinds import TypeKind
+from orcidx.orc.metadata_limits import MetadataLimits
+from orcidx.orc.reader import OpenStripe, OrcReader, stripe_limits
+from orcidx.orc.row_index import RowIndex, usual_bounds
+from orcidx.orc.statistics import file_statistics, stripe_statistics
+from orcidx.orc.types import OrcType
+from orcidx.scanner.column_group import ColumnGroup
+from orcidx.storage import Source
+
+__all__ = ["FileCheck", "Problem", "check_file"]
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something wrong. ``what``: "file", "tail", "stripe footer", "row index", "data", "positions", "statistics",
+    "bloom filter" or "length"; the place as far as it is known."""
+
+    what: str
+    text: str
+    stripe: int | None = None
+    row_group: int | None = None
+    column: str | None = None
+
+    def __str__(self) -> str:
+        places = (("stripe", self.stripe), ("row group", self.row_group), ("column", self.column))
+        where = ", ".join(f"{name} {value}" for name, value in places if value is not None)
+        return f"{self.what}{f' ({where})' if where else ''}: {self.text}"
+
+
+@dataclass(frozen=True)
+class FileCheck:
+    """What came of checking a file. ``broken``: (stripe, row group) of which a value could not be decoded."""
+
+    file: str
+    bytes: int
+    rows: int
+    stripes: int
+    row_groups: int
+    problems: tuple[Problem, ...]
+    broken: frozenset[tuple[int, int]] = frozenset()
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        names = ("file", "ok", "bytes", "rows", "stripes", "row_groups")
+        problems = [dict(problem.__dict__) for problem in self.problems]
+        return {**{name: getattr(self, name) for name in names}, "problems": problems}
+
+
+def check_file(source: Source, *, on_stripe: Callable[[int, int], None] | None = None) -> FileCheck:
+    """Checks a file; ``on_stripe`` hears the number of each finished stripe, and of how many.
+
+    Damage is an answer here, not an exception. Raises ``StorageError`` and OSErrors where the bytes cannot be had.
+    """
+    options = ReadOptions(timestamp_ntz=False)
+    storage = source.open(options)
+    with closing(storage):
+        try:
+            reader = OrcReader(storage, MetadataLimits.of(options))
+        except StorageError:
+            raise
+        except OrcidxError as error:
+            return FileCheck(source.name, storage.size(), 0, 0, 0, (Problem("tail", error.message),))
+        if reader.tail.size == 0:
+            text = "it is empty: zero bytes; was it written to its end?"
+            return FileCheck(source.name, 0, 0, 0, 0, (Problem("file", text),))
+        return replace(_Check(reader, options).run(on_stripe), file=source.name)
+
+
+class _Check:
+    """One file being checked."""
+
+    def __init__(self, reader: OrcReader, options: ReadOptions) -> None:
+        self.reader = reader
+        self.options = options
+        self.problems: list[Problem] = []
+        self.broken: set[tuple[int, int]] = set()
+        self.groups = 0
+        root = reader.root
+        self.columns = root.children if root.kind is TypeKind.STRUCT else (root,)
+        encryption = reader.tail.footer.encryption
+        roots = set() if encryption is None else set(encryption.roots)
+        self.masked = frozenset[int]().union(*(node.ids for node in root.walk() if node.id in roots))
+        """Columns of which masked values are read; their indexes are of the others."""
+        self.file: dict[int, Measured | None] = {}
+
+    def run(self, on_stripe: Callable[[int, int], None] | None) -> FileCheck:
+        reader = self.reader
+        for stripe in range(len(reader.stripes)):
+            self._stripe(stripe)
+            if on_stripe is not None:
+                on_stripe(stripe, len(reader.stripes))
+        for node in reader.root.walk():
+            measured = self.file.get(node.id)
+            if measured is not None:
+                self._statistics(node, [measured], lambda node: file_statistics(reader.tail, node), None)
+        tail = reader.tail
+        rows, stripes = tail.footer.rows, len(reader.stripes)
+        return FileCheck(
+            reader.name, tail.size, rows, stripes, self.groups, tuple(self.problems), frozenset(self.broken)
+        )
+
+    def _found(self, what: str, text: str, stripe: int | None, group: int | None = None, column: str = "") -> None:
+        self.problems.append(Problem(what, text, stripe, group, column or None))
+
+    # ------------------------------------------------------------------ a stripe
+
+    def _stripe(self, stripe: int) -> None:
+        reader = self.reader
+        bounds = usual_bounds(reader.tail, stripe)
+        try:
+            reader.footer(stripe)
+            index: RowIndex | None = read_row_index(reader, stripe, reader.root.walk())
+        except (CorruptFile, Unsupported) as error:
+            self._found("stripe footer", error.message, stripe)
+            self.broken |= {(stripe, group) for group in range(len(bounds) - 1)}
+            self.file = dict.fromkeys((node.id for node in reader.root.walk()), None)
+            return
+        assert index is not None
+        for column in index.untrusted.keys() - self.masked:
+            reason = index.untrusted[column]
+            self._found("row index", reason, stripe, column=self._name(column))
+        if index.columns:
+            bounds = index.bounds
+        self.groups += len(bounds) - 1
+        information = reader.stripes[stripe]
+        length = information.footer_offset - information.offset
+        (held,) = reader.storage.read_ranges([(information.offset, length)])
+        truth = StripeTruth(reader, stripe, index, self.options)
+        for node in self.columns:
+            self._column(stripe, node, index, bounds, (information.offset, memoryview(held).cast("B")), truth)
+        for what, text, place, name in truth.problems:
+            self._found(what, text, stripe, place, name)
+
+    def _name(self, column: int) -> str:
+        return next((node.dotted for node in self.reader.root.walk() if node.id == column), str(column))
+
+    def _column(
+        self,
+        stripe: int,
+        node: OrcType,
+        index: RowIndex,
+        bounds: Int64s,
+        held: tuple[int, memoryview],
+        truth: StripeTruth,
+    ) -> None:
+        unseekable = index.unseekable(node.ids)
+        if unseekable is not None and node.ids <= index.columns.keys():
+            self._found("positions", unseekable, stripe, column=node.dotted)
+        measured: dict[int, list[Measured]] = {}
+        group = 0
+        try:
+            ahead = self._open(stripe, node, bounds, held, index if unseekable is None else None)
+            again = self._open(stripe, node, bounds, held, index) if unseekable is None else None
+            for group, (start, stop) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist())):
+                whole = truth.measure(node, group, _pieces(ahead, stop - start), measured)
+                if again is not None and group and not self._same(again, whole, start, stop):
+                    text = "reading from here by the row index gives other values than reading from the stripe's start"
+                    self._found("positions", text, stripe, group, node.dotted)
+        except (CorruptFile, Unsupported, ValueOutOfRange) as error:
+            stream = f" (stream {error.stream}, offset {error.offset})" if error.stream else ""
+            self._found("data", f"{error.message}{stream}", stripe, group, error.column or node.dotted)
+            self.broken |= {(stripe, after) for after in range(group, len(bounds) - 1)}
+            for one in node.walk():
+                self.file[one.id] = None
+            return
+        self._lengths(stripe, node, measured)
+        for one in node.walk():
+            found = measured.get(one.id)
+            if found is not None:
+                self._levels(stripe, one, found, index)
+
+    def _open(
+        self, stripe: int, node: OrcType, bounds: Int64s, held: tuple[int, memoryview], index: RowIndex | None
+    ) -> ColumnGroup:
+        limits = stripe_limits(self.reader.stripes[stripe], self.options)
+        opened = OpenStripe(self.reader, stripe, index=index, read_ahead=0, limits=limits, held=held)
+        return ColumnGroup(opened, [node], [self.options], exact_times=[True], bounds=bounds, use_threads=False)
+
+    def _same(self, group: ColumnGroup, expected: pa.Array | None, start: int, stop: int) -> bool:
+        if expected is None:
+            return True
+        try:
+            group.row = start
+            group.rewind()  # it stands there already, or not: the index decides either way
+            found = pa.concat_arrays(list(_pieces(group, stop - start)))
+        except (CorruptFile, Unsupported, ValueOutOfRange):
+            return False
+        return bool(found.equals(expected)) or found.to_pylist().__repr__() == expected.to_pylist().__repr__()
+
+    # ------------------------------------------------------------------ what is compared
+
+    def _levels(self, stripe: int, node: OrcType, groups: list[Measured], index: RowIndex) -> None:
+        """Statistics of the row groups, of the stripe, and what the file's will have to say."""
+        tail = self.reader.tail
+        if node.id in index.columns:
+            self._statistics(node, groups, lambda node: index.columns[node.id].statistics, stripe)
+        whole = groups[0] if groups else Measured(0, 0)
+        for more in groups[1:]:
+            whole = whole.joined(more)
+        self._statistics(node, [whole], lambda node: stripe_statistics(tail, node, stripe=stripe), stripe)
+        before = self.file.get(node.id, Measured(0, 0))
+        self.file[node.id] = None if before is None else before.joined(whole)
+
+    def _statistics(
+        self, node: OrcType, measured: list[Measured], read: Callable[[OrcType], Any], stripe: int | None
+    ) -> None:
+        try:
+            raw = read(node)
+        except (CorruptFile, Unsupported) as error:
+            self._found("statistics", error.message, stripe, column=node.dotted)
+            return
+        for unit, text in statistics_problems(self.reader, raw, measured, self.options, stripe):
+            group = unit if raw.level == "row_group" else None
+            self._found("statistics", text, stripe, group, node.dotted)
+
+    def _lengths(self, stripe: int, node: OrcType, measured: dict[int, list[Measured]]) -> None:
+        """Each stream of runs holds as many values as the column has, and ends with its last run."""
+        counted = {column: sum(one.count for one in groups) for column, groups in measured.items()}
+        slots = {column: sum(one.slots for one in groups) for column, groups in measured.items()}
+        for stream in stripe_streams(self.reader, stripe, frozenset(counted)):
+            expected = _expected_values(stream.kind, stream.encoding, self._kind(stream.column_id))
+            if stream.damage is not None:
+                self._found("length", f"stream {stream.kind}: {stream.damage}", stripe, column=stream.column)
+            elif expected is not None and stream.values is not None:
+                wanted = expected(counted[stream.column_id], slots[stream.column_id])
+                if stream.values != wanted:
+                    text = f"stream {stream.kind} holds {stream.values:,} instead of {wanted:,}"
+                    self._found("length", text, stripe, column=stream.column)
+
+    def _kind(self, column: int) -> TypeKind:
+        return next(node.kind for node in self.reader.root.walk() if node.id == column)
+
+
+def _expected_values(kind: str, encoding: str, of: TypeKind) -> Callable[[int, int], int] | None:
+    if kind == "PRESENT":
+        return lambda count, slots: -(-slots // 8)
+    if kind == "LENGTH" and encoding.startswith("DICTIONARY"):
+        return None
+    if kind == "DATA" and of is TypeKind.BOOLEAN:
+        return lambda count, slots: -(-count // 8)
+    return lambda count, slots: count
+
+
+def _pieces(group: ColumnGroup, rows: int) -> Iterator[pa.Array]:
+    """The next rows, in as many pieces as the limit on a batch's bytes makes of them."""
+    at_once = rows
+    while rows:
+        at_once = min(at_once, rows)
+        try:
+            (array,) = group.read(at_once)
+        except BatchTooLarge:
+            at_once = max(1, at_once // 2)
+            continue
+        rows -= at_once
+        yield array

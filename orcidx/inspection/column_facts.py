@@ -1,0 +1,115 @@
+"""One line about each column: what its statistics say, its bytes, and how sorted it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from orcidx.inspection.sizes import file_sizes
+from orcidx.options import ReadOptions
+from orcidx.orc.bounds import bound_statistics
+from orcidx.orc.file_statistics import read_row_index
+from orcidx.orc.reader import OrcReader
+from orcidx.orc.statistics import column_statistics, file_statistics
+from orcidx.orc.types import OrcType
+
+__all__ = ["ColumnFacts", "Ranges", "column_facts", "column_ranges"]
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """The ranges of one column's row groups, in the order of the rows: values as ranks among all of them, so that any
+    type can be drawn. ``lows`` and ``highs`` as stored; row groups without a range are left out."""
+
+    groups: tuple[int, ...]
+    low_ranks: tuple[int, ...]
+    high_ranks: tuple[int, ...]
+    lows: tuple[Any, ...]
+    highs: tuple[Any, ...]
+
+    @property
+    def overlap(self) -> float:
+        """In the ranges of how many row groups a value lies, on average: 1 is the best that sorting can do."""
+        lows, highs = np.sort(self.low_ranks), np.sort(self.high_ranks)
+        starts = np.array(self.low_ranks)
+        inside = np.searchsorted(lows, starts, "right") - np.searchsorted(highs, starts, "left")
+        return float(inside.mean()) if len(starts) else 0.0
+
+    @property
+    def order(self) -> str | None:
+        """Such as "ascending", "descending" or "constant", or else the overlap; None of fewer than two row groups."""
+        count = len(self.groups)
+        if count < 2:
+            return None
+        lows, highs = np.array(self.low_ranks), np.array(self.high_ranks)
+        if lows.min() == highs.max():
+            return "constant"
+        if (lows[1:] >= highs[:-1]).all():
+            return "ascending"
+        if (highs[1:] <= lows[:-1]).all():
+            return "descending"
+        return f"a value is in {self.overlap:.1f} of {count:,} row groups"
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """Of one column; None where the file does not say. ``bytes`` of it and all below it, on disk, with indexes."""
+
+    column: str
+    type: str
+    values: int | None
+    nulls: int | None
+    minimum: Any
+    maximum: Any
+    sum: Any
+    bytes: int
+    order: str | None
+
+
+def column_facts(reader: OrcReader) -> list[ColumnFacts]:
+    """The facts of every column but the root, in the order of their ids; reads footers and row indexes."""
+    sizes = {one.column_id: one.bytes for one in file_sizes(reader).columns}
+    repeated = reader.root.repeated_ids
+    ranges = column_ranges(reader, [node for node in reader.root.walk() if node.id not in repeated])
+    found = []
+    for node in reader.root.walk():
+        if not node.path:
+            continue
+        told = column_statistics(file_statistics(reader.tail, node), 0, hybrid=reader.facts.hybrid_calendar)
+        nulls = None
+        if told.count is not None and node.id not in repeated:
+            nulls = reader.tail.footer.rows - told.count
+        low = told.minimum if told.minimum is not None else told.lower_bound
+        high = told.maximum if told.maximum is not None else told.upper_bound
+        size = sum(sizes.get(column, 0) for column in node.ids)
+        order = ranges[node.id].order if node.id in ranges else None
+        found.append(ColumnFacts(node.dotted, str(node), told.count, nulls, low, high, told.sum, size, order))
+    return found
+
+
+def column_ranges(reader: OrcReader, nodes: list[OrcType]) -> dict[int, Ranges]:
+    """Of each column whose row groups have ranges that can be trusted, by column id; reads the row indexes."""
+    options = ReadOptions()
+    found: dict[int, list[tuple[int, Any, Any]]] = {}
+    first = 0
+    for stripe in range(len(reader.stripes)):
+        index = read_row_index(reader, stripe, nodes)
+        for node in nodes:
+            if node.id not in index.columns:
+                continue
+            bounds = bound_statistics(index.columns[node.id].statistics, reader.facts, options)
+            valid = np.flatnonzero(bounds.lower.valid & bounds.upper.valid).tolist()
+            found.setdefault(node.id, []).extend(
+                (first + unit, bounds.lower.value(unit), bounds.upper.value(unit)) for unit in valid
+            )
+        first += index.groups
+    return {column: _ranked(items) for column, items in found.items() if items}
+
+
+def _ranked(items: list[tuple[int, Any, Any]]) -> Ranges:
+    groups, lows, highs = (tuple(part) for part in zip(*items))
+    places = {value: place for place, value in enumerate(sorted({*lows, *highs}))}
+    low_ranks, high_ranks = (tuple(places[value] for value in part) for part in (lows, highs))
+    return Ranges(groups, low_ranks, high_ranks, lows, highs)

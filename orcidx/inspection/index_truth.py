@@ -1,0 +1,220 @@
+"""Whether statistics and bloom filters tell the truth about values that were decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.errors import CorruptFile, Unsupported
+from orcidx.inspection.measure import Measured, columns_below, measure
+from orcidx.inspection.sizes import BLOOM_KINDS
+from orcidx.options import ReadOptions
+from orcidx.orc.bloom import BloomFilters, hash_bytes, hash_integers
+from orcidx.orc.bloom_keys import distrust_bloom, literal_hashes, may_wrap, surely_fits
+from orcidx.orc.bounds import bound_statistics
+from orcidx.orc.kinds import STREAM_NAMES, TypeKind
+from orcidx.orc.metadata import unframe
+from orcidx.orc.reader import OrcReader
+from orcidx.orc.row_index import RowIndex
+from orcidx.orc.statistics import RawStatistics, column_statistics
+from orcidx.orc.timezones import Zone, zone_of_statistics
+from orcidx.orc.types import OrcType
+from orcidx.orc.wire import split_messages
+
+__all__ = ["StripeTruth", "statistics_problems"]
+
+_INTEGERS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
+_SUMMED = _INTEGERS | {TypeKind.STRING, TypeKind.VARCHAR, TypeKind.BINARY}
+_NO_LIMIT = 1 << 62
+UNSETTLED = "a layout from before the format settled"
+"""``orc/bloom``'s reason for filters that no reader uses."""
+
+Found = tuple[str, str, int | None, str]
+
+
+def statistics_problems(
+    reader: OrcReader, raw: RawStatistics, measured: Sequence[Measured], options: ReadOptions, stripe: int | None
+) -> Iterator[tuple[int, str]]:
+    """(unit, what is wrong) where the statistics of a column say what its values deny."""
+    if raw.level == "stripe":  # of all stripes: the one that was measured
+        units = [(stripe or 0, measured[0])]
+    else:
+        units = list(enumerate(measured))
+    # Inside lists there are more values than rows, which must not look like damage.
+    unlimited = replace(raw, rows=np.full(len(raw), _NO_LIMIT, np.int64))
+    zone = None if stripe is None else _zone(reader, stripe)
+    bounds = bound_statistics(unlimited, reader.facts, options, zone=zone)
+    starts, stops = raw.extents
+    hybrid = reader.facts.hybrid_calendar
+    for unit, found in units:
+        if unit >= len(raw) or starts[unit] == stops[unit]:
+            continue
+        for text in _wrong_counts(raw, unit, found, hybrid=hybrid):
+            yield unit, text
+        sides = (("minimum", bounds.lower, found.low, 1), ("maximum", bounds.upper, found.high, -1))
+        for name, bound, value, sign in sides:
+            if value is not None and bound.valid[unit] and bound.compare(value)[unit] == sign:
+                yield unit, f"the {name} is {_shown(bound.value(unit))}, and there is {_shown(value)}"
+
+
+def _wrong_counts(raw: RawStatistics, unit: int, found: Measured, *, hybrid: bool) -> Iterator[str]:
+    told = column_statistics(raw, unit, hybrid=hybrid)
+    if told.count == 0 and told.has_null is False:
+        return  # a writer that keeps none writes these (HIVE-20604); nobody believes them
+    if told.count is not None and told.count != found.count:
+        yield f"they count {told.count:,} values, and there are {found.count:,}"
+    if told.has_null is False and found.slots > found.count:
+        yield f"they know of no null, and there are {found.slots - found.count:,}"
+    if found.total is None:
+        return
+    if raw.node.kind is TypeKind.BOOLEAN and told.true_count is not None and told.true_count != found.total:
+        yield f"they count {told.true_count:,} true values, and there are {found.total:,}"
+    if raw.node.kind in _SUMMED and told.sum is not None and told.sum != found.total:
+        yield f"their sum is {told.sum:,}, and that of the values {found.total:,}"
+
+
+def _shown(value: Any) -> str:
+    text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+    return repr(text if len(text) <= 80 else f"{text[:80]}…") if isinstance(value, bytes) else text
+
+
+def _zone(reader: OrcReader, stripe: int) -> Zone | None:
+    return zone_of_statistics(reader.footer(stripe).writer_timezone)
+
+
+class StripeTruth:
+    """Measures the values of one stripe, and asks its bloom filters for each of them; ``problems`` as (what, text, row
+    group, column)."""
+
+    def __init__(self, reader: OrcReader, stripe: int, index: RowIndex, options: ReadOptions) -> None:
+        self.reader = reader
+        self.stripe = stripe
+        self.problems: list[Found] = []
+        self._index = index
+        self._options = options
+        self._zone = _zone(reader, stripe)
+        self._filters: dict[int, list[tuple[str, list[BloomFilters]]]] = {}
+        for node in reader.root.walk():
+            for kind in BLOOM_KINDS:
+                if (place := reader.extents(stripe).get((node.id, kind))) is not None:
+                    self._open(node, kind, place)
+
+    def _open(self, node: OrcType, kind: int, place: tuple[int, int]) -> None:
+        reader, encoding = self.reader, self.reader.footer(self.stripe).encodings[node.id]
+        name = STREAM_NAMES[kind]  # type: ignore[index]
+        try:
+            (stored,) = reader.storage.read_ranges([place])
+            raw = unframe(stored, reader.tail.postscript, name=name, limits=reader.tail.limits)
+            starts, stops = split_messages(raw, 1, name)
+            filters = [BloomFilters(_alone(raw[start:stop])) for start, stop in zip(starts.tolist(), stops.tolist())]
+        except (CorruptFile, Unsupported) as error:
+            self.problems.append(("bloom filter", error.message, None, node.dotted))
+            return
+        if len(filters) != self._index.groups and self._index.columns:
+            text = f"{len(filters)} filters for {self._index.groups} row groups"
+            self.problems.append(("bloom filter", text, None, node.dotted))
+            return
+        for group, one in enumerate(filters):
+            if one.reasons and one.reasons[0] and one.reasons[0] != UNSETTLED:
+                self.problems.append(("bloom filter", one.reasons[0], group, node.dotted))
+        if distrust_bloom(kind, node, encoding, reader.facts, self._options) is None and self._fits(node):
+            self._filters.setdefault(node.id, []).append((name, filters))
+
+    def _fits(self, node: OrcType) -> bool:
+        """Whether the values that are read are those that were hashed: larger ones than the type holds are not."""
+        if not may_wrap(node, self.reader.facts):
+            return True
+        column = self._index.columns.get(node.id)
+        return column is not None and bool(
+            surely_fits(bound_statistics(column.statistics, self.reader.facts, self._options)).all()
+        )
+
+    def measure(
+        self, node: OrcType, group: int, pieces: Iterable[pa.Array], measured: dict[int, list[Measured]]
+    ) -> pa.Array | None:
+        """Measures a row group of a column and all below it into ``measured``; returns its values, None if it has
+        none."""
+        arrays, found = [], dict[int, Measured]()
+        for piece in pieces:
+            arrays.append(piece)
+            for one, values in columns_below(node, piece):
+                facts = measure(one, values)
+                found[one.id] = facts if one.id not in found else found[one.id].joined(facts)
+                for name, filters in self._filters.get(one.id, ()):
+                    self._ask(one, values, group, name, filters)
+        for column, facts in found.items():
+            measured.setdefault(column, []).append(facts)
+        return pa.concat_arrays(arrays) if arrays else None
+
+    def _ask(self, node: OrcType, values: pa.Array, group: int, name: str, filters: list[BloomFilters]) -> None:
+        distinct = pc.unique(values.drop_null())
+        if group >= len(filters) or not len(distinct) or filters[group].reasons[0]:
+            return
+        missing = self._missing(node, distinct, filters[group])
+        if len(missing):
+            value, count = distinct[int(missing[0])].as_py(), len(missing)
+            text = f"{name} holds {count:,} of {len(distinct):,} values not, such as {_shown(value)}"
+            self.problems.append(("bloom filter", text, group, node.dotted))
+
+    def _missing(self, node: OrcType, distinct: pa.Array, filters: BloomFilters) -> Any:
+        """Places of the values that the filter does not hold."""
+        hashes = _usual_hashes(node, distinct)
+        places = list(range(len(distinct)))
+        if hashes is not None:
+            places = np.flatnonzero(~filters.may_contain(hashes)[0]).tolist()
+        return self._missing_literals(node, distinct, filters, places)
+
+    def _missing_literals(
+        self, node: OrcType, distinct: pa.Array, filters: BloomFilters, places: Sequence[int]
+    ) -> list[int]:
+        """Those of some values under none of whose keys the filter holds anything, as the reader makes keys."""
+        if node.kind is TypeKind.DATE:
+            distinct = distinct.cast(pa.int32())
+        missing = []
+        for place, value in zip(places, distinct.take(pa.array(places, pa.int64())).to_pylist()):
+            keys = literal_hashes(node, _literal(node, value), self.reader.facts, self._options, zone=self._zone)
+            if keys and not filters.may_contain(np.array(keys, np.int64)).any():
+                missing.append(place)
+        return missing
+
+
+def _usual_hashes(node: OrcType, distinct: pa.Array) -> Any:
+    """The keys that most writers give the values, all at once; None where there is no such way. A value that is not
+    found under its key is asked for by itself."""
+    if node.kind in _INTEGERS:
+        return hash_integers(distinct.cast(pa.int64()).to_numpy(zero_copy_only=False).copy())
+    if node.kind is TypeKind.DATE:
+        return hash_integers(distinct.cast(pa.int32()).cast(pa.int64()).to_numpy(zero_copy_only=False).copy())
+    if node.kind in (TypeKind.FLOAT, TypeKind.DOUBLE):
+        return hash_integers(distinct.cast(pa.float64()).to_numpy(zero_copy_only=False).copy().view(np.int64))
+    if node.kind in (TypeKind.STRING, TypeKind.VARCHAR) and pa.types.is_string(distinct.type):
+        offsets = np.frombuffer(distinct.buffers()[1], np.int32, len(distinct) + 1, distinct.offset * 4)
+        return hash_bytes(offsets.astype(np.int64), distinct.buffers()[2] or b"")
+    if node.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT):
+        try:
+            nanos = distinct.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid:  # beyond 64 bits
+            return None
+        return hash_integers(nanos // 1_000_000)
+    return None
+
+
+def _literal(node: OrcType, value: Any) -> Any:
+    if isinstance(value, str):
+        raw = value.encode()
+        return raw.rstrip(b" ") if node.kind is TypeKind.CHAR else raw
+    return int(value) if node.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT) else value
+
+
+def _alone(message: bytes) -> bytes:
+    """A BloomFilterIndex of one filter: its tag, its length, itself."""
+    length, head = len(message), bytearray([1 << 3 | 2])
+    while length >= 128:
+        head.append(length & 127 | 128)
+        length >>= 7
+    return bytes(head) + bytes([length]) + message

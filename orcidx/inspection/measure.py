@@ -1,0 +1,104 @@
+"""What decoded values say of themselves, in the terms of ORC's statistics and in the physical domain of predicates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.orc.kinds import TypeKind
+from orcidx.orc.types import STRING_KINDS, OrcType
+
+__all__ = ["Measured", "columns_below", "measure"]
+
+_INTEGERS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
+_FLOATS = frozenset({TypeKind.FLOAT, TypeKind.DOUBLE})
+_ORDERED = (
+    _INTEGERS
+    | _FLOATS
+    | STRING_KINDS
+    | {TypeKind.DATE, TypeKind.DECIMAL, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT}
+)
+_LARGEST_SUM = 1 << 63
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Of one column over some rows. ``slots``: values and nulls; ``count``: values; ``low`` and ``high`` without NaN,
+    None without values; ``total``: the sum of integers, bytes of texts and binaries, true values; None unknown."""
+
+    slots: int
+    count: int
+    low: Any = None
+    high: Any = None
+    total: int | None = 0
+
+    def joined(self, other: Measured) -> Measured:
+        """Over the rows of both."""
+        lows = [one for one in (self.low, other.low) if one is not None]
+        highs = [one for one in (self.high, other.high) if one is not None]
+        total = None if self.total is None or other.total is None else self.total + other.total
+        low, high = min(lows, default=None), max(highs, default=None)
+        return Measured(self.slots + other.slots, self.count + other.count, low, high, total)
+
+
+def columns_below(node: OrcType, array: pa.Array) -> Iterator[tuple[OrcType, pa.Array]]:
+    """A column and all below it with their values. Not what is below a union, nor the union: a null of one reads as a
+    null of its first variant, so that its counts are not those that were written."""
+    if node.kind is TypeKind.UNION:
+        return
+    yield node, array
+    if node.kind is TypeKind.STRUCT:
+        valid = array.is_valid() if array.null_count else None
+        for i, child in enumerate(node.children):
+            values = array.field(i)
+            yield from columns_below(child, values if valid is None else values.filter(valid))
+    elif node.kind is TypeKind.LIST:
+        yield from columns_below(node.children[0], array.flatten())
+    elif node.kind is TypeKind.MAP:
+        first, last = (array.offsets[0].as_py(), array.offsets[-1].as_py()) if len(array.offsets) else (0, 0)
+        for child, values in zip(node.children, (array.keys, array.items), strict=True):
+            yield from columns_below(child, values.slice(first, last - first))
+
+
+def measure(node: OrcType, array: pa.Array) -> Measured:
+    """The facts of one column's values; timestamps as nanoseconds in decimal128(38, 0)."""
+    slots, count = len(array), len(array) - array.null_count
+    low, high = _extremes(node, array) if count and node.kind in _ORDERED else (None, None)
+    return Measured(slots, count, low, high, _total(node, array, low, high, count))
+
+
+def _extremes(node: OrcType, array: pa.Array) -> tuple[Any, Any]:
+    if node.kind in _FLOATS:
+        array = array.filter(pc.invert(pc.is_nan(array)))
+    elif node.kind is TypeKind.DATE:
+        array = array.cast(pa.int32())
+    elif pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    found = pc.min_max(array)
+    low, high = found["min"].as_py(), found["max"].as_py()
+    if isinstance(low, str):
+        return _bytes(node, low), _bytes(node, high)
+    if isinstance(low, Decimal) and node.kind is not TypeKind.DECIMAL:
+        return int(low), int(high)
+    return low, high
+
+
+def _bytes(node: OrcType, text: str) -> bytes:
+    raw = text.encode()
+    return raw.rstrip(b" ") if node.kind is TypeKind.CHAR else raw
+
+
+def _total(node: OrcType, array: pa.Array, low: Any, high: Any, count: int) -> int | None:
+    if node.kind in _INTEGERS:
+        fits = low is None or max(abs(low), abs(high)) * count < _LARGEST_SUM
+        return (pc.sum(array).as_py() or 0) if fits else None
+    if node.kind is TypeKind.BOOLEAN:
+        return pc.sum(array).as_py() or 0
+    if node.kind in (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.BINARY):
+        return pc.sum(pc.binary_length(array)).as_py() or 0
+    return None

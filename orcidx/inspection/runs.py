@@ -1,0 +1,164 @@
+"""The streams of a stripe: where they lie, how they are coded, and of which runs they are made.
+
+The headers of the runs are walked without decoding a value; the notation is that of the specification (ORC v1,
+"Run Length Encoding"). A stream that ends in the middle of a run is told as far as it goes, with ``damage``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from orcidx.errors import CorruptFile, Unsupported
+from orcidx.orc.kinds import STREAM_NAMES, EncodingKind, StreamKind
+from orcidx.orc.metadata import unframe
+from orcidx.orc.reader import OrcReader
+from orcidx.orc.streams import PRESENT, StreamShape, StreamSpec, rle_version, stream_layout
+from orcidx.orc.types import OrcType
+
+__all__ = ["StreamReport", "stripe_streams"]
+
+Walk = Callable[[bytes], Iterator[tuple[str, int]]]
+"""Gives the kind of each run of a stream, and how many values it holds."""
+
+_WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
+"""Bits of a value by the five bits that say so; 0 stands for 1, but for 0 in a delta run."""
+
+
+@dataclass(frozen=True)
+class StreamReport:
+    """One stream. ``offset`` and ``length`` in the file; ``bytes`` of it decompressed (None where it was not read);
+    ``runs``: how many of each kind; ``values`` that they hold; ``damage``: why it could not be walked to its end."""
+
+    stripe: int
+    column: str
+    column_id: int
+    kind: str
+    encoding: str
+    offset: int
+    length: int
+    bytes: int | None = None
+    runs: Mapping[str, int] = field(default_factory=dict, hash=False)
+    values: int | None = None
+    damage: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        return {**self.__dict__, "runs": dict(self.runs)}
+
+
+def stripe_streams(reader: OrcReader, stripe: int, columns: frozenset[int] | None = None) -> Iterator[StreamReport]:
+    """The streams of a stripe in the order of the file; of these column ids, None for all.
+
+    Reads and decompresses the streams of runs only: the others' bytes are not needed.
+    """
+    footer = reader.footer(stripe)
+    nodes = {node.id: node for node in reader.root.walk()}
+    placed = sorted(reader.extents(stripe).items(), key=lambda item: item[1])
+    for (column, number), (offset, length) in placed:
+        if columns is not None and column not in columns:
+            continue
+        kind, node = StreamKind(number), nodes[column]
+        encoding = footer.encodings[column].kind
+        told = (stripe, node.dotted if node.path else "", column, STREAM_NAMES[kind], encoding.name, offset, length)
+        walk = _walk_of(node, kind, encoding, reader)
+        yield StreamReport(*told) if walk is None else _walked(reader, told, walk)
+
+
+def _walk_of(node: OrcType, kind: StreamKind, encoding: EncodingKind, reader: OrcReader) -> Walk | None:
+    """What walks the runs of a stream; None where it has none."""
+    try:
+        layout = stream_layout(node, encoding, decimal64=reader.facts.decimal64)
+    except CorruptFile:
+        return None
+    spec: StreamSpec | None = next((one for one in (PRESENT, *layout) if one.kind is kind), None)
+    if spec is None or spec.shape is StreamShape.BYTES:
+        return None
+    if spec.shape is not StreamShape.INT_RLE:
+        return _byte_runs
+    decimal64 = reader.facts.decimal64 and len(layout) == 1 and node.precision > 0
+    return _integer_runs_2 if decimal64 or rle_version(encoding) == 2 else _integer_runs_1
+
+
+def _walked(reader: OrcReader, told: tuple[Any, ...], walk: Walk) -> StreamReport:
+    runs: Counter[str] = Counter()
+    values, size, damage = 0, None, None
+    try:
+        (stored,) = reader.storage.read_ranges([told[-2:]])
+        data = unframe(stored, reader.tail.postscript, name=told[3], limits=reader.tail.limits)
+        size = len(data)
+        for kind, count in walk(data):
+            runs[kind] += 1
+            values += count
+    except IndexError:
+        damage = "the stream ends in the middle of a run"
+    except (CorruptFile, Unsupported) as error:
+        damage = error.message
+    return replace(StreamReport(*told), bytes=size, runs=dict(runs), values=values, damage=damage)
+
+
+def _byte_runs(data: bytes) -> Iterator[tuple[str, int]]:
+    """Runs of bytes: a control byte of at least 0 repeats one, a negative one precedes literals."""
+    at, end = 0, len(data)
+    while at < end:
+        control = data[at]
+        at += 2 if control < 128 else 257 - control
+        if at > end:
+            raise IndexError
+        yield ("repeat", control + 3) if control < 128 else ("literals", 256 - control)
+
+
+def _integer_runs_1(data: bytes) -> Iterator[tuple[str, int]]:
+    """Runs of version 1: a control byte, then a delta and a varint, or that many varints."""
+    at, end = 0, len(data)
+    while at < end:
+        control = data[at]
+        varints = 1 if control < 128 else 256 - control
+        at = _after_varints(data, at + (2 if control < 128 else 1), varints)
+        yield ("repeat", control + 3) if control < 128 else ("literals", varints)
+
+
+def _integer_runs_2(data: bytes) -> Iterator[tuple[str, int]]:
+    """Runs of version 2; the two highest bits of the first byte say of which kind."""
+    at, end = 0, len(data)
+    while at < end:
+        first = data[at]
+        kind = first >> 6
+        if kind == 0:
+            name, count, after = "short repeat", (first & 7) + 3, at + 2 + (first >> 3 & 7)
+        else:
+            count = ((first & 1) << 8 | data[at + 1]) + 1
+            code = first >> 1 & 31
+            if kind == 1:
+                name, after = "direct", at + 2 + _packed(count, _WIDTHS[code])
+            elif kind == 2:
+                name, after = "patched base", _after_patched(data, at, count, _WIDTHS[code])
+            else:
+                name, after = "delta", _after_varints(data, at + 2, 2)
+                after += _packed(max(count - 2, 0), _WIDTHS[code] if code else 0)
+        if after > end:
+            raise IndexError
+        yield name, count
+        at = after
+
+
+def _after_patched(data: bytes, at: int, count: int, width: int) -> int:
+    third, fourth = data[at + 2], data[at + 3]
+    base_bytes, patch_width = (third >> 5) + 1, _WIDTHS[third & 31]
+    gap_width, patches = (fourth >> 5) + 1, fourth & 31
+    entry = next(bits for bits in _WIDTHS if bits >= min(gap_width + patch_width, 64))
+    return at + 4 + base_bytes + _packed(count, width) + _packed(patches, entry)
+
+
+def _packed(count: int, width: int) -> int:
+    return (count * width + 7) // 8
+
+
+def _after_varints(data: bytes, at: int, count: int) -> int:
+    for _ in range(count):
+        while data[at] >= 128:
+            at += 1
+        at += 1
+    return at

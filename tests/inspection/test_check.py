@@ -1,0 +1,190 @@
+"""``check_file``: sound files pass, and each kind of lie in a file is found and placed."""
+
+from __future__ import annotations
+
+import datetime
+import struct
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.orc
+import pytest
+from goldens import GOLDEN_ORC
+
+import orcidx
+from orcidx.inspection.check import check_file
+from orcidx.inspection.repair import write_whole
+from orcidx.orc.kinds import StreamKind
+from orcidx.storage import describe_source
+
+ROWS, STRIDE = 5000, 1000
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(5)
+    days = rng.integers(-9999, 9999, ROWS).astype("i4")
+    return pa.table(
+        {
+            "id": np.arange(ROWS),
+            "v": rng.normal(size=ROWS),
+            "n": pa.array(rng.normal(size=ROWS).astype("f4"), mask=rng.random(ROWS) < 0.2),
+            "s": [None if i % 11 == 0 else f"name{i % 97}" for i in range(ROWS)],
+            "d": pa.array(days).cast(pa.date32()),
+            "t": pa.array(rng.integers(-(10**15), 10**15, ROWS), pa.timestamp("us")),
+            "z": pa.array(rng.integers(0, 10**15, ROWS), pa.timestamp("us", "UTC")),
+            "m": pa.array([Decimal(i - 50).scaleb(-2) for i in range(ROWS)], pa.decimal128(12, 2)),
+            "b": pa.array(rng.random(ROWS) < 0.3),
+            "l": [None if i % 7 == 0 else list(range(i % 4)) for i in range(ROWS)],
+            "k": pa.array([[("a", i)] * (i % 3) for i in range(ROWS)], pa.map_(pa.string(), pa.int64())),
+            "r": [None if i % 5 == 0 else {"x": i, "y": f"q{i}"} for i in range(ROWS)],
+            "nan": pa.array([float("nan") if i % 3 else float(i) for i in range(ROWS)]),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def path(table, tmp_path_factory):
+    """Uncompressed, so that its bytes can be changed where they lie."""
+    path = tmp_path_factory.mktemp("check") / "a.orc"
+    orcidx.write_table(
+        table,
+        path,
+        compression="uncompressed",
+        row_index_stride=STRIDE,
+        stripe_size=200_000,
+        bloom_filter_columns=["*"],
+    )
+    return path
+
+
+def checked(path):
+    return check_file(describe_source(path))
+
+
+def of(path, column, kind, stripe=0):
+    """(offset, length) of a stream."""
+    with orcidx.open(path) as file:
+        (node,) = [node for node in file.columns if node.dotted == column]
+        return file.reader.extents(stripe)[node.id, kind]
+
+
+def changed(path, tmp_path, offset, new):
+    data = bytearray(path.read_bytes())
+    data[offset : offset + len(new)] = new
+    (tmp_path / "b.orc").write_bytes(data)
+    return tmp_path / "b.orc"
+
+
+@pytest.mark.parametrize("writer", ["orcidx", "pyarrow"])
+def test_a_sound_file_passes(path, table, writer, tmp_path):
+    if writer == "pyarrow":
+        path = tmp_path / "p.orc"
+        pyarrow.orc.write_table(
+            table, path, row_index_stride=STRIDE, bloom_filter_columns=[1, 2, 4], compression="zstd"
+        )
+    found = checked(path)
+    assert found.problems == ()
+    assert (found.rows, found.row_groups) == (ROWS, found.row_groups)
+    assert found.row_groups >= ROWS // STRIDE
+    assert found.to_dict()["ok"] is True
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize(
+    "name",
+    [
+        "TestOrcFile.test1.orc",
+        "TestOrcFile.testSnappy.orc",
+        "TestOrcFile.testUnionAndTimestamp.orc",
+        "TestOrcFile.testDate1900.orc",
+        "TestOrcFile.testWithoutIndex.orc",
+        "TestVectorOrcFile.testLzo.orc",
+        "bad_bloom_filter_1.6.0.orc",
+        "decimal64_v2.orc",
+        "over1k_bloom.orc",
+        "orc_split_elim.orc",
+        "encrypted/sample1.orc",
+    ],
+)
+def test_files_of_other_writers_pass(name):
+    assert checked(GOLDEN_ORC / name).problems == ()
+
+
+def test_a_value_that_statistics_and_filters_deny(path, tmp_path):
+    offset, _ = of(path, "v", StreamKind.DATA)
+    found = checked(changed(path, tmp_path, offset + 8 * (STRIDE + 3), struct.pack("<d", 1e9)))
+    kinds = {(problem.what, problem.stripe, problem.row_group, problem.column) for problem in found.problems}
+    assert ("statistics", 0, 1, "v") in kinds
+    assert ("statistics", 0, None, "v") in kinds
+    assert ("statistics", None, None, "v") in kinds
+    assert ("bloom filter", 0, 1, "v") in kinds
+    assert not found.broken
+    assert any("there is 1000000000.0" in problem.text for problem in found.problems)
+
+
+def test_a_position_that_leads_elsewhere(path, tmp_path):
+    offset, length = of(path, "v", StreamKind.ROW_INDEX)
+    index = path.read_bytes()[offset : offset + length]
+    at = index.index(b"\x0a\x02\xc0\x3e")  # positions [8000] of the second row group
+    found = checked(changed(path, tmp_path, offset + at + 2, b"\xb8\x3e"))
+    assert [(one.what, one.row_group, one.column) for one in found.problems] == [("positions", 1, "v")]
+
+
+def test_a_null_that_nobody_counted(path, tmp_path):
+    offset, _ = of(path, "n", StreamKind.PRESENT)
+    data = path.read_bytes()
+    found = checked(changed(path, tmp_path, offset + 1, bytes([data[offset + 1] ^ 0x80])))
+    assert {problem.what for problem in found.problems} & {"statistics", "length", "data"}
+
+
+def test_data_that_does_not_decode_is_placed_and_the_rest_is_repaired(path, table, tmp_path):
+    offset, length = of(path, "s", StreamKind.LENGTH)
+    broken = changed(path, tmp_path, offset, b"\xff" * length)
+    found = checked(broken)
+    assert ("data", "s") in {(problem.what, problem.column) for problem in found.problems}
+    assert found.broken
+    out = tmp_path / "whole.orc"
+    written = write_whole(found, describe_source(broken), out)
+    lost = {row for stripe, group in found.broken for row in rows_of(path, stripe, group)}
+    assert written.rows == ROWS - len(lost) > 0
+    whole = orcidx.read_table(out)
+    kept = table.filter(pa.array([row not in lost for row in range(ROWS)]))
+    assert whole.cast(kept.schema).drop_columns(["nan"]).equals(kept.drop_columns(["nan"]))
+    assert checked(out).ok
+
+
+def rows_of(path, stripe, group):
+    with orcidx.open(path) as file:
+        first = sum(one.rows for one in file.stripes[:stripe])
+        rows = file.stripes[stripe].rows
+    return range(first + group * STRIDE, first + min((group + 1) * STRIDE, rows))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda data: b"", "empty"),
+        (lambda data: data[: len(data) // 2], "truncated"),
+        (lambda data: b"PAR1" + bytes(100) + b"PAR1", "Parquet"),
+    ],
+    ids=["empty", "truncated", "parquet"],
+)
+def test_what_is_no_whole_file_is_a_problem(path, tmp_path, make, message):
+    (tmp_path / "c.orc").write_bytes(make(path.read_bytes()))
+    (problem,) = checked(tmp_path / "c.orc").problems
+    assert message in problem.text
+    with pytest.raises(orcidx.InvalidQuery, match="types of its columns stand at its end"):
+        write_whole(checked(tmp_path / "c.orc"), describe_source(tmp_path / "c.orc"), tmp_path / "d.orc")
+    assert not (tmp_path / "d.orc").exists()
+
+
+def test_repair_keeps_types_and_filters(tmp_path):
+    table = pa.table({"c": ["ab", "c"], "when": [datetime.date(2024, 1, 1)] * 2})
+    orcidx.write_table(table, tmp_path / "a.orc", types={"c": "varchar(5)"}, bloom_filter_columns=["when"])
+    source = describe_source(tmp_path / "a.orc")
+    write_whole(check_file(source), source, tmp_path / "b.orc")
+    with orcidx.open(tmp_path / "b.orc") as file:
+        assert file.orc_schema == "struct<c:varchar(5),when:date>"
+        assert file.reader.extents(0).get((2, StreamKind.BLOOM_FILTER_UTF8))

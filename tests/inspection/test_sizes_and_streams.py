@@ -1,0 +1,88 @@
+"""Sizes add up to the file; the runs of every stream hold the values that the column has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from goldens import GOLDEN_ORC
+
+import orcidx
+import orcidx.cli
+from orcidx.inspection.column_facts import Ranges, column_facts
+from orcidx.inspection.runs import stripe_streams
+from orcidx.inspection.sizes import file_sizes
+from orcidx.orc.kinds import StreamKind
+
+DEMO = Path(orcidx.cli.__file__).with_name("demo") / "lineitem.orc"
+
+
+def test_sizes_add_up():
+    with orcidx.open(DEMO) as file:
+        sizes = file_sizes(file.reader)
+        told = file.tail.postscript
+    assert sizes.other == 3  # the magic bytes
+    assert sizes.footer == told.footer_length
+    plain = sizes.to_dict()
+    parts = sum(value for name, value in plain.items() if name.endswith("_bytes"))
+    assert plain["bytes"] == DEMO.stat().st_size == parts + sum(one["bytes"] for one in plain["columns"])
+    orderkey = plain["columns"][1]
+    assert orderkey["bytes"] == orderkey["data_bytes"] + orderkey["row_index_bytes"] + orderkey["bloom_filter_bytes"]
+    assert orderkey["bloom_filter_bytes"] > 0
+
+
+def test_runs_hold_all_values():
+    with orcidx.open(DEMO) as file:
+        streams = list(stripe_streams(file.reader, 0))
+        rows = file.stripes[0].rows
+    walked = [one for one in streams if one.values is not None and one.kind in ("DATA", "SECONDARY")]
+    assert len(walked) > 10
+    assert {one.values for one in walked} == {rows}
+    assert not any(one.damage for one in streams)
+    assert {kind for one in walked for kind in one.runs} >= {"direct", "short repeat", "delta"}
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", ["demo-11-zlib.orc", "TestOrcFile.testSnappy.orc", "over1k_bloom.orc"])
+def test_runs_of_other_writers(name):
+    with orcidx.open(GOLDEN_ORC / name) as file:
+        streams = list(stripe_streams(file.reader, 0))
+        counts = {node.id: file.statistics(node.id, 0).count for node in file.columns}
+    for one in streams:
+        if one.kind == "DATA" and one.values is not None and "direct" in one.runs:
+            assert one.values == counts[one.column_id], one
+    assert not any(one.damage for one in streams)
+
+
+def test_a_stream_that_is_cut_says_so(tmp_path):
+    with orcidx.open(DEMO) as file:
+        offset, _ = file.reader.extents(0)[9, StreamKind.LENGTH]
+    data = bytearray(DEMO.read_bytes())
+    data[offset : offset + 2] = b"\xff\xff"
+    (tmp_path / "a.orc").write_bytes(data)
+    with orcidx.open(tmp_path / "a.orc") as file:
+        (cut,) = [one for one in stripe_streams(file.reader, 0, frozenset({9})) if one.offset == offset]
+    assert cut.damage
+    assert cut.to_dict()["values"] == 0
+
+
+def test_how_sorted_a_column_is():
+    def order(*ranges):
+        lows, highs = zip(*ranges)
+        return Ranges(tuple(range(len(lows))), lows, highs, lows, highs).order
+
+    assert order((0, 1), (1, 2), (5, 9)) == "ascending"
+    assert order((7, 9), (3, 6), (0, 3)) == "descending"
+    assert order((4, 4), (4, 4)) == "constant"
+    assert order((0, 9), (0, 9), (0, 9), (0, 9)) == "a value is in 4.0 of 4 row groups"
+    assert order((0, 5), (4, 9)) == "a value is in 1.5 of 2 row groups"
+    assert order((0, 5)) is None
+
+
+def test_facts_of_columns():
+    with orcidx.open(DEMO) as file:
+        facts = {one.column: one for one in column_facts(file.reader)}
+        sizes = file_sizes(file.reader)
+    assert facts["l_shipdate"].order == "ascending"
+    assert facts["l_orderkey"].nulls == 0
+    assert sum(one.bytes for one in facts.values()) + sizes.columns[0].bytes == sum(c.bytes for c in sizes.columns)
