@@ -59,7 +59,7 @@ def sizes(sources: tuple[str, ...], as_json: bool, storage_options: tuple[str, .
         ]
         rows.append(["(file)", "", *(_sum(found.columns, kind) for kind in kinds), found.bytes, _share(1, 1)])
         names = ["column", "type", *(kind.lower() for kind in kinds), "bytes", "share"]
-        tables.show(file.source.name, names, rows, found.to_dict())
+        tables.show(file.source.name, names, rows, {**found.to_dict(), "file": file.source.name})
 
     each_file(files, show)
 
