@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -17,33 +18,49 @@ from orcidx.orc.reader import OpenStripe, OrcReader, stripe_limits
 from orcidx.orc.stripe_streams import PlannedStream, priming_request
 from orcidx.orc.types import OrcType
 
-__all__ = ["fetch_dictionaries"]
+__all__ = ["Dictionaries", "StreamData", "fetch_dictionaries"]
 
 READ_AHEAD = 1 << 20
+
+StreamData = dict[tuple[int, StreamKind], Any]
+"""The stored bytes of whole streams by column id and kind."""
+
+
+@dataclass(frozen=True)
+class Dictionaries:
+    """``entries``: of each column as a string array; None where the stripe has no dictionary of one. ``streams``: those
+    that were fetched for it."""
+
+    entries: list[pa.Array | None]
+    streams: StreamData = field(default_factory=dict)
 
 
 def fetch_dictionaries(
     reader: OrcReader, stripe: int, nodes: Sequence[OrcType], options: ReadOptions
-) -> Generator[Fetch, Any, list[pa.Array | None]]:
-    """The entries of columns as string arrays; None where the stripe has no dictionary of one."""
+) -> Generator[Fetch, Any, Dictionaries]:
+    """Reads the dictionaries of columns."""
     limits = stripe_limits(reader.stripes[stripe], options)
     opened = OpenStripe(reader, stripe, index=None, read_ahead=READ_AHEAD, limits=limits)
     columns: list[DictionaryStrings | None] = []
-    streams: list[PlannedStream] = []
+    streams: dict[PlannedStream, tuple[int, StreamKind]] = {}
     for node in nodes:
         with located(file=reader.name, stripe=stripe, column=node.dotted):
             column = open_column(node, opened, options, file=reader.facts)
         columns.append(column if isinstance(column, DictionaryStrings) else None)
         if isinstance(column, DictionaryStrings):
-            streams += opened.sources(node.id, StreamKind.LENGTH) + opened.sources(node.id, StreamKind.DICTIONARY_DATA)
+            for kind in (StreamKind.LENGTH, StreamKind.DICTIONARY_DATA):
+                streams.update(dict.fromkeys(opened.sources(node.id, kind), (node.id, kind)))
     for source in streams:
         source.plan([(0, source.length)])
-    wanted = priming_request(streams, budget=2 * READ_AHEAD * len(nodes)) if streams else []
+    wanted = priming_request(list(streams), budget=2 * READ_AHEAD * len(nodes)) if streams else []
     answer = (yield Fetch(tuple(source.absolute(piece) for source, piece in wanted), "index")) if wanted else ()
+    whole: StreamData = {}
     for (source, piece), buffer in zip(wanted, answer, strict=True):
         source.put(piece[0], buffer)
+        if piece == (0, source.length):
+            whole[streams[source]] = buffer
     entries = []
     for node, dictionary in zip(nodes, columns, strict=True):
         with located(file=reader.name, stripe=stripe, column=node.dotted):
             entries.append(None if dictionary is None else dictionary.dictionary())
-    return entries
+    return Dictionaries(entries, whole)

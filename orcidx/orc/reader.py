@@ -6,11 +6,12 @@ their streams from. All reads of the data path go through ``StripeBytes`` by pla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -124,7 +125,8 @@ class OpenStripe:
 
     ``index``: the stripe's row index for the columns that are read, or None when there is none to be trusted;
     ``dictionaries``: ids of the string columns whose every stripe is dictionary-encoded; ``held``: all bytes of its
-    streams, and where in the file they begin, where they are in memory.
+    streams, and where in the file they begin, where they are in memory; ``fetched``: whole streams that are here by
+    column id and kind.
     """
 
     def __init__(
@@ -137,6 +139,7 @@ class OpenStripe:
         limits: Limits,
         dictionaries: frozenset[int] = frozenset(),
         held: tuple[int, memoryview] | None = None,
+        fetched: Mapping[tuple[int, StreamKind], Any] = MappingProxyType({}),
     ) -> None:
         self.reader = reader
         self.number = number
@@ -150,6 +153,7 @@ class OpenStripe:
         self._on_demand = reader.facts.compressed and reader.storage.is_local
         whole = reader.whole()
         self._held = held if whole is None else (0, whole)
+        self._fetched = fetched
         self._read_ahead = read_ahead
         self._codec = open_codec(reader.facts.compression)
         self._opened: dict[int, dict[StreamKind, list[PlannedStream]]] = {}
@@ -214,6 +218,8 @@ class OpenStripe:
             source = HeldStream(data, offset - first, length)
         else:
             source = self._bytes.stream(column, kind)
+            if (column, kind) in self._fetched:
+                source.put(0, self._fetched[column, kind])
             self._opened.setdefault(column, {}).setdefault(kind, []).append(source)
         window = Window(source, self._codec, self.reader.facts.block_size, name=STREAM_NAMES[kind], limits=self.limits)
         self.windows.append(window)

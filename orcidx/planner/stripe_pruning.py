@@ -22,7 +22,7 @@ from orcidx.options import ReadOptions
 from orcidx.orc.bloom import BloomFilters
 from orcidx.orc.bloom_keys import MAY_WRAP, distrust_bloom, may_wrap, surely_fits
 from orcidx.orc.bounds import StatisticsColumn, bound_statistics
-from orcidx.orc.dictionary import fetch_dictionaries
+from orcidx.orc.dictionary import StreamData, fetch_dictionaries
 from orcidx.orc.evidence import BloomEvidence, DictionaryEvidence, StatisticsEvidence, bloom_answers
 from orcidx.orc.integer_range import file_rules_out
 from orcidx.orc.kinds import DATA_KINDS, StreamKind, TypeKind
@@ -130,6 +130,7 @@ class FilePruner:
 
     def __post_init__(self) -> None:
         self._leaf_nodes = {path: node for path, node in self.places.items() if node is not None}
+        self._fetched: dict[int, StreamData] = {}
 
     # ------------------------------------------------------------------ the file
 
@@ -401,8 +402,19 @@ class FilePruner:
             found = yield from fetch_dictionaries(self.reader, stripe, tuple(chosen.values()), self.options)
         except Unsupported:  # too large once decompressed; whoever reads the column says so
             return None
-        entries = dict(zip(chosen, found, strict=True))
+        self._keep(stripe, found.streams)
+        entries = dict(zip(chosen, found.entries, strict=True))
         return DictionaryEvidence(entries.get, self.reader.stripes[stripe].rows, stripe=stripe)
+
+    def _keep(self, stripe: int, streams: StreamData) -> None:
+        """Keeps what was fetched of a stripe for its data; of the stripe before too, which may be read only now."""
+        self._fetched[stripe] = streams
+        while len(self._fetched) > 2:
+            del self._fetched[next(iter(self._fetched))]
+
+    def take_fetched(self, stripe: int) -> StreamData:
+        """The streams of a stripe that pruning it has brought; they are not kept any longer."""
+        return self._fetched.pop(stripe, {})
 
     def _dictionary_bytes(self, stripe: int, node: OrcType) -> int:
         """Stored bytes of a column's dictionary; 0 when it has none."""

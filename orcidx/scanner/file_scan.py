@@ -238,6 +238,7 @@ class FileScan:
 
     def read(self, decision: StripeDecision, share: Share | None = None) -> Step:
         """The batches of a stripe, in the wanted schema. ``share``: of the scan's bytes; None: all are the stripe's."""
+        fetched = self.pruner.take_fetched(decision.stripe)
         if decision.rows.may.is_empty:
             return
         held = yield from self._held_stripe(decision)
@@ -249,6 +250,7 @@ class FileScan:
             limits=stripe_limits(self.reader.stripes[decision.stripe], self.options),
             dictionaries=self._dictionaries,
             held=held,
+            fetched=fetched,
         )
         requests = None if stripe.is_local else self._requests.left(decision.stripe)
         steps = read_stripe(
