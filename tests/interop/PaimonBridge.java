@@ -113,6 +113,26 @@ public final class PaimonBridge {
         return count;
     }
 
+    /** The bucket that the table's own writer puts each row of an ORC file into. */
+    public static String buckets(FileStoreTable table, String orcFile) throws Exception {
+        LocalFileIO io = LocalFileIO.create();
+        Path path = new Path(orcFile);
+        RowType type = table.rowType();
+        CloseableIterator rows =
+                FileFormat.fromIdentifier("orc", new Options())
+                        .createReaderFactory(type, type, Collections.EMPTY_LIST)
+                        .createReader(new FormatReaderContext(io, path, io.getFileSize(path)))
+                        .toCloseableIterator();
+        BatchTableWrite write = table.newBatchWriteBuilder().newWrite();
+        StringBuilder text = new StringBuilder();
+        while (rows.hasNext()) {
+            text.append(write.getBucket((InternalRow) rows.next())).append(' ');
+        }
+        rows.close();
+        write.close();
+        return text.toString();
+    }
+
     private static HashBucketAssigner assigner(FileStoreTable table) {
         long target = Long.parseLong((String) table.options().get("dynamic-bucket.target-row-num"));
         return new HashBucketAssigner(

@@ -171,6 +171,10 @@ class PaimonJava:
         pyarrow.orc.write_table(rows, source)
         return [int(word) for word in str(self.call("keyHashes", self.row_type(types), str(source))).split()]
 
+    def buckets(self, name: str, orc_file: Path) -> list[int]:
+        """The bucket of each row of an ORC file that has the table's columns."""
+        return [int(word) for word in str(self.call("buckets", self.table(name), str(orc_file))).split()]
+
     def commit_file_indexes(self, name: str, indexes: Mapping[str, bytes | str]) -> None:
         """Gives each data file its index: bytes to embed, or the name of a sidecar beside it."""
         given = self.jvm.java.util.HashMap()
