@@ -96,6 +96,13 @@ def _file_facts(file: Any) -> dict[str, Any]:
     }
 
 
+_jvm_zone = click.option(
+    "--jvm-zone",
+    metavar="ZONE",
+    help="The zone of every JVM that wrote ORC files: Java moves TIMESTAMP WITH LOCAL TIME ZONE by it.",
+)
+
+
 @table.command()
 @click.argument("path")
 @snapshot_option
@@ -104,6 +111,7 @@ def _file_facts(file: Any) -> dict[str, Any]:
 @where_option
 @limit_option
 @top_option
+@_jvm_zone
 @storage_option
 def scan(
     path: str, snapshot: int | None, as_json: bool, columns: str | None, storage_options: tuple[str, ...], **query: Any
@@ -122,6 +130,7 @@ def scan(
 @where_option
 @limit_option
 @top_option
+@_jvm_zone
 @storage_option
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page that needs no other file.")
 def explain(
@@ -144,4 +153,7 @@ def explain(
 
 
 def _scan(opened: Any, columns: str | None, query: dict[str, Any]) -> Any:
-    return opened.scan(parse_columns(columns), query["where"], limit=query["limit"], top=parse_top(query["top"]))
+    top = parse_top(query["top"])
+    return opened.scan(
+        parse_columns(columns), query["where"], limit=query["limit"], top=top, jvm_zone=query["jvm_zone"]
+    )

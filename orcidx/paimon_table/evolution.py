@@ -29,11 +29,18 @@ class FileWhere:
 
 
 def translate(
-    where: Any, mapping: Sequence[FieldMapping], schema: pa.Schema, *, times_are_numbers: bool, case_sensitive: bool
+    where: Any,
+    mapping: Sequence[FieldMapping],
+    schema: pa.Schema,
+    *,
+    times_are_numbers: bool,
+    case_sensitive: bool,
+    instants_moved: bool = False,
 ) -> FileWhere:
     """Splits a predicate over the table's ``schema``: what a file can be asked as exactly the same question, and the
-    rest. ``times_are_numbers``: the file stores times of day as numbers (ORC)."""
-    translator = _Translator(mapping, schema, times_are_numbers, case_sensitive)
+    rest. ``times_are_numbers``: the file stores times of day as numbers (ORC). ``instants_moved``: it has other
+    instants than the table (see ``jvm_instants``)."""
+    translator = _Translator(mapping, schema, times_are_numbers, case_sensitive, instants_moved)
     parts = where.children if isinstance(where, And) else (where,)
     pushed: list[Any] = []
     rest: list[Any] = []
@@ -45,12 +52,18 @@ def translate(
 
 class _Translator:
     def __init__(
-        self, mapping: Sequence[FieldMapping], schema: pa.Schema, times_are_numbers: bool, case_sensitive: bool
+        self,
+        mapping: Sequence[FieldMapping],
+        schema: pa.Schema,
+        times_are_numbers: bool,
+        case_sensitive: bool,
+        instants_moved: bool,
     ) -> None:
         self.by_name = {entry.field.name: entry for entry in mapping}
         self.schema = schema
         self.times_are_numbers = times_are_numbers
         self.case_sensitive = case_sensitive
+        self.instants_moved = instants_moved
 
     def visit(self, node: Any) -> Any:
         """The node in the file's words; None where the file cannot be asked the same."""
@@ -70,10 +83,10 @@ class _Translator:
     def _is_same(self, path: tuple[str, ...]) -> bool:
         found, _ = resolve_column(path, self.schema)
         entry = self.by_name[found[0]]
-        return entry.is_same and not self._numbers_for_times(entry.field.type)
+        return entry.is_same and not self._is_stored_otherwise(entry.field.type)
 
-    def _numbers_for_times(self, data_type: DataType) -> bool:
-        return self.times_are_numbers and data_type.root == "TIME"
+    def _is_stored_otherwise(self, data_type: DataType) -> bool:
+        return (self.times_are_numbers and data_type.root == "TIME") or (self.instants_moved and data_type.has_instants)
 
     def _leaf(self, leaf: Leaf) -> Any:
         path, _ = resolve_column(leaf.path, self.schema, case_sensitive=self.case_sensitive)
@@ -87,7 +100,7 @@ class _Translator:
             file = next((child for child in file.type.fields if child.id == table.id), None)
         if file is None:
             return _of_null(leaf)
-        if self._numbers_for_times(table.type) or not _compares_alike(file.type, table.type):
+        if self._is_stored_otherwise(table.type) or not _compares_alike(file.type, table.type):
             return None
         return Leaf((*names, file.name), leaf.op, leaf.literals, leaf.negated)
 

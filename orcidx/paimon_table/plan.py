@@ -194,8 +194,12 @@ def plan_files(
     schema: TableSchema,
     schema_of: Callable[[int], TableSchema],
     bound: BoundPredicate | None,
+    *,
+    instants_known: bool = False,
 ) -> TablePlan:
     """Plans a scan of ``files`` into ``schema``; ``schema_of`` gives a file's schema by its number.
+
+    ``instants_known``: ORC files have the instants that statistics were made of, as no JVM's zone moved them.
 
     Raises ``Unsupported``, saying why, where rows must be merged before they can be filtered.
     """
@@ -210,7 +214,7 @@ def plan_files(
     if schema.primary_keys:
         plan.check_raw()
     if bound is not None:
-        plan.prune_statistics(bound)
+        plan.prune_statistics(bound, moved=schema.moves_instants and not instants_known)
     tasks = tuple(FileTask(file, plan.mapping(file)) for file in plan.files)
     return TablePlan(tasks, tuple(plan.skipped), tuple(plan.notes))
 
@@ -276,7 +280,7 @@ class _Planner:
             other = _Known(Reason("bucket", "", "the key that is asked for hashes into another bucket"))
             self._keep(lambda _, file: None if buckets.may_hold(file.bucket, file.entry.total_buckets) else other)
 
-    def prune_statistics(self, bound: BoundPredicate) -> None:
+    def prune_statistics(self, bound: BoundPredicate, *, moved: bool) -> None:
         files, fields = self.files, self.schema.by_name
         partitions = [
             partition_bounds(self.schema.partition_fields, file.partition_values, file.rows) for file in files
@@ -285,8 +289,8 @@ class _Planner:
         def bounds_of(i: int, column: str) -> Bounds | None:
             if column in partitions[i]:
                 return partitions[i][column]
-            moved = self.schema.moves_instants and files[i].format == "orc"
-            if moved and column in fields and fields[column].type.has_instants:
+            distrusted = moved and files[i].format == "orc"
+            if distrusted and column in fields and fields[column].type.has_instants:
                 return None  # Java's statistics are of before its JVM's zone moved what the file has
             with located(file=files[i].path):
                 return value_bounds(files[i].entry, self.schema_of(files[i].schema_id), fields[column])

@@ -73,7 +73,7 @@ class DeletePlan:
 
     def again(self, state: TableState) -> None:
         """Plans on another snapshot."""
-        self.tasks = _tasks(self.table.at(state), self.where, self.options)
+        self.tasks = _tasks(self.table.at(state), self.where, self.options, self.committer.options.jvm_zone)
         self.planned_on = state.snapshot_id
 
 
@@ -117,9 +117,9 @@ def _deterministic(where: Predicate) -> Predicate:
     return where
 
 
-def _tasks(table: Table, where: Predicate | None, options: ReadOptions) -> list[DeleteTask]:
-    plan = table.plan(where, nan=options.nan, case_sensitive=options.case_sensitive)
-    scan = None if where is None else TableScan(plan, table.table_schema, (), where, options)
+def _tasks(table: Table, where: Predicate | None, options: ReadOptions, jvm_zone: str | None) -> list[DeleteTask]:
+    plan = table.plan(where, nan=options.nan, case_sensitive=options.case_sensitive, jvm_zone=jvm_zone)
+    scan = None if where is None else TableScan(plan, table.table_schema, (), where, options, jvm_zone=jvm_zone)
     tasks = []
     for task in plan.tasks:
         check_inside(task.file.entry)

@@ -22,6 +22,7 @@ from orcidx.options import ReadOptions
 from orcidx.paimon.data_types import DataField, arrow_field
 from orcidx.paimon.file_index import FileIndex, read_file_index
 from orcidx.paimon_table.evolution import FileWhere, convert, translate
+from orcidx.paimon_table.jvm_instants import moves, put_back
 from orcidx.paimon_table.parquet_rows import read_parquet
 from orcidx.paimon_table.plan import FileTask, TablePlan
 from orcidx.paimon_table.schema import TableSchema, char_lengths
@@ -55,6 +56,7 @@ class TableScan(ArrowStream):
     options: ReadOptions
     limit: int | None = None
     top: tuple[SortKey, ...] = ()
+    jvm_zone: str | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -103,7 +105,7 @@ class TableScan(ArrowStream):
 def instant_notes(scan: TableScan) -> list[Note]:
     """Says of TIMESTAMP WITH LOCAL TIME ZONE in ORC files that Paimon's Java moves it by the zone of its JVM."""
     schema = scan.table_schema
-    if not schema.moves_instants:
+    if not schema.moves_instants or scan.jvm_zone is not None:
         return []
     asked = [] if scan.where is None else [path[0] for path in _bound(scan.where, schema, scan.options).columns]
     names = dict.fromkeys([*scan.columns, *asked])
@@ -112,7 +114,7 @@ def instant_notes(scan: TableScan) -> list[Note]:
         return []
     text = (
         f"{', '.join(zoned)}: instants as the ORC files have them, right where every JVM that wrote ran in UTC, for "
-        "Paimon's Java moves them by its zone unless orc.timestamp-ltz.legacy.type is false"
+        "Paimon's Java moves them by its zone unless orc.timestamp-ltz.legacy.type is false; say the zone by jvm_zone="
     )
     return [Note("ORC files", "distrusted", text)]
 
@@ -168,6 +170,8 @@ class _TaskRun:
         self.notes = notes
         self.file = task.file
         self.is_orc = self.file.format == "orc"
+        moved = self.is_orc and scan.table_schema.moves_instants and moves(scan.jvm_zone)
+        self.moved_by = scan.jvm_zone if moved else None
         self.where = self._translated()
         self.rest = None if self.where.rest is None else _bound(self.where.rest, scan.table_schema, scan.options)
         names = dict.fromkeys(scan.columns)
@@ -188,6 +192,7 @@ class _TaskRun:
             schema,
             times_are_numbers=self.is_orc,
             case_sensitive=case_sensitive,
+            instants_moved=self.moved_by is not None,
         )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -238,7 +243,12 @@ class _TaskRun:
 
     def _asks_instants(self) -> bool:
         """Whether the index has other instants than the file: those of before its writer's JVM moved them."""
-        if not self.is_orc or not self.scan.table_schema.moves_instants or self.where.pushed is None:
+        schema = self.scan.table_schema
+        if not self.is_orc or not schema.moves_instants or self.scan.jvm_zone == "UTC":
+            return False
+        if any(schema.by_name[key.column].type.has_instants for key in self.scan.top):
+            return True
+        if self.where.pushed is None:
             return False
         fields = {entry.file_field.name: entry.file_field.type for entry in self.task.mapping if entry.file_field}
         return any(fields[path[0]].has_instants for path in self._bound_in_file(self.where.pushed, None).columns)
@@ -415,6 +425,8 @@ class _TaskRun:
             else:
                 with located(column=entry.field.name):
                     array = batch.column(entry.file_field.name)
+                    if self.moved_by is not None and entry.file_field.type.has_instants:
+                        array = put_back(array, self.moved_by)
                     arrays.append(convert(array, entry.file_field.type, entry.field.type, field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema) if arrays else batch
 

@@ -17,6 +17,7 @@ from orcidx.options import OptionsByName, ReadOptions
 from orcidx.paimon_table.changed import Changed
 from orcidx.paimon_table.files import TableFiles, table_files
 from orcidx.paimon_table.index_rewriting import rewrite_file_index
+from orcidx.paimon_table.jvm_instants import check_zone
 from orcidx.paimon_table.manifest import (
     FileEntry,
     IndexEntry,
@@ -206,10 +207,16 @@ class Table:
     # ------------------------------------------------------------------ planning
 
     def plan(
-        self, where: Any = None, *, nan: Literal["ieee", "largest"] = "ieee", case_sensitive: bool = True
+        self,
+        where: Any = None,
+        *,
+        nan: Literal["ieee", "largest"] = "ieee",
+        case_sensitive: bool = True,
+        jvm_zone: str | None = None,
     ) -> TablePlan:
         """Which files a scan reads, pruned by partition, bucket and the manifests' statistics, and which not, and why.
 
+        ``jvm_zone`` as in ``scan``.
         Raises ``InvalidQuery`` for a predicate that does not fit the schema, and ``Unsupported``, saying why, where
         files cannot be read one by one.
         """
@@ -222,7 +229,7 @@ class Table:
             manifests = matching_manifests(manifests, schema, bound)
         files = [self._table_file(entry) for entry in self._live(manifests)]
         with located(file=self.path):
-            return plan_files(files, schema, self.schema_of, bound)
+            return plan_files(files, schema, self.schema_of, bound, instants_known=check_zone(jvm_zone) == "UTC")
 
     # ------------------------------------------------------------------ rows
 
@@ -234,6 +241,7 @@ class Table:
         top: Sequence[Any] | None = None,
         limit: int | None = None,
         options: ReadOptions | None = None,
+        jvm_zone: str | None = None,
         **option_overrides: Unpack[OptionsByName],
     ) -> TableScan:
         """The rows of the snapshot, in the table's schema; plans at once, reads data when it is iterated.
@@ -241,8 +249,10 @@ class Table:
         ``columns``: names of whole columns, None for all; ``where``: as everywhere (see ``orcidx.col``); ``limit``: at
         most so many rows; ``top``: the first ``limit`` rows in an order, such as ``[("score", "desc", "last"), "id"]``:
         column, direction, place of nulls. ``options`` and any option by name: see ``ReadOptions``; timestamps come in
-        the unit of their column's precision, and ``strings="dictionary"`` gives plain strings. Raises ``InvalidQuery``,
-        and ``Unsupported`` saying why where rows must be merged.
+        the unit of their column's precision, and ``strings="dictionary"`` gives plain strings. ``jvm_zone``: the zone
+        of every JVM that wrote TIMESTAMP WITH LOCAL TIME ZONE to ORC files, such as "America/New_York": Paimon's Java
+        moves such instants by it, and they are put back; "UTC" says that none was moved. None: they come as the files
+        have them, and a note says so. Raises ``InvalidQuery``, and ``Unsupported`` where rows must be merged.
         """
         options = (options or ReadOptions()).override(**option_overrides)
         names = asked_columns(columns, case_sensitive=options.case_sensitive)
@@ -253,8 +263,9 @@ class Table:
         order = () if top is None else parse_order(top)
         order = tuple(replace(key, column=self._column(key.column, options)) for key in order)
         predicate = None if where is None else parse(where)
-        plan = self.plan(predicate, nan=options.nan, case_sensitive=options.case_sensitive)
-        return TableScan(plan, self._table_schema, tuple(chosen), predicate, options, limit, order)
+        zone = check_zone(jvm_zone)
+        plan = self.plan(predicate, nan=options.nan, case_sensitive=options.case_sensitive, jvm_zone=zone)
+        return TableScan(plan, self._table_schema, tuple(chosen), predicate, options, limit, order, zone)
 
     # ------------------------------------------------------------------ changes
 

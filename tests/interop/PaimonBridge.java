@@ -10,7 +10,9 @@ import org.apache.paimon.AppendOnlyFileStore;
 import org.apache.paimon.append.AppendCompactCoordinator;
 import org.apache.paimon.append.AppendCompactTask;
 import org.apache.paimon.data.BinaryRow;
+import org.apache.paimon.data.GenericRow;
 import org.apache.paimon.data.InternalRow;
+import org.apache.paimon.data.Timestamp;
 import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.fileindex.FileIndexPredicate;
 import org.apache.paimon.fileindex.FileIndexResult;
@@ -131,6 +133,21 @@ public final class PaimonBridge {
         rows.close();
         write.close();
         return text.toString();
+    }
+
+    /** Commits rows of a number and an instant, given in microseconds. */
+    public static void writeInstants(FileStoreTable table, String micros) throws Exception {
+        BatchWriteBuilder builder = table.newBatchWriteBuilder();
+        BatchTableWrite write = builder.newWrite();
+        String[] words = micros.split(" ");
+        for (int i = 0; i < words.length; i++) {
+            Timestamp instant = Timestamp.fromMicros(Long.parseLong(words[i]));
+            write.write(GenericRow.of(new Object[] {Long.valueOf(i), instant}));
+        }
+        BatchTableCommit commit = builder.newCommit();
+        commit.commit(write.prepareCommit());
+        write.close();
+        commit.close();
     }
 
     private static HashBucketAssigner assigner(FileStoreTable table) {

@@ -175,6 +175,10 @@ class PaimonJava:
         """The bucket of each row of an ORC file that has the table's columns."""
         return [int(word) for word in str(self.call("buckets", self.table(name), str(orc_file))).split()]
 
+    def write_instants(self, name: str, micros: Sequence[int]) -> None:
+        """Commits rows of a number from 0 on and an instant, to a table of these two columns."""
+        self.call("writeInstants", self.table(name), " ".join(map(str, micros)))
+
     def commit_file_indexes(self, name: str, indexes: Mapping[str, bytes | str]) -> None:
         """Gives each data file its index: bytes to embed, or the name of a sidecar beside it."""
         given = self.jvm.java.util.HashMap()

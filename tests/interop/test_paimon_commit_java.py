@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -418,3 +419,41 @@ def test_java_compacts_while_two_processes_change_the_table(paimon_java: Any) ->
     assert java.committed, java.conflicts
     assert ids(paimon_java.read(name)) == ids(open_table(folder).scan().to_table()) == expected
     check_table(folder)
+
+
+@pytest.fixture
+def jvm_zone(paimon_java: Any) -> Iterator[Callable[[str], None]]:
+    """Sets the zone of the JVM for one test."""
+    zones = paimon_java.jvm.java.util.TimeZone
+    before = zones.getDefault()
+    yield lambda name: zones.setDefault(zones.getTimeZone(name))
+    zones.setDefault(before)
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata", "Europe/Oslo"])
+def test_instants_that_a_jvm_moved_are_put_back(paimon_java: Any, jvm_zone: Any, zone: str) -> None:
+    """E12: in the file stands the UTC wall clock, read in the zone of the JVM."""
+    name = f"moved_{zone.partition('/')[2].lower()}"
+    types = {"id": "BIGINT", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}
+    folder = paimon_java.create(name, types, options={"bucket": "-1"})
+    begin = datetime.datetime(1901, 1, 1, 12, tzinfo=datetime.UTC)
+    moments = [begin + datetime.timedelta(hours=8761 * i, microseconds=i) for i in range(190)]
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    jvm_zone(zone)
+    paimon_java.write_instants(name, [(moment - epoch) // datetime.timedelta(microseconds=1) for moment in moments])
+    table = open_table(folder)
+    assert table.scan().to_table()["at"].to_pylist() != moments
+    scan = table.scan(jvm_zone=zone)
+    assert scan.to_table()["at"].to_pylist() == moments
+    assert not scan.to_batches().notes
+    for where, expected in (
+        (col("at") == moments[70], [70]),
+        (col("at") > moments[150], list(range(151, 190))),
+        ((col("at") <= moments[3]) | (col("id") == 9), [0, 1, 2, 3, 9]),
+    ):
+        assert ids(table.scan(where=where, jvm_zone=zone).to_table()) == expected
+        assert table.scan(where=where, jvm_zone=zone).count_rows() == len(expected)
+    first = table.scan(top=[("at", "desc")], limit=2, jvm_zone=zone).to_table()
+    assert first["id"].to_pylist() == [189, 188]
+    with pytest.raises(InvalidQuery, match="no time zone"):
+        table.scan(jvm_zone="Middle/Earth")

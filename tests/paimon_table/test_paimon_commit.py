@@ -685,6 +685,15 @@ def test_instants_in_orc_files_need_a_zone_that_is_known(tmp_path: Path) -> None
     late = col("at") > moments[27] + datetime.timedelta(days=5)
     assert open_table(folder).plan(late).skipped == (), "Java's statistics may be of other instants than the file's"
     assert not open_table(folder).scan(["id"], where=col("id") == 1).to_batches().notes
+    vouched = open_table(folder).scan(where=late, jvm_zone="UTC")
+    assert (len(vouched.plan.skipped), vouched.to_batches().notes) == (1, [])
+    moved = open_table(folder).scan(where=col("at") == moments[3], jvm_zone="Asia/Kolkata").to_table()
+    assert moved.num_rows == 0, "what stands in the file is 5:30 less than was meant there"
+    meant = moments[3] + datetime.timedelta(hours=5, minutes=30)
+    found = open_table(folder).scan(where=col("at") == meant, jvm_zone="Asia/Kolkata").to_table()
+    assert found.to_pylist() == [{"id": 3, "at": meant}]
+    with pytest.raises(InvalidQuery, match="no time zone"):
+        open_table(folder).scan(jvm_zone="Middle/Earth")
     assert open_table(folder).delete(where, jvm_zone="UTC").rows == 10
     plain = empty_table(tmp_path / "plain", types, orc__timestamp_ltz__legacy__type="false")
     open_table(plain).append(given)
