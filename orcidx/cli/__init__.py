@@ -30,6 +30,9 @@ _COMMANDS = {
     "count": ("orcidx.cli.rows", "count"),
     "scan": ("orcidx.cli.rows", "scan"),
     "explain": ("orcidx.cli.explain", "explain"),
+    "rewrite": ("orcidx.cli.rewrite", "rewrite"),
+    "merge": ("orcidx.cli.rewrite", "merge"),
+    "convert": ("orcidx.cli.rewrite", "convert"),
     "index": ("orcidx.cli.index", "index"),
     "dv": ("orcidx.cli.deletion_vectors", "dv"),
     "table": ("orcidx.cli.table_changes", "table"),
@@ -71,7 +74,7 @@ class _PipeClosed(Exception):
 @click.version_option(package_name="orcidx")
 @click.option("--debug", is_flag=True, help="Show Python tracebacks instead of one line.")
 def _orcidx(debug: bool) -> None:
-    """Read, inspect and explain ORC files; Apache Paimon indexes, deletion vectors and tables."""
+    """Read, write, inspect and explain ORC files; Apache Paimon indexes, deletion vectors and tables."""
 
 
 def main(args: list[str] | None = None) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from orcidx.explain.overlap import ColumnDepth
 from orcidx.pruning.evaluate import Note, Outcome
 from orcidx.pruning.reasons import UNASKED, Reason
 from orcidx.pruning.selection import RowSelection
@@ -114,6 +115,8 @@ class Explanation:
     where: str | None
     columns: tuple[str, ...]
     files: tuple[FileExplanation, ...]
+    overlap: tuple[ColumnDepth, ...] = ()
+    """How far the ranges of row groups overlap, of the predicate's columns, or of all that are read without one."""
 
     @property
     def funnel(self) -> tuple[Stage, ...]:
@@ -152,6 +155,7 @@ class Explanation:
             "files": tuple(map(_file_dict, self.files)),
             "funnel": [asdict(stage) for stage in self.funnel],
             "skipped_by": self.skipped_by,
+            "overlap": tuple(asdict(depth) for depth in self.overlap),
         }
 
     def to_html(self) -> str:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from html import escape
 
 from orcidx.explain.model import Explanation, FileExplanation, RowGroupExplanation, StripeExplanation
+from orcidx.explain.overlap import ColumnDepth
 from orcidx.pruning.evaluate import Note
 from orcidx.pruning.reasons import Reason
 
@@ -146,9 +147,22 @@ def explanation_text(explanation: Explanation) -> str:
     legend = [f"{look[0]} {name}" for look, name in names.items() if look in used]
     if legend:
         lines += ["", "  ".join(legend)]
+    if explanation.overlap:
+        lines += ["", "overlap depth of row groups", *(f"  {line}" for line in _overlap_lines(explanation.overlap))]
     if notes := _merged_notes(explanation.notes):
         lines += ["", "notes", *(f"  {line}" for line in notes)]
     return "\n".join(lines)
+
+
+def _overlap_lines(depths: Sequence[ColumnDepth]) -> list[str]:
+    """Columns in order of what sorting by them would save."""
+    shown = sorted(depths, key=lambda depth: -depth.average)
+    width = max(len(depth.column) for depth in shown[:_LINES])
+    lines = [
+        f"{depth.column:<{width}}  {depth.average:g} of {depth.row_groups:,}, at most {depth.greatest:,}"
+        for depth in shown[:_LINES]
+    ]
+    return [*lines, f"… and {len(shown) - _LINES} more columns"] if len(shown) > _LINES else lines
 
 
 def _file_lines(file: FileExplanation) -> list[str]:
@@ -227,6 +241,8 @@ def explanation_html(explanation: Explanation, *, page: bool = True) -> str:
     parts = [f"<style>{STYLE}</style><div class='orcidx'><p>where {where}</p>", _funnel_html(explanation)]
     parts += [_file_html(file) for file in explanation.files]
     parts.append(_legend_html(explanation))
+    if explanation.overlap:
+        parts.append("<h2>Overlap depth of row groups</h2>" + list_html(_overlap_lines(explanation.overlap)))
     if notes := _merged_notes(explanation.notes):
         parts.append("<h2>Notes</h2><ul>" + "".join(f"<li>{escape(line)}</li>" for line in notes) + "</ul>")
     body = "".join(parts) + "</div>"

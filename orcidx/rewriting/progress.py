@@ -11,13 +11,13 @@ __all__ = ["RowProgress"]
 class RowProgress:
     """A context manager; ``shown``: True or False, None where standard error is a terminal."""
 
-    def __init__(self, title: str, rows: int, shown: bool | None = None) -> None:
+    def __init__(self, title: str, rows: int | None, shown: bool | None = None) -> None:
         self._bar: Any = None
         if sys.stderr.isatty() if shown is None else shown:
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-            text = "{task.description}", "{task.completed:,} of {task.total:,} rows"
+            text = "{task.description}", "{task.completed:,}" + (" rows" if rows is None else " of {task.total:,} rows")
             columns = TextColumn(text[0]), BarColumn(), TextColumn(text[1]), TimeRemainingColumn()
             self._bar = Progress(*columns, console=Console(stderr=True))
             self._task = self._bar.add_task(title, total=rows)

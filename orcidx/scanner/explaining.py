@@ -10,6 +10,7 @@ from orcidx.orc.stripe_plan import group_ranges
 from orcidx.planner.stripe_pruning import StripeDecision
 from orcidx.pruning.evaluate import Note
 from orcidx.scanner.file_scan import FileScan
+from orcidx.scanner.overlap import GroupRanges
 from orcidx.storage import RangeReader
 
 __all__ = ["explain_file"]
@@ -20,8 +21,9 @@ GROUP_BYTES = 1 << 10
 stripes behind are told as one row group each."""
 
 
-def explain_file(scan: FileScan, storage: RangeReader) -> FileExplanation:
-    """What the scan would read of its file. Stripes that the file's own evidence rules out are not looked into."""
+def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> FileExplanation:
+    """What the scan would read of its file. Stripes that the file's own evidence rules out are not looked into.
+    ``ranges`` get those of its row groups."""
     before = storage.metrics.bytes_fetched
     alive = set(scan.stripe_numbers())
     left = max(MOST_GROUPS, scan.reader.tail.size // GROUP_BYTES)
@@ -29,6 +31,8 @@ def explain_file(scan: FileScan, storage: RangeReader) -> FileExplanation:
     for number in range(len(scan.reader.stripes)):
         stripes.append(_explain_stripe(scan, number, number in alive, storage, most_groups=left))
         left -= len(stripes[-1].row_groups)
+    index_bytes = storage.metrics.bytes_fetched - before
+    ranges.add(scan)
     outcome = scan.pruner.outcome
     rows = scan.reader.tail.footer.rows
     return FileExplanation(
@@ -37,7 +41,7 @@ def explain_file(scan: FileScan, storage: RangeReader) -> FileExplanation:
         stripes=tuple(stripes),
         notes=(*_notes_of_file(scan), *(() if outcome is None else outcome.notes)),
         reasons=() if outcome is None or alive or not rows else outcome.reasons(0, rows),
-        index_bytes=storage.metrics.bytes_fetched - before,
+        index_bytes=index_bytes,
     )
 
 

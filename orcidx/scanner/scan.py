@@ -30,6 +30,7 @@ from orcidx.scanner.explaining import explain_file
 from orcidx.scanner.file_queue import FileQueue, OpenFile, open_job
 from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.overlap import GroupRanges
 from orcidx.scanner.row_limit import RowsLeft, limit_note, open_in_turn
 from orcidx.scanner.split import (
     count_from_json,
@@ -241,16 +242,17 @@ class Scan(ArrowStream):
 
     def explain(self) -> Explanation:
         """What the scan will read and why it can skip the rest; reads metadata and indexes only."""
+        ranges = GroupRanges()
         if self.limit is not None and self.request.where is None:
             with closing(open_in_turn(self.jobs, self.resolved, self.limit, to_the_end=True)) as files_in_turn:
-                files = [explain_file(file.scan, file.storage) for file in files_in_turn]
+                files = [explain_file(file.scan, file.storage, ranges) for file in files_in_turn]
         else:
             with FileQueue(self.jobs, self.resolved, ScanMetrics(), open_all=True) as queue:
-                files = [explain_file(file.scan, file.storage) for file in queue]
+                files = [explain_file(file.scan, file.storage, ranges) for file in queue]
         if self.limit is not None and files:
             files[0] = replace(files[0], notes=(limit_note(self.limit, self.request), *files[0].notes))
         where = None if self.request.where is None else repr(self.request.where)
-        return Explanation(where, tuple(self.schema.names), tuple(files))
+        return Explanation(where, tuple(self.schema.names), tuple(files), ranges.depths)
 
 
 def _joined(joiner: Joiner, batch: pa.RecordBatch) -> list[pa.RecordBatch]:

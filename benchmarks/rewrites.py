@@ -1,0 +1,108 @@
+"""What rewriting costs and gains:  python -m benchmarks.rewrites --scale 1
+
+TPC-H lineitem in one ORC file of pyarrow's, its rows shuffled: sorted by a column and given bloom filters, with lookups
+and sizes before and after; and the processor time of recompressing and of adding filters beside that of decoding and
+encoding the same file to the same end, verified alike, all threads counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.orc
+import pyarrow.parquet
+
+import orcidx
+from benchmarks import lineitem
+from benchmarks.columns import DATA
+from orcidx import col
+from orcidx.orc.metadata_cache import forget_metadata
+
+SORTED_BY = "l_shipdate"
+BLOOMS = ("l_orderkey", "l_partkey")
+
+
+def shuffled(scale: float) -> Path:
+    """The table in no order, as rows come together from many writers."""
+    target = DATA / f"lineitem-sf{scale:g}.shuffled.zlib.orc"
+    if not target.is_file():
+        table = pyarrow.parquet.read_table(lineitem.parquet(scale))
+        plain = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in table.schema]
+        table = table.cast(pa.schema(plain)).combine_chunks()
+        order = np.random.default_rng(1).permutation(table.num_rows)
+        fresh = target.with_suffix(".fresh")
+        options = {"compression": "zlib", "dictionary_key_size_threshold": 0.8}
+        with pyarrow.orc.ORCWriter(str(fresh), **options) as writer:
+            for at in range(0, len(order), 1 << 20):
+                writer.write(table.take(pa.array(order[at : at + (1 << 20)])))
+        fresh.replace(target)
+    return target
+
+
+def busy(call: Callable[[], Any], rounds: int) -> float:
+    """Least seconds of processor time of all threads."""
+    times = []
+    for _ in range(rounds):
+        began = time.process_time()
+        call()
+        times.append(time.process_time() - began)
+    return min(times)
+
+
+def lookups(path: Path, name: str, values: Sequence[Any]) -> tuple[float, float, int]:
+    """Medians of the milliseconds of processor time of a lookup and of the bytes that it reads; rows found."""
+    took, read, rows = [], [], 0
+    for value in values:
+        forget_metadata()
+        began = time.process_time()
+        with orcidx.open(str(path)) as file, file.scan(where=col(name) == value).to_batches() as batches:
+            rows += sum(batch.num_rows for batch in batches)
+            metrics = batches.metrics
+        took.append((time.process_time() - began) * 1e3)
+        read.append(metrics.bytes_read)
+    return statistics.median(took), statistics.median(read), rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", type=float, default=0.1)
+    parser.add_argument("--rounds", type=int, default=2)
+    given = parser.parse_args()
+    before = shuffled(given.scale)
+    after = DATA / "rewritten.orc"
+    done = orcidx.rewrite(before, after, sort_by=SORTED_BY, bloom_filters=BLOOMS, compression="zstd", overwrite=True)
+    print(done)
+    with orcidx.open(str(before)) as file:
+        names = [SORTED_BY, *BLOOMS]
+        rows = file.read(names, row_range=(0, 1000))
+    for name in names:
+        values = rows[name].to_pylist()[::200]
+        (ms, size, found), (ms2, size2, found2) = (lookups(path, name, values) for path in (before, after))
+        assert found == found2
+        print(f"{name:12} {ms:9.1f} ms, {size:12,.0f} bytes  →  {ms2:7.1f} ms, {size2:12,.0f} bytes  ({found} rows)")
+    ways: dict[str, dict[str, Any]] = {
+        "recompressing (zlib → zstd)": {"compression": "zstd"},
+        f"adding filters ({', '.join(BLOOMS)})": {"bloom_filters": BLOOMS},
+    }
+    for verify in (False, True):
+        for name, options in ways.items():
+            target = DATA / "rewritten.way.orc"
+            common = {"verify": verify, "overwrite": True, **options}
+            cheap = busy(lambda: orcidx.rewrite(before, target, **common), given.rounds)  # noqa: B023
+            # a stripe size that is given asks for encoding
+            dear = busy(lambda: orcidx.rewrite(before, target, stripe_size=64 << 20, **common), given.rounds)  # noqa: B023
+            target.unlink()
+            told = "verified" if verify else "not verified"
+            print(f"{name}, {told}: {cheap:.2f} s, decoded and encoded {dear:.2f} s: {dear / cheap:.1f}x")
+    after.unlink()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,291 @@
+"""Files of other formats into ORC, and back: read by pyarrow and written by orcidx, or the other way round.
+
+Rows stream through, batch by batch; a CSV or JSON file has the types that its first block shows. Nothing has its name
+before it is finished.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet
+
+from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
+from orcidx.options import ReadOptions
+from orcidx.orc_writer.writer import OrcWriter
+from orcidx.planner.request import FileJob
+from orcidx.rewriting.drafts import exists
+from orcidx.rewriting.encoding import sink_object
+from orcidx.rewriting.progress import RowProgress
+from orcidx.scanner.file import make_scan
+from orcidx.storage import Source, describe_source, open_reader
+from orcidx.storage.sink import Sink, open_sink
+
+__all__ = ["convert"]
+
+_FORMATS = {
+    "orc": "orc", "parquet": "parquet", "pq": "parquet", "csv": "csv", "tsv": "tsv",
+    "jsonl": "jsonl", "ndjson": "jsonl", "json": "jsonl",
+}  # fmt: skip
+Batches = tuple[pa.Schema, Iterator[pa.RecordBatch]]
+
+
+def convert(
+    source: Any,
+    target: Any,
+    *,
+    source_format: str | None = None,
+    target_format: str | None = None,
+    overwrite: bool = False,
+    timestamp_unit: Any = "ns",
+    storage_options: Mapping[str, Any] | None = None,
+    write_options: Mapping[str, Any] | None = None,
+    progress: bool | None = None,
+) -> dict[str, Any]:
+    """Converts one file; formats by suffix unless given. Returns ``{"target", "rows", "bytes"}``.
+
+    Raises ``InvalidQuery`` for unknown suffixes and targets that are there, ``CorruptFile`` for what does not read as
+    its format, and ``Unsupported`` for types that the other format has not.
+    """
+    taken = describe_source(source, storage_options=storage_options)
+    made = describe_source(target, storage_options=storage_options)
+    formats = _format(taken.name, source_format), _format(made.name, target_format)
+    if "orc" not in formats:
+        raise InvalidQuery(f"neither {taken.name} nor {made.name} is ORC; pyarrow converts between others")
+    if write_options and formats[1] != "orc":
+        raise InvalidQuery(f"{sorted(write_options)[0]} is an option of ORC files, and {made.name} is none")
+    if exists(made) and not overwrite:
+        raise InvalidQuery("the target is there already; overwrite=True (--overwrite) replaces it", file=made.name)
+    with _opened(taken, formats[0], timestamp_unit) as (schema, batches), RowProgress(made.name, None, progress) as bar:
+        sink = _Counted(open_sink(made))
+        rows = 0
+
+        def counted() -> Iterator[pa.RecordBatch]:
+            nonlocal rows
+            for batch in batches:
+                rows += batch.num_rows
+                bar.advance(batch.num_rows)
+                yield batch
+
+        try:
+            _WRITERS[formats[1]](schema, counted(), sink, write_options or {})
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            sink.abort()
+            raise Unsupported(f"{formats[1]} cannot hold this: {error}", file=made.name) from error
+        except BaseException:
+            sink.abort()
+            raise
+        sink.close()
+    return {"target": made.name, "rows": rows, "bytes": sink.bytes}
+
+
+def _format(name: str, given: str | None) -> str:
+    suffix = (given or name.rpartition(".")[2]).lower()
+    if suffix not in _FORMATS:
+        known = ", ".join(f".{one}" for one in _FORMATS)
+        raise InvalidQuery(f"{name}: its suffix tells no format; known are {known} (--from and --to say it, too)")
+    return _FORMATS[suffix]
+
+
+class _Counted:
+    """A sink that knows how much went into it."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.name = sink.name
+        self.bytes = 0
+        self._sink = sink
+
+    def write(self, data: Any) -> None:
+        self._sink.write(data)
+        self.bytes += memoryview(data).nbytes
+
+    def close(self) -> None:
+        self._sink.close()
+
+    def abort(self) -> None:
+        self._sink.abort()
+
+
+# ---------------------------------------------------------------------- reading
+
+
+@contextmanager
+def _opened(source: Source, kind: str, unit: Any) -> Iterator[Batches]:
+    if kind == "orc":
+        options = ReadOptions(timestamp_unit=unit)
+        scan = make_scan(
+            [FileJob(source)], None, None, limit=None, row_numbers=False, schema=None, options=options
+        )  # fmt: skip
+        yield scan.schema, iter(scan)
+        return
+    from orcidx.storage.reader_file import ReaderFile
+
+    reader = open_reader(source)
+    try:
+        with ReaderFile(reader) as file:
+            opened = _READERS[kind](pa.PythonFile(file, mode="r"))
+            yield opened[0], _told(opened[1], source.name, kind)
+    except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
+        raise CorruptFile(f"it does not read as {kind}: {error}", file=source.name) from error
+    finally:
+        reader.close()
+
+
+def _told(batches: Iterator[pa.RecordBatch], name: str, kind: str) -> Iterator[pa.RecordBatch]:
+    """The batches; an error of reading is told as the source's."""
+    while True:
+        try:
+            batch = next(batches, None)
+        except (pa.ArrowInvalid, pa.ArrowKeyError, OSError) as error:
+            raise CorruptFile(f"it does not read as {kind}: {error}", file=name) from error
+        if batch is None:
+            return
+        yield batch
+
+
+def _parquet(file: Any) -> Batches:
+    opened = pyarrow.parquet.ParquetFile(file)
+    return opened.schema_arrow, opened.iter_batches()
+
+
+def _csv(file: Any, delimiter: str = ",") -> Batches:
+    parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    reader = pyarrow.csv.open_csv(file, parse_options=parse)
+    return _without_nulls(reader.schema), _retyped(reader, _without_nulls(reader.schema))
+
+
+def _jsonl(file: Any) -> Batches:
+    opened = getattr(pyarrow.json, "open_json", None)
+    if opened is not None:
+        reader = opened(file)
+        return _without_nulls(reader.schema), _retyped(reader, _without_nulls(reader.schema))
+    table = pyarrow.json.read_json(file)
+    return _without_nulls(table.schema), _retyped(table.to_batches(), _without_nulls(table.schema))
+
+
+def _without_nulls(schema: pa.Schema) -> pa.Schema:
+    """Columns of which nothing is known but nulls become strings; times of day, which ORC has not, too."""
+    return pa.schema(
+        [
+            pa.field(f.name, pa.string() if pa.types.is_null(f.type) or pa.types.is_time(f.type) else f.type)
+            for f in schema
+        ]
+    )
+
+
+def _retyped(batches: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch.cast(schema)
+
+
+_READERS: dict[str, Callable[[Any], Batches]] = {
+    "parquet": _parquet,
+    "csv": _csv,
+    "tsv": lambda file: _csv(file, "\t"),
+    "jsonl": _jsonl,
+}
+
+# ---------------------------------------------------------------------- writing
+
+Writer = Callable[[pa.Schema, Iterator[pa.RecordBatch], _Counted, Mapping[str, Any]], None]
+
+
+def _to_orc(schema: pa.Schema, batches: Iterator[pa.RecordBatch], sink: _Counted, options: Mapping[str, Any]) -> None:
+    with OrcWriter(sink_object(sink), schema, **options) as writer:
+        for batch in batches:
+            writer.write(batch)
+
+
+def _to_parquet(
+    schema: pa.Schema, batches: Iterator[pa.RecordBatch], sink: _Counted, options: Mapping[str, Any]
+) -> None:
+    with pyarrow.parquet.ParquetWriter(pa.PythonFile(_Plain(sink), mode="w"), schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def _to_csv(schema: pa.Schema, batches: Iterator[pa.RecordBatch], sink: _Counted, options: Mapping[str, Any]) -> None:
+    _separated(schema, batches, sink, ",")
+
+
+def _separated(schema: pa.Schema, batches: Iterator[pa.RecordBatch], sink: _Counted, delimiter: str) -> None:
+    nested = [field.name for field in schema if pa.types.is_nested(field.type)]
+    if nested:
+        raise Unsupported(f"CSV has no nested columns, such as {nested[0]!r}; JSON lines have")
+    options = pyarrow.csv.WriteOptions(delimiter=delimiter)
+    with pyarrow.csv.CSVWriter(pa.PythonFile(_Plain(sink), mode="w"), schema, write_options=options) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def _to_jsonl(schema: pa.Schema, batches: Iterator[pa.RecordBatch], sink: _Counted, options: Mapping[str, Any]) -> None:
+    names = schema.names
+    for batch in batches:
+        rows = zip(*(column.to_pylist() for column in batch.columns))
+        lines = (json.dumps(dict(zip(names, map(_plain, row))), ensure_ascii=False) for row in rows)
+        sink.write("".join(f"{line}\n" for line in lines).encode())
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: times in ISO 8601, decimals as text, bytes in base64, NaN and infinities as null."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    return str(value) if isinstance(value, decimal.Decimal) or hasattr(value, "isoformat") else value
+
+
+class _Plain:
+    """A sink as pyarrow takes a Python file: one that writes."""
+
+    closed = False
+
+    def __init__(self, sink: _Counted) -> None:
+        self._sink = sink
+
+    def write(self, data: Any) -> int:
+        self._sink.write(data)
+        return memoryview(data).nbytes
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+    def flush(self) -> None:
+        pass
+
+    def tell(self) -> int:
+        return self._sink.bytes
+
+    def close(self) -> None:
+        pass
+
+
+_WRITERS: dict[str, Writer] = {
+    "orc": _to_orc,
+    "parquet": _to_parquet,
+    "csv": _to_csv,
+    "tsv": lambda schema, batches, sink, options: _separated(schema, batches, sink, "\t"),
+    "jsonl": _to_jsonl,
+}

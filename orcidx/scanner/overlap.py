@@ -1,0 +1,78 @@
+"""The ranges of row groups of a scan's files, for ``explain``: see ``explain/overlap``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from orcidx.errors import OrcidxError
+from orcidx.explain.overlap import ColumnDepth, overlap_depth
+from orcidx.orc.bounds import bound_statistics
+from orcidx.orc.file_statistics import read_row_index
+from orcidx.orc.statistics import PARTS
+from orcidx.orc.types import OrcType
+from orcidx.scanner.file_scan import FileScan
+
+__all__ = ["GroupRanges"]
+
+MOST_COLUMNS = 64
+MOST_GROUPS = 20_000
+"""Columns, and row groups over all files, whose ranges are told."""
+
+
+@dataclass
+class _Ranges:
+    pairs: list[tuple[Any, Any]] = field(default_factory=list)
+    unbounded: int = 0
+
+
+class GroupRanges:
+    """Collects the ranges of the columns that the predicate asks about, or of all that are read where there is none."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, _Ranges] = {}
+        self._groups = 0
+
+    def add(self, scan: FileScan) -> None:
+        """Reads the row indexes of a file. An index that is damaged, or is not there, has no ranges."""
+        nodes = list(_asked_nodes(scan))
+        for stripe, info in enumerate(scan.reader.stripes):
+            if not nodes or not info.rows or self._groups > MOST_GROUPS:
+                return
+            try:
+                index = read_row_index(scan.reader, stripe, nodes)
+            except OrcidxError:  # explaining tells of it where it decides on the stripe
+                return
+            self._groups += index.groups
+            for node in nodes:
+                if node.id in index.columns:
+                    self._add(node, scan, index.columns[node.id].statistics)
+
+    def _add(self, node: OrcType, scan: FileScan, raw: Any) -> None:
+        bounds = bound_statistics(raw, scan.reader.facts, scan.options)
+        ranges = self._columns.setdefault(node.dotted, _Ranges())
+        known = bounds.lower.valid & bounds.upper.valid
+        units = np.flatnonzero(known)
+        ranges.pairs += zip(bounds.lower.at(units), bounds.upper.at(units))
+        ranges.unbounded += int((~known & ~bounds.all_null).sum())
+
+    @property
+    def depths(self) -> tuple[ColumnDepth, ...]:
+        """Of each column that has more than one row group."""
+        found = [overlap_depth(name, one.pairs, one.unbounded) for name, one in self._columns.items()]
+        return tuple(depth for depth in found if depth.row_groups > 1)
+
+
+def _asked_nodes(scan: FileScan) -> Iterator[OrcType]:
+    where = scan.pruner.where
+    names = set(scan.schema.names) if where is None else {".".join(leaf.path) for leaf in where.leaves()}
+    repeated = scan.reader.root.repeated_ids
+    found = 0
+    for node in scan.reader.root.walk():
+        wanted = node.path and (node.path[0] in names or node.dotted in names)
+        if wanted and node.kind in PARTS and not node.children and node.id not in repeated and found < MOST_COLUMNS:
+            found += 1
+            yield node
