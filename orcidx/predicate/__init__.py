@@ -18,6 +18,8 @@ The meaning of ``where``:
 * Comparison is in the file's own precision, before any conversion of units.
 * A literal that cannot be of the column's type raises ``InvalidQuery`` at bind; one that merely does not fit the
   column's range is compared exactly.
+* Where columns are compared with columns, or computed with (``id = id + 0``, ``lower(city) = 'oslo'``), pyarrow
+  evaluates the comparison with its own meaning; see ``computed``.
 * A pyarrow Expression keeps pyarrow's meaning (``~is_in`` keeps nulls there; SQL's NOT IN drops them).
 """
 
@@ -26,8 +28,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import pyarrow.compute as pc
+
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.binding import BoundPredicate, bind, keep_bindable, resolve_column
+from orcidx.predicate.computed import Values, computed
 from orcidx.predicate.evaluation import matching_values
 from orcidx.predicate.json_form import predicate_from_json, predicate_to_json
 from orcidx.predicate.like import like_prefix
@@ -44,6 +49,7 @@ from orcidx.predicate.nodes import (
     all_of,
     any_of,
 )
+from orcidx.predicate.polars_where import is_polars
 
 __all__ = [
     "And",
@@ -61,6 +67,7 @@ __all__ = [
     "any_of",
     "bind",
     "col",
+    "is_polars",
     "keep_bindable",
     "like_prefix",
     "matching_values",
@@ -73,31 +80,40 @@ __all__ = [
 Predicate = Leaf | And | Or | Constant | External
 
 
-class Column:
-    """A column in a predicate under construction; made by ``col``. Comparing it builds a predicate."""
+class Column(Values):
+    """A column in a predicate under construction; made by ``col``. Comparing it builds a predicate.
+
+    ``+ - * /``, ``abs()``, ``function("lower")`` and other columns may stand in a comparison: pyarrow evaluates it.
+    """
 
     __slots__ = ("_path",)
 
     def __init__(self, path: tuple[str, ...]) -> None:
         self._path = path
 
-    def __eq__(self, other: object) -> Leaf:  # type: ignore[override]
-        return Leaf(self._path, Op.EQ, (other,))
+    def __eq__(self, other: object) -> Leaf | External:  # type: ignore[override]
+        return self._compared(Op.EQ, other)
 
-    def __ne__(self, other: object) -> Leaf:  # type: ignore[override]
-        return Leaf(self._path, Op.EQ, (other,), negated=True)
+    def __ne__(self, other: object) -> Leaf | External:  # type: ignore[override]
+        return ~self._compared(Op.EQ, other)
 
-    def __lt__(self, other: Any) -> Leaf:
-        return Leaf(self._path, Op.LT, (other,))
+    def _compared(self, op: Op, other: Any) -> Leaf | External:
+        return computed(op, self, other) if isinstance(other, Values) else Leaf(self._path, op, (other,))
 
-    def __le__(self, other: Any) -> Leaf:
-        return Leaf(self._path, Op.LE, (other,))
+    def _expression(self) -> pc.Expression:
+        return pc.field(*self._path)
 
-    def __gt__(self, other: Any) -> Leaf:
-        return Leaf(self._path, Op.GT, (other,))
+    def __lt__(self, other: Any) -> Leaf | External:
+        return self._compared(Op.LT, other)
 
-    def __ge__(self, other: Any) -> Leaf:
-        return Leaf(self._path, Op.GE, (other,))
+    def __le__(self, other: Any) -> Leaf | External:
+        return self._compared(Op.LE, other)
+
+    def __gt__(self, other: Any) -> Leaf | External:
+        return self._compared(Op.GT, other)
+
+    def __ge__(self, other: Any) -> Leaf | External:
+        return self._compared(Op.GE, other)
 
     def __hash__(self) -> int:
         return hash(self._path)

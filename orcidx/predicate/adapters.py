@@ -13,12 +13,13 @@ import pyarrow.compute as pc
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.arrow_expression import from_expression
 from orcidx.predicate.nodes import Constant, Leaf, Node, Op, all_of, any_of
+from orcidx.predicate.polars_where import from_polars_expression, is_polars
 
 __all__ = ["from_dnf", "from_expression", "from_spark", "translate"]
 
 
 def translate(where: Any) -> Any:
-    """A predicate of SQL text, a pyarrow Expression or a DNF list; raises ``InvalidQuery`` for anything else."""
+    """A predicate of SQL text, a pyarrow or Polars expression or a DNF list. Raises ``InvalidQuery``."""
     if isinstance(where, str):
         from orcidx.predicate.sql_text import from_sql  # loads sqlglot, which most scans never need
 
@@ -27,9 +28,11 @@ def translate(where: Any) -> Any:
         return from_expression(where)
     if isinstance(where, (list, tuple)):
         return from_dnf(where)
+    if is_polars(where):
+        return from_polars_expression(where)
     raise InvalidQuery(
-        f"where={where!r} is no predicate: give one built with orcidx.col, SQL text, a pyarrow Expression, or a list "
-        'such as [("price", ">", 100)]'
+        f"where={where!r} is no predicate: give one built with orcidx.col, SQL text, a pyarrow or Polars expression, "
+        'or a list such as [("price", ">", 100)]'
     )
 
 

@@ -374,7 +374,7 @@ def canonical_literal(value: Any) -> Any:
     if isinstance(value, pa.Scalar):
         return _of_scalar(value)
     if isinstance(value, Node) or type(value).__name__ == "Column":
-        raise InvalidQuery(f"{value!r} is not a literal: comparing two columns is not supported")
+        raise InvalidQuery(f"{value!r} is not a literal: a value stands by itself on one side")
     try:
         hash(value)
     except TypeError as error:

@@ -19,7 +19,7 @@ from orcidx.predicate.binding import keep_bindable, resolve_column
 from orcidx.predicate.literals import domain_of
 from orcidx.predicate.nodes import NANOS, Constant, Domain, ExactTime, Leaf, Op, all_of, any_of, canonical_literal
 
-__all__ = ["from_polars"]
+__all__ = ["TreeTranslator", "entry_of", "from_polars", "literal_of", "path_of"]
 
 _EPOCH = datetime.date(1970, 1, 1)
 _UNITS = {"Milliseconds": "ms", "Microseconds": "us", "Nanoseconds": "ns"}
@@ -54,25 +54,29 @@ def from_polars(tree: Any, schema: pa.Schema) -> Any:
 
     ``tree`` is the parsed JSON, ``schema`` the Arrow schema that Polars sees.
     """
-    return keep_bindable(_Translator(schema).visit(tree, negated=False), schema)
+    return keep_bindable(_Pruning(schema).visit(tree, negated=False), schema)
 
 
-class _Translator:
-    def __init__(self, schema: pa.Schema) -> None:
-        self.schema = schema
+class TreeTranslator:
+    """Walks the tree; what becomes of a part that is not understood, and of a leaf, is another's matter."""
+
+    COMPARISONS = _COMPARISONS
 
     def visit(self, node: Any, *, negated: bool) -> Any:
-        try:
-            return self._visit(node, negated)
-        except (_NotUnderstood, InvalidQuery, LookupError, TypeError, ValueError, pa.ArrowException):
-            return Constant(True)
+        raise NotImplementedError
+
+    def _leaf(self, path: tuple[str, ...], op: Op, literals: tuple[Any, ...], negated: bool) -> Leaf:
+        raise NotImplementedError
+
+    def _is_in(self, inputs: list[Any], negated: bool) -> Any:
+        raise NotImplementedError
 
     def _visit(self, node: Any, negated: bool) -> Any:
-        kind, body = _entry(node)
+        kind, body = entry_of(node)
         if kind == "Column":
-            return Leaf(_path(node), Op.EQ, (not negated,))
+            return Leaf(path_of(node), Op.EQ, (not negated,))
         if kind == "Literal":
-            return Constant(_literal(node) is (not negated))
+            return Constant(literal_of(node) is (not negated))
         if kind == "BinaryExpr":
             return self._binary(body, negated)
         if kind == "Function":
@@ -87,37 +91,51 @@ class _Translator:
         kind, unequal = _COMPARISONS[op]
         if "Literal" in left or "Cast" in left:
             left, right, kind = right, left, _MIRRORED.get(kind, kind)
-        return self._leaf(_path(left), kind, (_literal(right),), unequal is not negated)
+        return self._leaf(path_of(left), kind, (literal_of(right),), unequal is not negated)
 
     def _function(self, function: Any, inputs: list[Any], negated: bool) -> Any:
-        family, name = _entry(function)
-        name, options = _entry(name) if isinstance(name, dict) else (name, {})
+        family, name = entry_of(function)
+        name, options = entry_of(name) if isinstance(name, dict) else (name, {})
         if family == "Boolean" and name == "Not":
             return self.visit(inputs[0], negated=not negated)
         if family == "Boolean" and name in ("IsNull", "IsNotNull"):
-            return Leaf(_path(inputs[0]), Op.IS_NULL, (), (name == "IsNotNull") is not negated)
+            return Leaf(path_of(inputs[0]), Op.IS_NULL, (), (name == "IsNotNull") is not negated)
         if family == "Boolean" and name == "IsNan":
-            return Leaf(_path(inputs[0]), Op.IS_NAN, (), negated)
+            return Leaf(path_of(inputs[0]), Op.IS_NAN, (), negated)
         if family == "Boolean" and name == "IsBetween":
             return self._between(inputs, options["closed"], negated)
         if family == "Boolean" and name == "IsIn":
             return self._is_in(inputs, negated)
         texts = {"StartsWith": Op.STARTS_WITH, "EndsWith": Op.ENDS_WITH}
         if family == "StringExpr" and (name in texts or (name == "Contains" and options["literal"] is True)):
-            return self._leaf(_path(inputs[0]), texts.get(name, Op.CONTAINS), (_literal(inputs[1]),), negated)
+            return self._leaf(path_of(inputs[0]), texts.get(name, Op.CONTAINS), (literal_of(inputs[1]),), negated)
         raise _NotUnderstood
 
     def _between(self, inputs: list[Any], closed: str, negated: bool) -> Any:
-        path, low, high = _path(inputs[0]), _literal(inputs[1]), _literal(inputs[2])
+        path, low, high = path_of(inputs[0]), literal_of(inputs[1]), literal_of(inputs[2])
         first = self._leaf(path, Op.GE if closed in ("Both", "Left") else Op.GT, (low,), negated)
         last = self._leaf(path, Op.LE if closed in ("Both", "Right") else Op.LT, (high,), negated)
         return any_of(first, last) if negated else all_of(first, last)
 
-    def _is_in(self, inputs: list[Any], negated: bool) -> Any:
-        path = _path(inputs[0])
+    def members(self, inputs: list[Any]) -> list[Any]:
+        """The values of the list that is asked."""
         table = pa.ipc.open_stream(bytes(inputs[1]["Literal"]["Scalar"]["List"])).read_all()
-        values = [canonical_literal(value) for value in table.column(0).combine_chunks()]
-        present = tuple(value for value in values if value is not None)
+        return [canonical_literal(value) for value in table.column(0).combine_chunks()]
+
+
+class _Pruning(TreeTranslator):
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+
+    def visit(self, node: Any, *, negated: bool) -> Any:
+        try:
+            return self._visit(node, negated)
+        except (_NotUnderstood, InvalidQuery, LookupError, TypeError, ValueError, pa.ArrowException):
+            return Constant(True)
+
+    def _is_in(self, inputs: list[Any], negated: bool) -> Any:
+        path = path_of(inputs[0])
+        present = tuple(value for value in self.members(inputs) if value is not None)
         leaf = self._leaf(path, Op.IN, present, negated)
         # Whether null is in a list with or without null has changed between versions.
         return any_of(leaf, Leaf(path, Op.IS_NULL))
@@ -140,25 +158,25 @@ def _is_natural(value: Any, kind: pa.DataType, domain: Domain) -> bool:
     return isinstance(value, _NATURAL.get(domain, ())) and isinstance(value, bool) is (domain is Domain.BOOL)
 
 
-def _entry(node: Any) -> tuple[str, Any]:
+def entry_of(node: Any) -> tuple[str, Any]:
     """The only key and value of a node."""
     if not isinstance(node, dict) or len(node) != 1:
         raise _NotUnderstood
     return next(iter(node.items()))
 
 
-def _path(node: Any) -> tuple[str, ...]:
-    kind, body = _entry(node)
+def path_of(node: Any) -> tuple[str, ...]:
+    kind, body = entry_of(node)
     if kind == "Column" and isinstance(body, str):
         return (body,)
     if kind == "Function" and "StructExpr" in body["function"]:
-        return (*_path(body["input"][0]), body["function"]["StructExpr"]["FieldByName"])
+        return (*path_of(body["input"][0]), body["function"]["StructExpr"]["FieldByName"])
     raise _NotUnderstood
 
 
-def _literal(node: Any) -> Any:
-    kind, body = _entry(node["Literal"])
-    name, value = _entry(body)
+def literal_of(node: Any) -> Any:
+    kind, body = entry_of(node["Literal"])
+    name, value = entry_of(body)
     if name == "Null":
         return None
     if value is None:

@@ -3,7 +3,8 @@
 Understood: AND OR NOT, ``= == <> != < <= > >= <=>``, IS [NOT] DISTINCT FROM, [NOT] IN, BETWEEN, LIKE (with ESCAPE),
 IS [NOT] NULL / TRUE / FALSE, isnan(x), starts_with, ends_with and contains, a boolean column by itself; literals:
 numbers (decimals are exact, 1e3 is a double), 'text', X'hex', TRUE, FALSE, NULL, DATE '..', TIMESTAMP '..'.
-Names may be quoted with " or `, and reach into structs with dots.
+Where columns are compared with columns, and with ``+ - * / ||``, CAST and the functions of ``computed``, pyarrow
+evaluates the comparison. Names may be quoted with " or `, and reach into structs with dots.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from sqlglot import Dialect, exp, tokens
 from sqlglot.errors import ParseError, TokenError
 
 from orcidx.errors import InvalidQuery
+from orcidx.predicate.computed import FUNCTIONS, Computed, computed
 from orcidx.predicate.literals import parse_time
 from orcidx.predicate.nodes import Constant, ExactTime, Leaf, Op, all_of, any_of
+from orcidx.predicate.sql_values import is_computed, value_of
 
 __all__ = ["from_sql"]
 
@@ -103,7 +106,7 @@ class _Translator:
             exp.And: lambda node: all_of(*map(self.condition, _terms(node))),
             exp.Or: lambda node: any_of(*map(self.condition, _terms(node))),
             exp.In: self.isin,
-            exp.Between: lambda node: self.leaf(node, Op.BETWEEN, (node.args["low"], node.args["high"])),
+            exp.Between: self.between,
             exp.Is: self.being,
             exp.Like: lambda node: self.like(node, "\\"),
             exp.Escape: self.escape,
@@ -139,16 +142,33 @@ class _Translator:
             return Leaf(self.column(node), Op.EQ, (True,))
         raise self.refuse(node)
 
-    def comparison(self, node: Any) -> Leaf:
+    def comparison(self, node: Any) -> Any:
         op, negated = self.comparisons[type(node)]
         left, right = node.this, node.expression
+        if is_computed(left) or is_computed(right) or (self.is_column(left) and self.is_column(right)):
+            if op is Op.EQ_NULL_SAFE:
+                raise self.refuse(node, "compares null-safely what is computed, which is not supported")
+            found = computed(op, self.value(left), self.value(right))
+            if not found.columns:
+                raise self.refuse(node, "compares no column: a column must stand on one side")
+            return ~found if negated else found
         if not self.is_column(left):
             if not self.is_column(right):
+                if isinstance(left, (exp.Func, exp.Mod)):
+                    raise self.refuse(left, f"is not known here; the functions are coalesce, {', '.join(FUNCTIONS)}")
                 raise self.refuse(node, "compares no column: a column must stand by itself on one side")
             left, right, op = right, left, _MIRRORED.get(op, op)
-        if self.is_column(right):
-            raise self.refuse(node, "compares two columns, which is not supported")
         return Leaf(self.column(left), op, (self.literal(right),), negated)
+
+    def value(self, node: Any) -> Any:
+        return value_of(node, column=self.column, literal=self.literal, refuse=self.refuse)
+
+    def between(self, node: Any) -> Any:
+        ends = node.args["low"], node.args["high"]
+        if any(is_computed(part) or self.is_column(part) for part in ends) or is_computed(node.this):
+            value, low, high = (self.value(part) for part in (node.this, *ends))
+            return Computed(value._expression(), strict=getattr(value, "_strict", True)).between(low, high)
+        return self.leaf(node, Op.BETWEEN, ends)
 
     def leaf(self, node: Any, op: Op, literals: tuple[Any, ...]) -> Leaf:
         return Leaf(self.column(node.this), op, tuple(self.literal(value) for value in literals))
@@ -156,13 +176,18 @@ class _Translator:
     def text_test(self, op: Op, node: Any) -> Leaf:
         return self.leaf(node, op, (node.expression,))
 
-    def isin(self, node: Any) -> Leaf:
+    def isin(self, node: Any) -> Any:
         if node.args.get("query") is not None or node.args.get("unnest") is not None:
             raise self.refuse(node)
+        if is_computed(node.this):
+            return self.value(node.this).is_in([self.value(one) for one in node.expressions])
         return self.leaf(node, Op.IN, tuple(node.expressions))
 
-    def being(self, node: Any) -> Leaf:
-        path, what = self.column(node.this), node.expression
+    def being(self, node: Any) -> Any:
+        what = node.expression
+        if is_computed(node.this) and isinstance(what, exp.Null):
+            return self.value(node.this).is_null()
+        path = self.column(node.this)
         if isinstance(what, exp.Null):
             return Leaf(path, Op.IS_NULL)
         if isinstance(what, exp.Boolean):
@@ -193,7 +218,7 @@ class _Translator:
         elif isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
             parts = (*self.column(node.this), node.expression.name)
         else:
-            raise self.refuse(node, "is no column: expressions over columns are not supported")
+            raise self.refuse(node, "is no column")
         return parts
 
     def literal(self, node: Any) -> Any:

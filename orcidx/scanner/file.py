@@ -20,7 +20,7 @@ from orcidx.orc.statistics import ColumnStatistics
 from orcidx.orc.types import OrcType
 from orcidx.planner.query_words import asked_columns, asked_limit, asked_name, asked_row_range, asked_stripes
 from orcidx.planner.request import FileJob, ScanRequest, as_selection
-from orcidx.predicate import parse
+from orcidx.predicate import is_polars, parse
 from orcidx.scanner.arguments import RowArguments
 from orcidx.scanner.arrow_stream import Batches
 from orcidx.scanner.file_scan import FileScan
@@ -249,6 +249,8 @@ def make_scan(
     """A scan from a caller's words; raises ``InvalidQuery`` for what cannot be."""
     if not isinstance(schema, pa.Schema | None):
         raise InvalidQuery(f"schema is {schema!r:.100}, of type {type(schema).__name__}: give a pyarrow.Schema")
+    if is_polars(where):
+        options = options.override(nan="largest")  # the meaning comes with the expression
     request = ScanRequest(
         columns=asked_columns(columns, case_sensitive=options.case_sensitive),
         where=None if where is None else parse(where),

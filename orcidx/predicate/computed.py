@@ -1,0 +1,205 @@
+"""Values that are computed from columns, and conditions on them: ``col("a") + 1 < col("b")``.
+
+pyarrow evaluates such a condition, row by row, with its own meaning: arithmetic that overflows is an error, ``/`` gives
+doubles, integers are compared with doubles as doubles. No index answers it, but one on a column that is null does: the
+result of every operation here but ``coalesce`` is null where an operand is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.errors import InvalidQuery
+from orcidx.predicate.arrow_expression import from_expression
+from orcidx.predicate.nodes import External, Leaf, Op, all_of, canonical_literal
+
+__all__ = ["COMPARISONS", "FUNCTIONS", "Computed", "Values", "computed", "condition_of"]
+
+COMPARISONS = {
+    Op.EQ: pc.Expression.__eq__,
+    Op.LT: pc.Expression.__lt__,
+    Op.LE: pc.Expression.__le__,
+    Op.GT: pc.Expression.__gt__,
+    Op.GE: pc.Expression.__ge__,
+}
+
+FUNCTIONS = {
+    "abs": "abs_checked",
+    "ceil": "ceil",
+    "floor": "floor",
+    "round": "round",
+    "sqrt": "sqrt_checked",
+    "lower": "utf8_lower",
+    "upper": "utf8_upper",
+    "length": "utf8_length",
+    "trim": "utf8_trim_whitespace",
+    "ltrim": "utf8_ltrim_whitespace",
+    "rtrim": "utf8_rtrim_whitespace",
+    "reverse": "utf8_reverse",
+    "year": "year",
+    "quarter": "quarter",
+    "month": "month",
+    "day": "day",
+    "hour": "hour",
+    "minute": "minute",
+    "second": "second",
+}
+"""Functions of one value, by the name in SQL and of the method: pyarrow's."""
+
+
+class Values:
+    """What columns and computed values have in common: arithmetic, and the functions of ``FUNCTIONS``."""
+
+    __slots__ = ()
+
+    def _expression(self) -> pc.Expression:
+        raise NotImplementedError
+
+    def __add__(self, other: Any) -> Computed:
+        return Computed(_call("add_checked", self, other))
+
+    def __radd__(self, other: Any) -> Computed:
+        return Computed(_call("add_checked", other, self))
+
+    def __sub__(self, other: Any) -> Computed:
+        return Computed(_call("subtract_checked", self, other))
+
+    def __rsub__(self, other: Any) -> Computed:
+        return Computed(_call("subtract_checked", other, self))
+
+    def __mul__(self, other: Any) -> Computed:
+        return Computed(_call("multiply_checked", self, other))
+
+    def __rmul__(self, other: Any) -> Computed:
+        return Computed(_call("multiply_checked", other, self))
+
+    def __truediv__(self, other: Any) -> Computed:
+        return quotient(self, other)
+
+    def __rtruediv__(self, other: Any) -> Computed:
+        return quotient(other, self)
+
+    def __neg__(self) -> Computed:
+        return Computed(_call("negate_checked", self))
+
+    def __abs__(self) -> Computed:
+        return self.function("abs")
+
+    def function(self, name: str) -> Computed:
+        """A function of one value, such as "lower", "length" or "year". Raises ``InvalidQuery`` for an unknown one."""
+        if name not in FUNCTIONS:
+            raise InvalidQuery(f"no function {name!r}; the functions are {', '.join(FUNCTIONS)}")
+        return Computed(_call(FUNCTIONS[name], self))
+
+    def cast(self, kind: pa.DataType) -> Computed:
+        """The value in another Arrow type; an error where it does not fit."""
+        return Computed(self._expression().cast(kind))
+
+    def coalesce(self, *others: Any) -> Computed:
+        """The first of these that is not null."""
+        return Computed(_call("coalesce", self, *others), strict=False)
+
+
+class Computed(Values):
+    """A value computed from columns. Comparing it builds a predicate that pyarrow evaluates."""
+
+    __slots__ = ("_computed", "_strict")
+
+    def __init__(self, expression: pc.Expression, *, strict: bool = True) -> None:
+        self._computed = expression
+        self._strict = strict
+
+    def _expression(self) -> pc.Expression:
+        return self._computed
+
+    def __eq__(self, other: object) -> External:  # type: ignore[override]
+        return computed(Op.EQ, self, other)
+
+    def __ne__(self, other: object) -> External:  # type: ignore[override]
+        return ~computed(Op.EQ, self, other)
+
+    def __lt__(self, other: Any) -> External:
+        return computed(Op.LT, self, other)
+
+    def __le__(self, other: Any) -> External:
+        return computed(Op.LE, self, other)
+
+    def __gt__(self, other: Any) -> External:
+        return computed(Op.GT, self, other)
+
+    def __ge__(self, other: Any) -> External:
+        return computed(Op.GE, self, other)
+
+    def __hash__(self) -> int:
+        return hash(str(self._computed))
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"{self!r} has no truth value; compare it with something")
+
+    def __repr__(self) -> str:
+        return str(self._computed)
+
+    def is_in(self, values: Any) -> Any:
+        """Whether the value is one of these."""
+        found = [computed(Op.EQ, self, value) for value in values]
+        if not found:
+            raise InvalidQuery("is_in takes at least one value here")
+        first, *others = found
+        for other in others:
+            first = condition_of(first.expression | other.expression, strict=is_strict(self))
+        return first
+
+    def between(self, low: Any, high: Any) -> External:
+        """``low <= value <= high``, both ends included."""
+        both = _value(self) >= _value(low), _value(self) <= _value(high)
+        return condition_of(both[0] & both[1], strict=is_strict(self))
+
+    def is_null(self) -> External:
+        """Whether the value is null."""
+        return condition_of(_value(self).is_null(), strict=False)
+
+    def is_not_null(self) -> External:
+        """Whether the value is not null."""
+        return ~self.is_null()
+
+
+def _call(function: str, *operands: Any) -> pc.Expression:
+    return pc.Expression._call(function, [_value(one) for one in operands])
+
+
+def quotient(dividend: Any, divisor: Any) -> Computed:
+    """A division of doubles, also of integers, as in Spark and DuckDB; by zero it gives an infinity or NaN."""
+    first, second = (_value(one).cast(pa.float64()) for one in (dividend, divisor))
+    return Computed(pc.Expression._call("divide", [first, second]))
+
+
+def _value(operand: Any) -> pc.Expression:
+    if isinstance(operand, Values):
+        return operand._expression()
+    if isinstance(operand, pc.Expression):
+        return operand
+    return pc.scalar(operand if isinstance(operand, pa.Scalar) else canonical_literal(operand))
+
+
+def is_strict(operand: Any) -> bool:
+    """Whether the operand is null wherever one of its columns is."""
+    return operand._strict if isinstance(operand, Computed) else True
+
+
+def computed(op: Op, left: Any, right: Any) -> External:
+    """A comparison of which at least one side is computed, or both are columns."""
+    strict = is_strict(left) and is_strict(right)
+    return condition_of(COMPARISONS[op](_value(left), _value(right)), strict=strict)
+
+
+def condition_of(expression: pc.Expression, *, strict: bool) -> External:
+    """A condition that pyarrow evaluates. ``strict``: it is null wherever one of its columns is, which then prunes."""
+    node = from_expression(expression)
+    if not strict or node.columns is None:
+        return node
+    present = [Leaf(path, Op.IS_NULL, negated=True) for path in node.columns]
+    return replace(node, may=all_of(node.may, *present), may_not=all_of(node.may_not, *present), carried=False)

@@ -1,0 +1,90 @@
+"""Polars expressions as ``where``: carried over whole, or refused.
+
+Where Polars filters again (``scan_polars``), what is not understood prunes nothing; here nobody would ask again.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow.compute as pc
+
+from orcidx.errors import InvalidQuery
+from orcidx.predicate.computed import Computed, Values, computed, quotient
+from orcidx.predicate.nodes import Leaf, Op
+from orcidx.predicate.polars_tree import TreeTranslator, entry_of, literal_of, path_of
+
+__all__ = ["from_polars_expression", "is_polars"]
+
+_ARITHMETIC = {
+    "Plus": lambda left, right: left + right,
+    "Minus": lambda left, right: left - right,
+    "Multiply": lambda left, right: left * right,
+    "TrueDivide": quotient,
+}
+
+
+def is_polars(where: Any) -> bool:
+    """Whether something is a Polars expression; Polars is not imported to know."""
+    return type(where).__name__ == "Expr" and type(where).__module__.partition(".")[0] == "polars"
+
+
+def from_polars_expression(expression: Any) -> Any:
+    """A predicate of a Polars expression, to be bound with ``nan="largest"``.
+
+    Columns, literals, comparisons, arithmetic, ``&``, ``|``, ``~``, is_null, is_not_null, is_nan, is_between, is_in and
+    str.starts_with, ends_with and contains (literal) are understood. Raises ``InvalidQuery`` for anything else.
+    """
+    try:
+        tree = json.loads(expression.meta.serialize(format="json"))
+    except Exception as error:  # Polars raises its own, which is not imported here
+        raise InvalidQuery(f"{expression} has no form that can be read: {error}") from error
+    return _Whole(str(expression)).visit(tree, negated=False)
+
+
+class _Whole(TreeTranslator):
+    """Refuses what it does not understand."""
+
+    def __init__(self, shown: str) -> None:
+        self._shown = shown
+
+    def visit(self, node: Any, *, negated: bool) -> Any:
+        try:
+            return self._visit(node, negated)
+        except InvalidQuery:
+            raise
+        except Exception as error:
+            raise InvalidQuery(
+                f"a part of the Polars expression {self._shown} is not understood; "
+                "orcidx.scan_polars(...).filter(...) takes any"
+            ) from error
+
+    def _binary(self, body: dict[str, Any], negated: bool) -> Any:
+        sides = body["left"], body["right"]
+        plain = any("Literal" in one or "Cast" in one for one in sides)
+        if body["op"] in self.COMPARISONS and (not plain or any("BinaryExpr" in one for one in sides)):
+            op, unequal = self.COMPARISONS[body["op"]]
+            found = computed(op, *map(self._value, sides))
+            return ~found if unequal is not negated else found
+        return super()._binary(body, negated)
+
+    def _value(self, node: Any) -> Any:
+        kind, body = entry_of(node)
+        if kind == "BinaryExpr" and body["op"] in _ARITHMETIC:
+            left, right = self._value(body["left"]), self._value(body["right"])
+            if not isinstance(left, Values):
+                left, right = (left, right) if isinstance(right, Values) else (Computed(left), right)
+            return _ARITHMETIC[body["op"]](left, right)
+        if kind == "Column":
+            return Computed(pc.field(*path_of(node)))
+        return literal_of(node)
+
+    def _is_in(self, inputs: list[Any], negated: bool) -> Any:
+        values = self.members(inputs)
+        if None in values:
+            raise InvalidQuery("a list with null in is_in means different things in versions of Polars: leave it out")
+        return Leaf(path_of(inputs[0]), Op.IN, tuple(values), negated)
+
+    def _leaf(self, path: tuple[str, ...], op: Op, literals: tuple[Any, ...], negated: bool) -> Leaf:
+        return Leaf(path, op, literals, negated)

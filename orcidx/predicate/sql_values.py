@@ -1,0 +1,114 @@
+"""Computed values in SQL text: arithmetic, ``||``, CAST, COALESCE and functions of one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from orcidx.predicate.computed import FUNCTIONS, Computed, quotient
+
+__all__ = ["is_computed", "value_of"]
+
+_CASTS = {
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "VARCHAR": pa.string(),
+    "TEXT": pa.string(),
+    "BOOLEAN": pa.bool_(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us"),
+}
+_BINARY = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.DPipe)
+
+
+def _function_name(node: Any) -> str | None:
+    """The SQL name of a function of one value; None of anything else."""
+    if isinstance(node, exp.Anonymous):
+        name = node.name.lower()
+        return name if name in FUNCTIONS and len(node.expressions) == 1 else None
+    if not isinstance(node, exp.Func):
+        return None
+    names = {name.lower() for name in node.sql_names()}
+    if isinstance(node, exp.Trim):
+        names = {{"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or ""), "trim")}
+    found = next((name for name in FUNCTIONS if name in names), None)
+    others = [key for key, value in node.args.items() if key not in ("this", "position") and value]
+    return found if not others or found == "round" else None
+
+
+def is_computed(node: Any) -> bool:
+    """Whether a part of the tree is neither a column nor a literal, but a value that is made of columns."""
+    if isinstance(node, exp.Paren):
+        return is_computed(node.this)
+    if isinstance(node, (exp.Cast, exp.Neg)):
+        return not isinstance(node.this, exp.Literal) and not (isinstance(node, exp.Neg) and _is_number(node.this))
+    return isinstance(node, (*_BINARY, exp.Coalesce)) or _function_name(node) is not None
+
+
+def _is_number(node: Any) -> bool:
+    return isinstance(node, exp.Literal) or (isinstance(node, (exp.Paren, exp.Neg)) and _is_number(node.this))
+
+
+def value_of(
+    node: Any,
+    *,
+    column: Callable[[Any], tuple[str, ...]],
+    literal: Callable[[Any], Any],
+    refuse: Callable[..., Exception],
+) -> Any:
+    """A column, a literal or what is computed of them, as operands of ``computed``."""
+
+    def value(part: Any) -> Any:
+        return value_of(part, column=column, literal=literal, refuse=refuse)
+
+    if isinstance(node, exp.Paren):
+        return value(node.this)
+    if isinstance(node, (exp.Column, exp.Dot)):
+        return Computed(pc.field(*column(node)))
+    if not is_computed(node):
+        found = literal(node)
+        return float(found) if isinstance(found, Decimal) else found  # computed with doubles, as most columns are
+    if isinstance(node, exp.Neg):
+        return -value(node.this)
+    if isinstance(node, exp.Coalesce):
+        first = value(node.this)
+        return _as_computed(first).coalesce(*map(value, node.expressions))
+    if isinstance(node, exp.Cast):
+        kind = _CASTS.get(node.to.this.name)
+        if kind is None:
+            raise refuse(node, f"casts to a type that is not one of {', '.join(_CASTS)}")
+        return _as_computed(value(node.this)).cast(kind)
+    if isinstance(node, _BINARY):
+        return _binary(node, _as_computed(value(node.this)), value(node.expression))
+    name = _function_name(node)
+    assert name is not None
+    operand = node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
+    while isinstance(operand, (exp.TsOrDsToDate, exp.TsOrDsToTimestamp)):
+        operand = operand.this
+    return _as_computed(value(operand)).function(name)
+
+
+def _as_computed(value: Any) -> Computed:
+    return value if isinstance(value, Computed) else Computed(pc.scalar(value))
+
+
+def _binary(node: Any, left: Computed, right: Any) -> Computed:
+    arithmetic: dict[Any, Callable[[Any, Any], Computed]] = {
+        exp.Add: Computed.__add__,
+        exp.Sub: Computed.__sub__,
+        exp.Mul: Computed.__mul__,
+        exp.Div: quotient,
+    }
+    if type(node) in arithmetic:
+        return arithmetic[type(node)](left, right)
+    parts = [left._expression(), _as_computed(right)._expression(), pc.scalar("")]
+    return Computed(pc.Expression._call("binary_join_element_wise", parts, pc.JoinOptions()))

@@ -1,0 +1,138 @@
+"""Columns compared with columns, arithmetic, functions and Polars expressions in ``where``, in each of its tongues."""
+
+from __future__ import annotations
+
+import datetime
+import pickle
+from decimal import Decimal
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import orcidx
+from orcidx import InvalidQuery, col
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("computed") / "a.orc"
+    table = pa.table(
+        {
+            "id": range(10),
+            "k": [None, 1, 2, 3, 9, 9, 9, 9, 9, 9],
+            "s": ["Oslo", "rom "] * 5,
+            "p": [i * 1.5 for i in range(10)],
+            "f": [float("nan"), 1.0] * 5,
+            "d": [datetime.date(2020 + i, 1, 1) for i in range(10)],
+            "m": pa.array([Decimal(i) for i in range(10)], pa.decimal128(10, 2)),
+            "r": [{"x": i} for i in range(10)],
+            "none": pa.nulls(10, pa.int64()),
+        }
+    )
+    orcidx.write_table(table, path)
+    return path
+
+
+def found(path, where):
+    return orcidx.read_table(path, ["id"], where)["id"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("where", "ids"),
+    [
+        ("id = id + 0", range(10)),
+        ("id < k", [4, 5, 6, 7, 8]),
+        ("not (id = k)", [4, 5, 6, 7, 8]),
+        ("id <> k", [4, 5, 6, 7, 8]),
+        ("lower(s) = 'oslo' and id > 4", [6, 8]),
+        ("upper(trim(s)) in ('ROM', 'X') and id < 4", [1, 3]),
+        ("year(d) between 2023 and 2025", [3, 4, 5]),
+        ("id * 2 + 1 = 7", [3]),
+        ("7 = id * 2 + 1", [3]),
+        ("p / 2 > 3", [5, 6, 7, 8, 9]),
+        ("id / 2 = 1.5", [3]),
+        ("p * 1.1 > 10", [7, 8, 9]),
+        ("-id < -7", [8, 9]),
+        ("abs(id - 5) <= 1", [4, 5, 6]),
+        ("s || 'x' = 'Oslox' and id < 2", [0]),
+        ("coalesce(k, 0) = 0", [0]),
+        ("r.x + 1 = 3", [2]),
+        ("cast(id as double) > 8.5", [9]),
+        ("length(s) = 4 and id = k", [1, 2, 3, 9]),
+        ("id between k and 5", [1, 2, 3]),
+        ("k + 1 is null", [0]),
+        ("k + 1 is not null and id < 2", [1]),
+        ("id = 3 or id = k + 0", [1, 2, 3, 9]),
+        ("m > id - 1 and id > 8", [9]),
+        (col("id") + 0 == col("id"), range(10)),
+        (col("id") < col("k"), [4, 5, 6, 7, 8]),
+        (col("id") != col("k"), [4, 5, 6, 7, 8]),
+        ((col("s").function("lower") == "oslo") & (col("id") > 4), [6, 8]),
+        (col("r", "x") * 2 == 6, [3]),
+        (1 - col("id") > 0, [0]),
+        ((col("id") + 1).between(3, 4), [2, 3]),
+        ((col("id") + 1).is_in([3, 5]), [2, 4]),
+        (abs(col("id") - 5) <= 1, [4, 5, 6]),
+        (col("k").coalesce(0) == 0, [0]),
+        (2 / col("p") > 1, [0, 1]),
+        (pl.col("id") > 7, [8, 9]),
+        ((pl.col("id") == pl.col("k")) & (pl.col("s") != "Oslo"), [1, 3, 9]),
+        (pl.col("id").is_in([1, 5]), [1, 5]),
+        (~pl.col("id").is_in([1, 5]) & (pl.col("id") < 3), [0, 2]),
+        (pl.col("k").is_null(), [0]),
+        (pl.col("id").is_between(2, 4, closed="left"), [2, 3]),
+        (pl.col("s").str.starts_with("O") & (pl.col("id") < 3), [0, 2]),
+        (pl.col("id") * 2 == 8, [4]),
+        (pl.col("f") > 5, [0, 2, 4, 6, 8]),  # NaN is the largest number there
+        (pl.col("d") > datetime.date(2027, 6, 1), [8, 9]),
+    ],
+    ids=str,
+)
+def test_rows(path, where, ids):
+    assert found(path, where) == list(ids)
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("id + 1 <=> 2", "null-safely"),
+        ("1 + 1 = 2", "compares no column"),
+        ("soundex(s) = 'x'", "the functions are coalesce, abs"),
+        ("id % 2 = 0", "is not known here"),
+        ("cast(id as uuid) = 1", "casts to a type"),
+        ("id + 'a' = 2", "cannot evaluate"),
+        ("id + 9223372036854775807 > 0", "overflow"),
+        (pl.col("s").str.to_lowercase() == "oslo", "is not understood"),
+        (pl.col("id").is_in([1, None]), "list with null"),
+    ],
+    ids=str,
+)
+def test_what_is_refused(path, where, message):
+    with pytest.raises(InvalidQuery, match=message):
+        found(path, where)
+
+
+def test_functions_by_name():
+    with pytest.raises(InvalidQuery, match="no function 'soundex'"):
+        col("s").function("soundex")
+    with pytest.raises(TypeError, match="no truth value"):
+        bool(col("a") + 1)
+
+
+def test_what_can_be_pruned_is(path):
+    """The other terms of a conjunction, and columns without values."""
+    for where in ("id = id + 0 and p > 100", "none = id", "none + 1 > 0", col("id") < col("none")):
+        scan = orcidx.scan(path, where=where)
+        assert dict((stage.name, stage.after) for stage in scan.explain().funnel)["rows"] == 0, where
+        with scan.to_batches() as batches:
+            assert list(batches) == []
+            assert batches.metrics.row_groups_kept == 0
+    kept = orcidx.scan(path, where="coalesce(none, 1) = 1")
+    assert kept.count_rows() == 10
+
+
+def test_it_pickles(path):
+    scan = pickle.loads(pickle.dumps(orcidx.scan(path, where="id = id + 0")))
+    assert scan.count_rows() == 10
+    assert "add_checked" in repr(scan)
