@@ -124,7 +124,7 @@ def test_what_can_be_pruned_is(path):
     """The other terms of a conjunction, and columns without values."""
     for where in ("id = id + 0 and p > 100", "none = id", "none + 1 > 0", col("id") < col("none")):
         scan = orcidx.scan(path, where=where)
-        assert dict((stage.name, stage.after) for stage in scan.explain().funnel)["rows"] == 0, where
+        assert {stage.name: stage.after for stage in scan.explain().funnel}["rows"] == 0, where
         with scan.to_batches() as batches:
             assert list(batches) == []
             assert batches.metrics.row_groups_kept == 0
