@@ -245,8 +245,6 @@ cdef int fill_numbers(Cursor cursor, uint32_t number, str name, uint64_t[:, ::1]
 cdef class EncodingTable:
     """The encodings of a stripe's columns: ``table[column]`` is (kind, dictionary size, bloom encoding)."""
 
-    cdef uint64_t[:, ::1] numbers
-
     def __init__(self, numbers):
         self.numbers = numbers
 
@@ -273,12 +271,6 @@ cdef class StreamTable:
 
     Those of kinds that are not known, or of columns that the file does not have, only take their room.
     """
-
-    cdef uint64_t[:, ::1] numbers
-    cdef int64_t[::1] offsets
-    cdef int64_t[::1] heads         # of a column: its first stream, -1 without one
-    cdef int64_t[::1] following     # of a stream: the next one of its column
-    cdef Py_ssize_t columns
 
     def __init__(self, numbers, Py_ssize_t columns):
         self.numbers = numbers
@@ -331,16 +323,14 @@ cdef class StreamTable:
 
     def get(self, place, default=None):
         """(offset in the file, length) of the stream of ``place``: (column id, kind); ``default`` without one."""
-        cdef Py_ssize_t column = place[0]
-        cdef uint64_t kind = place[1]
-        cdef int64_t i
-        if 0 <= column < self.columns:
-            i = self.heads[column]
-            while i >= 0:
-                if self.numbers[i, 0] == kind:
-                    return self.offsets[i], <int64_t>self.numbers[i, 2]
-                i = self.following[i]
-        return default
+        cdef int64_t i = self.find(place[0], place[1])
+        return default if i < 0 else (self.offsets[i], <int64_t>self.numbers[i, 2])
+
+    cdef int64_t find(self, Py_ssize_t column, uint64_t kind) noexcept:
+        cdef int64_t i = self.heads[column] if 0 <= column < self.columns else -1
+        while i >= 0 and self.numbers[i, 0] != kind:
+            i = self.following[i]
+        return i
 
     def __contains__(self, place):
         return self.get(place) is not None

@@ -24,9 +24,10 @@ from orcidx.orc.kinds import STREAM_NAMES, StreamKind
 from orcidx.orc.metadata import FileFacts, FileTail, StripeInformation
 from orcidx.orc.metadata_cache import FOOTERS, PARSED, read_tail_cached
 from orcidx.orc.metadata_limits import MetadataLimits
+from orcidx.orc.small_stripe import HeldStream
 from orcidx.orc.stripe_footer import ColumnEncoding, StripeFooter, parse_stripe_footer
 from orcidx.orc.stripe_plan import group_ranges
-from orcidx.orc.stripe_streams import CHUNK_HEADER, DEMAND_BYTES, HeldStream, PlannedStream, StripeBytes, planned_bytes
+from orcidx.orc.stripe_streams import CHUNK_HEADER, DEMAND_BYTES, PlannedStream, StripeBytes, planned_bytes
 from orcidx.orc.types import OrcType
 from orcidx.orc.window import Window
 from orcidx.storage import RangeReader

@@ -35,18 +35,18 @@ _PLAIN = tuple(map(ColumnEncoding, EncodingKind))
 
 
 class Encodings:
-    """The encodings of a stripe, by column id."""
+    """The encodings of a stripe, by column id; ``table`` has them as numbers."""
 
-    __slots__ = ("_table",)
+    __slots__ = ("table",)
 
     def __init__(self, table: EncodingTable) -> None:
-        self._table = table
+        self.table = table
 
     def __len__(self) -> int:
-        return len(self._table)
+        return len(self.table)
 
     def __getitem__(self, column: int) -> ColumnEncoding:
-        kind, dictionary_size, bloom_encoding = self._table[column]
+        kind, dictionary_size, bloom_encoding = self.table[column]
         if not dictionary_size and not bloom_encoding:
             return _PLAIN[kind]
         return ColumnEncoding(_ENCODING_KINDS[kind], dictionary_size, bloom_encoding)

@@ -17,7 +17,7 @@ from orcidx.errors import CorruptFile
 from orcidx.orc.footers import StreamTable
 from orcidx.storage.local_file import LocalFile, PieceRun
 
-__all__ = ["HeldStream", "PlannedStream", "StripeBytes"]
+__all__ = ["PlannedStream", "StripeBytes"]
 
 Range = tuple[int, int]
 ReadRanges = Callable[[Sequence[Range]], Sequence[object]]
@@ -181,26 +181,6 @@ class PlannedStream:
             return CHUNK_HEADER
         (header,) = self._read_ranges([(self._offset + offset, CHUNK_HEADER)])
         return CHUNK_HEADER + (int.from_bytes(bytes(header), "little") >> 1)  # type: ignore[call-overload]
-
-
-class HeldStream:
-    """One stream of a file that is in memory: ``data`` holds all of it. What lies behind the stream may be looked at,
-    not used."""
-
-    __slots__ = ("_data", "_offset", "length")
-
-    def __init__(self, data: memoryview, offset: int, length: int) -> None:
-        self.length = length
-        self._data = data
-        self._offset = offset
-
-    def fetch(self, offset: int) -> memoryview:
-        """Contiguous bytes from ``offset`` on; see ``PlannedStream.fetch``."""
-        if offset >= self.length:
-            if offset > self.length:
-                raise CorruptFile(f"offset {offset} lies past the end of the stream ({self.length} bytes)")
-            return memoryview(b"")
-        return self._data[self._offset + offset :]
 
 
 @dataclass(frozen=True)

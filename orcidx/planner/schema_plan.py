@@ -20,6 +20,7 @@ from orcidx.options import ReadOptions
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata_cache import PLANS
 from orcidx.orc.reader import OrcReader
+from orcidx.orc.small_stripe import Recipe, recipe_of
 from orcidx.orc.types import OrcType, arrow_type, project
 from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.request import FileJob, ScanRequest
@@ -249,6 +250,14 @@ class SchemaPlan:
             row_number=row_number,
             where=self.where,
         )
+
+    @cached_property
+    def recipe(self) -> Recipe | None:
+        """How small stripes are read at once; None where a column, a predicate or an option needs column readers."""
+        if self.request.where is not None or self.request.row_numbers is not None or self.root.kind != TypeKind.STRUCT:
+            return None
+        plan = self.columns(())
+        return recipe_of(plan.output, plan.schema.types, checked=self.options.utf8 != "unchecked")
 
     @cached_property
     def _decoding(self) -> ReadOptions:

@@ -32,6 +32,7 @@ from orcidx.planner.stripe_pruning import FilePruner, StripeDecision
 from orcidx.pruning.evaluate import Evidence, Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.small_stripes import held_stripe, read_at_once
 from orcidx.scanner.stripe_reader import Step, read_stripe
 
 __all__ = ["FileScan"]
@@ -41,9 +42,6 @@ Requests = Generator[Fetch, Any, Any]
 SMALLEST_PIECE = 64 << 10
 LARGEST_PIECE = 1 << 19
 """Bounds in bytes of what is fetched of one stream at a time when a stripe is too large to be fetched at once."""
-
-SMALL_STRIPE = 1 << 20
-"""Bytes of a local stripe that is read at once, where all of it is wanted: instead of a read for each stream."""
 
 LOCAL_PIECE = 1 << 18
 LOCAL_BYTES = 1 << 20
@@ -241,7 +239,11 @@ class FileScan:
         fetched = self.pruner.take_fetched(decision.stripe)
         if decision.rows.may.is_empty:
             return
-        held = yield from self._held_stripe(decision)
+        held = yield from held_stripe(self.reader, self.schema_plan, decision)
+        batch = read_at_once(self.reader, self.schema_plan, decision, held, options=self.options, metrics=self.metrics)
+        if batch is not None:
+            yield self.complete(batch)
+            return
         stripe = OpenStripe(
             self.reader,
             decision.stripe,
@@ -283,17 +285,6 @@ class FileScan:
             for window in stripe.windows:
                 self.metrics.chunks_decompressed += window.chunks_decompressed
                 self.metrics.bytes_decompressed += window.bytes_decompressed
-
-    def _held_stripe(self, decision: StripeDecision) -> Requests:
-        """A small local stripe all of which is wanted, at once: (offset in the file, bytes); None of any other."""
-        information = self.reader.stripes[decision.stripe]
-        size = information.footer_offset - information.offset
-        if not (0 < size <= SMALL_STRIPE and decision.rows.may.is_all and self.reader.storage.is_local):
-            return None
-        if self.reader.whole() is not None or len(self.schema_plan.nodes) < self.reader.tail.columns - 1:
-            return None
-        (data,) = yield Fetch(((information.offset, size),), "data")
-        return information.offset, data
 
     def _read_ahead(self) -> int:
         """Bytes to fetch of one stream at a time, so that all streams together stay within the budget."""

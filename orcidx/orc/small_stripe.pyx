@@ -1,0 +1,284 @@
+"""A small stripe that is in memory, decoded in one call: the columns of the plainest types, without their readers.
+
+A column reader costs some forty calls of Python beside its values, which pays for itself over a million rows and not
+over a hundred. Here are no seeks, skips, pieces or batches: all rows of a column at once, one column after the other,
+by the same windows and kernels. What is anything but plain, and everything that is wrong, is left to the readers, which
+then raise what they raise of any stripe: ``read_stripe`` returns None.
+"""
+
+from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t, uintptr_t
+
+from orcidx.orc.footers cimport EncodingTable, StreamTable
+from orcidx.orc.int_rle cimport IntRle
+from orcidx.orc.window cimport Window
+
+import pyarrow as pa
+
+from orcidx.errors import CorruptFile, Unsupported
+from orcidx.orc.buffers import gather_bytes, gather_offsets, length_range, nest_bits, read_indexes, read_offsets, spread
+from orcidx.orc.byte_rle import BooleanRle, ByteRle, RawBytes
+from orcidx.orc.calendars import GREGORIAN_START
+from orcidx.orc.kinds import STREAM_NAMES, EncodingKind, StreamKind, TypeKind
+from orcidx.orc.timestamps import read_days
+
+__all__ = ["MOST_ROWS", "HeldStream", "Recipe", "read_stripe", "recipe_of"]
+
+MOST_ROWS = 1 << 16
+MOST_TEXT = 1 << 22
+SPARE = 32
+
+cdef int PRESENT = StreamKind.PRESENT, DATA = StreamKind.DATA, LENGTH = StreamKind.LENGTH
+cdef int DICTIONARY_DATA = StreamKind.DICTIONARY_DATA
+cdef uint64_t DIRECT = EncodingKind.DIRECT, DIRECT_V2 = EncodingKind.DIRECT_V2
+cdef uint64_t DICTIONARY_V2 = EncodingKind.DICTIONARY_V2
+
+cdef enum Shape:
+    SHORTS, INTS, LONGS, DAYS, FLOATS, BYTES, BITS, TEXT, BINARY
+
+_SHAPES = {
+    TypeKind.SHORT: (SHORTS, 2, pa.int16()),
+    TypeKind.INT: (INTS, 4, pa.int32()),
+    TypeKind.LONG: (LONGS, 8, pa.int64()),
+    TypeKind.DATE: (DAYS, 4, pa.date32()),
+    TypeKind.FLOAT: (FLOATS, 4, pa.float32()),
+    TypeKind.DOUBLE: (FLOATS, 8, pa.float64()),
+    TypeKind.BYTE: (BYTES, 1, pa.int8()),
+    TypeKind.BOOLEAN: (BITS, 0, pa.bool_()),
+    TypeKind.STRING: (TEXT, 0, pa.string()),
+    TypeKind.VARCHAR: (TEXT, 0, pa.string()),
+    TypeKind.BINARY: (BINARY, 0, pa.binary()),
+}
+
+
+cdef class HeldStream:
+    """One stream of a file that is in memory: ``data`` holds all of it. What lies behind the stream may be looked at,
+    not used."""
+
+    cdef object data
+    cdef int64_t offset
+    cdef readonly int64_t length
+
+    def __cinit__(self, data, int64_t offset, int64_t length):
+        self.data = data
+        self.offset = offset
+        self.length = length
+
+    def fetch(self, int64_t offset):
+        """Contiguous bytes from ``offset`` on; see ``PlannedStream.fetch``."""
+        if offset >= self.length:
+            if offset > self.length:
+                raise CorruptFile(f"offset {offset} lies past the end of the stream ({self.length} bytes)")
+            return memoryview(b"")
+        return self.data[self.offset + offset:]
+
+
+class Unusual(Exception):
+    """Something that the column readers must look at."""
+
+
+cdef class Recipe:
+    """How to read some columns; the same for every stripe of a schema. ``checked``: texts must be UTF-8."""
+
+    cdef list columns               # (column id, shape, width, Arrow type) of each
+    cdef bint checked
+
+
+def recipe_of(columns, types, *, bint checked):
+    """The recipe of columns that are to be read in these Arrow types; None where one is not of the plainest kind, and
+    without any."""
+    cdef Recipe recipe = Recipe.__new__(Recipe)
+    recipe.columns = []
+    recipe.checked = checked
+    for node, wanted in zip(columns, types):
+        shape, width, plain = _SHAPES.get(node.kind, (None, 0, None))
+        if plain is None or wanted != plain:
+            return None
+        recipe.columns.append((node.id, shape, width, plain))
+    return recipe if recipe.columns else None
+
+
+def read_stripe(Recipe recipe not None, data, int64_t first, footer, int64_t rows, codec, block_size, *,
+                int64_t most, int64_t held, bint shifted):
+    """(all rows of each column as an Arrow array, chunks and bytes that were decompressed); None: see above.
+
+    ``data``: the bytes of the file from offset ``first`` on, with all streams; ``footer``: the ``StripeFooter``;
+    ``most`` bytes of Arrow arrays; ``held`` bytes in windows and dictionaries; ``shifted``: dates before the Gregorian
+    calendar are not as they are stored.
+    """
+    cdef Stripe stripe = Stripe.__new__(Stripe)
+    stripe.data, stripe.first, stripe.rows = data, first, rows
+    stripe.streams, stripe.encodings = footer.streams, footer.encodings.table
+    stripe.codec, stripe.block_size = codec, block_size
+    stripe.left, stripe.room = most, held
+    stripe.checked, stripe.shifted = recipe.checked, shifted
+    if not 0 < rows <= MOST_ROWS:
+        return None
+    try:
+        arrays = [stripe.column(*column) for column in recipe.columns]
+    except (Unusual, CorruptFile, Unsupported):
+        return None
+    return arrays, stripe.chunks, stripe.plain_bytes
+
+
+cdef class Stripe:
+    cdef object data, codec, block_size
+    cdef int64_t first, rows, left, room
+    cdef StreamTable streams
+    cdef EncodingTable encodings
+    cdef bint checked, shifted
+    cdef int64_t chunks, plain_bytes
+    # Of the present column: its windows, and which rows are valid.
+    cdef list windows
+    cdef int64_t count
+    cdef object bits
+
+    def column(self, Py_ssize_t column, int shape, int width, kind):
+        cdef uint64_t encoding = self.encodings.numbers[column, 0]
+        cdef Window window
+        self.windows = []
+        self.read_present(column)
+        if encoding == DIRECT or encoding == DIRECT_V2:
+            if shape == BITS:
+                array = self.booleans(column, kind)
+            elif shape >= TEXT:
+                array = self.direct(column, shape == TEXT and self.checked, kind)
+            else:
+                array = self.fixed(column, shape, width, kind)
+        elif shape == TEXT:
+            array = self.dictionary(column, kind)
+        else:
+            raise Unusual
+        for window in self.windows:
+            self.chunks += window.chunks_decompressed
+            self.plain_bytes += window.bytes_decompressed
+            self.room -= window.counted
+        if self.room < 0:
+            raise Unusual
+        return array
+
+    cdef Window window(self, Py_ssize_t column, int kind):
+        cdef int64_t at = self.streams.find(column, kind), offset = 0, length = 0
+        if at >= 0:
+            offset, length = self.streams.offsets[at] - self.first, <int64_t> self.streams.numbers[at, 2]
+        window = Window(HeldStream(self.data, offset, length), self.codec, self.block_size, name=STREAM_NAMES[kind])
+        self.windows.append(window)
+        return window
+
+    cdef IntRle integers(self, Py_ssize_t column, int kind, bint signed):
+        version = 2 if self.encodings.numbers[column, 0] >= DIRECT_V2 else 1
+        return IntRle(self.window(column, kind), version=version, signed=signed)
+
+    cdef object allocate(self, int64_t size):
+        self.left -= size
+        if self.left < 0:
+            raise Unusual
+        return pa.allocate_buffer(size)
+
+    cdef object bitmap(self, int64_t n):
+        return self.allocate((n + 63) // 64 * 8)
+
+    cdef int read_present(self, Py_ssize_t column) except -1:
+        self.bits, self.count = None, self.rows
+        if self.streams.find(column, PRESENT) < 0:
+            return 0
+        bits = self.bitmap(self.rows)
+        self.count = BooleanRle(self.window(column, PRESENT)).read_bits(memoryview(bits).cast("B"), 0, self.rows)
+        if self.count < self.rows:
+            self.bits = bits
+        return 0
+
+    cdef object made(self, kind, buffers):
+        return pa.Array.from_buffers(kind, self.rows, [self.bits, *buffers], self.rows - self.count)
+
+    cdef object fixed(self, Py_ssize_t column, int shape, int width, kind):
+        cdef int64_t count = self.count
+        cdef IntRle runs
+        cdef Window window
+        cdef uintptr_t to
+        buffer = self.allocate(self.rows * width)
+        to = buffer.address
+        if shape == DAYS:
+            runs = self.integers(column, DATA, True)
+            view = memoryview(buffer).cast("B").cast("i")
+            if read_days(runs, view, count, GREGORIAN_START) and self.shifted:
+                raise Unusual
+        elif shape <= LONGS:
+            runs = self.integers(column, DATA, True)
+            with nogil:
+                if shape == LONGS:
+                    runs.read_int64(<int64_t*> to, count)
+                elif shape == INTS:
+                    runs.read_int32(<int32_t*> to, count)
+                else:
+                    runs.read_int16(<int16_t*> to, count)
+        elif shape == FLOATS:
+            window = self.window(column, DATA)
+            if count:
+                with nogil:
+                    window.take(<unsigned char*> to, count * width)
+        else:
+            ByteRle(self.window(column, DATA)).read(buffer, count)
+        if self.bits is not None:
+            spread(memoryview(buffer).cast("B"), width, memoryview(self.bits).cast("B"), self.rows, count)
+        return self.made(kind, [buffer])
+
+    cdef object booleans(self, Py_ssize_t column, kind):
+        buffer = self.bitmap(self.count)
+        dense = memoryview(buffer).cast("B")
+        BooleanRle(self.window(column, DATA)).read_bits(dense, 0, self.count)
+        if self.bits is not None:
+            buffer = self.bitmap(self.rows)
+            nest_bits(dense, memoryview(self.bits).cast("B"), self.rows, memoryview(buffer).cast("B"))
+        return self.made(kind, [buffer])
+
+    cdef object valid(self):
+        return None if self.bits is None else memoryview(self.bits).cast("B")
+
+    cdef object direct(self, Py_ssize_t column, bint checked, kind):
+        cdef int64_t total
+        offsets = self.allocate((self.rows + 1) * 4)
+        view = memoryview(offsets).cast("B").cast("i")
+        total = read_offsets(self.integers(column, LENGTH, False), self.valid(), self.rows, self.count, view)
+        if total > MOST_TEXT:
+            raise Unusual
+        data = self.allocate(total)
+        ascii_only = RawBytes(self.window(column, DATA)).read_text(memoryview(data).cast("B"))
+        return self.text(self.made(kind, [offsets, data]), checked and not ascii_only)
+
+    cdef object text(self, array, bint look):
+        if look:
+            try:
+                array.validate(full=True)
+            except pa.ArrowInvalid:
+                raise Unusual from None
+        return array
+
+    cdef object dictionary(self, Py_ssize_t column, kind):
+        cdef uint64_t size = self.encodings.numbers[column, 1]
+        cdef int64_t entry_bytes, total
+        if size > <uint64_t> MOST_ROWS:
+            raise Unusual
+        entry_offsets = pa.allocate_buffer((size + 1) * 4)
+        entries = memoryview(entry_offsets).cast("B").cast("i")
+        entry_bytes = read_offsets(self.integers(column, LENGTH, False), None, size, size, entries)
+        self.room -= entry_bytes + 4 * <int64_t> size
+        if entry_bytes > MOST_TEXT or self.room < 0:
+            raise Unusual
+        blob = pa.allocate_buffer(entry_bytes + SPARE)
+        room = memoryview(blob).cast("B")
+        ascii_only = RawBytes(self.window(column, DICTIONARY_DATA)).read_text(room, entry_bytes)
+        if self.checked and not ascii_only:
+            self.text(pa.Array.from_buffers(kind, size, [None, entry_offsets, blob.slice(0, entry_bytes)], 0), True)
+        shortest, longest = length_range(entries)
+        uniform = shortest if shortest == longest else -1
+        indexes = memoryview(pa.allocate_buffer(self.count * 4)).cast("B").cast("i")
+        read_indexes(self.integers(column, DATA, False), self.count, size, indexes)
+        offsets = self.allocate((self.rows + 1) * 4)
+        view = memoryview(offsets).cast("B").cast("i")
+        total = gather_offsets(indexes, entries, self.valid(), self.rows, self.count, view, uniform=uniform)
+        if total > MOST_TEXT:
+            raise Unusual
+        data = self.allocate(total + SPARE)
+        gather_bytes(indexes, self.count, entries, room, total, memoryview(data).cast("B"), uniform=uniform,
+                     longest=longest)
+        return self.made(kind, [offsets, data.slice(0, total)])

@@ -1,0 +1,75 @@
+"""Small local stripes, all of which is wanted: brought with one read, and decoded in one call where they are plain."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pyarrow as pa
+
+from orcidx.fetching.drive import Fetch
+from orcidx.options import ReadOptions
+from orcidx.orc.compression import open_codec
+from orcidx.orc.kinds import StreamKind
+from orcidx.orc.reader import OrcReader, stripe_limits
+from orcidx.orc.small_stripe import MOST_ROWS, read_stripe
+from orcidx.planner.schema_plan import SchemaPlan
+from orcidx.planner.stripe_pruning import StripeDecision
+from orcidx.scanner.metrics import ScanMetrics
+
+__all__ = ["held_stripe", "read_at_once"]
+
+Held = tuple[int, memoryview]
+
+SMALL_STRIPE = 1 << 20
+"""Bytes of a local stripe that is read at once, where all of it is wanted: instead of a read for each stream."""
+
+
+def held_stripe(
+    reader: OrcReader, plan: SchemaPlan, decision: StripeDecision
+) -> Generator[Fetch, list[memoryview], Held | None]:
+    """A small local stripe all of which is wanted, at once: (offset in the file, bytes); None of any other."""
+    information = reader.stripes[decision.stripe]
+    size = information.footer_offset - information.offset
+    if not (0 < size <= SMALL_STRIPE and decision.rows.may.is_all and reader.storage.is_local):
+        return None
+    if reader.whole() is not None or len(plan.nodes) < reader.tail.columns - 1:
+        return None
+    (data,) = yield Fetch(((information.offset, size),), "data")
+    return information.offset, data
+
+
+def read_at_once(
+    reader: OrcReader,
+    plan: SchemaPlan,
+    decision: StripeDecision,
+    held: Held | None,
+    *,
+    options: ReadOptions,
+    metrics: ScanMetrics,
+) -> pa.RecordBatch | None:
+    """All of a stripe that is in memory; None where some of it is left out, and where it needs column readers."""
+    whole = reader.whole()
+    first, data = (0, whole) if held is None else held
+    if data is None or not decision.rows.may.is_all or plan.recipe is None:
+        return None
+    rows, footer, facts = decision.rows.may.length, reader.footer(decision.stripe), reader.facts
+    if rows > min(MOST_ROWS, options.batch_size) or (0, StreamKind.PRESENT) in footer.streams:
+        return None
+    found = read_stripe(
+        plan.recipe,
+        data,
+        first,
+        footer,
+        rows,
+        open_codec(facts.compression),
+        facts.block_size,
+        most=options.batch_bytes,
+        held=stripe_limits(reader.stripes[decision.stripe], options).held_bytes,
+        shifted=facts.hybrid_calendar and options.calendar == "proleptic",
+    )
+    if found is None:
+        return None
+    arrays, chunks, size = found
+    metrics.chunks_decompressed += chunks
+    metrics.bytes_decompressed += size
+    return pa.RecordBatch.from_arrays(arrays, schema=plan.columns(()).schema)
