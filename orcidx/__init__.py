@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from orcidx.predicate import col
     from orcidx.pruning.evaluate import Verdict
     from orcidx.pruning.selection import RowSelection
+    from orcidx.rewriting.dataset import WrittenDataset, write_dataset
     from orcidx.rewriting.rewrite import Rewritten, rewrite
     from orcidx.scanner.file import OrcFile
     from orcidx.scanner.file import open_file as open
@@ -61,6 +62,7 @@ __all__ = [
     "Verdict",
     "WriteOptions",
     "WriteResult",
+    "WrittenDataset",
     "col",
     "dataset",
     "open",
@@ -71,6 +73,7 @@ __all__ = [
     "rewrite",
     "scan",
     "scan_polars",
+    "write_dataset",
     "write_table",
 ]
 
@@ -86,6 +89,7 @@ _HOMES = {
     "Verdict": ("orcidx.pruning.evaluate", "Verdict"),
     "WriteOptions": ("orcidx.orc_writer.options", "WriteOptions"),
     "WriteResult": ("orcidx.orc_writer.writer", "WriteResult"),
+    "WrittenDataset": ("orcidx.rewriting.dataset", "WrittenDataset"),
     "col": ("orcidx.predicate", "col"),
     "dataset": ("orcidx.engines.arrow_dataset", "dataset"),
     "open": ("orcidx.scanner.file", "open_file"),
@@ -95,6 +99,7 @@ _HOMES = {
     "rewrite": ("orcidx.rewriting.rewrite", "rewrite"),
     "scan": ("orcidx.scanner.many_files", "scan"),
     "scan_polars": ("orcidx.engines.polars", "scan_polars"),
+    "write_dataset": ("orcidx.rewriting.dataset", "write_dataset"),
     "write_table": ("orcidx.orc_writer.writer", "write_table"),
 }
 

@@ -1,0 +1,330 @@
+"""``orcidx.write_dataset``: rows into a directory of ORC files, Hive-style, that a second call can complete."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery
+from orcidx.orc_writer.options import WriteOptions
+from orcidx.orc_writer.writer import OrcWriter, batches_of
+from orcidx.rewriting.dataset_job import DatasetJob, JobFile, spec_of
+from orcidx.rewriting.partitions import PartitionKey, check_partition_columns, partition_path, split_batch
+from orcidx.rewriting.progress import RowProgress
+from orcidx.rewriting.row_hashes import RowsSeen
+from orcidx.storage import Source, describe_source
+from orcidx.storage.folder import Folder
+from orcidx.storage.sources import filesystem_of
+
+__all__ = ["DatasetFile", "WrittenDataset", "write_dataset"]
+
+HELD_ROWS = 1 << 14
+HELD_BYTES = 1 << 20
+"""Of a partition, before they are given to its writer: many partitions get few rows of a batch."""
+
+
+@dataclass(frozen=True)
+class DatasetFile:
+    """``path`` below the directory; ``partition`` values as text by column; ``written``: by this call."""
+
+    path: str
+    partition: Mapping[str, str | None] = field(hash=False)
+    rows: int
+    bytes: int
+    written: bool
+
+
+@dataclass(frozen=True)
+class WrittenDataset:
+    """All files of the job, those of earlier calls included."""
+
+    directory: str
+    job: str
+    files: tuple[DatasetFile, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(one.rows for one in self.files)
+
+    @property
+    def bytes(self) -> int:
+        return sum(one.bytes for one in self.files)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        return asdict(self)
+
+
+def write_dataset(
+    source: Any,
+    directory: Any,
+    *,
+    partition_by: str | Sequence[str] = (),
+    max_file_bytes: int = 256 << 20,
+    job: str | None = None,
+    max_memory: int = 512 << 20,
+    max_partitions: int = 1024,
+    progress: bool | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: Any = None,
+    options: WriteOptions | None = None,
+    **overrides: Any,
+) -> WrittenDataset:
+    """Writes a Table, a reader, a scan or a data frame as many ORC files of about ``max_file_bytes``.
+
+    ``partition_by``: columns whose values become directories ``column=value``, escaped as Spark does, null as
+    ``__HIVE_DEFAULT_PARTITION__``; they are not in the files, and ``orcidx.scan`` and ``orcidx.dataset`` give them back
+    and prune by them. Files of a Table are of even size in each partition; of a stream the last one is smaller.
+
+    Each file appears whole. ``job`` names the call: after a kill the same call, with the same rows, completes what is
+    there; a job that is done is only compared. Without a name a directory with other files is refused. One call at a
+    time may work on a job.
+
+    ``max_memory``: bytes that the open files hold; beyond, the largest ends its stripe. ``max_partitions``: of which
+    files are open at once. The other options are those of ``write_table``.
+
+    Raises ``InvalidQuery`` for partition columns that are not there or have no text, for an empty string in one, and
+    for rows that are not those of the job; else as ``write_table``.
+    """
+    names = [partition_by] if isinstance(partition_by, str) else list(partition_by)
+    chosen = (options or WriteOptions()).override(**overrides)
+    if max_file_bytes < 1 << 16 or max_memory < 1 << 20 or max_partitions < 1:
+        raise InvalidQuery("max_file_bytes is at least 64 KiB, max_memory 1 MiB, max_partitions 1")
+    schema, batches = _opened(source)
+    check_partition_columns(schema, names)
+    folder = Folder(describe_source(directory, storage_options=storage_options, filesystem=filesystem))
+    held = pa.schema([schema.field(name) for name in schema.names if name not in names])
+    settings = sorted((name, repr(value)) for name, value in vars(chosen).items() if name != "use_threads")
+    known = DatasetJob.open(folder, job, spec_of(schema.to_string(), names, max_file_bytes, settings))
+    writing = _Writing(folder, known, held, names, chosen, max_file_bytes, max_memory, max_partitions)
+    writing.expected = _expected(source, names)
+    rows = source.num_rows if isinstance(source, pa.Table | pa.RecordBatch) else None
+    with RowProgress(folder.name, rows, progress) as shown:
+        try:
+            for batch in batches:
+                writing.write(batch)
+                shown.advance(batch.num_rows)
+            return writing.finish()
+        except BaseException:
+            writing.abort()
+            raise
+
+
+def _opened(source: Any) -> tuple[pa.Schema, Any]:
+    batches = batches_of(source)
+    schema = getattr(source, "schema", None)
+    if not isinstance(schema, pa.Schema):
+        schema = batches.schema if isinstance(batches, pa.RecordBatchReader) else None
+    if schema is None:
+        raise InvalidQuery(f"a {type(source).__name__} has no schema; give a Table, a reader, a scan or a data frame")
+    return schema, batches
+
+
+def _expected(source: Any, names: Sequence[str]) -> Counter[PartitionKey] | None:
+    """Rows of each partition, where all rows are here already."""
+    if not isinstance(source, pa.Table | pa.RecordBatch):
+        return None
+    found: Counter[PartitionKey] = Counter()
+    only = source.select(list(names)) if names else source
+    if not names:
+        found[()] = source.num_rows
+        return found
+    marked = pa.table({**{name: only[name] for name in names}, "": pa.nulls(source.num_rows)})
+    for batch in marked.to_batches():
+        for key, rows in split_batch(batch, names):
+            found[key] += rows.num_rows
+    return found
+
+
+@dataclass
+class _Partition:
+    """One directory: the rows that wait, the finished files that are still to be met, and the open file."""
+
+    key: PartitionKey
+    folder: str
+    earlier: list[JobFile]
+    sequence: int = 0
+    rows_seen: int = 0
+    pending: list[pa.RecordBatch] = field(default_factory=list)
+    pending_rows: int = 0
+    pending_bytes: int = 0
+    passing: RowsSeen = field(default_factory=RowsSeen)
+    writer: OrcWriter | None = None
+    path: str = ""
+    seen: RowsSeen = field(default_factory=RowsSeen)
+
+    @property
+    def held(self) -> int:
+        return self.pending_bytes + (self.writer.bytes_buffered if self.writer is not None else 0)
+
+
+class _Writing:
+    """The open files of a call. ``expected``: rows of each partition, where they are known."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        job: DatasetJob,
+        schema: pa.Schema,
+        names: Sequence[str],
+        options: WriteOptions,
+        *limits: int,
+    ) -> None:
+        self.expected: Counter[PartitionKey] | None = None
+        self._folder = folder
+        self._job = job
+        self._schema = schema
+        self._names = names
+        self._options = options
+        self._file_bytes, self._memory, self._most = limits
+        self._open: dict[PartitionKey, _Partition] = {}
+        self._before = {one.path for one in job.files}
+        self._finished_before = job.done
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        for key, rows in split_batch(batch, self._names):
+            part = self._open.get(key) or self._enter(key)
+            part.pending.append(rows)
+            part.pending_rows += rows.num_rows
+            part.pending_bytes += rows.nbytes
+            if part.pending_rows >= HELD_ROWS or part.pending_bytes >= HELD_BYTES:
+                self._flush(part)
+        while sum(part.held for part in self._open.values()) > self._memory:
+            largest = max(self._open.values(), key=lambda part: part.held)
+            self._flush(largest)
+            if largest.writer is not None:
+                largest.writer.end_stripe()
+
+    def _enter(self, key: PartitionKey) -> _Partition:
+        if len(self._open) >= self._most:
+            raise InvalidQuery(
+                f"more than {self._most} partitions; sort the rows by fewer columns, or raise max_partitions="
+            )
+        folder = partition_path(self._names, key)
+        part = self._open[key] = _Partition(key, folder, self._job.of_partition(key))
+        part.sequence = len(part.earlier)
+        return part
+
+    def _flush(self, part: _Partition) -> None:
+        if not part.pending:
+            return
+        rows = pa.Table.from_batches(part.pending).combine_chunks().to_batches()
+        part.pending, part.pending_rows, part.pending_bytes = [], 0, 0
+        for batch in rows:
+            self._append(part, self._pass(part, batch))
+
+    def _pass(self, part: _Partition, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Leaves out the rows that an earlier call has written, once they are seen to be the same."""
+        while part.earlier and batch.num_rows:
+            file = part.earlier[0]
+            taken = min(batch.num_rows, file.rows - part.passing.rows)
+            part.passing = part.passing.with_batch(batch.slice(0, taken))
+            batch = batch.slice(taken)
+            part.rows_seen += taken
+            if part.passing.rows == file.rows:
+                if part.passing != file.seen:
+                    raise self._other_rows(f"those of {file.path} are others")
+                part.earlier.pop(0)
+                part.passing = RowsSeen()
+        if batch.num_rows and self._finished_before:
+            raise self._other_rows("there are more of them")
+        return batch
+
+    def _other_rows(self, what: str) -> InvalidQuery:
+        return InvalidQuery(
+            f"the rows are not those that the job {self._job.name!r} wrote: {what}; give job= another name to add them",
+            file=self._folder.name,
+        )
+
+    def _append(self, part: _Partition, batch: pa.RecordBatch) -> None:
+        at = 0
+        while at < batch.num_rows:
+            if part.writer is None:
+                self._begin(part)
+            assert part.writer is not None
+            rest = batch.slice(at, self._room(part))
+            part.writer.write(rest)
+            part.seen = part.seen.with_batch(rest)
+            part.rows_seen += rest.num_rows
+            at += rest.num_rows
+            if part.seen.rows >= self._target_rows(part) or self._bytes(part) >= self._file_bytes:
+                self._end(part)
+
+    def _begin(self, part: _Partition) -> None:
+        part.path = f"{part.folder}part-{part.sequence:05}-{self._job.token}.orc"
+        place = self._folder.source(part.path)
+        _make_parent(place)
+        part.writer = OrcWriter(place, self._schema, options=self._options)
+        part.seen = RowsSeen()
+
+    @staticmethod
+    def _bytes(part: _Partition) -> int:
+        return 0 if part.writer is None else part.writer.bytes_written + part.writer.bytes_buffered
+
+    def _room(self, part: _Partition) -> int:
+        """Rows to write before looking at the size again."""
+        if part.seen.rows < 1000:
+            return 1000
+        left = (self._file_bytes - self._bytes(part)) * part.seen.rows // max(1, self._bytes(part))
+        return max(1, min(HELD_ROWS, left, self._target_rows(part) - part.seen.rows))
+
+    def _target_rows(self, part: _Partition) -> int:
+        """Rows of the file, so that those of the partition spread evenly."""
+        if self.expected is None or part.seen.rows < 1000:
+            return 1 << 62
+        left = self.expected[part.key] - part.rows_seen + part.seen.rows
+        files = -(-left * self._bytes(part) // (part.seen.rows * self._file_bytes))
+        return -(-left // max(1, files))
+
+    def _end(self, part: _Partition) -> None:
+        assert part.writer is not None
+        result = part.writer.close()
+        part.writer = None
+        part.sequence += 1
+        self._job.add(JobFile(part.path, part.key, result.rows, result.bytes, part.seen))
+
+    def finish(self) -> WrittenDataset:
+        for part in self._open.values():
+            self._flush(part)
+            if part.writer is not None:
+                self._end(part)
+            if part.earlier:
+                raise self._other_rows(f"those of {part.earlier[0].path} are missing")
+        gone = {one.partition for one in self._job.files} - self._open.keys()
+        if gone:
+            raise self._other_rows(f"there are none of {partition_path(self._names, min(gone, key=str)) or 'them'}")
+        if not self._job.files and not self._names:
+            self._begin(part := self._enter(()))
+            self._end(part)
+        self._job.finish()
+        files = tuple(
+            DatasetFile(
+                one.path, dict(zip(self._names, one.partition)), one.rows, one.bytes, one.path not in self._before
+            )
+            for one in sorted(self._job.files, key=lambda one: one.path)
+        )
+        return WrittenDataset(self._folder.name, self._job.name, files)
+
+    def abort(self) -> None:
+        for part in self._open.values():
+            if part.writer is not None:
+                part.writer.abort()
+
+
+def _make_parent(place: Source) -> None:
+    """Makes the directory of a file, where the storage has directories."""
+    parent = str(place.location).replace(os.sep, "/").rpartition("/")[0]
+    if place.kind == "path":
+        os.makedirs(os.path.dirname(place.location), exist_ok=True)
+    elif place.kind == "arrow":
+        place.filesystem.create_dir(parent, recursive=True)
+    elif place.kind in ("url", "fsspec"):
+        filesystem, path = place.filesystem, place.location
+        if place.kind == "url":
+            filesystem, path = filesystem_of(place.location, place.storage_options)
+        filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)

@@ -1,0 +1,142 @@
+"""What a job of ``write_dataset`` has done: a manifest in ``_orcidx_write/`` beside the data, hidden from readers.
+
+A file counts when the manifest lists it, which happens after it has its name. Whatever else bears the job's name is of
+a run that was killed in between, and is written again under the same name, or deleted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from orcidx.errors import CorruptFile, InvalidQuery, StorageError
+from orcidx.rewriting.partitions import PartitionKey
+from orcidx.rewriting.row_hashes import RowsSeen
+from orcidx.storage.folder import Folder
+
+__all__ = ["DatasetJob", "JobFile"]
+
+FOLDER = "_orcidx_write"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class JobFile:
+    """A finished file; ``seen`` tells its rows from others."""
+
+    path: str
+    partition: PartitionKey
+    rows: int
+    bytes: int
+    seen: RowsSeen
+
+
+@dataclass
+class DatasetJob:
+    """``name`` of the job, and what it wrote; ``token`` is in the names of its files."""
+
+    folder: Folder
+    name: str
+    spec: str
+    files: list[JobFile] = field(default_factory=list)
+    done: bool = False
+
+    @property
+    def token(self) -> str:
+        return hashlib.sha256(self.name.encode()).hexdigest()[:12]
+
+    @property
+    def _manifest(self) -> str:
+        return f"{FOLDER}/{self.token}.json"
+
+    @staticmethod
+    def open(folder: Folder, name: str | None, spec: str) -> DatasetJob:
+        """The job as the manifest has it, or a new one. Raises ``InvalidQuery`` for a directory with files of others,
+        unless the job has a name of its own, and for a job that was begun with other options."""
+        job = DatasetJob(folder, f"unnamed {spec}" if name is None else name, spec)
+        raw = folder.read(job._manifest)
+        if raw is not None:
+            job._read(raw)
+        others = [one for one in folder.list() if _is_data(one.name) and f"-{job.token}." not in one.name]
+        if name is None and others:
+            raise InvalidQuery(
+                f"there are other files already, such as {others[0].name}; give job= a name to add rows to them",
+                file=folder.name,
+            )
+        job._clean()
+        return job
+
+    def _read(self, raw: bytes) -> None:
+        place = f"{self.folder.name.rstrip('/')}/{self._manifest}"
+        try:
+            found: Any = json.loads(raw)
+            if found["version"] != VERSION:
+                raise InvalidQuery(f"a manifest of version {found['version']}, of another orcidx", file=place)
+            spec, self.done = found["spec"], found["done"]
+            self.files = [_file_of(one) for one in found["files"]]
+        except (ValueError, KeyError, TypeError) as error:
+            if isinstance(error, InvalidQuery):
+                raise
+            raise CorruptFile(f"the manifest of the job {self.name!r} is damaged: {error!r}", file=place) from error
+        if spec != self.spec:
+            raise InvalidQuery(
+                f"the job {self.name!r} was begun with another schema or other options; give job= another name",
+                file=self.folder.name,
+            )
+
+    def _clean(self) -> None:
+        """Deletes what a killed run left, and checks that what counts is there."""
+        listed = {one.path: one for one in self.files}
+        for stored in self.folder.list():
+            if _is_data(stored.name) and f"-{self.token}." in stored.name:
+                known = listed.pop(stored.name, None)
+                if known is None:
+                    self.folder.delete(stored.name)
+                elif stored.version.size != known.bytes:
+                    raise self._lost(known, f"has {stored.version.size} bytes instead of {known.bytes}")
+        for known in listed.values():
+            raise self._lost(known, "is gone")
+
+    def _lost(self, file: JobFile, what: str) -> StorageError:
+        return StorageError(
+            f"the file {file.path}, which the job {self.name!r} wrote, {what}; to write all of it anew, delete the "
+            f"job's files (*-{self.token}.orc) and {self._manifest}",
+            file=self.folder.name,
+        )
+
+    def add(self, file: JobFile) -> None:
+        """Takes a finished file in."""
+        self.files.append(file)
+        self._save()
+
+    def finish(self) -> None:
+        self.done = True
+        self._save()
+
+    def _save(self) -> None:
+        body = {
+            "version": VERSION, "job": self.name, "spec": self.spec, "done": self.done,
+            "files": [asdict(one) for one in self.files],
+        }  # fmt: skip
+        self.folder.put(self._manifest, json.dumps(body).encode())
+
+    def of_partition(self, key: PartitionKey) -> list[JobFile]:
+        return [one for one in self.files if one.partition == key]
+
+
+def spec_of(*parts: Any) -> str:
+    """A short text for what a job's manifest must agree in."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def _is_data(name: str) -> bool:
+    parts: Sequence[str] = name.split("/")
+    return name.endswith(".orc") and not any(p.startswith((".", "_")) and "=" not in p for p in parts)
+
+
+def _file_of(item: Any) -> JobFile:
+    seen = RowsSeen(**{name: int(value) for name, value in item["seen"].items()})
+    return JobFile(str(item["path"]), tuple(item["partition"]), int(item["rows"]), int(item["bytes"]), seen)

@@ -1,0 +1,110 @@
+"""Rows split by the values of partition columns, and the directories that Hive and Spark give these values."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.errors import InvalidQuery
+
+__all__ = ["PartitionKey", "check_partition_columns", "partition_path", "split_batch"]
+
+PartitionKey = tuple[str | None, ...]
+"""The values as text, before escaping."""
+
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+# What Spark escapes (ExternalCatalogUtils.charToEscape), as %XX.
+_ESCAPED = re.compile("[\x01-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
+
+
+def check_partition_columns(schema: pa.Schema, names: Sequence[str]) -> None:
+    """Raises ``InvalidQuery`` for columns that are not there, or whose values have no one text."""
+    for name in names:
+        if schema.names.count(name) != 1:
+            raise InvalidQuery(f"partition_by: no column {name!r}; there are {', '.join(schema.names)}")
+        kind = schema.field(name).type
+        value = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if not _has_text(value):
+            raise InvalidQuery(
+                f"partition_by: a {kind} has no text that every reader takes for the same value; partition by text, "
+                "whole numbers, decimals, booleans, dates or timestamps without a zone",
+                column=name,
+            )
+    if len(set(names)) < len(names) or len(names) == len(schema):
+        raise InvalidQuery(f"partition_by={list(names)!r} names a column twice, or leaves none for the files")
+
+
+def _has_text(kind: pa.DataType) -> bool:
+    types = pa.types
+    plain = types.is_integer(kind) or types.is_boolean(kind) or types.is_date(kind) or types.is_decimal(kind)
+    text = types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view"
+    return bool(plain or text or (types.is_timestamp(kind) and kind.tz is None))
+
+
+def partition_path(names: Sequence[str], key: PartitionKey) -> str:
+    """``k=v/k2=v2/``, escaped; "" without partition columns."""
+    parts = (f"{_escape(name)}={NULL_PARTITION if v is None else _escape(v)}/" for name, v in zip(names, key))
+    return "".join(parts)
+
+
+def _escape(text: str) -> str:
+    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
+
+
+def split_batch(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[PartitionKey, pa.RecordBatch]]:
+    """The rows of each partition in their order, without the partition columns."""
+    rest = batch.select([name for name in batch.schema.names if name not in names])
+    if not names:
+        yield (), rest
+        return
+    codes = np.zeros(batch.num_rows, np.int64)
+    values: list[list[str | None]] = []
+    for name in names:
+        encoded = batch.column(name)
+        if not pa.types.is_dictionary(encoded.type):
+            encoded = encoded.dictionary_encode()
+        texts = [_text(value, name) for value in encoded.dictionary.to_pylist()]
+        known: list[str | None] = list(dict.fromkeys([None, *texts]))
+        place_of = {text: place for place, text in enumerate(known)}
+        places = np.array([place_of[text] for text in texts] + [0])
+        chosen = pc.fill_null(encoded.indices.cast(pa.int64()), len(texts)).to_numpy(zero_copy_only=False)
+        values.append(known)
+        if math.prod(map(len, values)) >= 1 << 62:
+            raise InvalidQuery(f"partition_by={list(names)!r}: too many values for directories")
+        codes = codes * len(known) + places[chosen]
+    order = np.argsort(codes, kind="stable")
+    found, starts = np.unique(codes[order], return_index=True)
+    stops = np.append(starts[1:], len(order))
+    for code, start, stop in zip(found.tolist(), starts.tolist(), stops.tolist()):
+        key: list[str | None] = []
+        for known in reversed(values):
+            code, place = divmod(code, len(known))
+            key.append(known[place])
+        whole = start == 0 and stop == len(order)
+        yield tuple(reversed(key)), rest if whole else rest.take(pa.array(order[start:stop]))
+
+
+def _text(value: Any, name: str) -> str | None:
+    """A value as Spark casts it to text."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, datetime.datetime):
+        shown = value.strftime("%Y-%m-%d %H:%M:%S") if value.year > 999 else str(value.replace(microsecond=0))
+        return f"{shown}.{value.microsecond:06}".rstrip("0") if value.microsecond else shown
+    text = f"{value:f}" if hasattr(value, "as_tuple") else str(value)
+    if text in ("", NULL_PARTITION):
+        raise InvalidQuery(
+            f"the value {text!r} would be read back as null, as Hive's directories have no name for it; make it null "
+            "or another text",
+            column=name,
+        )
+    return text

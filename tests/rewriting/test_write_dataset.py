@@ -1,0 +1,229 @@
+"""``orcidx.write_dataset``: partitions that every reader gives back, files of even size, calls that complete others."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+
+import orcidx
+from orcidx import col
+from orcidx.errors import CorruptFile, InvalidQuery, StorageError, ValueOutOfRange
+from orcidx.orc_writer.writer import OrcWriter
+from orcidx.rewriting.partitions import partition_path
+
+ROWS = 30_000
+
+
+def table(rows: int = ROWS, seed: int = 0) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    cities = ["Oslo", "Rom", "a/b", "50%", "c=d", "é:x", None]
+    return pa.table(
+        {
+            "id": range(rows),
+            "city": [cities[i] for i in rng.integers(0, len(cities), rows)],
+            "year": pa.array(rng.integers(2020, 2023, rows).astype(np.int32)),
+            "x": rng.normal(size=rows),
+        }
+    )
+
+
+TABLE = table()
+
+
+def everything(directory: Path) -> pa.Table:
+    found = orcidx.scan(directory).to_table().select(["id", "city", "year", "x"]).sort_by("id")
+    return found.set_column(2, "year", found["year"].cast(pa.int32()))
+
+
+def data_files(directory: Path) -> list[str]:
+    files = [path.relative_to(directory) for path in directory.rglob("*") if path.is_file()]
+    return sorted(str(path) for path in files if path.parts[0] != "_orcidx_write")
+
+
+def test_partitions_come_back(tmp_path):
+    done = orcidx.write_dataset(TABLE, tmp_path / "d", partition_by=["year", "city"])
+    assert done.rows == ROWS
+    assert everything(tmp_path / "d").equals(TABLE)
+    assert sorted(done.files[0].partition) == ["city", "year"]
+    folders = {str(Path(name).parent) for name in data_files(tmp_path / "d")}
+    assert len(folders) == 21
+    for name in ("year=2020/city=a%2Fb", "year=2021/city=50%25", "year=2022/city=c%3Dd", "year=2020/city=é%3Ax"):
+        assert name in folders
+    assert "year=2020/city=__HIVE_DEFAULT_PARTITION__" in folders
+    assert "year" not in orcidx.open(tmp_path / "d" / done.files[0].path).schema.names
+
+
+def test_a_dataset_prunes_by_partitions(tmp_path):
+    orcidx.write_dataset(TABLE, tmp_path / "d", partition_by="city", bloom_filter_columns=["id"])
+    dataset = orcidx.dataset(tmp_path / "d")
+    found = dataset.to_table(filter=pa.dataset.field("city") == "a/b")
+    assert found.num_rows == TABLE["city"].to_pylist().count("a/b")
+    explained = orcidx.scan(tmp_path / "d", where=col("city") == "a/b").explain()
+    assert [file.kept for file in explained.files].count(True) == 1
+    assert orcidx.scan(tmp_path / "d", where="city IS NULL").count_rows() == TABLE["city"].null_count
+
+
+def test_spark_and_hive_escape_alike():
+    odd = "\x01\x1f\"#%'*/:=?\\\x7f{[]^ é|"
+    assert partition_path(["k"], (odd,)) == "k=%01%1F%22%23%25%27%2A%2F%3A%3D%3F%5C%7F%7B%5B%5D%5E é|/"
+
+
+VALUES = [
+    (pa.array([True, False]), ["k=false", "k=true"]),
+    (pa.array([Decimal("1.50"), Decimal("-2.00")]), ["k=-2.00", "k=1.50"]),
+    (pa.array([datetime.date(2024, 2, 29), None]), ["k=2024-02-29", "k=__HIVE_DEFAULT_PARTITION__"]),
+    (pa.array([0, 1_500_000], pa.timestamp("us")), ["k=1970-01-01 00%3A00%3A00", "k=1970-01-01 00%3A00%3A01.5"]),
+    (pa.array(["b", "a"]).dictionary_encode(), ["k=a", "k=b"]),
+]
+
+
+@pytest.mark.parametrize(("values", "folders"), VALUES, ids=lambda value: str(getattr(value, "type", "")))
+def test_values_of_every_type(tmp_path, values, folders):
+    orcidx.write_dataset(pa.table({"k": values, "v": [1, 2]}), tmp_path, partition_by="k")
+    assert sorted(str(Path(name).parent) for name in data_files(tmp_path)) == folders
+    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    back = orcidx.scan(tmp_path, schema=pa.schema([("v", pa.int64()), ("k", kind)])).to_table().sort_by("v")
+    assert back["k"].to_pylist() == values.to_pylist()
+
+
+def test_files_of_a_table_are_of_even_size(tmp_path):
+    rng = np.random.default_rng(1)
+    data = pa.table({"x": rng.integers(0, 2**62, 100_000)})
+    done = orcidx.write_dataset(data, tmp_path, max_file_bytes=250_000, stripe_size=64 << 10)
+    sizes = [one.bytes for one in done.files]
+    assert len(sizes) == 4
+    assert max(sizes) <= 260_000
+    assert min(sizes) > 0.85 * max(sizes)
+    assert orcidx.scan(tmp_path).to_table().equals(data)
+    streamed = orcidx.write_dataset(data.to_reader(), tmp_path / "s", max_file_bytes=250_000, stripe_size=64 << 10)
+    assert max(one.bytes for one in streamed.files) <= 265_000
+    assert orcidx.scan(tmp_path / "s").to_table().equals(data)
+
+
+def test_a_second_call_writes_nothing(tmp_path):
+    first = orcidx.write_dataset(TABLE, tmp_path, partition_by="city", job="monday")
+    before = {name: os.stat(tmp_path / name).st_mtime_ns for name in data_files(tmp_path)}
+    second = orcidx.write_dataset(TABLE, tmp_path, partition_by="city", job="monday")
+    assert [one.written for one in first.files + second.files] == [True] * 7 + [False] * 7
+    assert before == {name: os.stat(tmp_path / name).st_mtime_ns for name in data_files(tmp_path)}
+    fewer, more = TABLE.slice(0, ROWS - 1), pa.concat_tables([TABLE, TABLE.slice(0, 9)])
+    for other, words in ((fewer, "missing"), (more, "more"), (table(seed=3), "others")):
+        with pytest.raises(InvalidQuery, match=words):
+            orcidx.write_dataset(other, tmp_path, partition_by="city", job="monday")
+    with pytest.raises(InvalidQuery, match="other options"):
+        orcidx.write_dataset(TABLE, tmp_path, partition_by="city", job="monday", compression="zlib")
+    with pytest.raises(InvalidQuery, match="give job="):
+        orcidx.write_dataset(TABLE, tmp_path, partition_by="city")
+    orcidx.write_dataset(TABLE, tmp_path, partition_by="city", job="tuesday")
+    assert orcidx.scan(tmp_path).count_rows() == 2 * ROWS
+
+
+@pytest.mark.parametrize("after", [1, 3, 5])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_call_that_is_killed_is_completed(tmp_path, monkeypatch, after, when):
+    """Between two files, and between a file and the manifest."""
+    calls = 0
+    right = OrcWriter.close
+
+    def close(self):
+        nonlocal calls
+        calls += 1
+        if calls == after and when == "before":
+            raise KeyboardInterrupt
+        result = right(self)
+        if calls == after:
+            raise KeyboardInterrupt
+        return result
+
+    given = {"partition_by": "year", "max_file_bytes": 65536, "stripe_size": 16384, "job": "monday"}
+    with monkeypatch.context() as patched:
+        patched.setattr(OrcWriter, "close", close)
+        with pytest.raises(KeyboardInterrupt):
+            orcidx.write_dataset(TABLE.to_reader(700), tmp_path, **given)
+    left = len(data_files(tmp_path))
+    assert left == after - (when == "before")
+    done = orcidx.write_dataset(TABLE.to_reader(700), tmp_path, **given)
+    assert everything(tmp_path).equals(TABLE)
+    assert sum(not one.written for one in done.files) == after - 1
+    assert data_files(tmp_path) == [one.path for one in done.files]
+
+
+def test_a_process_that_is_killed_leaves_whole_files(tmp_path):
+    code = (
+        "import os, numpy, orcidx, pyarrow as pa\n"
+        "xs = numpy.random.default_rng(0).integers(0, 2**62, 10**6)\n"
+        "def rows():\n"
+        "    for i in range(10**6):\n"
+        "        if i == 30: os.kill(os.getpid(), 9)\n"
+        "        yield pa.record_batch({'x': xs[i * 5000 : i * 5000 + 5000]})\n"
+        "schema = pa.schema([('x', pa.int64())])\n"
+        f"orcidx.write_dataset(pa.RecordBatchReader.from_batches(schema, rows()), {str(tmp_path)!r}, job='j',\n"
+        "    max_file_bytes=65536, stripe_size=4096, compression='uncompressed', row_index_stride=100)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    known = [name for name in data_files(tmp_path) if name.endswith(".orc")]
+    assert known
+    data = pa.table({"x": np.random.default_rng(0).integers(0, 2**62, 10**6)[:200_000]})
+    options = {"stripe_size": 4096, "compression": "uncompressed", "row_index_stride": 100}
+    orcidx.write_dataset(data.to_reader(5000), tmp_path, job="j", max_file_bytes=65536, **options)
+    assert orcidx.scan(tmp_path).to_table().equals(data)
+
+
+def test_memory_is_shared_by_the_open_files(tmp_path, monkeypatch):
+    held = []
+    right = OrcWriter.end_stripe
+    monkeypatch.setattr(OrcWriter, "end_stripe", lambda self: (held.append(self.bytes_buffered), right(self))[1])
+    rng = np.random.default_rng(2)
+    data = pa.table({"k": rng.integers(0, 8, 300_000), "x": rng.integers(0, 2**62, 300_000)})
+    orcidx.write_dataset(data.to_reader(5000), tmp_path, partition_by="k", max_memory=1 << 20, use_threads=False)
+    assert 0 < max(held) < 1 << 20
+    assert len(held) > 8, "stripes that ended before their files"
+    assert orcidx.scan(tmp_path).count_rows() == 300_000
+
+
+def test_bad_input(tmp_path):
+    for given, words in (
+        ({"partition_by": "town"}, "no column 'town'"),
+        ({"partition_by": "x"}, "no text that every reader"),
+        ({"partition_by": ["city", "city"]}, "twice"),
+        ({"max_file_bytes": 1}, "64 KiB"),
+        ({"partition_by": "id", "max_partitions": 5}, "more than 5 partitions"),
+    ):
+        with pytest.raises(InvalidQuery, match=words):
+            orcidx.write_dataset(TABLE.slice(0, 100), tmp_path / "d", **given)
+    with pytest.raises(InvalidQuery, match="read back as null"):
+        orcidx.write_dataset(pa.table({"k": [""], "v": [1]}), tmp_path / "d", partition_by="k")
+    late = pa.table({"k": ["a", "b"], "at": pa.array([0, -500], pa.timestamp("ms"))})
+    with pytest.raises(ValueOutOfRange):
+        orcidx.write_dataset(late, tmp_path / "d", partition_by="k")
+    assert [str(Path(name).parent) for name in data_files(tmp_path / "d")] == ["k=a"], "finished files stay"
+
+
+def test_a_directory_that_was_changed(tmp_path):
+    done = orcidx.write_dataset(TABLE, tmp_path, job="j")
+    (tmp_path / done.files[0].path).write_bytes(b"ORC")
+    with pytest.raises(StorageError, match="has 3 bytes instead"):
+        orcidx.write_dataset(TABLE, tmp_path, job="j")
+    os.remove(tmp_path / done.files[0].path)
+    with pytest.raises(StorageError, match="is gone"):
+        orcidx.write_dataset(TABLE, tmp_path, job="j")
+    (manifest,) = (tmp_path / "_orcidx_write").iterdir()
+    manifest.write_text("{")
+    with pytest.raises(CorruptFile, match="damaged"):
+        orcidx.write_dataset(TABLE, tmp_path, job="j")
+
+
+def test_to_a_url_and_without_rows():
+    orcidx.write_dataset(TABLE, "memory://dataset", partition_by="year")
+    assert orcidx.scan("memory://dataset").count_rows() == ROWS
+    orcidx.write_dataset(TABLE.slice(0, 0), "memory://nothing")
+    assert orcidx.scan("memory://nothing").to_table().equals(TABLE.slice(0, 0))
