@@ -78,7 +78,7 @@ def main() -> None:
             whole = time.perf_counter() - start
             counts = {status: len(names) for status, names in result.files.items()}
             parts = ", ".join(f"{name} {spent:.1f} s" for name, spent in seconds.items())
-            print(f"{turn}: snapshot {result.snapshot_id}, {counts}; {whole:.1f} s, of them on the driver: {parts}")
+            print(f"{turn}: snapshot {result.snapshot_id}, {counts}; {whole:.1f} s, of them on the driver: {parts}", flush=True)
         print("snapshots:", sorted(path.name for path in (folder / "snapshot").glob("snapshot-*")))
     spark.stop()
 

@@ -69,12 +69,12 @@ def check(golden: Golden, rng: np.random.Generator, count: int) -> None:
     if body is None or len(body) > MOST_BYTES:
         return
     for changed in mutations(body, rng, count):
-        start = time.perf_counter()
+        start = time.thread_time()
         try:
             ask(paimon.read_index(golden.kind, changed, golden.sidecar["type"]), golden)
         except CorruptFile:
             pass
-        assert time.perf_counter() - start < SECONDS, golden.path.stem
+        assert time.thread_time() - start < SECONDS, golden.path.stem
 
 
 @pytest.mark.parametrize("folder", list(KINDS))
@@ -138,10 +138,10 @@ HEAD_ATTACKS = {
 @pytest.mark.parametrize("name", list(HEAD_ATTACKS))
 def test_heads_that_promise_too_much(name: str) -> None:
     kind, body = HEAD_ATTACKS[name]
-    start = time.perf_counter()
+    start = time.thread_time()
     with pytest.raises(CorruptFile):
         paimon.read_index(kind, body, "INT").check()
-    assert time.perf_counter() - start < SECONDS
+    assert time.thread_time() - start < SECONDS
 
 
 def test_rows_past_the_end_of_the_file() -> None:
