@@ -46,14 +46,14 @@ def make_table(folder: Path, files: int, *, threshold: str) -> None:
 
 
 def timed(seconds: dict[str, float], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds what each call takes."""
+    """Adds what each call takes of the processor."""
 
     def call(*given: Any, **named: Any) -> Any:
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             return function(*given, **named)
         finally:
-            seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start
+            seconds[name] = seconds.get(name, 0.0) + time.process_time() - start
 
     return call
 
@@ -78,7 +78,8 @@ def main() -> None:
             whole = time.perf_counter() - start
             counts = {status: len(names) for status, names in result.files.items()}
             parts = ", ".join(f"{name} {spent:.1f} s" for name, spent in seconds.items())
-            print(f"{turn}: snapshot {result.snapshot_id}, {counts}; {whole:.1f} s, of them on the driver: {parts}", flush=True)
+            print(f"{turn}: snapshot {result.snapshot_id}, {counts}", flush=True)
+            print(f"    {whole:.1f} s, of the driver's processor: {parts}", flush=True)
         print("snapshots:", sorted(path.name for path in (folder / "snapshot").glob("snapshot-*")))
     spark.stop()
 
