@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import click
 
 from orcidx.cli.arguments import as_json, parse_storage_options, storage_option, where_option
 from orcidx.cli.output import print_json
+from orcidx.cli.progress import progress
 from orcidx.cli.table import open_table, table
 from orcidx.errors import InvalidQuery
 
@@ -36,7 +38,8 @@ def commit_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def _shown(change: Callable[..., Any], given: dict[str, Any], *, as_json: bool) -> None:
     """Makes the change, or plans it, and prints what came of it."""
     yes = given.pop("yes")
-    result = change(**given, dry_run=not yes)
+    with _bar() as seen:
+        result = change(**given, dry_run=not yes, progress=seen)
     if as_json:
         print_json(result.to_dict())
         return
@@ -50,6 +53,20 @@ def _shown(change: Callable[..., Any], given: dict[str, Any], *, as_json: bool) 
         click.echo(f"to take it back: {result.rollback}")
     if not yes:
         click.echo("nothing was changed; --yes makes the change")
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[int, int], None]]:
+    """Draws how many files are done, on a terminal, once it is known how many there are."""
+    with ExitStack() as stack:
+        advance: list[Callable[[int], Any]] = []
+
+        def seen(_: int, files: int) -> None:
+            if not advance:
+                advance.append(stack.enter_context(progress("files", files)))
+            advance[0](1)
+
+        yield seen
 
 
 def _spec(columns: tuple[str, ...]) -> dict[str, dict[str, dict[str, Any]]] | None:

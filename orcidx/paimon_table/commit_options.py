@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from orcidx.errors import InvalidQuery
 
 __all__ = ["CommitOptions"]
 
+T = TypeVar("T")
 LARGEST_IDENTIFIER = (1 << 63) - 1
 
 
@@ -39,6 +41,9 @@ class CommitOptions:
     TIME ZONE runs in UTC. Elsewhere their instants depend on its zone, unless ``orc.timestamp-ltz.legacy.type`` is
     false."""
 
+    progress: Callable[[int, int], Any] | None = None
+    """Called with the number of files that are done, and of all, as an index rewrite or a delete goes through them."""
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "allow_options", tuple(self.allow_options))
         if self.identifier is not None and not self.commit_user:
@@ -61,6 +66,13 @@ class CommitOptions:
         if unknown := sorted(given.keys() - set(names)):
             raise InvalidQuery(f"unknown option {unknown[0]!r}; the options are {', '.join(names)}")
         return cls(**given)
+
+    def counted(self, tasks: Sequence[T]) -> Iterator[T]:
+        """The tasks in turn; ``progress`` hears when each is done."""
+        for number, task in enumerate(tasks, 1):
+            yield task
+            if self.progress is not None:
+                self.progress(number, len(tasks))
 
     def named(self, user: str) -> CommitOptions:
         """With a user where none was given."""

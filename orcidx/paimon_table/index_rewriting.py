@@ -314,4 +314,4 @@ def rewrite_file_index(
     if not plan.tasks:
         names = {name: tuple(found) for name, found in plan.files.items() if found}
         return changed(committer, None, KIND, plan.planned_on, files=names)
-    return commit_rewrite(plan, [task.build() for task in plan.tasks])
+    return commit_rewrite(plan, [task.build() for task in committer.options.counted(plan.tasks)])

@@ -216,12 +216,16 @@ def delete_rows(
     plan = plan_delete(table, where, everything=everything, given=given)
     if earlier := plan.committer.earlier(KIND):
         return changed(plan.committer, earlier, KIND, plan.planned_on)
-    found = dict(_find(plan.tasks))
+
+    def find(tasks: list[DeleteTask]) -> Iterable[tuple[Place, DeletionVector]]:
+        return _find(plan.committer.options.counted(tasks))
+
+    found = dict(find(plan.tasks))
     if dry_run:
         counts = {task.place[2]: _count(task, found[task.place]) for task in plan.tasks}
         names = tuple(name for name, count in counts.items() if count)
         return Changed(None, KIND, {"done": names}, sum(counts.values()), planned_on=plan.planned_on, dry_run=True)
-    return commit_delete(plan, found, isolation=isolation, find=_find)
+    return commit_delete(plan, found, isolation=isolation, find=find)
 
 
 def _count(task: DeleteTask, found: DeletionVector) -> int:
@@ -233,7 +237,7 @@ def _count(task: DeleteTask, found: DeletionVector) -> int:
     return len(found | before) - len(before)
 
 
-def _find(tasks: list[DeleteTask]) -> Iterable[tuple[Place, DeletionVector]]:
+def _find(tasks: Iterable[DeleteTask]) -> Iterable[tuple[Place, DeletionVector]]:
     for task in tasks:
         with located(file=task.file.file.path):
             yield task.place, task.find()

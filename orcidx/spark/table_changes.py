@@ -30,6 +30,7 @@ from orcidx.paimon_table.table_change import changed
 from orcidx.spark.arrow_tables import table_of
 from orcidx.spark.jobs import TaskFailure, failure_in, weigh
 from orcidx.spark.placement import place
+from orcidx.spark.progress import Counters, Progress
 from orcidx.spark.sessions import facts_of
 from orcidx.storage import Source
 
@@ -134,7 +135,8 @@ def _run(spark: Any, tasks: Sequence[Any], sizes: Sequence[int], method: str, ta
     numbered = pa.table({"pickled": [pickle.dumps((number, task)) for number, task in enumerate(tasks)]})
     bins = weigh(sizes, facts_of(spark).slots, target_bytes)
     frame = place(spark, numbered, bins, max(bins) + 1)
-    found = dict(_collected(frame, _CallTask(method)))
+    with Progress(spark, f"{method} in files", files=len(tasks), bytes=sum(sizes)) as shown:
+        found = dict(_collected(frame, _CallTask(method, tuple(sizes), shown.counters)))
     return [found[number] for number in range(len(tasks))]
 
 
@@ -156,6 +158,8 @@ class _CallTask:
     """For ``mapInArrow``: calls a method of the pickled tasks."""
 
     method: str
+    sizes: tuple[int, ...]
+    counters: Counters
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -163,6 +167,7 @@ class _CallTask:
                 number, task = pickle.loads(data)
                 with _told():
                     result = getattr(task, self.method)()
+                self.counters.add(bytes=self.sizes[number], failed=False)
                 yield pa.RecordBatch.from_pylist([{"pickled": pickle.dumps((number, result))}], schema=_ROWS)
 
 

@@ -404,6 +404,13 @@ def test_a_table_that_only_orcidx_wrote_and_deleted_from(paimon_java: Any) -> No
     check_table(folder)
     expected = [i for i in range(800) if not 100 <= i <= 299]
     same_everywhere(paimon_java, name, folder, expected)
+    before = snapshot(folder)["id"]
+    assert paimon_java.compact(name, JAVA_USER) == 40
+    check_table(folder)
+    same_everywhere(paimon_java, name, folder, expected)
+    paimon_java.table(name).rollbackTo(before)
+    same_everywhere(paimon_java, name, folder, expected)
+    assert paimon_java.compact(name, JAVA_USER) == 40
     live_on(paimon_java, name, folder, expected)
 
 

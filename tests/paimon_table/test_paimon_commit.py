@@ -653,6 +653,17 @@ def test_watermark_and_statistics_are_carried(folder: Path) -> None:
     assert "statistics" not in snapshot(folder), "of another schema"
 
 
+def test_progress_hears_of_every_file(folder: Path) -> None:
+    open_table(folder).append(rows(500))
+    for change in (
+        lambda heard: open_table(folder).rewrite_file_index(spec=SPEC, progress=heard),
+        lambda heard: open_table(folder).delete(col("id") < 600, progress=heard),
+    ):
+        heard: list[tuple[int, int]] = []
+        change(lambda done, files, heard=heard: heard.append((done, files)))
+        assert heard == [(1, 2), (2, 2)]
+
+
 def test_old_snapshots_stay_as_they_were(folder: Path) -> None:
     kept = {name: (folder / name).read_bytes() for name in every_file(folder) if not name.endswith("LATEST")}
     for operation in OPERATIONS.values():
