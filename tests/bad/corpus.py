@@ -1,4 +1,4 @@
-"""What the fuzzer damages: golden and frozen files, and files written here by pyarrow and pyorc."""
+"""What the fuzzer damages: golden and frozen files, and files written here by pyarrow, pyorc and orcidx itself."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ import gzip
 import io
 import json
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.orc
 import pyorc
 from goldens import FIXTURES, GOLDEN_ORC, GOLDEN_PAIMON
+
+import orcidx
 
 LARGEST = 140_000
 """Bytes of the largest sample: larger ones say nothing more and make a case slow."""
@@ -30,9 +34,10 @@ class Sample:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
+@cache
 def corpus() -> list[Sample]:
-    """All samples in a fixed order; golden ones only where the golden files are."""
-    samples = [*_golden_orc(), *_by_pyarrow(), *_by_pyorc()]
+    """All samples in a fixed order; golden ones only where the golden files are. Not to be changed."""
+    samples = [*_golden_orc(), *_by_pyarrow(), *_by_pyorc(), *_by_orcidx()]
     for root in (FIXTURES / "paimon", GOLDEN_PAIMON):
         samples += _paimon(root)
     unique = {sample.name: sample for sample in samples if len(sample.data) <= LARGEST}
@@ -109,6 +114,35 @@ def _by_pyorc() -> list[Sample]:
                 writer.write((union, f"c{i}"[:5], f"v{i}"[:3], moment, decimal.Decimal(i) / 8, [(i, ["a"] * (i % 3))]))
         samples.append(Sample(f"pyorc/{kind.name.lower()}", "orc", out.getvalue()))
     return samples
+
+
+def _by_orcidx() -> list[Sample]:
+    """Each codec, stripes of 4 KiB, blooms of every kind, dictionaries or none; one small enough to mutate whole."""
+    table = _table(600)
+    before = pc.subtract(table["moment"], pa.scalar(86_400_000, pa.duration("ms")))  # its last second ORC does not have
+    table = table.set_column(table.schema.get_field_index("moment"), "moment", before)
+    table = table.append_column("char", pa.array([f"c{i % 9}" for i in range(600)]))
+    table = table.append_column("instant", before.cast(pa.timestamp("us", "UTC")))
+    written = {
+        "uncompressed": {"stripe_size": 4 << 10, "dictionary_key_size_threshold": 1},
+        "zlib": {"compression_block_size": 1 << 10},
+        "snappy": {"dictionary_key_size_threshold": 0},
+        "lz4": {"row_index_stride": 0, "bloom_filter_columns": ()},
+        "zstd": {"stripe_size": 16 << 10, "metadata": {"k": "v"}, "spark": True},
+    }
+    samples = []
+    for codec, options in written.items():
+        given = {"row_index_stride": 100, "bloom_filter_columns": ["*"], "types": {"char": "char(3)"}, **options}
+        samples.append(Sample(f"orcidx/{codec}", "orc", _written(table, compression=codec, **given)))
+    few = table.select(["wide", "word", "price", "moment", "list"]).slice(0, 60)
+    small = _written(few, compression="uncompressed", row_index_stride=20, bloom_filter_columns=["word"])
+    return [*samples, Sample("orcidx/small", "orc", small)]
+
+
+def _written(table: pa.Table, **options: Any) -> bytes:
+    out = io.BytesIO()
+    orcidx.write_table(table, out, **options)
+    return out.getvalue()
 
 
 def _paimon(root: Path) -> list[Sample]:

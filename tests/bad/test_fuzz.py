@@ -46,7 +46,7 @@ def test_cases_depend_on_the_seed_and_the_number_alone() -> None:
     assert first != [fuzz.build_case(SAMPLES, 8, number).data for number in range(20)]
 
 
-WRITTEN_HERE = [sample for sample in SAMPLES if sample.name.startswith("py")]
+WRITTEN_HERE = [sample for sample in SAMPLES if sample.name.startswith(("py", "orcidx"))]
 
 
 @pytest.mark.parametrize("sample", WRITTEN_HERE, ids=lambda sample: sample.name)

@@ -10,9 +10,10 @@ with instrumented():
     from orcidx.errors import OrcidxError
     from orcidx.options import ReadOptions
     from orcidx.orc.bounds import bound_statistics
-    from orcidx.orc.metadata import parse_stripe_footer, read_tail
+    from orcidx.orc.metadata import read_tail
     from orcidx.orc.row_index import build_row_index
     from orcidx.orc.statistics import column_statistics
+    from orcidx.orc.stripe_footer import parse_stripe_footer
     from orcidx.orc.types import build_tree
 
 KINDS = (
@@ -30,7 +31,7 @@ def _files(writer: bytes) -> list[tuple[object, object, object]]:
         types = [pb.type_message("struct", [1], ["a"]), pb.type_message(kind, **digits)]
         stripe = pb.stripe_footer([(6, 1, 0), (0, 1, 0), (1, 1, 50)], [pb.uint(1, 2)] * 2)
         fields = pb.uint(8, STRIDE) + writer
-        tail = read_tail(End(pb.orc_file(types, stripes=[(b"", stripe, GROUPS * STRIDE)], footer_fields=fields)))
+        tail = read_tail(End(pb.orc_file(types, stripes=[(bytes(50), stripe, GROUPS * STRIDE)], footer_fields=fields)))
         found.append((tail, parse_stripe_footer(stripe, tail, 0), build_tree(tail.footer.types).children[0]))
     return found
 

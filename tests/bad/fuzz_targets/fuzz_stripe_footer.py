@@ -7,19 +7,23 @@ with instrumented():
     from bad.fuzz_targets.fuzz_tail import End
 
     from orcidx.errors import OrcidxError
-    from orcidx.orc.metadata import StripeInformation, parse_stripe_footer, read_tail
-    from orcidx.orc.streams import locate_streams
+    from orcidx.orc.metadata import read_tail
+    from orcidx.orc.stripe_footer import parse_stripe_footer
 
 KINDS = ("bigint", "string", "timestamp")
 TYPES = [pb.type_message("struct", [1, 2, 3], ["a", "b", "c"]), *map(pb.type_message, KINDS)]
-TAIL = read_tail(End(pb.orc_file(TYPES)))
-STRIPE = StripeInformation(3, 0, 1 << 20, 100, 1000)
+TAIL = read_tail(End(pb.orc_file(TYPES, stripes=[(bytes(1 << 20), b"", 1000)])))
+STRIPE = TAIL.footer.stripes[0]
 
 
 def one(data: bytes) -> None:
     try:
-        for (_, _), (offset, length) in locate_streams(STRIPE, parse_stripe_footer(data, TAIL, 0)).items():
+        footer = parse_stripe_footer(data, TAIL, 0)
+        for place, (offset, length) in footer.streams.items():
             assert STRIPE.offset <= offset <= offset + length <= STRIPE.footer_offset, "a stream outside its stripe"
+            assert place in footer.streams
+            assert footer.streams[place] == (offset, length)
+        assert [footer.encodings[column] for column in range(len(footer.encodings))]
     except OrcidxError:
         pass
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -104,14 +105,15 @@ def _deletion_vectors() -> Iterator[bytes]:
 
 def _splits() -> Iterator[bytes]:
     sample = next(sample for sample in _samples("orc") if sample.name == "pyarrow/zstd")
-    path = Path("/tmp/orcidx-seed.orc")
-    path.write_bytes(sample.data)
-    with orcidx.open(path) as file:
-        asked = ({}, {"where": "small > 5"}, {"selection": [1, 5, 9]}, {"row_range": (3, 90), "columns": ["word"]})
-        for options in asked:
-            for split in file.splits(1 << 20, **options):
-                assert isinstance(split, Split)
-                yield split.to_json().encode()
+    asked = ({}, {"where": "small > 5"}, {"selection": [1, 5, 9]}, {"row_range": (3, 90), "columns": ["word"]})
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "seed.orc")
+        path.write_bytes(sample.data)
+        with orcidx.open(path) as file:
+            for options in asked:
+                for split in file.splits(1 << 20, **options):
+                    assert isinstance(split, Split)
+                    yield split.to_json().encode()
 
 
 def _manifests() -> Iterator[bytes]:
@@ -138,7 +140,7 @@ _MAKERS = {
 def main(folder: Path) -> None:
     for target in TARGETS:
         (folder / target).mkdir(parents=True, exist_ok=True)
-        for seed in seeds(target):
+        for seed in filter(None, seeds(target)):
             (folder / target / hashlib.sha256(seed).hexdigest()[:16]).write_bytes(seed)
         print(target, len(list((folder / target).iterdir())))
 
