@@ -140,6 +140,7 @@ class _Layout:
     def bitmaps(self, places: Sequence[tuple[int, int]]) -> list[BitMap]:
         """The rows at each place, fetched together."""
         stored = [(self.first_bitmap + offset, length) for offset, length in places if offset >= 0]
+        self.body.check_apart(stored)
         data = iter(self.body.read_many(stored))
         return [self._single(offset) if offset < 0 else self._stored(next(data)) for offset, _ in places]
 

@@ -66,6 +66,12 @@ class Body:
             text = f"{length} bytes do not fit the {self.available} bytes of the index"
             raise CorruptFile(text if self.available == self.length else f"{text}, which is cut off", offset=offset)
 
+    def check_apart(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Raises ``CorruptFile`` unless all ranges have room beside each other: what is in a small body many times over
+        would become large."""
+        if sum(length for _, length in ranges) > self.length:
+            raise CorruptFile(f"{len(ranges)} parts of the index take more than its {self.length} bytes: they overlap")
+
     def read(self, offset: int, length: int) -> memoryview:
         """``length`` bytes from ``offset``; raises ``CorruptFile`` where the body ends before."""
         return self.read_many([(offset, length)])[0]

@@ -20,6 +20,7 @@ import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from orcidx.errors import CorruptFile, InvalidQuery, ValueOutOfRange
 from orcidx.paimon.body import Body
@@ -124,7 +125,8 @@ class _Head:
 def read_container(body: Body) -> Container:
     """Reads the head; payloads are read when they are asked, so a cut payload shows only then.
 
-    Raises ``CorruptFile`` for anything that is not a file index of version 1 with a sound head.
+    Raises ``CorruptFile`` for anything that is not a file index of version 1 with a sound head, and for payloads that
+    share bytes: a payload of some kilobytes would be read once for each of thousands of entries.
     """
     if body.length < HEAD.size:
         raise CorruptFile(f"a file index of {body.length} bytes")
@@ -148,6 +150,10 @@ def read_container(body: Body) -> Container:
                     raise CorruptFile(f"index {kind} of {column}: {length} bytes at {start}", column=column)
                 payload = body.part(start, length)
             found[column, kind] = Entry(column, kind, payload, start)
+    placed = sorted((entry.start, entry.length, entry.column) for entry in found.values() if entry.length)
+    for (start, length, column), (following, _, other) in pairwise(placed):
+        if start + length > following:
+            raise CorruptFile(f"an index of {column} and one of {other} share bytes", offset=following)
     return Container(tuple(found.values()), bytes(head.data[head.at :]))
 
 

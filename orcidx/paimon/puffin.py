@@ -21,6 +21,10 @@ __all__ = ["PUFFIN_MAGIC", "DeletionBlob", "deletion_blobs"]
 PUFFIN_MAGIC = b"PFA1"
 DELETION_VECTOR_TYPE = "deletion-vector-v1"
 _TAIL = 12  # payload size, flags, magic
+_LEAST_PAYLOAD = 1 << 20
+_PAYLOAD_PER_BYTE = 8
+"""Bytes of an LZ4 footer once decompressed for each stored one, or ``_LEAST_PAYLOAD`` if that is more: names and
+offsets shrink to a third or a quarter."""
 _COMPRESSED_FOOTER = 1
 
 
@@ -55,6 +59,8 @@ def deletion_blobs(data: memoryview) -> list[DeletionBlob]:
         properties = blob.get("properties")
         data_file = properties.get("referenced-data-file") if isinstance(properties, dict) else None
         found.append(DeletionBlob(offset, length, data_file if isinstance(data_file, str) else None))
+    if sum(blob.length for blob in found) > start:  # or a few bytes would be read once for each of many blobs
+        raise CorruptFile(f"{len(found)} Puffin blobs take more than the {start} bytes before the footer: they overlap")
     return found
 
 
@@ -69,8 +75,11 @@ def _footer(data: memoryview) -> tuple[bytes, int]:
         raise CorruptFile(f"Puffin footer of {length} bytes does not fit the file", offset=size - _TAIL)
     payload = bytes(data[start + 4 : size - _TAIL])
     if flags & _COMPRESSED_FOOTER:
+        room = bytearray(max(_LEAST_PAYLOAD, _PAYLOAD_PER_BYTE * length))
         try:
-            payload = bytes(cramjam.lz4.decompress(payload))
+            size = cramjam.lz4.decompress_into(payload, room)
         except cramjam.DecompressionError as error:
-            raise CorruptFile(f"Puffin footer: {error}", offset=start + 4) from None
+            told = f"Puffin footer of {length} bytes is damaged, or takes more than {len(room)} once decompressed"
+            raise CorruptFile(f"{told}: {error}", offset=start + 4) from None
+        payload = bytes(room[:size])
     return payload, start

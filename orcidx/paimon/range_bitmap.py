@@ -210,6 +210,8 @@ class RangeBitmapIndex(Index):
         numbers = integers(indexes)
         places = [(first + offset, size) for offset, size in zip(numbers[::2], numbers[1::2])]
 
+        self._body.check_apart(places)
+
         def load(lowest: int, stop: int) -> list[BitMap]:
             stored = self._body.read_many(places[lowest:stop])
             return [rows_of(data, self._rows, "range bitmap") for data in stored]

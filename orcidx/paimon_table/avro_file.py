@@ -3,8 +3,9 @@
     "Obj\\x01"  metadata map {"avro.schema": JSON, "avro.codec": text}  sync marker 16 bytes
     blocks: record count long, byte length long, bytes (compressed), sync marker
 
-The schema in an untrusted file must not let a few bytes stand for endless work: no type may be recursive, and the items
-of arrays and maps take at least a byte. Logical types are dropped: values come as stored.
+The schema in an untrusted file must not let a few bytes stand for endless work: no type may be recursive, the items of
+arrays and maps take at least a byte, and what all values will take in memory is counted before they are made
+(``avro_values``). Logical types are dropped: values come as stored.
 """
 
 from __future__ import annotations
@@ -22,15 +23,22 @@ import cramjam
 import fastavro
 import zstandard
 
-from orcidx.errors import CorruptFile, Unsupported
+from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.paimon.json_object import parse_json_object
+from orcidx.paimon_table.avro_values import ValueSizes
 
 __all__ = ["SYNC", "AvroFile", "parsed_schema", "read_avro", "read_avro_file"]
 
 MAGIC = b"Obj\x01"
 SYNC = 16
-_LARGEST_BLOCK = 1 << 27  # uncompressed bytes; writers start a new block every 64 KiB
+_LARGEST_BLOCK = 1 << 25  # uncompressed bytes; writers start a new block every 64 KiB
+_PIECE = 1 << 18
+_LEAST_MEMORY = 64 << 20
+_MEMORY_PER_BYTE = 96
+"""What the values of a file may take in memory, or ``_LEAST_MEMORY`` if that is more. An entry for a data file takes
+some 4 KiB, and no less than 60 bytes of a compressed manifest, for its names are random."""
 _DEEPEST = 32
+_XZ_MEMORY = 1 << 27
 _PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 _DECODE_ERRORS = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, struct.error, MemoryError)
 
@@ -76,6 +84,8 @@ def read_avro(data: memoryview) -> Iterator[dict[str, Any]]:
     at += SYNC
     if len(sync) != SYNC:
         raise CorruptFile("Avro file is cut off in its header", offset=at)
+    sizes = ValueSizes(schema)
+    left = most = max(_LEAST_MEMORY, _MEMORY_PER_BYTE * len(data))
     while at < len(data):
         start = at
         count, at = _long(data, at)
@@ -85,6 +95,12 @@ def read_avro(data: memoryview) -> Iterator[dict[str, Any]]:
         block = _decompress(codec, data[at : at + size], start)
         if count > len(block):
             raise CorruptFile(f"Avro block of {len(block)} bytes cannot hold {count} records", offset=start)
+        with located(offset=start):
+            taken = sizes.check(block, count, left)
+        if taken < 0:
+            told = f"the values of an Avro file of {len(data)} bytes take more than {most} bytes of memory"
+            raise CorruptFile(told, offset=start)
+        left -= taken
         yield from _records(schema, block, count, start)
         at += size + SYNC
 
@@ -97,8 +113,6 @@ def _records(schema: Any, block: bytes, count: int, start: int) -> Iterator[dict
         except _DECODE_ERRORS as error:
             raise CorruptFile(f"Avro record: {type(error).__name__}: {error}", offset=start) from None
         yield record
-    if stream.tell() != len(block):
-        raise CorruptFile(f"Avro block has {len(block) - stream.tell()} bytes behind its records", offset=start)
 
 
 def _metadata(data: memoryview, at: int) -> tuple[dict[str, bytes], int]:
@@ -144,7 +158,7 @@ def _long(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def _checked_schema(text: bytes) -> dict[str, Any]:
-    schema, smallest = _checked(parse_json_object(text, "Avro schema"), {}, _DEEPEST)
+    schema, smallest, _ = _checked(parse_json_object(text, "Avro schema"), {}, _DEEPEST)
     if not isinstance(schema, dict) or schema["type"] != "record":
         raise CorruptFile("Avro schema is not a record")
     if not smallest:
@@ -152,21 +166,29 @@ def _checked_schema(text: bytes) -> dict[str, Any]:
     return schema
 
 
-def _checked(schema: Any, named: dict[str, int], depth: int) -> tuple[Any, int]:
-    """The schema, rebuilt from what is known, and the least bytes of a value; ``named``: types that are complete."""
-    if depth == 0:
+_Checked = tuple[Any, int, int]
+"""A schema, rebuilt from what is known; the least bytes of a value; how deep its types are nested."""
+
+
+def _checked(schema: Any, named: dict[str, tuple[int, int]], depth: int) -> _Checked:
+    """``named``: least bytes and depth of the types that are complete; ``depth``: levels that are left."""
+    if depth <= 0:
         raise CorruptFile(f"Avro schema is nested more than {_DEEPEST} levels deep")
     if isinstance(schema, list):
         branches = [_checked(branch, named, depth - 1) for branch in schema]
-        if not branches or any(isinstance(branch, list) for branch, _ in branches):
+        if not branches or any(isinstance(branch, list) for branch, _, _ in branches):
             raise CorruptFile("Avro union of nothing, or of unions")
-        return [branch for branch, _ in branches], 1 + min(smallest for _, smallest in branches)
+        smallest = 1 + min(smallest for _, smallest, _ in branches)
+        return [branch for branch, _, _ in branches], smallest, 1 + max(levels for _, _, levels in branches)
     if isinstance(schema, str):
         if schema in _PRIMITIVES:
-            return schema, _PRIMITIVES[schema]
-        if schema in named:
-            return schema, named[schema]
-        raise CorruptFile(f"Avro type {schema!r:.60} is unknown or contains itself")
+            return schema, _PRIMITIVES[schema], 1
+        if schema not in named:
+            raise CorruptFile(f"Avro type {schema!r:.60} is unknown or contains itself")
+        smallest, levels = named[schema]
+        if levels > depth:  # types that only name each other go as deep as those that hold each other
+            raise CorruptFile(f"Avro schema is nested more than {_DEEPEST} levels deep")
+        return schema, smallest, levels
     if not isinstance(schema, dict):
         raise CorruptFile(f"{schema!r:.60} is no Avro type")
     kind = schema.get("type")
@@ -174,30 +196,31 @@ def _checked(schema: Any, named: dict[str, int], depth: int) -> tuple[Any, int]:
         return _checked_record(schema, named, depth)
     if kind in ("array", "map"):
         part = "items" if kind == "array" else "values"
-        inner, smallest = _checked(schema.get(part), named, depth - 1)
+        inner, smallest, levels = _checked(schema.get(part), named, depth - 1)
         if not smallest and kind == "array":
             raise CorruptFile("Avro array of items without bytes")
-        return {"type": kind, part: inner}, 1
+        return {"type": kind, part: inner}, 1, 1 + levels
     if isinstance(kind, str) and kind in _PRIMITIVES:
-        return kind, _PRIMITIVES[kind]
+        return kind, _PRIMITIVES[kind], 1
     raise CorruptFile(f"Avro type {kind!r:.60} has no place in a manifest")
 
 
-def _checked_record(schema: dict[str, Any], named: dict[str, int], depth: int) -> tuple[dict[str, Any], int]:
+def _checked_record(schema: dict[str, Any], named: dict[str, tuple[int, int]], depth: int) -> _Checked:
     name, fields = schema.get("name"), schema.get("fields")
     if not isinstance(name, str) or not isinstance(fields, list):
         raise CorruptFile("Avro record without a name or fields")
-    rebuilt, total = [], 0
+    rebuilt, total, deepest = [], 0, 0
     for part in fields:
         if not isinstance(part, dict) or not isinstance(part.get("name"), str):
             raise CorruptFile("Avro field without a name")
-        inner, smallest = _checked(part.get("type"), named, depth - 1)
+        inner, smallest, levels = _checked(part.get("type"), named, depth - 1)
         rebuilt.append({"name": part["name"], "type": inner})
         total += smallest
+        deepest = max(deepest, levels)
     if name in named or len({part["name"] for part in rebuilt}) != len(rebuilt):
         raise CorruptFile(f"Avro name {name!r:.60} or one of its fields' is there twice")
-    named[name] = total
-    return {"type": "record", "name": name, "fields": rebuilt}, total
+    named[name] = total, 1 + deepest
+    return {"type": "record", "name": name, "fields": rebuilt}, total, 1 + deepest
 
 
 # ---------------------------------------------------------------------- codecs
@@ -218,8 +241,12 @@ def _deflate(block: memoryview) -> bytes:
 
 
 def _zstandard(block: memoryview) -> bytes:
+    pieces, size = [], 0
     with zstandard.ZstdDecompressor().stream_reader(bytes(block)) as stream:
-        return stream.read(_LARGEST_BLOCK + 1)
+        while size <= _LARGEST_BLOCK and (piece := stream.read(_PIECE)):  # a read takes the room of all it may give
+            pieces.append(piece)
+            size += len(piece)
+    return b"".join(pieces)
 
 
 def _snappy(block: memoryview) -> bytes:
@@ -244,5 +271,5 @@ _CODECS: dict[str, Callable[[memoryview], bytes]] = {
     "snappy": _snappy,
     "zstandard": _zstandard,
     "bzip2": lambda block: bz2.BZ2Decompressor().decompress(bytes(block), _LARGEST_BLOCK + 1),
-    "xz": lambda block: lzma.LZMADecompressor().decompress(bytes(block), _LARGEST_BLOCK + 1),
+    "xz": lambda block: lzma.LZMADecompressor(memlimit=_XZ_MEMORY).decompress(bytes(block), _LARGEST_BLOCK + 1),
 }

@@ -13,6 +13,7 @@ from typing import Any
 
 from orcidx.errors import CorruptFile
 from orcidx.paimon_table.avro_file import read_avro
+from orcidx.paimon_table.snapshot import is_file_name
 
 __all__ = [
     "ADD",
@@ -240,6 +241,6 @@ def _file_name(record: dict[str, Any], name: str) -> str:
 
 def _checked_name(name: str) -> str:
     """File names stay inside their directory."""
-    if not name or "/" in name or "\\" in name or "\x00" in name or name in (".", ".."):
+    if not is_file_name(name):
         raise CorruptFile(f"manifest has the file name {name!r:.120}")
     return name

