@@ -5,17 +5,38 @@ A function fails with an AssertionError; it needs nothing but what it is given, 
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import uuid
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
-from orcidx.errors import StorageError, Unsupported
+from orcidx.errors import CorruptFile, InvalidQuery, StorageError, Unsupported
+from orcidx.paimon import read_index
+from orcidx.paimon.index import EmptyIndex, Index
+from orcidx.predicate import BoundLeaf
+from orcidx.pruning.evaluate import Evidence, Finding, Note
+from orcidx.pruning.selection import RowSelection
 from orcidx.storage import RangeReader
 from orcidx.storage.folder import Folder
 
-__all__ = ["check_exclusive_create", "check_folder", "check_range_reader", "check_refused_create"]
+if TYPE_CHECKING:
+    from orcidx.orc.window import StreamSource
+
+__all__ = [
+    "check_exclusive_create",
+    "check_finding",
+    "check_folder",
+    "check_index",
+    "check_range_reader",
+    "check_refused_create",
+    "check_stream_source",
+]
 
 
 def check_range_reader(reader: RangeReader, content: bytes) -> None:
@@ -35,8 +56,113 @@ def check_range_reader(reader: RangeReader, content: bytes) -> None:
     assert reader.fingerprint().size == size
     hash(reader.identity)
     assert reader.metrics.bytes_asked > 0
-    with pytest.raises(StorageError):
-        reader.read_ranges([(size - 1, 2)])
+    for outside in ((size - 1, 2), (-1, 1), (size + 1, 1)):
+        with pytest.raises(StorageError):
+            reader.read_ranges([outside])
+    found = asyncio.run(reader.aread_ranges(asked))
+    assert [bytes(one) for one in found] == [content[offset : offset + length] for offset, length in asked]
+    with ThreadPoolExecutor(4) as pool:
+        offsets = [number * (size - 50) // 40 for number in range(40)]
+        for offset, (one,) in zip(offsets, pool.map(lambda at: reader.read_ranges([(at, 50)]), offsets), strict=True):
+            assert bytes(one) == content[offset : offset + 50], "threads that share it get each other's bytes"
+    reader.close()
+
+
+def check_stream_source(source: StreamSource, content: bytes) -> None:
+    """``StreamSource`` over a stream of these bytes: forwards, backwards, and at its end."""
+    size = len(content)
+    assert source.length == size
+
+    def fetched(offset: int) -> int:
+        view = memoryview(source.fetch(offset))
+        assert view.contiguous
+        assert view.format == "B"
+        usable = min(len(view), size - offset)  # what lies behind the stream may be looked at, not used
+        assert usable >= 1
+        assert bytes(view[:usable]) == content[offset : offset + usable]
+        return offset + usable
+
+    for _ in range(2):  # from the start, and from the start again
+        at = 0
+        while at < size:
+            at = fetched(at)
+        assert len(source.fetch(size)) == 0
+    for offset in range(size - 1, -1, -max(1, size // 37)):
+        fetched(offset)
+    for beyond in (size + 1, size + 1000):
+        with pytest.raises(CorruptFile):
+            source.fetch(beyond)
+    assert len(source.fetch(size)) == 0
+
+
+def check_finding(
+    evidence: Evidence,
+    leaf: BoundLeaf,
+    alive: RowSelection,
+    finding: Finding | None,
+    *,
+    may: npt.NDArray[np.bool_],
+    must: npt.NDArray[np.bool_],
+) -> None:
+    """What ``Evidence.test(leaf, alive)`` said: ``may`` of each unit whether the leaf is TRUE of some row of it,
+    ``must`` whether it is of all."""
+    assert isinstance(evidence.name, str)
+    assert evidence.name
+    assert all(isinstance(note, Note) for note in evidence.notes)
+    assert alive.length == len(may)
+    if finding is None:
+        return
+    told = f"{evidence.name} of {leaf}"
+    assert finding.may.length == finding.must.length == len(may), told
+    assert not (may & alive.mask() & ~finding.may.mask()).any(), f"{told} loses rows"
+    assert not (finding.must.mask() & alive.mask() & ~must).any(), f"{told} promises rows that do not match"
+    units = np.arange(len(may), dtype=np.int64)[:5]
+    described = finding.describe(units)
+    assert len(described) == len(units)
+    assert all(isinstance(str(text), str) for text in described)
+
+
+def check_index(index: Index, values: Sequence[Any]) -> None:
+    """``Index`` of a column of these values (None: null), which are numbers or texts."""
+    assert index.rows in (None, len(values))
+    index.check()
+    stored = index.to_bytes()
+    again = index if isinstance(index, EmptyIndex) else read_index(index.kind, stored, index.data_type)
+    assert again == index
+    assert again.to_bytes() == stored
+    assert hash(again) == hash(index)
+    present = sorted({value for value in values if value is not None})
+    absent: Any = "no such" if index.data_type.root == "VARCHAR" else 123_456
+    for literal in [*present, absent]:
+        questions = {
+            "eq": lambda value, literal=literal: value == literal,
+            "neq": lambda value, literal=literal: value != literal,
+            "lt": lambda value, literal=literal: value < literal,
+            "lte": lambda value, literal=literal: value <= literal,
+            "gt": lambda value, literal=literal: value > literal,
+            "gte": lambda value, literal=literal: value >= literal,
+        }
+        for op, test in questions.items():
+            _check_verdict(again, op, [literal], {i for i, v in enumerate(values) if v is not None and test(v)})
+        for op, inside in (("in", True), ("notin", False)):
+            rows = {i for i, v in enumerate(values) if v is not None and (v in (literal, absent)) == inside}
+            _check_verdict(again, op, [literal, absent], rows)
+    _check_verdict(again, "isnull", [], {i for i, value in enumerate(values) if value is None})
+    _check_verdict(again, "isnotnull", [], {i for i, value in enumerate(values) if value is not None})
+    _check_verdict(again, "eq", [None], set())
+    with pytest.raises(InvalidQuery, match="operator"):
+        index.evaluate("resembles", [absent])
+
+
+def _check_verdict(index: Index, op: str, literals: list[Any], rows: set[int]) -> None:
+    verdict = index.evaluate(op, literals)
+    told = f"{index.kind}: {op} {literals}"
+    if verdict.kind == "skip":
+        assert not rows, told
+    elif verdict.kind == "rows":
+        assert verdict.rows is not None
+        found = set(verdict.rows)
+        assert found == rows if verdict.exact else found >= rows, told
 
 
 def check_folder(folder: Folder) -> None:

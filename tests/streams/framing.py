@@ -27,6 +27,8 @@ class PieceSource:
 
     def fetch(self, offset: int) -> memoryview:
         self.fetches += 1
+        if offset > len(self.data):
+            raise CorruptFile(f"offset {offset} lies past the end of the stream")
         end = len(self.data) if self.piece is None else offset + self.piece
         # a copy of its own, so that reading behind it is seen by a sanitizer
         return memoryview(bytes(memoryview(self.data)[offset:end]))
