@@ -87,8 +87,8 @@ class ReadOptions:
     ``Unsupported``: so few stored bytes that stand for so many are damage or an attack more often than data."""
     metadata_bytes: int = 32 << 20
     """Most bytes of the footer, of the stripes' statistics, of a stripe's footer, of its row indexes, and of a column's
-    bloom filters, each once decompressed; 16 times the stored bytes, if that is more. Beyond, ``Unsupported``; indexes
-    count as damaged then."""
+    bloom filters, each once decompressed; 16 times the stored bytes, if that is more; and most letters of the names of
+    all columns, each with those of the structs around it. Beyond, ``Unsupported``; indexes count as damaged then."""
     metadata_items: int = 250_000
     """Most things that a message of metadata lists (streams, encodings, statistics, key-value pairs), that the footers
     of the stripes of a pass list, and most entries of the row indexes of a stripe; one for each 4 bytes of the file, if

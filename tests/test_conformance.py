@@ -1,4 +1,4 @@
-"""Each implementation of a protocol, as its protocol's function in ``conformance`` has it; and that none is left out."""
+"""Each implementation of a protocol, held to its protocol's function in ``conformance``; and none is left out."""
 
 from __future__ import annotations
 

@@ -345,7 +345,7 @@ def _read_footers(
     raw = unframe(last[footer_start:footer_end], postscript, name="Footer", limits=limits)
     footer = _read_footer(raw, limits)
     if is_sound is None or not is_sound(footer):
-        check_types(footer.types)
+        check_types(footer.types, limits)
     check_extents(footer.stripes, size - wanted - postscript.stripe_statistics_length)
     return FileTail(
         name=reader.name,

@@ -11,25 +11,31 @@ from orcidx.orc.kinds import TypeKind
 
 if TYPE_CHECKING:
     from orcidx.orc.metadata import StripeInformation, TypeRecord
+    from orcidx.orc.metadata_limits import MetadataLimits
 
 __all__ = ["check_extents", "check_types"]
 
-DEEPEST_NESTING = 200
-"""Types nested deeper are refused: reading recurses once per level."""
+DEEPEST_NESTING = 100
+"""Types nested deeper are refused: opening a column takes four frames of Python's thousand a level, and its Arrow type
+two; callers need some, too."""
 
 _CHILDREN = {TypeKind.LIST: 1, TypeKind.MAP: 2}
 _NESTED = frozenset({TypeKind.STRUCT, TypeKind.UNION, *_CHILDREN})
 
 
-def check_types(types: Sequence[TypeRecord]) -> None:
+def check_types(types: Sequence[TypeRecord], limits: MetadataLimits) -> None:
     """Demands one tree in pre-order: every id is the next one of a depth-first walk, so each type but the first has
-    exactly one parent and there are no cycles (ORC-317, ORC-581)."""
+    exactly one parent and there are no cycles (ORC-317, ORC-581).
+
+    The names of a column and of those around it, which a column has as its path and an Arrow type of structs in structs
+    repeats at each level, take no more bytes than metadata may, all paths together.
+    """
     if not types:
         raise CorruptFile("the footer lists no types")
-    expected = 0
-    waiting = [(0, 0)]
+    expected = paths = 0
+    waiting = [(0, 0, 0)]
     while waiting:
-        column, depth = waiting.pop()
+        column, depth, path = waiting.pop()
         if column != expected or column >= len(types):
             raise CorruptFile(f"the type tree is not numbered in pre-order: met id {column} instead of {expected}")
         expected += 1
@@ -38,7 +44,10 @@ def check_types(types: Sequence[TypeRecord]) -> None:
         record = types[column]
         if record.subtypes or record.kind in _NESTED:
             _check_children(record, column)
-        waiting.extend(zip(reversed(record.subtypes), repeat(depth + 1)))
+            lengths = [path + len(name) for name in record.field_names] or [path] * len(record.subtypes)
+            paths += sum(lengths)
+            waiting.extend(zip(reversed(record.subtypes), repeat(depth + 1), reversed(lengths)))
+    limits.check_names(paths)
     if expected != len(types):
         raise CorruptFile(f"{len(types) - expected} of the {len(types)} types are in no tree")
 

@@ -72,6 +72,11 @@ class MetadataLimits:
         if count > self.metadata_stripes:
             raise _too_many(f"a file of {count} stripes", self.metadata_stripes, "metadata_stripes")
 
+    def check_names(self, letters: int) -> None:
+        """Likewise for the names of all columns, each with those of the structs around it."""
+        if letters > self.metadata_bytes:
+            raise _too_many(f"names of columns of {letters} letters", self.metadata_bytes, "metadata_bytes")
+
 
 def _too_many(what: str, most: int, option: str) -> Unsupported:
     return Unsupported(f"{what}: more than {most} for a file of this size; the option {option} allows more")

@@ -285,7 +285,7 @@ def columns_of_one_name(scale: float) -> bytes:
 def long_names(scale: float) -> bytes:
     """Names of 100 KB, and structs in structs, so that paths are long."""
     name = "n" * int(100_000 * scale)
-    depth = 200
+    depth = 100
     types = [type_message("struct", [level + 1], [name]) for level in range(depth)] + [type_message("bigint")]
     return orc(types, [Stripe(1, [(DATA, depth, framed(b"\xff\x08"))], [DIRECT] * (depth + 1))])
 

@@ -1,6 +1,6 @@
-"""Reads one hostile file in this process and says what that took: a line of JSON for each task.
+"""Reads hostile files in this process and says what that took: a line of JSON for each task.
 
-    python tests/bad/measure.py columns open explain count batch --scale 1
+    python tests/bad/measure.py columns windows --tasks open explain count batch --scale 1
 
 Processor time (all threads) and the growth of the peak of resident memory, beyond a process that has read a small file.
 """
@@ -100,18 +100,18 @@ def warm() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", choices=MAKERS)
-    parser.add_argument("tasks", nargs="*", default=list(TASKS))
+    parser.add_argument("names", nargs="+", choices=MAKERS)
+    parser.add_argument("--tasks", nargs="*", choices=TASKS, default=list(TASKS))
     parser.add_argument("--scale", type=float, default=1)
     given = parser.parse_args()
-    case = MAKERS[given.name]
-    data = case.make(given.scale)
     warm()
-    for task in given.tasks:
-        if task == "range" and case.row_range is None:
-            continue
-        result = measure(lambda task=task: TASKS[task](data, case))
-        print(json.dumps({"name": given.name, "task": task, "bytes": len(data), **result}), flush=True)
+    for case in (MAKERS[name] for name in given.names):
+        data = case.make(given.scale)
+        for task in given.tasks:
+            if task == "range" and case.row_range is None:
+                continue
+            result = measure(lambda task=task, data=data, case=case: TASKS[task](data, case))
+            print(json.dumps({"name": case.name, "task": task, "bytes": len(data), **result}), flush=True)
 
 
 if __name__ == "__main__":
