@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -27,10 +27,10 @@ from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.small_stripe import HeldStream
 from orcidx.orc.stripe_footer import ColumnEncoding, StripeFooter, parse_stripe_footer
 from orcidx.orc.stripe_plan import group_ranges
-from orcidx.orc.stripe_streams import CHUNK_HEADER, DEMAND_BYTES, PlannedStream, StripeBytes, planned_bytes
+from orcidx.orc.stripe_streams import CHUNK_HEADER, DEMAND_BYTES, Ahead, PlannedStream, StripeBytes, planned_bytes
 from orcidx.orc.types import OrcType
 from orcidx.orc.window import Window
-from orcidx.storage import RangeReader
+from orcidx.storage import RangeReader, start_read
 
 if TYPE_CHECKING:
     from orcidx.options import ReadOptions
@@ -127,7 +127,7 @@ class OpenStripe:
     ``index``: the stripe's row index for the columns that are read, or None when there is none to be trusted;
     ``dictionaries``: ids of the string columns whose every stripe is dictionary-encoded; ``held``: all bytes of its
     streams, and where in the file they begin, where they are in memory; ``fetched``: whole streams that are here by
-    column id and kind.
+    column id and kind; ``ahead_bytes``: most that is asked for of a remote file before it is needed.
     """
 
     def __init__(
@@ -141,6 +141,7 @@ class OpenStripe:
         dictionaries: frozenset[int] = frozenset(),
         held: tuple[int, memoryview] | None = None,
         fetched: Mapping[tuple[int, StreamKind], Any] = MappingProxyType({}),
+        ahead_bytes: int = 0,
     ) -> None:
         self.reader = reader
         self.number = number
@@ -155,6 +156,9 @@ class OpenStripe:
         whole = reader.whole()
         self._held = held if whole is None else (0, whole)
         self._fetched = fetched
+        self._ahead: Ahead | None = None
+        if ahead_bytes and not self.is_local:
+            self._ahead = Ahead(partial(start_read, reader.storage), most=ahead_bytes)
         self._read_ahead = read_ahead
         self._codec = open_codec(reader.facts.compression)
         self._opened: dict[int, dict[StreamKind, list[PlannedStream]]] = {}
@@ -173,7 +177,16 @@ class OpenStripe:
             demand=self._demand(),
             read_into=getattr(storage, "read_into", None),
             local_file=getattr(storage, "local_file", None),
+            ahead=self._ahead,
         )
+
+    def close(self) -> None:
+        """Gives up the requests that nobody waits for."""
+        if self._ahead is not None:
+            for kinds in self._opened.values():
+                for sources in kinds.values():
+                    for source in sources:
+                        source.close()
 
     def apart(self) -> OpenStripe:
         """The same stripe for one column whose readers go ahead of the others': with limits of their own."""

@@ -8,8 +8,11 @@ a few row groups of a large one, costs a single round trip.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,7 +20,7 @@ from orcidx.errors import CorruptFile
 from orcidx.orc.footers import StreamTable
 from orcidx.storage.local_file import LocalFile, PieceRun
 
-__all__ = ["PlannedStream", "StripeBytes"]
+__all__ = ["Ahead", "PlannedStream", "StripeBytes"]
 
 Range = tuple[int, int]
 ReadRanges = Callable[[Sequence[Range]], Sequence[object]]
@@ -37,12 +40,37 @@ class _Piece:
         return self.start + len(self.data)
 
 
+class Ahead:
+    """Starts requests for the next pieces of a stripe's streams, as many as ``most`` bytes hold that nobody uses yet.
+
+    ``start``: (offset, length) pairs to a future of their buffers.
+    """
+
+    def __init__(self, start: Callable[[Sequence[Range]], Future[Any]], *, most: int) -> None:
+        self._start = start
+        self._left = most
+        self._lock = threading.Lock()
+
+    def start(self, offset: int, length: int) -> Future[Any] | None:
+        """A request for so many bytes; None where there is no room. ``take`` when it is used or given up."""
+        with self._lock:
+            if length > self._left:
+                return None
+            self._left -= length
+        return self._start([(offset, length)])
+
+    def take(self, length: int) -> None:
+        with self._lock:
+            self._left += length
+
+
 class PlannedStream:
     """One stream of a stripe as a source for a ``Window``: offsets count from the start of the stream.
 
     ``framed``: it is made of compression chunks, and plans end where a chunk begins; what is asked for beyond the plan
     is then read chunk by chunk, as long as its header says. Else it is read ``demand`` bytes at a time.
-    ``read_into`` and ``local_file`` come together, from a local file.
+    ``read_into`` and ``local_file`` come together, from a local file; ``ahead`` from any other: once a piece had to be
+    waited for, the one behind it is asked for with it.
     """
 
     def __init__(
@@ -56,6 +84,7 @@ class PlannedStream:
         demand: int = DEMAND_BYTES,
         read_into: ReadInto | None = None,
         local_file: LocalFile | None = None,
+        ahead: Ahead | None = None,
     ) -> None:
         self.length = length
         # A local file's pieces come to one room, which the window fills anew by itself as far as the run allows.
@@ -69,6 +98,8 @@ class PlannedStream:
         self._plan: list[Range] = []
         self._pieces: list[_Piece] = []
         self._room = memoryview(b"")
+        self._ahead = ahead
+        self._coming: tuple[Range, Future[Any]] | None = None
 
     def plan(self, ranges: Iterable[Range]) -> None:
         """Replaces what will be needed next: (start, stop) pairs in order, relative to the stream."""
@@ -131,9 +162,44 @@ class PlannedStream:
         if self.run is not None and self._read_into is not None:
             return self._from_room(offset, self.run, self._read_into)
         self._pieces = [piece for piece in self._pieces if piece.start > offset]
-        (data,) = self._read_ranges([(self._offset + offset, self._piece_end(offset) - offset)])
-        self.put(offset, data)
-        return self._pieces[-1].data
+        start, data = self._arrived(offset)
+        if data is None:
+            (data,) = self._read_ranges([(self._offset + offset, self._piece_end(offset) - offset)])
+        self.put(start, data)
+        self._ask_ahead(self._pieces[-1].stop)
+        return self._pieces[-1].data[offset - start :]
+
+    def _arrived(self, offset: int) -> tuple[int, Any]:
+        """What was asked for ahead, and where it begins, if it holds ``offset``; else it is given up."""
+        if self._coming is None or self._ahead is None:
+            return offset, None
+        (start, stop), future = self._coming
+        if not start <= offset < stop:
+            self.close()
+            return offset, None
+        self._coming = None
+        self._ahead.take(stop - start)
+        return start, future.result()[0]
+
+    def _ask_ahead(self, after: int) -> None:
+        """Asks for the piece that is planned behind ``after``, unless it is here."""
+        if self._ahead is None or self._coming is not None:
+            return
+        start, stop = next(((max(a, after), b) for a, b in self._plan if after < b), (0, 0))
+        stop = min(stop, start + self._read_ahead)
+        if start >= stop or any(piece.start < stop and start < piece.stop for piece in self._pieces):
+            return
+        future = self._ahead.start(self._offset + start, stop - start)
+        if future is not None:
+            self._coming = (start, stop), future
+
+    def close(self) -> None:
+        """Gives up what was asked for ahead."""
+        if self._coming is not None and self._ahead is not None:
+            (start, stop), future = self._coming
+            self._coming = None
+            future.cancel()
+            self._ahead.take(stop - start)
 
     def _from_room(self, offset: int, run: PieceRun, read_into: ReadInto) -> memoryview:
         """What the room holds, or a piece into it: the memory of the one before is still in the processor's cache."""
@@ -188,7 +254,8 @@ class StripeBytes:
     """The streams of one stripe by (column id, stream kind).
 
     ``extents``: absolute offset and length of each stream present; ``read_into(offset, parts)``: fills buffers, one
-    after the other, from the file, where that is cheap; ``local_file``: the same for readers in C.
+    after the other, from the file, where that is cheap; ``local_file``: the same for readers in C; ``ahead``: starts
+    requests of a remote file.
     """
 
     read_ranges: ReadRanges
@@ -198,6 +265,7 @@ class StripeBytes:
     demand: int = DEMAND_BYTES
     read_into: ReadInto | None = None
     local_file: LocalFile | None = None
+    ahead: Ahead | None = None
 
     def stream(self, column: int, kind: int) -> PlannedStream:
         """A source for one stream; an absent one is empty."""
@@ -211,6 +279,7 @@ class StripeBytes:
             demand=self.demand,
             read_into=self.read_into,
             local_file=self.local_file,
+            ahead=self.ahead,
         )
 
 

@@ -253,6 +253,7 @@ class FileScan:
             dictionaries=self._dictionaries,
             held=held,
             fetched=fetched,
+            ahead_bytes=self.options.io_bytes // 4,
         )
         requests = None if stripe.is_local else self._requests.left(decision.stripe)
         steps = read_stripe(
@@ -279,6 +280,7 @@ class FileScan:
                     yield self.complete(item)
         finally:  # of a pass that ends early, too
             steps.close()
+            stripe.close()
             chunks, size = stripe.wasted
             self.metrics.chunks_decompressed -= chunks
             self.metrics.bytes_decompressed -= size

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ from streams.framing import compressed, deflate, original
 
 from orcidx import CorruptFile, StorageError
 from orcidx.orc.compression import open_codec
-from orcidx.orc.stripe_streams import PlannedStream
+from orcidx.orc.stripe_streams import Ahead, PlannedStream
 from orcidx.orc.window import Window
 from orcidx.storage.local import LocalReader
 
@@ -141,3 +143,75 @@ def test_pieces_of_a_local_file_share_their_memory(path: Path) -> None:
     assert len(rooms) == 1
     assert reader.metrics.requests == LENGTH // 10_000
     reader.close()
+
+
+class Far:
+    """A remote file: what was waited for, and what was asked for ahead."""
+
+    def __init__(self) -> None:
+        self.waited: list[tuple[int, int]] = []
+        self.asked: list[tuple[int, int]] = []
+        self.futures: list[Future[list[bytes]]] = []
+        self.fails = False
+
+    def read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        self.waited += ranges
+        return [CONTENT[offset : offset + length] for offset, length in ranges]
+
+    def start(self, ranges: Sequence[tuple[int, int]]) -> Future[list[bytes]]:
+        self.asked += ranges
+        future: Future[list[bytes]] = Future()
+        if self.fails:
+            future.set_exception(StorageError("made up"))
+        elif ranges[0][0] < START + 100_000:  # the others stay on their way
+            future.set_result([CONTENT[offset : offset + length] for offset, length in ranges])
+        self.futures.append(future)
+        return future
+
+    def stream(self, ahead: Ahead, read_ahead: int = 1000) -> PlannedStream:
+        stream = PlannedStream(self.read, offset=START, length=LENGTH, read_ahead=read_ahead, ahead=ahead)
+        stream.plan([(0, 3500), (5000, 6000), (100_000, 101_000)])
+        stream.put(0, CONTENT[START : START + 1000])
+        return stream
+
+
+def test_the_next_piece_is_on_its_way_while_one_is_used() -> None:
+    """Only once a piece had to be waited for; nothing twice, nothing unplanned."""
+    far = Far()
+    stream = far.stream(Ahead(far.start, most=1000))
+    assert stream.fetch(0) == CONTENT[START : START + 1000]
+    assert (far.waited, far.asked) == ([], [])
+    window = Window(stream, None, 0, name="DATA")
+    assert take(window, 3500) == CONTENT[START : START + 3500]
+    assert far.waited == [(START + 1000, 1000)]
+    assert far.asked == [(START + 2000, 1000), (START + 3000, 500), (START + 5000, 1000)]
+    window.seek(5000)
+    assert take(window, 1000) == CONTENT[START + 5000 : START + 6000]
+    assert far.waited == [(START + 1000, 1000)]
+    assert far.asked[3:] == [(START + 100_000, 1000)]
+    stream.close()
+    assert far.futures[-1].cancelled()
+
+
+def test_pieces_ahead_stay_within_their_bytes() -> None:
+    far = Far()
+    ahead = Ahead(far.start, most=1500)
+    one, other = far.stream(ahead), far.stream(ahead)
+    one.fetch(1000)
+    other.fetch(1000)
+    assert far.asked == [(START + 2000, 1000)]  # there is no room for the other's
+    other.fetch(2000)
+    assert far.waited == [(START + 1000, 1000), (START + 1000, 1000), (START + 2000, 1000)]
+    assert far.asked[1:] == [(START + 3000, 500)]
+    one.fetch(0)  # back: what is on its way is given up
+    other.fetch(3000)
+    assert far.asked[2:] == [(START + 5000, 1000)]
+
+
+def test_a_piece_that_fails_ahead_fails_where_it_is_needed() -> None:
+    far = Far()
+    stream = far.stream(Ahead(far.start, most=1000))
+    far.fails = True
+    stream.fetch(1000)
+    with pytest.raises(StorageError, match="made up"):
+        stream.fetch(2000)

@@ -1,6 +1,7 @@
 """What a scan holds at a time, counted in bytes: of one stripe many times larger than that."""
 
 import io
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -59,6 +60,28 @@ def test_a_large_stripe_is_held_in_pieces(stripe: bytes, local: bool, monkeypatc
     assert rows == ROWS
     assert len(held.streams) == COLUMNS + 2
     assert 0 < held.most <= io_bytes
+    assert len(reader.ranges) == len(set(reader.ranges))  # what is fetched ahead is what is used then
+
+
+def test_the_next_pieces_of_a_large_remote_stripe_are_fetched_ahead(
+    stripe: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as a quarter of the budget holds them."""
+    waits: Counter[str] = Counter()
+    ahead = stripe_streams.Ahead.start
+
+    def counted(self: stripe_streams.Ahead, offset: int, length: int) -> object:
+        future = ahead(self, offset, length)
+        waits["ahead" if future is not None else "full"] += 1
+        return future
+
+    monkeypatch.setattr(stripe_streams.Ahead, "start", counted)
+    reader = RecordingReader(open_reader(stripe))
+    reader.is_local = False
+    with orcidx.open(reader) as file:
+        assert sum(batch.num_rows for batch in file.scan(io_bytes=4 << 20, use_threads=False)) == ROWS
+    pieces = len(reader.ranges)
+    assert waits["ahead"] > pieces // 2
 
 
 @pytest.mark.parametrize("where", [None, "n1 < 100000000000000000"])
