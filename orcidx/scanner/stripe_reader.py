@@ -31,6 +31,7 @@ from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.column_group import ColumnGroup, read_groups
 from orcidx.scanner.decode_ahead import DecodeAhead
 from orcidx.scanner.decode_pool import thread_count
+from orcidx.scanner.row_width import RowWidth
 from orcidx.scanner.span_plan import FIRST_ROWS, SpanPlan
 from orcidx.storage.ranges import over_read_bytes
 
@@ -79,52 +80,6 @@ class _Survivors:
 
 
 @dataclass
-class _Width:
-    """How many rows to read at once: from the bytes of a row, where the types tell, else from what rows took so far in
-    each column group."""
-
-    options: ReadOptions
-    share: float = 0.75
-    """Of ``batch_bytes``: rows differ, and a read that turns out too large is done again."""
-    seen: dict[ColumnGroup, tuple[int, float]] = field(default_factory=dict)
-    known: bool = False
-
-    def learn(self, groups: Sequence[ColumnGroup]) -> None:
-        """Takes the bytes of a row from the types, where those tell for every column group."""
-        sizes = {group: group.row_bytes for group in groups}
-        if None not in sizes.values():
-            self.known = True
-            self.seen = {group: (1, size) for group, size in sizes.items() if size is not None}
-
-    def next_rows(self, *groups: ColumnGroup) -> int:
-        """Rows that fit a batch, of some column groups or of all that were read."""
-        seen = [self.seen[group] for group in groups or self.seen if group in self.seen]
-        if not seen:
-            return min(FIRST_ROWS, self.options.batch_size)
-        size = sum(size / rows for rows, size in seen)
-        return max(1, min(self.options.batch_size, int(self.options.batch_bytes * self.share / max(size, 1e-9))))
-
-    def row_bytes(self, group: ColumnGroup) -> float | None:
-        """Bytes that a row took so far."""
-        rows, size = self.seen.get(group, (0, 0))
-        return size / rows if rows else None
-
-    def fits(self, group: ColumnGroup, rows: int) -> bool:
-        """Whether rows that were settled before the last ones were seen still fit a batch, as far as is known."""
-        size = self.row_bytes(group)
-        return size is None or rows * size <= self.options.batch_bytes * (1 + self.share) / 2
-
-    def saw(self, group: ColumnGroup, arrays: Sequence[pa.Array], rows: int) -> None:
-        if not self.known:
-            before, size = self.seen.get(group, (0, 0))
-            self.seen[group] = before + rows, size + sum(array.nbytes for array in arrays)
-
-    def was_too_large(self) -> None:
-        if self.seen:
-            self.share = max(0.25, self.share * 0.75)
-
-
-@dataclass
 class StripeReader:
     """The state of one stripe's scan; ``read_stripe`` runs it.
 
@@ -142,7 +97,7 @@ class StripeReader:
     share: Share
     constants: Constants = ()
     goes_on: Callable[[], bool] = bool
-    width: _Width = field(init=False)
+    width: RowWidth = field(init=False)
     waiting: list[_Survivors] = field(default_factory=list)
     dense: bool = False
     together: bool = False
@@ -152,7 +107,7 @@ class StripeReader:
 
     def __post_init__(self) -> None:
         plan = self.columns
-        self.width = _Width(self.options)
+        self.width = RowWidth(self.options)
         self.first = self._group(plan.predicate, plan.predicate_options, plan.exact_times)
         rest = plan.rest
         self.rest = self._group(

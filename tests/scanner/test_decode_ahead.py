@@ -19,7 +19,7 @@ from goldens import GOLDEN_ORC
 import orcidx
 from orcidx.errors import CorruptFile, OrcidxError
 from orcidx.orc.metadata_cache import forget_metadata
-from orcidx.scanner import column_cursor, column_group, decode_ahead, decode_pool, file_scan
+from orcidx.scanner import column_cursor, column_group, decode_ahead, decode_pool, small_stripes
 from orcidx.scanner.column_cursor import ColumnCursor
 from orcidx.scanner.decode_ahead import DecodeAhead
 from orcidx.storage import local, open_reader
@@ -35,7 +35,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(column_group, "MANY_ROWS", 1)
     monkeypatch.setattr(decode_ahead, "FEW_VALUES", 0)
     monkeypatch.setattr(local, "SMALL_FILE", 0)
-    monkeypatch.setattr(file_scan, "SMALL_STRIPE", 0)
+    monkeypatch.setattr(small_stripes, "SMALL_STRIPE", 0)
     before = pa.cpu_count()
     yield
     pa.set_cpu_count(before)

@@ -1,0 +1,60 @@
+"""``RowWidth``: what rows of a stripe take, and so how many of them are read at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from orcidx.options import ReadOptions
+from orcidx.scanner.column_group import ColumnGroup
+from orcidx.scanner.span_plan import FIRST_ROWS
+
+__all__ = ["RowWidth"]
+
+
+@dataclass
+class RowWidth:
+    """How many rows to read at once: from the bytes of a row, where the types tell, else from what rows took so far in
+    each column group."""
+
+    options: ReadOptions
+    share: float = 0.75
+    """Of ``batch_bytes``: rows differ, and a read that turns out too large is done again."""
+    seen: dict[ColumnGroup, tuple[int, float]] = field(default_factory=dict)
+    known: bool = False
+
+    def learn(self, groups: Sequence[ColumnGroup]) -> None:
+        """Takes the bytes of a row from the types, where those tell for every column group."""
+        sizes = {group: group.row_bytes for group in groups}
+        if None not in sizes.values():
+            self.known = True
+            self.seen = {group: (1, size) for group, size in sizes.items() if size is not None}
+
+    def next_rows(self, *groups: ColumnGroup) -> int:
+        """Rows that fit a batch, of some column groups or of all that were read."""
+        seen = [self.seen[group] for group in groups or self.seen if group in self.seen]
+        if not seen:
+            return min(FIRST_ROWS, self.options.batch_size)
+        size = sum(size / rows for rows, size in seen)
+        return max(1, min(self.options.batch_size, int(self.options.batch_bytes * self.share / max(size, 1e-9))))
+
+    def row_bytes(self, group: ColumnGroup) -> float | None:
+        """Bytes that a row took so far."""
+        rows, size = self.seen.get(group, (0, 0))
+        return size / rows if rows else None
+
+    def fits(self, group: ColumnGroup, rows: int) -> bool:
+        """Whether rows that were settled before the last ones were seen still fit a batch, as far as is known."""
+        size = self.row_bytes(group)
+        return size is None or rows * size <= self.options.batch_bytes * (1 + self.share) / 2
+
+    def saw(self, group: ColumnGroup, arrays: Sequence[pa.Array], rows: int) -> None:
+        if not self.known:
+            before, size = self.seen.get(group, (0, 0))
+            self.seen[group] = before + rows, size + sum(array.nbytes for array in arrays)
+
+    def was_too_large(self) -> None:
+        if self.seen:
+            self.share = max(0.25, self.share * 0.75)
