@@ -114,7 +114,7 @@ def read_framed(
         return bytes(buffer)
     check_block_size(block_size)
     result = bytearray()
-    scratch: bytearray | None = None
+    scratch: memoryview | None = None
     with memoryview(buffer) as whole:
         offset = 0
         while offset < len(whole):
@@ -122,13 +122,12 @@ def read_framed(
             if original:
                 result += whole[start:end]
             elif end > start:
-                scratch = scratch or bytearray(block_size)
+                scratch = scratch or _scratch(block_size)
                 try:
                     length = codec.decompress_into(whole[start:end], scratch)
                 except CorruptFile as error:
                     raise error.at(stream=name, offset=offset) from error.__cause__
-                with memoryview(scratch) as view:
-                    result += view[:length]
+                result += scratch[:length]
             if len(result) > max_size:
                 raise Unsupported(
                     f"the {name} takes more than {max_size} bytes decompressed; the option metadata_bytes allows more",
@@ -136,6 +135,25 @@ def read_framed(
                 )
             offset = end
     return bytes(result)
+
+
+class _Kept(threading.local):
+    """Room for one block, of each thread: a new one for each footer is cleared memory that is mostly not touched."""
+
+    room = memoryview(b"")
+
+
+_KEPT = _Kept()
+LARGEST_KEPT = 1 << 18
+"""The usual block sizes are 64 and 256 KiB."""
+
+
+def _scratch(size: int) -> memoryview:
+    if size > LARGEST_KEPT:
+        return memoryview(bytearray(size))
+    if len(_KEPT.room) < size:
+        _KEPT.room = memoryview(bytearray(size))
+    return _KEPT.room[:size]
 
 
 def decompressed_chunks(
