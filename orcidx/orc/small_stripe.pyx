@@ -6,7 +6,8 @@ by the same windows and kernels. What is anything but plain, and everything that
 then raise what they raise of any stripe: ``read_stripe`` returns None.
 """
 
-from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t, uintptr_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t, uintptr_t
+from libc.stdlib cimport free
 
 from orcidx.orc.footers cimport EncodingTable, StreamTable
 from orcidx.orc.int_rle cimport IntRle
@@ -31,6 +32,9 @@ cdef int PRESENT = StreamKind.PRESENT, DATA = StreamKind.DATA, LENGTH = StreamKi
 cdef int DICTIONARY_DATA = StreamKind.DICTIONARY_DATA
 cdef uint64_t DIRECT = EncodingKind.DIRECT, DIRECT_V2 = EncodingKind.DIRECT_V2
 cdef uint64_t DICTIONARY_V2 = EncodingKind.DICTIONARY_V2
+
+cdef enum:
+    MOST_ROOMS = 4          # streams of a column: PRESENT, DATA, LENGTH, DICTIONARY_DATA
 
 cdef enum Shape:
     SHORTS, INTS, LONGS, DAYS, FLOATS, BYTES, BITS, TEXT, BINARY
@@ -131,6 +135,15 @@ cdef class Stripe:
     cdef list windows
     cdef int64_t count
     cdef object bits
+    # Memory of the windows of the columns before: new memory for a block costs more than decompressing a small one.
+    cdef uint8_t* rooms[MOST_ROOMS]
+    cdef int64_t sizes[MOST_ROOMS]
+    cdef int free_rooms
+
+    def __dealloc__(self):
+        while self.free_rooms:
+            self.free_rooms -= 1
+            free(self.rooms[self.free_rooms])
 
     def column(self, Py_ssize_t column, int shape, int width, kind):
         cdef uint64_t encoding = self.encodings.numbers[column, 0]
@@ -152,6 +165,12 @@ cdef class Stripe:
             self.chunks += window.chunks_decompressed
             self.plain_bytes += window.bytes_decompressed
             self.room -= window.counted
+            if window.buffer != NULL and self.free_rooms < MOST_ROOMS:
+                self.rooms[self.free_rooms], self.sizes[self.free_rooms] = window.buffer, window.capacity
+                self.free_rooms += 1
+                window.buffer, window.capacity = NULL, 0
+                window.p = window.end = NULL
+        self.windows = []
         if self.room < 0:
             raise Unusual
         return array
@@ -161,6 +180,9 @@ cdef class Stripe:
         if at >= 0:
             offset, length = self.streams.offsets[at] - self.first, <int64_t> self.streams.numbers[at, 2]
         window = Window(HeldStream(self.data, offset, length), self.codec, self.block_size, name=STREAM_NAMES[kind])
+        if self.free_rooms:
+            self.free_rooms -= 1
+            window.buffer, window.capacity = self.rooms[self.free_rooms], self.sizes[self.free_rooms]
         self.windows.append(window)
         return window
 
