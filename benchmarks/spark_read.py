@@ -1,13 +1,14 @@
 """``orcidx.spark.read`` beside ``spark.read.orc``, in one session: scans not slower, and lookups by an index.
 
-    python -m benchmarks.spark_read [--scale 1] [--gigabytes 1] [--pairs 9] [--parts scans,lookups,many] [--folder DIR]
+    python -m benchmarks.spark_read [--scale 1] [--gigabytes 1] [--pairs 9] [--parts scans,lookups,tpch,many]
+        [--folder DIR]
 
 Pairs of runs, their order alternating, medians of each side; every time includes making the DataFrame. Spark against
 itself comes first and shows the machine's noise. Answers are compared. ``scans``: a lineitem of ``--scale`` times six
 million rows in 24 files, in 2,000 small ones and in one sorted file, each indexed; ``lookups``: ``--gigabytes`` with a
-key that follows no order and a bloom filter of it; ``many``: 100,000 files are listed, restricted and counted. The exit
-code is 1 where a scan is below 0.95 and more than 30 ms slower, or lookups are below 4 on average. ``--folder`` keeps
-the data for the next run.
+key that follows no order and a bloom filter of it; ``tpch``: its 22 queries at ``--scale``, over views; ``many``:
+100,000 files are listed, restricted and counted. The exit code is 1 where a scan or query is below 0.95 and more than
+30 ms slower, or lookups are below 4 on average. ``--folder`` keeps the data for the next run.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from benchmarks import tpch
 from orcidx import spark as orcidx_spark
 
 BYTES_PER_ROW = 34
@@ -223,6 +225,25 @@ def lookups(spark: Any, folder: Path, lines: int, pairs: int) -> bool:
     return fmean(ratios) >= LOOKUPS
 
 
+def benchmark_tpch(spark: Any, folder: Path, pairs: int) -> bool:
+    """The 22 queries, each with the views made anew, since ``read`` is a part of what it costs."""
+    good = True
+    sys.stdout.write(f"TPC-H, views made by each reader{'':<17}    Spark   orcidx   ratio\n")
+    for number, text in enumerate(tpch.queries(), 1):
+
+        def run(reader: Callable[[str], Any], text: str = text) -> Any:
+            tpch.view_all(folder, reader)
+            return spark.sql(text)
+
+        sides = (
+            lambda run=run: run(spark.read.orc),  # type: ignore[misc]
+            lambda run=run: run(lambda path: orcidx_spark.read(spark, path)),  # type: ignore[misc]
+        )
+        first, second = compared(f"query {number}", sides, pairs)
+        good &= first / second >= LEAST or second - first <= NOISE
+    return good
+
+
 def many(spark: Any, folder: Path) -> None:
     """100,000 files, links to a few: seconds of each step, the plan's length, and the driver's memory."""
     first = folder / "many"
@@ -256,7 +277,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--gigabytes", type=float, default=1.0)
     parser.add_argument("--pairs", type=int, default=9)
-    parser.add_argument("--parts", default="scans,lookups,many")
+    parser.add_argument("--parts", default="scans,lookups,tpch,many")
     parser.add_argument("--folder", type=Path, help="where the data is, or is written and stays")
     parser.add_argument("--master", default="local[*]")
     given = parser.parse_args()
@@ -277,6 +298,12 @@ def main() -> None:
             count_of = int(given.gigabytes * 1e9 / BYTES_PER_ROW)
             keyed = made(folder / f"keys-{count_of}", lambda: write_keys(spark, folder / f"keys-{count_of}", count_of))
             good &= lookups(spark, keyed, count_of, given.pairs)
+        if "tpch" in given.parts:
+            tables = made(
+                folder / f"tpch-{given.scale}",
+                lambda: tpch.write_tables(spark, folder / f"tpch-{given.scale}", given.scale),
+            )
+            good &= benchmark_tpch(spark, tables, given.pairs)
         if "many" in given.parts:
             many(spark, folder)
         load = os.getloadavg()[0]

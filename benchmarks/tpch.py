@@ -1,0 +1,48 @@
+"""The tables of TPC-H as ORC files that Spark wrote, and its 22 queries over views of any reader."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from orcidx import spark as orcidx_spark
+
+__all__ = ["TABLES", "queries", "view_all", "write_tables"]
+
+TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
+FILES = {"lineitem": 24, "orders": 12, "partsupp": 8}
+
+
+def write_tables(spark: Any, folder: Path, scale: float) -> None:
+    """Made by ``tpchgen-cli`` (of the bench extra) and written by Spark; lineitem and orders get bloom filters."""
+    made = folder / "parquet"
+    program = shutil.which("tpchgen-cli", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if program is None:
+        raise SystemExit("tpchgen-cli is missing: python -m pip install 'orcidx[bench]'")
+    subprocess.run([program, "parquet", "-s", str(scale), f"--output-dir={made}"], check=True, capture_output=True)
+    for name in TABLES:
+        frame = spark.read.parquet(str(made / f"{name}.parquet")).repartition(FILES.get(name, 1))
+        frame.write.mode("overwrite").orc(str(folder / name))
+    for name, column in (("lineitem", "l_partkey"), ("orders", "o_custkey")):
+        spec = {"bloom-filter": {column: {"items": 200_000, "fpp": 0.01}}}
+        orcidx_spark.build_file_index(spark, str(folder / name), spec, progress=False).count()
+    (folder / "_done").touch()
+
+
+def queries() -> list[str]:
+    """The 22, in their order."""
+    text = Path(__file__).with_name("tpch_queries.sql").read_text()
+    statements = [part.partition("\n")[2].strip().rstrip(";") for part in text.split("\n-- ")[1:]]
+    assert len(statements) == 22
+    return statements
+
+
+def view_all(folder: Path, reader: Callable[[str], Any]) -> None:
+    """Makes a view of every table, by a reader of its directory."""
+    for name in TABLES:
+        reader(str(folder / name)).createOrReplaceTempView(name)
