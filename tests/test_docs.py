@@ -14,9 +14,9 @@ ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = re.compile(r"<!-- runnable -->\n+```python\n(.*?)```", re.DOTALL)
 FILES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = {page: EXAMPLE.findall(page.read_text()) for page in FILES}
-WITH_SPARK = ROOT / "docs" / "spark.md"
-"""It needs Java: ``spark/test_spark_guide.py`` runs it."""
-RUNNABLE = [page for page, examples in PAGES.items() if examples and page != WITH_SPARK]
+WITH_SPARK = (ROOT / "docs" / "spark.md", ROOT / "docs" / "spark-lookups.md")
+"""They need Java: ``spark/test_spark_guide.py`` runs them."""
+RUNNABLE = [page for page, examples in PAGES.items() if examples and page not in WITH_SPARK]
 
 
 @pytest.fixture
