@@ -130,7 +130,11 @@ def _by_engine(spark: Any, query: Query, facts: SessionFacts, wanted: Engine, wh
     if own is not None and (wanted == "spark" or by_spark is not None):
         raise InvalidQuery(f"{by_spark or 'the engine spark'} cannot be had here: {own}")
     if own is not None or (wanted == "orcidx" and where_in is None and _understood(where)):
-        return _told(_planned(spark, query, facts), Choice("orcidx", own or "it was asked to"))
+        try:
+            return _told(_planned(spark, query, facts), Choice("orcidx", own or "it was asked to"))
+        except InvalidQuery:
+            if own is not None or not isinstance(where, str):
+                raise  # else Spark may understand it, as a number that is compared with text
     try:
         chosen = choose(spark, facts, query, wanted, where_in)
     except Unreadable as error:

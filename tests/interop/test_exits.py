@@ -158,4 +158,4 @@ def test_a_script_that_stops_early_ends_well(path, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_scripts_that_stop_early_end_well_every_time(path, name):
-    ends_well(path, name, 5)
+    ends_well(path, name, 3)
