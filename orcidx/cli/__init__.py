@@ -33,6 +33,7 @@ _COMMANDS = {
     "rewrite": ("orcidx.cli.rewrite", "rewrite"),
     "merge": ("orcidx.cli.rewrite", "merge"),
     "convert": ("orcidx.cli.rewrite", "convert"),
+    "report": ("orcidx.cli.report", "report"),
     "index": ("orcidx.cli.index", "index"),
     "dv": ("orcidx.cli.deletion_vectors", "dv"),
     "table": ("orcidx.cli.table_changes", "table"),

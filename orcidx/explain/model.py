@@ -160,13 +160,13 @@ class Explanation:
 
     def to_html(self) -> str:
         """A self-contained page with the pruning map."""
-        return str(_report().explanation_html(self))
+        return str(_report("page").explanation_page(self))
 
     def __str__(self) -> str:
         return str(_report().explanation_text(self))
 
     def _repr_html_(self) -> str:
-        return str(_report().explanation_html(self, page=False))
+        return str(_report().explanation_html(self))
 
 
 # Fields are named one by one: dataclasses.asdict copies every number of every row group, at ten times the cost.
@@ -213,9 +213,9 @@ def _reason_dicts(reasons: tuple[Reason, ...]) -> tuple[dict[str, str], ...]:
     return tuple([{"source": one.source, "leaf": one.leaf, "detail": one.detail} for one in reasons])
 
 
-def _report() -> Any:
+def _report(module: str = "render") -> Any:
     # Rendering stands above the data: it is loaded by name when asked for, so that no import goes upwards.
-    return importlib.import_module("orcidx.explain.render")
+    return importlib.import_module(f"orcidx.explain.{module}")
 
 
 def explain_row_groups(

@@ -13,7 +13,17 @@ from orcidx.explain.overlap import ColumnDepth
 from orcidx.pruning.evaluate import Note
 from orcidx.pruning.reasons import Reason
 
-__all__ = ["STYLE", "explanation_html", "explanation_text", "html_page", "list_html", "pruning_map_svg", "size_text"]
+__all__ = [
+    "STYLE",
+    "explanation_html",
+    "explanation_text",
+    "html_page",
+    "list_html",
+    "merged_notes",
+    "pruning_map_svg",
+    "size_text",
+    "stages",
+]
 
 # Evidence by a part of its name: letter of the text map, colour of the drawn one.
 _LOOKS = {
@@ -58,7 +68,7 @@ def size_text(count: int) -> str:
     return f"{count} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
 
 
-def _stages(explanation: Explanation) -> list[tuple[str, str, str, str]]:
+def stages(explanation: Explanation) -> list[tuple[str, str, str, str]]:
     """(name, before, after, share) of the funnel."""
     lines = []
     for stage in explanation.funnel:
@@ -115,7 +125,7 @@ def _why(first: Sequence[Reason], last: Sequence[Reason]) -> str:
     )
 
 
-def _merged_notes(notes: Iterable[Note]) -> list[str]:
+def merged_notes(notes: Iterable[Note]) -> list[str]:
     """One line for each fact, with the stripes that it holds for counted."""
     stripes: Counter[tuple[str, str, str, str | None]] = Counter()
     for note in notes:
@@ -135,7 +145,7 @@ def explanation_text(explanation: Explanation) -> str:
     """The funnel, then each file with its stripes: a map of the row groups, and why they were skipped or kept."""
     lines = [f"where {explanation.where}" if explanation.where else "no predicate"]
     lines += [
-        f"  {name:<10} {before:>14} → {after:>12}  {share}" for name, before, after, share in _stages(explanation)
+        f"  {name:<10} {before:>14} → {after:>12}  {share}" for name, before, after, share in stages(explanation)
     ]
     used = set()
     for file in explanation.files:
@@ -149,7 +159,7 @@ def explanation_text(explanation: Explanation) -> str:
         lines += ["", "  ".join(legend)]
     if explanation.overlap:
         lines += ["", "overlap depth of row groups", *(f"  {line}" for line in _overlap_lines(explanation.overlap))]
-    if notes := _merged_notes(explanation.notes):
+    if notes := merged_notes(explanation.notes):
         lines += ["", "notes", *(f"  {line}" for line in notes)]
     return "\n".join(lines)
 
@@ -235,18 +245,17 @@ _CELL, _GAP, _ROW, _LABEL = 11, 2, 16, 64
 _CELLS = 80
 
 
-def explanation_html(explanation: Explanation, *, page: bool = True) -> str:
-    """The same as HTML that needs nothing else: a ``page``, or a fragment for a notebook."""
+def explanation_html(explanation: Explanation) -> str:
+    """The same as a fragment of HTML for a notebook, which needs nothing else."""
     where = f"<code>{escape(explanation.where)}</code>" if explanation.where else "no predicate"
     parts = [f"<style>{STYLE}</style><div class='orcidx'><p>where {where}</p>", _funnel_html(explanation)]
     parts += [_file_html(file) for file in explanation.files]
     parts.append(_legend_html(explanation))
     if explanation.overlap:
         parts.append("<h2>Overlap depth of row groups</h2>" + list_html(_overlap_lines(explanation.overlap)))
-    if notes := _merged_notes(explanation.notes):
+    if notes := merged_notes(explanation.notes):
         parts.append("<h2>Notes</h2><ul>" + "".join(f"<li>{escape(line)}</li>" for line in notes) + "</ul>")
-    body = "".join(parts) + "</div>"
-    return html_page("orcidx explain", body) if page else body
+    return "".join(parts) + "</div>"
 
 
 def html_page(title: str, body: str) -> str:
@@ -258,7 +267,7 @@ def html_page(title: str, body: str) -> str:
 
 def _funnel_html(explanation: Explanation) -> str:
     rows = []
-    for stage, (name, before, after, share) in zip(explanation.funnel, _stages(explanation)):
+    for stage, (name, before, after, share) in zip(explanation.funnel, stages(explanation)):
         width = 100 * stage.after / stage.before if stage.before else 0
         rows.append(
             f"<tr><th>{name}</th><td class='n'>{before}</td><td>→</td><td class='n'>{after}</td>"

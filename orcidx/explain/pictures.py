@@ -1,0 +1,233 @@
+"""Pictures as HTML that needs nothing else: the pruning map, the treemap of bytes, the ranges of row groups.
+
+They are made of elements that wrap and stretch with the page, and of colours that the page's style gives, so that one
+picture serves a telephone and a wide screen, in light and in dark. However many row groups there are, a picture has at
+most some hundred marks: a mark then stands for several, and says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from orcidx.explain.model import Explanation, FileExplanation, RowGroupExplanation
+
+__all__ = ["EVIDENCE", "RangeBand", "Tile", "pruning_map", "range_bands", "treemap"]
+
+EVIDENCE = {
+    "kept": ("k", "kept"),
+    "constant": ("c", "a constant column"),
+    "file statistics": ("f", "file statistics"),
+    "index": ("p", "an index beside the file"),
+    "stripe statistics": ("s", "stripe statistics"),
+    "row-group statistics": ("g", "row-group statistics"),
+    "bloom filter": ("b", "a bloom filter"),
+    "dictionary": ("d", "a dictionary"),
+    "selection": ("x", "not asked for"),
+    "predicate": ("n", "the condition itself"),
+}
+"""Evidence by a part of its name: the class of its colour, and what the legend calls it."""
+_OTHER = ("o", "other evidence")
+
+MOST_CELLS = 1500
+MOST_ROWS = 40
+MOST_TILES = 40
+MOST_BUCKETS = 240
+
+Group = RowGroupExplanation
+
+
+def _look(group: Group) -> tuple[str, str]:
+    if group.kept:
+        return EVIDENCE["kept"]
+    source = group.reasons[-1].source if group.reasons else "selection"
+    return next((look for name, look in EVIDENCE.items() if name != "kept" and name in source), _OTHER)
+
+
+# ---------------------------------------------------------------------- the pruning map
+
+
+def pruning_map(explanation: Explanation) -> str:
+    """A cell for each row group, a line for each stripe (or file, where there are many); the legend below."""
+    lines = _lines(explanation.files)
+    total = sum(len(groups) for _, groups in lines)
+    size = max(1, -(-total // MOST_CELLS))
+    if len(lines) > MOST_ROWS:
+        lines = [("", [group for _, groups in lines for group in groups])]
+    used: dict[tuple[str, str], int] = {}
+    rows = []
+    for label, groups in lines:
+        cells = []
+        for start in range(0, len(groups), size):
+            part = groups[start : start + size]
+            for group in part:
+                used[_look(group)] = used.get(_look(group), 0) + 1
+            cells.append(_cell(part))
+        name = f"<span class='row-name'>{escape(label)}</span>" if label else ""
+        rows.append(f"<div class='map-row'>{name}<div class='cells'>{''.join(cells)}</div></div>")
+    order = [*EVIDENCE.values(), _OTHER]
+    keys = "".join(
+        f"<li><i class='c-{look[0]}'></i>{'' if look[0] in 'kx' else 'skipped by '}{look[1]} <b>{used[look]:,}</b></li>"
+        for look in order
+        if look in used
+    )
+    each = (
+        f"<p class='hint'>A cell is {size:,} row groups; its height of green is the share kept.</p>" if size > 1 else ""
+    )
+    return f"<div class='map'>{''.join(rows)}</div><ul class='legend'>{keys}</ul>{each}"
+
+
+def _lines(files: Sequence[FileExplanation]) -> list[tuple[str, list[Group]]]:
+    if len(files) == 1:
+        return [(f"stripe {stripe.stripe}", list(stripe.row_groups)) for stripe in files[0].stripes]
+    return [
+        (_tail(file.file), [group for stripe in file.stripes for group in stripe.row_groups] or [_unread(file)])
+        for file in files
+    ]
+
+
+def _unread(file: FileExplanation) -> Group:
+    return Group(0, 0, file.rows, file.kept_rows, 0, file.reasons)
+
+
+def _tail(name: str) -> str:
+    short = name.rsplit("/", 1)[-1]
+    return short if len(short) <= 24 else f"…{short[-23:]}"
+
+
+def _cell(part: Sequence[Group]) -> str:
+    kept = sum(group.kept for group in part)
+    first, last = part[0], part[-1]
+    skipped = Counter(_look(group) for group in part if not group.kept)
+    if kept == len(part):
+        look, share = EVIDENCE["kept"], 100.0
+    else:
+        look, share = skipped.most_common(1)[0][0], 100.0 * kept / len(part)
+    if len(part) > 1:
+        told = f"row groups {first.row_group:,} to {last.row_group:,}: {kept:,} kept" + "".join(
+            f", {count:,} by {name}" for (_, name), count in skipped.most_common()
+        )
+    else:
+        why = "; ".join(map(str, first.reasons[:3]))
+        told = f"row group {first.row_group:,}: {first.kept_rows:,} of {first.rows:,} rows{f' · {why}' if why else ''}"
+        if first.kept and first.rows:
+            share = 100.0 * first.kept_rows / first.rows
+            look = EVIDENCE["kept"]
+    style = "" if share in (0.0, 100.0) else f" style='--share:{max(share, 8):.0f}%'"
+    partly = " part" if style else ""
+    return f"<i class='c-{look[0]}{partly}'{style} title='{escape(told[:400], quote=True)}'></i>"
+
+
+# ---------------------------------------------------------------------- the treemap
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A rectangle of the treemap: its name, its bytes, and the parts that it is made of, as (kind, bytes)."""
+
+    name: str
+    size: int
+    shown: str
+    parts: tuple[tuple[str, int], ...]
+
+
+def treemap(tiles: Sequence[Tile]) -> str:
+    """Rectangles as large as their bytes, the largest first, each cut into its parts."""
+    ordered = sorted((tile for tile in tiles if tile.size > 0), key=lambda tile: -tile.size)
+    if len(ordered) > MOST_TILES:
+        rest = ordered[MOST_TILES:]
+        ordered = [*ordered[:MOST_TILES], _merged(rest)]
+    if not ordered:
+        return "<p class='hint'>nothing is stored</p>"
+    drawn = []
+    places = _squarified([tile.size for tile in ordered], 0.0, 0.0, 100.0, 42.0)
+    for tile, (left, top, width, height) in zip(ordered, places):
+        style = f"left:{left:.3f}%;top:{top / 0.42:.3f}%;width:{width:.3f}%;height:{height / 0.42:.3f}%"
+        parts, at = [], 0.0
+        for kind, size in sorted(tile.parts, key=lambda part: -part[1]):
+            share = 100 * size / tile.size
+            parts.append(f"<i class='t-{kind}' style='left:{at:.2f}%;width:{share:.2f}%'></i>")
+            at += share
+        title = escape(f"{tile.name}: {tile.shown}", quote=True)
+        label = f"<span>{escape(tile.name)}<small>{escape(tile.shown)}</small></span>"
+        drawn.append(f"<div class='tile' style='{style}' title='{title}'>{''.join(parts)}{label}</div>")
+    return f"<div class='treemap'>{''.join(drawn)}</div>"
+
+
+def _merged(tiles: Sequence[Tile]) -> Tile:
+    parts: Counter[str] = Counter()
+    for tile in tiles:
+        parts.update(dict(tile.parts))
+    return Tile(f"{len(tiles):,} smaller columns", sum(tile.size for tile in tiles), "together", tuple(parts.items()))
+
+
+def _squarified(
+    sizes: Sequence[int], left: float, top: float, width: float, height: float
+) -> list[tuple[float, float, float, float]]:
+    """Places of rectangles of these sizes, which fall, as square as may be (Bruls, Huizing, van Wijk 2000)."""
+    places: list[tuple[float, float, float, float]] = []
+    scale = width * height / sum(sizes)
+    areas = [size * scale for size in sizes]
+    at = 0
+    while at < len(areas):
+        side = min(width, height)
+        count = 1
+        while at + count < len(areas) and _worst(areas[at : at + count + 1], side) <= _worst(
+            areas[at : at + count], side
+        ):
+            count += 1
+        row = areas[at : at + count]
+        thick = sum(row) / side if side else 0.0
+        along = 0.0
+        for area in row:
+            long = area / thick if thick else 0.0
+            if width >= height:
+                places.append((left, top + along, thick, long))
+            else:
+                places.append((left + along, top, long, thick))
+            along += long
+        if width >= height:
+            left, width = left + thick, width - thick
+        else:
+            top, height = top + thick, height - thick
+        at += count
+    return places
+
+
+def _worst(row: Sequence[float], side: float) -> float:
+    total = sum(row)
+    return max(side * side * max(row) / total**2, total**2 / (side * side * min(row)))
+
+
+# ---------------------------------------------------------------------- ranges of row groups
+
+
+@dataclass(frozen=True)
+class RangeBand:
+    """The ranges of one column's row groups, as (low, high) from 0 to 1 among its values; ``order`` in words."""
+
+    name: str
+    order: str
+    ranges: Sequence[tuple[float, float]]
+
+
+def range_bands(bands: Iterable[RangeBand]) -> str:
+    """For each column a strip: from left to right its row groups, from bottom to top the values that each may hold. A
+    thin rising line is sorted; a full strip is in no order."""
+    drawn = []
+    for band in bands:
+        size = max(1, -(-len(band.ranges) // MOST_BUCKETS))
+        buckets = [band.ranges[start : start + size] for start in range(0, len(band.ranges), size)]
+        marks = []
+        for place, bucket in enumerate(buckets):
+            low, high = min(one[0] for one in bucket), max(one[1] for one in bucket)
+            tall = max(100 * (high - low), 2.5)
+            marks.append(f"<rect x='{place}' y='{100 - 100 * low - tall:.1f}' width='.86' height='{tall:.1f}'/>")
+        svg = f"<svg viewBox='0 -1 {len(buckets)} 102' preserveAspectRatio='none' role='img'>{''.join(marks)}</svg>"
+        drawn.append(
+            f"<div class='band'><span class='band-name'>{escape(band.name)}</span>{svg}"
+            f"<span class='band-order'>{escape(band.order)}</span></div>"
+        )
+    return f"<div class='bands'>{''.join(drawn)}</div>"

@@ -1,0 +1,160 @@
+"""``orcidx report``: one page about files and, with a condition, about a query of them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from html import escape
+from typing import Any
+
+from orcidx.explain.model import Explanation
+from orcidx.explain.page import Part, explanation_parts, facts_table, page, subtitle_of
+from orcidx.explain.pictures import RangeBand, Tile, range_bands, treemap
+from orcidx.explain.render import size_text
+from orcidx.inspection.column_facts import Ranges, column_ranges
+from orcidx.inspection.report_advice import Facts, advice
+from orcidx.inspection.sizes import FileSizes, file_sizes
+from orcidx.scanner.file import OrcFile
+from orcidx.scanner.scan import Scan
+from orcidx.storage import Source
+
+__all__ = ["report_page"]
+
+MOST_BANDS = 12
+MOST_LOOKED_INTO = 200
+"""Files whose footers and row indexes are read for the bytes and the ranges; of more, the first ones."""
+MOST_READ = 256 << 20
+"""Bytes that a query may read to be timed."""
+_PARTS = {"ROW_INDEX": "index", "BLOOM_FILTER": "bloom", "BLOOM_FILTER_UTF8": "bloom", "PRESENT": "nulls"}
+_LEGEND = (("data", "values"), ("nulls", "nulls"), ("index", "row indexes"), ("bloom", "bloom filters"))
+
+
+def report_page(
+    scan: Scan, files: Sequence[Source], *, run: bool = True, on_file: Callable[[int], Any] = lambda count: None
+) -> str:
+    """The page about the files of a scan. ``run``: also read what the scan reads, to time it; ``on_file`` hears of each
+    file that was looked into."""
+    began = time.perf_counter()
+    explanation = scan.explain()
+    explained = time.perf_counter() - began
+    sizes: list[FileSizes] = []
+    ranges: dict[str, list[Ranges]] = {}
+    stored = Counter[str]()
+    for source in files[:MOST_LOOKED_INTO]:
+        with OrcFile(source) as file:
+            sizes.append(file_sizes(file.reader))
+            stored["rows"] += file.num_rows
+            stored["stripes"] += len(file.stripes)
+            repeated = file.reader.root.repeated_ids
+            nodes = [node for node in file.reader.root.walk() if node.path and node.id not in repeated]
+            for column, found in column_ranges(file.reader, nodes).items():
+                name = next(node.dotted for node in nodes if node.id == column)
+                ranges.setdefault(name, []).append(found)
+        on_file(1)
+    facts = Facts.of(explanation, sizes, {name: _joined(found) for name, found in ranges.items()}, scan)
+    parts = _picture_parts(explanation, facts)
+    parts.append(Part("Each index alone", _alone(scan), half=True))
+    parts.append(Part("Time", _timings(scan, explanation, explained, run=run), half=True))
+    words = "".join(f"<li>{escape(line)}</li>" for line in advice(facts))
+    parts.insert(0, Part("In words", _lead(stored, sizes) + f"<ul class=words>{words}</ul>"))
+    title = files[0].name.rsplit("/", 1)[-1] if len(files) == 1 else f"{len(files):,} files"
+    return page(title, subtitle_of(explanation), parts)
+
+
+def _lead(stored: Counter[str], sizes: Sequence[FileSizes]) -> str:
+    told = (
+        (f"{stored['rows']:,}", "rows"),
+        (size_text(sum(one.bytes for one in sizes)), "stored"),
+        (f"{stored['stripes']:,}", "stripes"),
+    )
+    return (
+        "<div class=lead>" + "".join(f"<div><b>{value}</b><span>{name}</span></div>" for value, name in told) + "</div>"
+    )
+
+
+def _picture_parts(explanation: Explanation, facts: Facts) -> list[Part]:
+    legend = "".join(f"<li><i class='t-{kind}'></i>{name}</li>" for kind, name in _LEGEND)
+    bands = [
+        RangeBand(name, found.order or "one row group", _unit(found))
+        for name, found in list(facts.ordered())[:MOST_BANDS]
+    ]
+    more = len(facts.ranges) - len(bands)
+    hint = f"<p class=hint>{more:,} more columns have ranges.</p>" if more > 0 else ""
+    help_text = "<p class=hint>Left to right the row groups, bottom to top the values that each may hold.</p>"
+    return [
+        *explanation_parts(explanation),
+        Part("Bytes by column and stream", treemap(_tiles(facts.sizes)) + f"<ul class=legend>{legend}</ul>"),
+        Part("How sorted the columns are", range_bands(bands) + help_text + hint if bands else ""),
+    ]
+
+
+def _tiles(sizes: Sequence[FileSizes]) -> list[Tile]:
+    by_column: dict[str, Counter[str]] = {}
+    whole = sum(one.bytes for one in sizes) or 1
+    for file in sizes:
+        for column in file.columns:
+            for stream, size in column.streams.items():
+                by_column.setdefault(column.column or "(rows)", Counter())[_PARTS.get(stream, "data")] += size
+        footers = file.stripe_footers + file.stripe_statistics + file.footer + file.postscript + file.other
+        by_column.setdefault("(footers)", Counter())["footers"] += footers
+    return [
+        Tile(name, size := sum(parts.values()), f"{size_text(size)}, {100 * size / whole:.1f} %", tuple(parts.items()))
+        for name, parts in by_column.items()
+    ]
+
+
+def _joined(found: Sequence[Ranges]) -> Ranges:
+    """The ranges of one column in several files, one after the other, ranked together."""
+    if len(found) == 1:
+        return found[0]
+    lows = [value for one in found for value in one.lows]
+    highs = [value for one in found for value in one.highs]
+    places = {value: place for place, value in enumerate(sorted({*lows, *highs}))}
+    low_ranks, high_ranks = (tuple(places[value] for value in part) for part in (lows, highs))
+    return Ranges(tuple(range(len(lows))), low_ranks, high_ranks, tuple(lows), tuple(highs))
+
+
+def _unit(found: Ranges) -> list[tuple[float, float]]:
+    most = max(found.high_ranks) or 1
+    return [(low / most, high / most) for low, high in zip(found.low_ranks, found.high_ranks)]
+
+
+def _alone(scan: Scan) -> str:
+    """Rows that are left when only some of the file's indexes may speak."""
+    if scan.request.where is None:
+        return ""
+    choices: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("no index", {"row_index": False, "bloom_filters": False}),
+        ("statistics only", {"bloom_filters": False}),
+        ("bloom filters only", {"row_index": False}),
+        ("all together", {}),
+    )
+    rows = []
+    for name, off in choices:
+        options = scan.options.override(**off)
+        alone = replace(scan, request=replace(scan.request, options=options)).explain()
+        stages = {stage.name: stage for stage in alone.funnel}
+        left = stages["rows"]
+        share = f"{100 * left.after / left.before:.3g} %" if left.before else ""
+        rows.append((name, left.after, share, size_text(stages["bytes"].after)))
+    return facts_table(("evidence", "rows left", "share", "bytes left"), rows)
+
+
+def _timings(scan: Scan, explanation: Explanation, explained: float, *, run: bool) -> str:
+    rows: list[tuple[str, str]] = [("deciding what to read", f"{1000 * explained:,.1f} ms")]
+    left = {stage.name: stage.after for stage in explanation.funnel}["bytes"]
+    if run and left <= MOST_READ:
+        began = time.perf_counter()
+        with scan.to_batches() as batches:
+            found = sum(batch.num_rows for batch in batches)
+            metrics = batches.metrics
+        rows += [
+            ("reading it", f"{1000 * (time.perf_counter() - began):,.1f} ms"),
+            ("rows found", f"{found:,}"),
+            ("bytes read", f"{size_text(metrics.bytes_read)} in {metrics.requests:,} requests"),
+        ]
+    elif run:
+        rows.append(("reading it", f"not timed: more than {size_text(MOST_READ)}"))
+    return facts_table(("", ""), rows)

@@ -1,0 +1,112 @@
+"""What a report says in words: whether a query reads little, and what would make it read less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orcidx.explain.model import Explanation
+from orcidx.explain.render import size_text
+from orcidx.inspection.column_facts import Ranges
+from orcidx.inspection.sizes import FileSizes
+from orcidx.predicate import And, External, Leaf, Op, Or
+from orcidx.scanner.scan import Scan
+
+__all__ = ["Facts", "advice"]
+
+_LITTLE = 0.1
+_MUCH = 0.5
+_SMALL_FILE = 4 << 20
+_EQUALITIES = (Op.EQ, Op.IN, Op.EQ_NULL_SAFE)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What advice is given on. ``asked``: the columns of the condition, and whether each is asked for equality."""
+
+    explanation: Explanation
+    sizes: Sequence[FileSizes]
+    ranges: Mapping[str, Ranges]
+    asked: Mapping[str, bool]
+
+    @staticmethod
+    def of(explanation: Explanation, sizes: Sequence[FileSizes], ranges: Mapping[str, Ranges], scan: Scan) -> Facts:
+        """From what a report has found."""
+        asked: dict[str, bool] = {}
+        for leaf in _leaves(scan.request.where):
+            equality = leaf.op in _EQUALITIES and not leaf.negated
+            asked[leaf.column] = asked.get(leaf.column, False) or equality
+        return Facts(explanation, sizes, ranges, asked)
+
+    def ordered(self) -> Iterator[tuple[str, Ranges]]:
+        """The ranges: those of asked columns first, then the others as sorted as they are."""
+        yield from sorted(self.ranges.items(), key=lambda item: (item[0] not in self.asked, item[1].overlap))
+
+    @property
+    def share(self) -> float:
+        """Of the bytes, that the query reads."""
+        stage = next(stage for stage in self.explanation.funnel if stage.name == "bytes")
+        return stage.after / stage.before if stage.before else 0.0
+
+    def has_bloom(self, column: str) -> bool:
+        """Whether a column has bloom filters anywhere."""
+        return any(one.bloom_filters for file in self.sizes for one in file.columns if one.column == column)
+
+
+def _leaves(node: Any) -> Iterator[Leaf]:
+    if isinstance(node, Leaf):
+        yield node
+    elif isinstance(node, And | Or):
+        for child in node.children:
+            yield from _leaves(child)
+    elif isinstance(node, External):
+        yield from _leaves(node.may)
+
+
+def advice(facts: Facts) -> list[str]:
+    """Sentences, the most useful first."""
+    found = [*_of_query(facts), *_of_files(facts)]
+    return found or ["Nothing stands out: the files look well made for what was asked."]
+
+
+def _of_query(facts: Facts) -> Iterator[str]:
+    if facts.explanation.where is None:
+        yield "Give a condition (--where) to see what a query would read of these files, and why."
+        return
+    share = facts.share
+    yield f"The query reads {100 * share:.3g} % of the bytes of its columns" + (
+        ": the indexes do their work." if share <= _LITTLE else "."
+    )
+    if share <= _LITTLE:
+        return
+    for column, equality in facts.asked.items():
+        ranges = facts.ranges.get(column)
+        if ranges is not None and len(ranges.groups) > 1 and ranges.overlap > 2:
+            yield (
+                f"{column} is in no useful order: a value lies in the ranges of {ranges.overlap:.1f} of "
+                f"{len(ranges.groups):,} row groups. Written sorted by {column} (orcidx rewrite IN OUT --sort-by "
+                f"{column}), statistics alone would rule out most of them."
+            )
+        if equality and not facts.has_bloom(column):
+            yield (
+                f"{column} is asked for single values and has no bloom filter: write_table(..., "
+                f"bloom_filter_columns=[{column!r}]) rules out row groups that do not hold them."
+            )
+    if share > _MUCH and not facts.asked:
+        yield "The condition computes with its columns, which no index can answer; add a plain comparison if one holds."
+
+
+def _of_files(facts: Facts) -> Iterator[str]:
+    whole = sum(one.bytes for one in facts.sizes)
+    if len(facts.sizes) > 10 and whole / len(facts.sizes) < _SMALL_FILE:
+        yield (
+            f"The files are small, {size_text(whole // len(facts.sizes))} on average: each costs at least one request. "
+            "orcidx merge makes few of many."
+        )
+    blooms = sum(column.bloom_filters for one in facts.sizes for column in one.columns)
+    if whole and blooms > 0.2 * whole:
+        yield f"Bloom filters take {100 * blooms / whole:.0f} % of the bytes: keep those of columns that are asked for."
+    largest = max(((column.bytes, column.column) for one in facts.sizes for column in one.columns), default=(0, ""))
+    if whole and largest[0] > _MUCH * whole and len(facts.sizes) == 1:
+        yield f"More than half of the bytes are {largest[1]}'s: leave it out of queries that do not need it."
