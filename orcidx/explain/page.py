@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from html import escape
 
 from orcidx.explain.model import Explanation
-from orcidx.explain.pictures import pruning_map
-from orcidx.explain.render import merged_notes, size_text, stages
+from orcidx.explain.pictures import pruning_map, rows_ruled_out
+from orcidx.explain.render import details_html, merged_notes, size_text, stages
 
 __all__ = ["Part", "explanation_page", "explanation_parts", "facts_table", "page", "subtitle_of"]
 
@@ -30,7 +30,7 @@ border-radius:12px;padding:clamp(14px,1.5vw,24px);min-width:0}h2{font-size:16px;
 .half{grid-column:span 12}@media(min-width:1000px){.half{grid-column:span 6}}
 .lead{display:flex;flex-wrap:wrap;gap:8px 34px}.lead div{min-width:110px}.lead b{display:block;
 font-size:clamp(22px,2.4vw,34px);line-height:1.15;font-variant-numeric:tabular-nums}.lead span{color:var(--dim)}
-.stage{display:grid;grid-template-columns:84px minmax(0,1fr) auto;gap:4px 12px;align-items:center;margin:5px 0}
+.stage{display:grid;grid-template-columns:84px minmax(0,1fr) 46%;gap:4px 12px;align-items:center;margin:5px 0}
 .stage .track{background:var(--line);border-radius:5px;height:14px;overflow:hidden}.stage .track i{display:block;
 height:100%;background:var(--green);border-radius:5px;min-width:2px}.stage span{font-variant-numeric:tabular-nums;
 color:var(--dim);font-size:13px;text-align:right}
@@ -115,13 +115,15 @@ def explanation_parts(explanation: Explanation) -> list[Part]:
             f"<div class=stage>{name}<div class=track><i style='width:{width:.3g}%'></i></div>"
             f"<span>{after} of {before}{f' · {share}' if share else ''}</span></div>"
         )
-    skipped = [(source, rows) for source, rows in explanation.skipped_by.items()]
+    skipped = list(rows_ruled_out(explanation).items())
+    nobody = "<p class=hint>Nothing was ruled out.</p>"
     notes = "".join(f"<li>{escape(line)}</li>" for line in merged_notes(explanation.notes)[:30])
     return [
         Part("What the query reads", "".join(bars), half=True),
-        Part("Who ruled rows out", facts_table(("evidence", "rows"), skipped), half=True),
+        Part("Who ruled rows out", facts_table(("evidence", "rows"), skipped) or nobody, half=True),
         Part("Pruning map: a cell is a row group", pruning_map(explanation)),
         Part("Notes", f"<ul class=words>{notes}</ul>" if notes else ""),
+        Part("Stripe by stripe", details_html(explanation)),
     ]
 
 

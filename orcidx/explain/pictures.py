@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from html import escape
 
 from orcidx.explain.model import Explanation, FileExplanation, RowGroupExplanation
 
-__all__ = ["EVIDENCE", "RangeBand", "Tile", "pruning_map", "range_bands", "treemap"]
+__all__ = ["EVIDENCE", "RangeBand", "Tile", "pruning_map", "range_bands", "rows_ruled_out", "treemap"]
 
 EVIDENCE = {
     "kept": ("k", "kept"),
@@ -30,6 +31,8 @@ EVIDENCE = {
 }
 """Evidence by a part of its name: the class of its colour, and what the legend calls it."""
 _OTHER = ("o", "other evidence")
+_ORDER = [*EVIDENCE.values(), _OTHER]
+"""From coarse to fine."""
 
 MOST_CELLS = 1500
 MOST_ROWS = 40
@@ -42,8 +45,26 @@ Group = RowGroupExplanation
 def _look(group: Group) -> tuple[str, str]:
     if group.kept:
         return EVIDENCE["kept"]
-    source = group.reasons[-1].source if group.reasons else "selection"
+    if len(group.reasons) == 1:
+        return _look_of(group.reasons[0].source)
+    return max((_look_of(reason.source) for reason in group.reasons), key=_ORDER.index, default=EVIDENCE["selection"])
+
+
+@cache
+def _look_of(source: str) -> tuple[str, str]:
     return next((look for name, look in EVIDENCE.items() if name != "kept" and name in source), _OTHER)
+
+
+def rows_ruled_out(explanation: Explanation) -> dict[str, int]:
+    """Rows of the row groups that are skipped, by the evidence that decided: where several did together, as under OR,
+    by the finest, without which the row group would have been read."""
+    counts: Counter[str] = Counter()
+    for file in explanation.files:
+        for stripe in file.stripes:
+            for group in stripe.row_groups:
+                if not group.kept:
+                    counts[_look(group)[1]] += group.rows
+    return dict(counts.most_common())
 
 
 # ---------------------------------------------------------------------- the pruning map
@@ -56,21 +77,20 @@ def pruning_map(explanation: Explanation) -> str:
     size = max(1, -(-total // MOST_CELLS))
     if len(lines) > MOST_ROWS:
         lines = [("", [group for _, groups in lines for group in groups])]
-    used: dict[tuple[str, str], int] = {}
+    used: Counter[tuple[str, str]] = Counter()
     rows = []
     for label, groups in lines:
         cells = []
         for start in range(0, len(groups), size):
             part = groups[start : start + size]
-            for group in part:
-                used[_look(group)] = used.get(_look(group), 0) + 1
-            cells.append(_cell(part))
+            looks = Counter(map(_look, part))
+            used.update(looks)
+            cells.append(_cell(part, looks))
         name = f"<span class='row-name'>{escape(label)}</span>" if label else ""
         rows.append(f"<div class='map-row'>{name}<div class='cells'>{''.join(cells)}</div></div>")
-    order = [*EVIDENCE.values(), _OTHER]
     keys = "".join(
         f"<li><i class='c-{look[0]}'></i>{'' if look[0] in 'kx' else 'skipped by '}{look[1]} <b>{used[look]:,}</b></li>"
-        for look in order
+        for look in _ORDER
         if look in used
     )
     each = (
@@ -97,10 +117,10 @@ def _tail(name: str) -> str:
     return short if len(short) <= 24 else f"…{short[-23:]}"
 
 
-def _cell(part: Sequence[Group]) -> str:
-    kept = sum(group.kept for group in part)
+def _cell(part: Sequence[Group], looks: Counter[tuple[str, str]]) -> str:
     first, last = part[0], part[-1]
-    skipped = Counter(_look(group) for group in part if not group.kept)
+    skipped = looks.copy()
+    kept = skipped.pop(EVIDENCE["kept"], 0)
     if kept == len(part):
         look, share = EVIDENCE["kept"], 100.0
     else:

@@ -15,6 +15,7 @@ from orcidx.pruning.reasons import Reason
 
 __all__ = [
     "STYLE",
+    "details_html",
     "explanation_html",
     "explanation_text",
     "html_page",
@@ -243,6 +244,8 @@ STYLE = """
 """
 _CELL, _GAP, _ROW, _LABEL = 11, 2, 16, 64
 _CELLS = 80
+_DETAILED = 200
+"""Stripes that a page tells one by one."""
 
 
 def explanation_html(explanation: Explanation) -> str:
@@ -287,6 +290,24 @@ def _file_html(file: FileExplanation) -> str:
 def _stripe_html(stripe: StripeExplanation) -> str:
     summary = f"stripe {stripe.stripe}: {stripe.rows:,} rows → {stripe.kept_rows:,}, {size_text(stripe.kept_bytes)}"
     return f"<details><summary>{summary}</summary>{list_html(_row_group_lines(stripe))}</details>"
+
+
+def details_html(explanation: Explanation) -> str:
+    """Every stripe and why its row groups are skipped or kept, folded up; of very many stripes the first ones."""
+    parts = []
+    left = _DETAILED
+    for file in explanation.files:
+        if left <= 0:
+            parts.append("<p class=hint>The rest is left out here; to_dict() and --json have it.</p>")
+            break
+        head = f"<p><b>{escape(file.file)}</b>: {file.rows:,} rows → {file.kept_rows:,}</p>"
+        if not file.kept and file.reasons:
+            parts.append(head + list_html(f"skipped: {reason}" for reason in file.reasons))
+            left -= 1
+            continue
+        parts.append(head + "".join(_stripe_html(stripe) for stripe in file.stripes[:left]))
+        left -= len(file.stripes)
+    return "".join(parts)
 
 
 def list_html(lines: Iterable[str]) -> str:

@@ -28,7 +28,13 @@ MOST_LOOKED_INTO = 200
 MOST_READ = 256 << 20
 """Bytes that a query may read to be timed."""
 _PARTS = {"ROW_INDEX": "index", "BLOOM_FILTER": "bloom", "BLOOM_FILTER_UTF8": "bloom", "PRESENT": "nulls"}
-_LEGEND = (("data", "values"), ("nulls", "nulls"), ("index", "row indexes"), ("bloom", "bloom filters"))
+_LEGEND = {
+    "data": "values",
+    "nulls": "nulls",
+    "index": "row indexes",
+    "bloom": "bloom filters",
+    "footers": "footers",
+}
 
 
 def report_page(
@@ -75,7 +81,7 @@ def _lead(stored: Counter[str], sizes: Sequence[FileSizes]) -> str:
 
 
 def _picture_parts(explanation: Explanation, facts: Facts) -> list[Part]:
-    legend = "".join(f"<li><i class='t-{kind}'></i>{name}</li>" for kind, name in _LEGEND)
+    legend = "".join(f"<li><i class='t-{kind}'></i>{name}</li>" for kind, name in _LEGEND.items())
     bands = [
         RangeBand(name, found.order or "one row group", _unit(found))
         for name, found in list(facts.ordered())[:MOST_BANDS]

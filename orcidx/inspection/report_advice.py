@@ -17,6 +17,8 @@ __all__ = ["Facts", "advice"]
 
 _LITTLE = 0.1
 _MUCH = 0.5
+_SPREAD = 2
+"""Row groups in whose ranges a value lies, above which sorting pays."""
 _SMALL_FILE = 4 << 20
 _EQUALITIES = (Op.EQ, Op.IN, Op.EQ_NULL_SAFE)
 
@@ -61,7 +63,7 @@ def _leaves(node: Any) -> Iterator[Leaf]:
         for child in node.children:
             yield from _leaves(child)
     elif isinstance(node, External):
-        yield from _leaves(node.may)
+        yield from (leaf for leaf in _leaves(node.may) if leaf.op is not Op.IS_NULL)
 
 
 def advice(facts: Facts) -> list[str]:
@@ -80,15 +82,20 @@ def _of_query(facts: Facts) -> Iterator[str]:
     )
     if share <= _LITTLE:
         return
+    scattered = {
+        column: ranges.overlap / len(ranges.groups)
+        for column in facts.asked
+        if (ranges := facts.ranges.get(column)) is not None and len(ranges.groups) > 1 and ranges.overlap > _SPREAD
+    }
     for column, equality in facts.asked.items():
         ranges = facts.ranges.get(column)
-        if ranges is not None and len(ranges.groups) > 1 and ranges.overlap > 2:
+        if ranges is not None and column == max(scattered, key=lambda name: scattered[name], default=None):
             yield (
                 f"{column} is in no useful order: a value lies in the ranges of {ranges.overlap:.1f} of "
                 f"{len(ranges.groups):,} row groups. Written sorted by {column} (orcidx rewrite IN OUT --sort-by "
                 f"{column}), statistics alone would rule out most of them."
             )
-        if equality and not facts.has_bloom(column):
+        if equality and ranges is not None and len(ranges.groups) > 1 and not facts.has_bloom(column):
             yield (
                 f"{column} is asked for single values and has no bloom filter: write_table(..., "
                 f"bloom_filter_columns=[{column!r}]) rules out row groups that do not hold them."

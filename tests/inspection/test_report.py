@@ -1,0 +1,190 @@
+"""The page of ``orcidx report``: what it says, that it is legible for any number of row groups, and, where there is a
+Chromium, that a browser shows it without an error at three widths, in light and in dark."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import orcidx
+from orcidx.cli import main
+from orcidx.explain.model import RowGroupExplanation
+from orcidx.explain.pictures import MOST_CELLS, RangeBand, Tile, pruning_map, range_bands, treemap
+from orcidx.inspection.report import report_page
+from orcidx.pruning.reasons import Reason
+from orcidx.storage import list_sources
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+WIDTHS = (390, 1280, 1920)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    rng = np.random.default_rng(4)
+    count = 20_000
+    path = tmp_path_factory.mktemp("report") / "a.orc"
+    table = pa.table(
+        {
+            "id": np.arange(count),
+            "user": rng.integers(0, 10**6, count),
+            "<city>": [f"city{i}" for i in rng.integers(0, 50, count)],
+        }
+    )
+    orcidx.write_table(table, path, row_index_stride=200, stripe_size=60_000, bloom_filter_columns=["user"])
+    return path
+
+
+class Balanced(HTMLParser):
+    """Every element that is opened is closed, in order."""
+
+    VOID = ("meta", "br", "rect", "!doctype")
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+def page_of(path, where=None, **named):
+    page = report_page(orcidx.scan(path, where=where), list_sources(path), **named)
+    parser = Balanced()
+    parser.feed(page)
+    assert parser.open == []
+    assert not re.search(r"(src|href)=|https?://|url\(", page), "it needs no other file"
+    return page
+
+
+def test_the_page_says_what_was_found(path):
+    page = page_of(path, "user = 4242 or id between 3000 and 3100")
+    for title in ("What the query reads", "Who ruled rows out", "Pruning map", "Bytes by column", "How sorted"):
+        assert title in page
+    for title in ("Each index alone", "Time"):
+        assert title in page
+    assert "a bloom filter" in page  # who ruled out what statistics of user could not
+    assert "&lt;city&gt;" in page
+    assert "<city>" not in page
+    assert page.count("class='band'") == 3
+    assert "statistics only" in page
+
+
+@pytest.mark.parametrize(
+    ("where", "advice"),
+    [
+        (None, "Give a condition"),
+        ("user > 3", "orcidx rewrite IN OUT --sort-by user"),
+        ("`<city>` = 'city3'", "bloom_filter_columns="),
+        ("id = -3", "the indexes do their work"),
+        ("id + 0 = id", "no index can answer"),
+    ],
+)
+def test_advice(path, where, advice):
+    assert advice in page_of(path, where, run=False)
+
+
+def test_alone_each_index_leaves_at_least_what_all_leave(path):
+    page = page_of(path, "user = 4242 or id between 3000 and 3100")
+    table = page[page.index("Each index alone") :]
+    left = [int(text.replace(",", "")) for text in re.findall(r"<td class=n>([\d,]+)</td>", table)[:4]]
+    assert left[0] == 20_000
+    assert left[3] == min(left) < left[1]
+
+
+def test_several_files_and_none_read(path, tmp_path):
+    for name in ("a.orc", "b.orc"):
+        shutil.copy(path, tmp_path / name)
+    (tmp_path / "empty.orc").write_bytes(b"")
+    page = page_of(tmp_path, "id < 0", run=False)
+    assert "3 files" in page
+    assert "kept" not in re.findall(r"<ul class='legend'>.*?</ul>", page)[0]
+
+
+@pytest.mark.parametrize("count", [1, 1_000, 100_000])
+def test_a_map_stays_legible(count):
+    groups = tuple(
+        RowGroupExplanation(i, i, 1, i % 7 == 0, 0, () if i % 7 == 0 else (Reason("bloom filter", "a == 1", "no"),))
+        for i in range(count)
+    )
+    explanation = orcidx.Explanation(None, ("a",), (file_of(groups),))
+    drawn = pruning_map(explanation)
+    assert 0 < drawn.count("<i class='c-") <= MOST_CELLS + 20
+    assert f"<b>{-(-count // 7):,}</b>" in drawn
+    bands = range_bands([RangeBand("a", "ascending", [(i / count, (i + 1) / count) for i in range(count)])])
+    assert bands.count("<rect") <= 250
+
+
+def file_of(groups):
+    from orcidx.explain.model import FileExplanation, StripeExplanation
+
+    kept = sum(group.kept_rows for group in groups)
+    stripe = StripeExplanation(0, 0, len(groups), kept, 10, 5, groups)
+    return FileExplanation("a.orc", len(groups), (stripe,))
+
+
+def test_under_or_the_finest_evidence_is_credited():
+    reasons = (Reason("bloom filter", "a == 1", "no"), Reason("stripe statistics", "b == 1", "no"))
+    drawn = pruning_map(orcidx.Explanation(None, ("a",), (file_of((RowGroupExplanation(0, 0, 9, 0, 0, reasons),)),)))
+    assert "skipped by a bloom filter" in drawn
+    assert "class='c-b'" in drawn
+
+
+def test_tiles_fill_the_treemap():
+    tiles = [Tile(f"c{i}", 1 + i * i, "", (("data", i * i), ("index", 1))) for i in range(200)]
+    drawn = treemap(tiles)
+    places = re.findall(r"class='tile' style='left:(.*?)%;top:(.*?)%;width:(.*?)%;height:(.*?)%'", drawn)
+    assert "smaller columns" in drawn
+    assert sum(float(width) * float(height) for _, _, width, height in places) == pytest.approx(10_000, rel=1e-3)
+    assert all(float(left) + float(width) < 100.01 for left, _, width, _ in places)
+
+
+def test_the_command(path, tmp_path, capsys):
+    with pytest.raises(SystemExit) as done:
+        main(["report", str(path), "--where", "id = 3", "-o", str(tmp_path / "page.html")])
+    assert not done.value.code
+    assert "page.html" in capsys.readouterr().out
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.skipif(CHROMIUM is None and not os.environ.get("CI"), reason="no Chromium here (Debian: chromium)")
+def test_a_browser_shows_it(path, tmp_path):
+    """No text is cut off at the right, and nothing goes wrong, at three widths, in light and in dark."""
+    assert CHROMIUM is not None
+    page = page_of(path, "user = 4242 or id between 3000 and 3100")
+    inner = page.replace("&", "&amp;").replace('"', "&quot;")
+    script = (
+        "<script>addEventListener('load',()=>{let o=[];for(const f of document.querySelectorAll('iframe')){"
+        "const d=f.contentDocument.documentElement,b=getComputedStyle(d.querySelector('body')).backgroundColor;"
+        "o.push(f.width+':'+d.scrollWidth+':'+d.querySelectorAll('section').length+':'+b)}"
+        "document.title=o.join('|')})</script>"
+    )
+    frames = "".join(f'<iframe width="{width}" height="900" srcdoc="{inner}"></iframe>' for width in WIDTHS)
+    Path(tmp_path, "frames.html").write_text(f"<!doctype html><title>-</title>{script}{frames}")
+    seen = []
+    for scheme in ("1", "0"):  # light, dark
+        command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile"]
+        command += [f"--blink-settings=preferredColorScheme={scheme}", "--virtual-time-budget=5000", "--dump-dom"]
+        found = subprocess.run(
+            [*command, (tmp_path / "frames.html").as_uri()], capture_output=True, text=True, timeout=200
+        )
+        title = re.search(r"<title>(.*?)</title>", found.stdout).group(1)
+        measured = [line.split(":") for line in title.split("|")]
+        assert [int(width) for width, *_ in measured] == list(WIDTHS)
+        for width, scrolled, sections, colour in measured:
+            assert int(scrolled) <= int(width), f"at {width} pixels the page is {scrolled} wide"
+            assert int(sections) >= 7
+            seen.append(colour)
+    assert len(set(seen)) == 2, "light and dark"
