@@ -8,7 +8,7 @@ from html import escape
 
 from orcidx.explain.model import Explanation
 from orcidx.explain.pictures import pruning_map, rows_ruled_out
-from orcidx.explain.render import details_html, merged_notes, size_text, stages
+from orcidx.explain.render import details_html, list_html, merged_notes, overlap_lines, size_text, stages
 
 __all__ = ["Part", "explanation_page", "explanation_parts", "facts_table", "page", "subtitle_of"]
 
@@ -122,6 +122,7 @@ def explanation_parts(explanation: Explanation) -> list[Part]:
         Part("What the query reads", "".join(bars), half=True),
         Part("Who ruled rows out", facts_table(("evidence", "rows"), skipped) or nobody, half=True),
         Part("Pruning map: a cell is a row group", pruning_map(explanation)),
+        Part("Overlap depth of row groups", list_html(overlap_lines(explanation.overlap)) if explanation.overlap else ""),
         Part("Notes", f"<ul class=words>{notes}</ul>" if notes else ""),
         Part("Stripe by stripe", details_html(explanation)),
     ]

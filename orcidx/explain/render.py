@@ -21,6 +21,7 @@ __all__ = [
     "html_page",
     "list_html",
     "merged_notes",
+    "overlap_lines",
     "pruning_map_svg",
     "size_text",
     "stages",
@@ -159,13 +160,13 @@ def explanation_text(explanation: Explanation) -> str:
     if legend:
         lines += ["", "  ".join(legend)]
     if explanation.overlap:
-        lines += ["", "overlap depth of row groups", *(f"  {line}" for line in _overlap_lines(explanation.overlap))]
+        lines += ["", "overlap depth of row groups", *(f"  {line}" for line in overlap_lines(explanation.overlap))]
     if notes := merged_notes(explanation.notes):
         lines += ["", "notes", *(f"  {line}" for line in notes)]
     return "\n".join(lines)
 
 
-def _overlap_lines(depths: Sequence[ColumnDepth]) -> list[str]:
+def overlap_lines(depths: Sequence[ColumnDepth]) -> list[str]:
     """Columns in order of what sorting by them would save."""
     shown = sorted(depths, key=lambda depth: -depth.average)
     width = max(len(depth.column) for depth in shown[:_LINES])
@@ -255,7 +256,7 @@ def explanation_html(explanation: Explanation) -> str:
     parts += [_file_html(file) for file in explanation.files]
     parts.append(_legend_html(explanation))
     if explanation.overlap:
-        parts.append("<h2>Overlap depth of row groups</h2>" + list_html(_overlap_lines(explanation.overlap)))
+        parts.append("<h2>Overlap depth of row groups</h2>" + list_html(overlap_lines(explanation.overlap)))
     if notes := merged_notes(explanation.notes):
         parts.append("<h2>Notes</h2><ul>" + "".join(f"<li>{escape(line)}</li>" for line in notes) + "</ul>")
     return "".join(parts) + "</div>"
