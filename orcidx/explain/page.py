@@ -117,12 +117,13 @@ def explanation_parts(explanation: Explanation) -> list[Part]:
         )
     skipped = list(rows_ruled_out(explanation).items())
     nobody = "<p class=hint>Nothing was ruled out.</p>"
+    overlap = overlap_lines(explanation.overlap)
     notes = "".join(f"<li>{escape(line)}</li>" for line in merged_notes(explanation.notes)[:30])
     return [
         Part("What the query reads", "".join(bars), half=True),
         Part("Who ruled rows out", facts_table(("evidence", "rows"), skipped) or nobody, half=True),
         Part("Pruning map: a cell is a row group", pruning_map(explanation)),
-        Part("Overlap depth of row groups", list_html(overlap_lines(explanation.overlap)) if explanation.overlap else ""),
+        Part("Overlap depth of row groups", list_html(overlap) if overlap else ""),
         Part("Notes", f"<ul class=words>{notes}</ul>" if notes else ""),
         Part("Stripe by stripe", details_html(explanation)),
     ]
