@@ -169,7 +169,7 @@ def explanation_text(explanation: Explanation) -> str:
 def overlap_lines(depths: Sequence[ColumnDepth]) -> list[str]:
     """Columns in order of what sorting by them would save."""
     shown = sorted(depths, key=lambda depth: -depth.average)
-    width = max(len(depth.column) for depth in shown[:_LINES])
+    width = max((len(depth.column) for depth in shown[:_LINES]), default=0)
     lines = [
         f"{depth.column:<{width}}  {depth.average:g} of {depth.row_groups:,}, at most {depth.greatest:,}"
         for depth in shown[:_LINES]

@@ -1,0 +1,63 @@
+"""What packages are made of: one place for the version, releases in the change log, workflows that are sound."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import orcidx
+
+ROOT = Path(__file__).resolve().parent.parent
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def project():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_the_version_stands_in_one_place():
+    assert project()["project"]["dynamic"] == ["version"]
+    assert project()["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "orcidx.__version__"}
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+|rc\d+)?", orcidx.__version__)
+
+
+def test_every_dependency_has_a_floor():
+    extras = project()["project"]["optional-dependencies"]
+    every = [*project()["project"]["dependencies"], *(item for items in extras.values() for item in items)]
+    without = [item for item in every if ">=" not in item and not item.startswith("orcidx[")]
+    assert not without
+
+
+def test_the_change_log_is_cut_into_releases():
+    headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\)", heading) for heading in headings[1:])
+
+
+def test_the_sdist_holds_what_a_build_needs():
+    """Everything that setup.py reads is named by MANIFEST.in."""
+    manifest = (ROOT / "MANIFEST.in").read_text()
+    suffixes = {path.suffix for path in (ROOT / "orcidx").rglob("*") if path.suffix in (".pyx", ".pxd", ".pyi")}
+    assert suffixes == {".pyx", ".pxd", ".pyi"}
+    assert all(f"*{suffix}" in manifest for suffix in suffixes)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflows_are_sound(path):
+    """What a lint of workflows looks for first: permissions are named, and nobody's words reach a shell unquoted."""
+    yaml = pytest.importorskip("yaml")
+    found = yaml.safe_load(path.read_text())
+    assert found["permissions"] == {"contents": "read"}, "jobs ask for more one by one"
+    for job in found["jobs"].values():
+        assert "runs-on" in job
+        for step in job["steps"]:
+            assert ("uses" in step) != ("run" in step)
+            assert "${{" not in step.get("run", ""), "hand it over in env"
+            assert re.search(r"@\w", step.get("uses", "@v")), step
+
+
+def test_there_are_workflows():
+    assert {path.stem for path in WORKFLOWS} == {"checks", "codeql", "release"}
