@@ -11,6 +11,7 @@ bounds are made to hold for the stored values (``_integers``, ``_doubles``, ``_s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -260,7 +261,8 @@ def _strings(raw: RawStatistics, facts: FileFacts, options: ReadOptions, zone: Z
             # Bytes that are no UTF-8 come out as U+FFFD, elsewhere in the order than they were.
             valid &= ~spans_with_byte(raw.buffer, spans, 0x80, 0xFF)
         bounds = BytesBounds(raw.buffer, spans, valid, exact & valid)
-        sides.append(_as_given(bounds, is_upper=whole == 2) if java else bounds)
+        merged = raw.level != "row_group" and facts.writer_version < ORC_203
+        sides.append(_as_given(bounds, is_upper=whole == 2, merged=merged) if java else bounds)
     lower, upper = sides
     if raw.node.kind is TypeKind.CHAR:
         return _padded(lower, _cut_lower), _padded(upper, _raised_upper)
@@ -268,18 +270,30 @@ def _strings(raw: RawStatistics, facts: FileFacts, options: ReadOptions, zone: Z
 
 
 _REPLACEMENT, _AFTER_REPLACEMENT = "\ufffd".encode(), "\ufffe".encode()
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
+_FROM_REPLACEMENT = re.compile(rb"\xef\xbf[\xbd-\xbf]|[\xf0-\xff]")
+ORC_203 = 8
+"""Java's writer version from which statistics are merged as bytes."""
 
 
-def _as_given(bounds: BytesBounds, *, is_upper: bool) -> BytesBounds:
+def _as_given(bounds: BytesBounds, *, is_upper: bool, merged: bool) -> BytesBounds:
     """Java compares and cuts bytes, then decodes the bound as UTF-8 to store it: what does not decode becomes U+FFFD,
     as does the successor of U+10FFFF, and of U+FFFE. So text is known up to the first U+FFFD only; a cut upper bound
-    whose last character did not decode ends in the successor of that, U+FFFE."""
-    if _REPLACEMENT not in bounds.buffer and _AFTER_REPLACEMENT not in bounds.buffer:
+    whose last character did not decode ends in the successor of that, U+FFFE.
+
+    ``merged``: of stripes and files before ORC-203, whose bounds were decoded when row groups were joined: one that did
+    not decode lost as U+FFFD against others that lie within it, by a byte above ASCII as minimum, as maximum by a
+    character above U+FFFD. There the text that is left may have been another's.
+    """
+    if _REPLACEMENT not in bounds.buffer and _AFTER_REPLACEMENT not in bounds.buffer and not merged:
         return bounds
     known: dict[int, bytes] = {}
-    for unit in np.flatnonzero(bounds.valid & spans_with_byte(bounds.buffer, bounds.spans, 0xEF, 0xEF)).tolist():
+    leads = ((0xEF, 0xFF) if is_upper else (0x80, 0xFF)) if merged else (0xEF, 0xEF)
+    for unit in np.flatnonzero(bounds.valid & spans_with_byte(bounds.buffer, bounds.spans, *leads)).tolist():
         text = bounds.value(unit) or b""
         places = [text.find(_REPLACEMENT)]
+        if merged and (other := (_FROM_REPLACEMENT if is_upper else _NOT_ASCII).search(text)) is not None:
+            places.append(other.start())
         if is_upper and not bounds.exact[unit] and text.endswith(_AFTER_REPLACEMENT):
             places.append(len(text) - len(_AFTER_REPLACEMENT))
         if (stop := min((place for place in places if place >= 0), default=None)) is not None:

@@ -15,6 +15,7 @@ cdef class IntRle:
     cdef int end_value
     cdef int64_t values[RUN_VALUES + SPARE_VALUES]
     cdef uint64_t largest               # of the values that passed through `values`; narrowed ones are among them
+    cdef bint wrapped                   # one of those did not fit the narrower type
 
     # n values; a narrower type keeps the low bits, as every other reader does. CorruptFile when the stream ends first.
     cdef int read_int64(self, int64_t* out, int64_t n) except -1 nogil

@@ -24,12 +24,17 @@ ctypedef fused out_t:
     int64_t
 
 
-cdef inline uint64_t narrow(const int64_t* values, out_t* out, int64_t n, uint64_t largest) noexcept nogil:
+cdef inline void narrow(IntRle self, const int64_t* values, out_t* out, int64_t n) noexcept nogil:
     cdef int64_t i
+    cdef uint64_t largest = self.largest
+    cdef bint wrapped = self.wrapped
     for i in range(n):
         out[i] = <out_t> values[i]
         largest = max(largest, <uint64_t> values[i])
-    return largest
+        if out_t is not int64_t:
+            wrapped |= out[i] != values[i]
+    self.largest = largest
+    self.wrapped = wrapped
 
 
 cdef inline int64_t many_runs(IntRle self, out_t* out, int64_t n) noexcept nogil:
@@ -52,7 +57,7 @@ cdef int64_t some(IntRle self, out_t* out, int64_t n) except -1 nogil:
     cdef int64_t size, step = min(n, <int64_t> (self.end_value - self.next_value))
     cdef int count = 0
     if step:
-        self.largest = narrow(self.values + self.next_value, out, step, self.largest)
+        narrow(self, self.values + self.next_value, out, step)
         self.next_value += <int> step
         return step
     step = many_runs(self, out, n)

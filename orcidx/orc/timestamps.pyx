@@ -11,7 +11,7 @@ pyarrow's writer stores negative nanoseconds before 1970; they count back from t
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
-from orcidx.errors import CorruptFile
+from orcidx.errors import CorruptFile, ValueOutOfRange
 from orcidx.orc.far_copy cimport FAR_BYTES, copy_far, settle_far
 from orcidx.orc.int_rle cimport IntRle
 
@@ -119,13 +119,18 @@ cdef int check_pairs(const int64_t[::1] seconds, const int64_t[::1] nanos, int64
 
 
 def read_days(IntRle days not None, int32_t[::1] out not None, int64_t count, int32_t first, *, bint far=False):
-    """``count`` dates to ``out``; whether one of them lies before ``first``. ``far``: nobody reads them soon."""
+    """``count`` dates to ``out``; whether one of them lies before ``first``. ``far``: nobody reads them soon.
+
+    Raises ``ValueOutOfRange`` for days beyond 32 bits: they would come out as other dates, which bloom filters of ORC
+    C++ deny, since those have the days as they were given, where its statistics have them cut.
+    """
     cdef int32_t block[BLOCK]
     cdef int64_t i, step, done = 0
     cdef int32_t before = 0
     if not 0 <= count <= out.shape[0]:
         raise ValueError("the values do not fit")
     far = far and count * 4 > FAR_BYTES
+    days.wrapped = False
     with nogil:
         while done < count:
             step = days.some_int32(block, min(count - done, <int64_t> BLOCK))
@@ -137,6 +142,9 @@ def read_days(IntRle days not None, int32_t[::1] out not None, int64_t count, in
                 memcpy(&out[done], block, 4 * step)
             done += step
         settle_far()
+    if days.wrapped:
+        raise ValueOutOfRange("a date lies millions of years away, beyond the 32 bits of days that date32 has",
+                              stream="DATA")
     return before != 0
 
 

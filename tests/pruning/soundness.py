@@ -1,9 +1,9 @@
 """Random files and random predicates: a scan loses and invents no row against the table that was written.
 
-Half of the files of pyorc are given values that the writer must convert (doubles as FLOAT, integers beyond their type),
-so that what it recorded is not what it stored. Run by hand for the long check, for example ``PYTHONPATH=.:tests python
-tests/pruning/soundness.py --files 1500 --predicates 130 --seed 1``; ``test_soundness.py`` runs a short one. What a
-predicate means, ``predicate_oracle`` says.
+Half of the files of pyorc and of ORC Java are given values that the writer must convert (doubles as FLOAT, integers
+beyond their type, texts too long or padded, decimals of a larger scale), so that what it recorded is not what it
+stored. Run by hand for the long check, for example ``PYTHONPATH=.:tests python tests/pruning/soundness.py --files 1500
+--predicates 130 --seed 1``; ``test_soundness.py`` runs a short one. What a predicate means, ``predicate_oracle`` says.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -27,173 +27,29 @@ import pyarrow as pa
 import pyarrow.orc
 import pyarrow.parquet
 import pyorc
-from predicate_oracle import truth
-from predicate_strategies import COMPARISONS, INTS, MOMENTS, NUMBERS, PATTERNS, STAMPS, column
-from predicate_strategies import KINDS as SHARED_KINDS
+from predicate_strategies import PATTERNS
+from pruning.converted_values import VectorWriter, code_bytes, pool_bytes
+from pruning.soundness_tables import (
+    NAMES,
+    ORC_TYPES,
+    TEXT_TYPES,
+    Column,
+    Table,
+    literals_of,
+    make_column,
+    make_table,
+    operators_of,
+)
 
 import orcidx
+from orcidx.orc.calendars import hybrid_days
 from orcidx.planner import stripe_pruning
-from orcidx.predicate import And, Leaf, Op, Or
+from orcidx.predicate import Leaf, Op
 
-LONG = ["x" * 1500 + "a", "x" * 1500 + "b", "é" * 700, "\U0001f600" * 400, "\uffff" * 500]
-LONG += ["x" * 1024, "x" * 1023 + "y", "é" * 512, "é" * 511 + "ê", "\U0010ffff" * 300, "\ufffe" * 400, "x\ufffdy"]
-"""Java keeps only bounds of 1,024 bytes for these; some bounds are values themselves, and some do not decode."""
-LONG_LITERALS = [*LONG, "x" * 1024, "x" * 1023 + "y", "é" * 512, "\U0001f600" * 256, "\U0001f600" * 255 + "\U0001f601"]
-OLD_DAYS = [datetime.date(1, 1, 3), datetime.date(1500, 2, 28), datetime.date(1582, 10, 4), datetime.date(1582, 10, 15)]
-HALF_SECONDS = [-1_500_000_000, -500_000_000, 500_000_000, -86_400 * 10**9 - 250_000_000, -3 * 10**17 - 999_000]
-AWARE = [m.replace(tzinfo=datetime.UTC) for m in MOMENTS if isinstance(m, datetime.datetime)]
-STAMP_LITERALS = [np.datetime64(value, "ns") for value in (*STAMPS, *HALF_SECONDS)]
-NARROW = {"int8": 8, "int16": 16, "int32": 32}
-KINDS = SHARED_KINDS | {
-    f"int{bits}": (
-        pa.from_numpy_dtype(f"int{bits}"),
-        [x for x in (*INTS, 4464, -(1 << bits - 1), (1 << bits - 1) - 1) if -(1 << bits - 1) <= x < 1 << bits - 1],
-        [*NUMBERS, 4464, 70_000, (1 << 32) + 5, 1 << bits - 1, -(1 << bits - 1)],
-        [Op.IS_NAN],
-    )
-    for bits in NARROW.values()
-}
-ORC_TYPES = {
-    "int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint", "float64": "double",
-    "float32": "float", "decimal": "decimal(10,2)",
-    "wide": "decimal(38,2)", "string": "string", "char": "char(5)", "binary": "binary", "bool": "boolean",
-    "date": "date", "timestamp": "timestamp", "instant": "timestamp with local time zone",
-}  # fmt: skip
-NAMES = tuple(ORC_TYPES)
-INSTANT = pa.timestamp("ns", "UTC")
 BATCH = 10
 """Files of ORC Java that share a schema and writer options."""
 COUNTED = 3
 """Of so many predicates one is also asked as ``count_rows``."""
-
-
-def arrow_type(name: str) -> pa.DataType:
-    return INSTANT if name == "instant" else KINDS[name][0]
-
-
-def meaning_type(name: str) -> Any:
-    """The type as the oracle wants it."""
-    return ("char", 5) if name == "char" else arrow_type(name)
-
-
-def values_of(name: str) -> list[Any]:
-    if name in ("timestamp", "instant"):
-        return [*STAMPS, *HALF_SECONDS]
-    extra = {"string": LONG, "date": OLD_DAYS}.get(name, [])
-    return [*KINDS[name][1], *extra]
-
-
-def literals_of(name: str) -> list[Any]:
-    if name == "instant":
-        return AWARE
-    extra = {"string": LONG_LITERALS, "date": OLD_DAYS, "timestamp": STAMP_LITERALS}.get(name, [])
-    return [*KINDS[name][2], *extra]
-
-
-def operators_of(name: str) -> list[Op]:
-    extra = [] if name == "instant" else KINDS[name][3]
-    return [*COMPARISONS, Op.EQ, Op.IN, Op.BETWEEN, Op.IS_NULL, *extra]
-
-
-def array_of(name: str, values: list[Any]) -> pa.Array:
-    if name == "instant":
-        return pa.array(values, pa.int64()).cast(INSTANT)
-    return pa.array(values, arrow_type(name)) if name in NARROW else column(name, values)
-
-
-def unconverted(name: str, value: Any, rng: np.random.Generator) -> Any:
-    """Something that a writer of the type stores as ``value``, but records as it is."""
-    if name in NARROW:
-        return value + (int(rng.integers(-3, 4)) << NARROW[name])
-    if name != "float32" or np.isnan(value):
-        return value
-    if np.isinf(value):
-        return float(np.copysign(1e300, value))
-    return float(np.copysign(1e-50, value)) if value == 0 else float(np.nextafter(value, rng.choice([-np.inf, np.inf])))
-
-
-# ---------------------------------------------------------------------- tables
-
-
-@dataclass(frozen=True)
-class Column:
-    """``codes[row]``: index into ``pool``, whose last value is None, and into ``given``: what the writer is given."""
-
-    name: str
-    pool: list[Any]
-    codes: np.ndarray
-    given: list[Any] | None = None
-
-    def array(self) -> pa.Array:
-        indices = pa.array(self.codes, mask=self.codes == len(self.pool) - 1)
-        return array_of(self.name, self.pool[:-1]).take(indices)
-
-
-@dataclass(frozen=True)
-class Table:
-    """Columns by path: (name,), or ("s", name) below the struct ``s``, which is null where ``no_struct`` is True."""
-
-    columns: dict[tuple[str, ...], Column]
-    no_struct: np.ndarray
-    rows: int
-
-    def arrow(self) -> pa.Table:
-        arrays = {path[0]: item.array() for path, item in self.columns.items() if len(path) == 1}
-        if inner := {path[1]: item.array() for path, item in self.columns.items() if len(path) == 2}:
-            fields = [pa.field(name, array.type) for name, array in inner.items()]
-            arrays["s"] = pa.StructArray.from_arrays(list(inner.values()), fields=fields, mask=pa.array(self.no_struct))
-        lists = pa.array([[row] * (row % 3) if row % 5 else None for row in range(self.rows)], pa.list_(pa.int64()))
-        return pa.table({"before": lists, **arrays})
-
-    def matching(self, predicate: Any, nan: str) -> np.ndarray:
-        """Which rows the predicate is TRUE of: the oracle's word on each distinct value, combined row by row."""
-        return self._truth(predicate, nan) == 1
-
-    def _truth(self, predicate: Any, nan: str) -> np.ndarray:
-        if isinstance(predicate, (And, Or)):
-            parts = np.stack([self._truth(child, nan) for child in predicate.children])
-            # FALSE 0, NULL 0.5, TRUE 1: AND is the least of them, OR the greatest.
-            return parts.min(axis=0) if isinstance(predicate, And) else parts.max(axis=0)
-        assert isinstance(predicate, Leaf)
-        item = self.columns[predicate.path]
-        schema = {predicate.path: meaning_type(item.name)}
-        answers = [truth(predicate, lambda _, value=value: value, schema, nan) for value in item.pool]
-        return np.array([0.5 if answer is None else float(answer) for answer in answers])[item.codes]
-
-
-def make_column(rng: np.random.Generator, name: str, rows: int, *, micros: bool, converted: bool = False) -> Column:
-    """Values in blocks: some of one value, of neighbours, of everything, of nulls, so that indexes can tell."""
-    pool = values_of(name)
-    if micros and name in ("timestamp", "instant"):
-        # Writers lose the sign of what lies in the last second before 1970.
-        pool = sorted({value // 1000 * 1000 for value in pool if not -(10**9) < value < 0})
-    pool = pool if name in ("float64", "float32") else sorted(pool)
-    codes = np.empty(rows, np.int64)
-    at = 0
-    while at < rows:
-        size = int(rng.integers(1, max(2, rows // 3)))
-        part = codes[at : at + size]
-        first = int(rng.integers(len(pool)))
-        width = int(rng.choice([1, 1, 2, 4, len(pool)]))
-        part[:] = np.minimum(first + rng.integers(0, width, len(part)), len(pool) - 1)
-        part[rng.random(len(part)) < rng.choice([0, 0, 0, 0.1, 0.6, 1])] = len(pool)
-        at += size
-    converts = converted and (name in NARROW or name == "float32")
-    given = [*(unconverted(name, value, rng) for value in pool), None] if converts else None
-    return Column(name, [*pool, None], codes, given)
-
-
-def make_table(
-    rng: np.random.Generator, rows: int, names: tuple[str, ...], *, micros: bool, converted: bool = False
-) -> Table:
-    chosen = [str(name) for name in rng.permutation(names)[: int(rng.integers(3, 8))]]
-    columns = {(name,): make_column(rng, name, rows, micros=micros, converted=converted) for name in chosen}
-    inner = [str(name) for name in rng.permutation([name for name in names if name != "char"])[:2]]
-    none = np.repeat(rng.random(-(-rows // 40)) < 0.3, 40)[:rows] | (rng.random(rows) < 0.02)
-    for name in inner:
-        made = make_column(rng, name, rows, micros=micros, converted=converted)
-        columns["s", name] = replace(made, codes=np.where(none, len(made.pool) - 1, made.codes))
-    return Table(columns, none, rows)
 
 
 # ---------------------------------------------------------------------- predicates
@@ -235,11 +91,13 @@ class Written:
     source: bytes | Path
     table: Table
     how: str
+    options: dict[str, Any] = field(default_factory=dict)
+    """Of its scans."""
 
 
 def by_pyarrow(rng: np.random.Generator) -> Written:
     rows = int(rng.integers(1, 900))
-    table = make_table(rng, rows, tuple(name for name in NAMES if name != "char"), micros=False)
+    table = make_table(rng, rows, tuple(name for name in NAMES if name not in TEXT_TYPES), micros=False)
     arrow = table.arrow()
     # A column's number among all ORC columns, nested ones too, is what the writer wants; unknown numbers do no harm.
     options = {
@@ -290,7 +148,7 @@ def pyorc_rows(table: Table) -> Iterator[tuple[Any, ...]]:
         values = item.array()
         if pa.types.is_timestamp(values.type):
             values = values.cast(pa.timestamp("us", values.type.tz))
-        pool = item.given
+        pool = None if item.name == "wide" else item.given  # pyorc rounds those itself
         columns[path] = values.to_pylist() if pool is None else [pool[code] for code in item.codes.tolist()]
     inner = [values for path, values in columns.items() if len(path) == 2]
     outer = [values for path, values in columns.items() if len(path) == 1]
@@ -301,7 +159,7 @@ def pyorc_rows(table: Table) -> Iterator[tuple[Any, ...]]:
 def by_java(rng: np.random.Generator, spark: Any, folder: Path, count: int) -> list[Written]:
     """Files of ORC Java: one table cut into ``count`` files by Spark, each row with its number in its file."""
     # Spark writes zoned times as ORC's plain timestamps, in the zone of its machine, and zone-less ones as longs.
-    names = tuple(name for name in NAMES if name not in ("char", "instant"))
+    names = tuple(name for name in NAMES if name not in (*TEXT_TYPES, "instant"))
     zone = "UTC" if rng.random() < 0.6 else None
     tables = []
     start = make_table(rng, 1, names, micros=True)
@@ -316,17 +174,8 @@ def by_java(rng: np.random.Generator, spark: Any, folder: Path, count: int) -> l
     folder.mkdir()
     for number, table in enumerate(tables):
         pa.parquet.write_table(_in_micros(table.arrow(), zone), folder / f"{number}.parquet")
-    chosen = {
-        "compression": str(rng.choice(["none", "zlib", "snappy", "zstd", "lz4"])),
-        "orc.row.index.stride": str(rng.choice([1000, 1500])),
-        "orc.stripe.row.count": str(rng.choice([2000, 100_000])),
-        "orc.write.format": str(rng.choice(["0.12", "0.12", "0.11"])),
-        "orc.dictionary.key.threshold": str(rng.choice([0.0, 0.8])),
-        "orc.bloom.filter.fpp": str(rng.choice([0.01, 0.2])),
-    }
-    if rng.random() < 0.7:
-        chosen["orc.bloom.filter.columns"] = ",".join(".".join(path) for path in start.columns)
-        chosen["orc.bloom.filter.write.version"] = str(rng.choice(["utf8", "original"]))
+    chosen = _java_options(rng, start.columns) | {"orc.stripe.row.count": str(rng.choice([2000, 100_000]))}
+    chosen["compression"] = chosen.pop("orc.compress")
     made = []
     for number, table in enumerate(tables):
         target = folder / f"{number}.java"
@@ -335,6 +184,51 @@ def by_java(rng: np.random.Generator, spark: Any, folder: Path, count: int) -> l
         (path,) = target.glob("*.orc")
         made.append(Written(path, table, f"java {chosen}"))
     return made
+
+
+def by_vectors(rng: np.random.Generator, writer: VectorWriter, folder: Path, count: int) -> list[Written]:
+    """Files of ORC Java whose vectors are filled past all checks, as no engine does it."""
+    folder.mkdir()
+    made = []
+    for number in range(count):
+        table = make_table(rng, int(rng.integers(1, 4000)), NAMES, micros=True, converted=True)
+        columns = list(table.columns.items())
+        inner = [(path, item) for path, item in columns if len(path) == 2]
+        parts = [(path, item) for path, item in columns if len(path) == 1]
+        given = [(_given_bytes(item), code_bytes(item.codes, len(item.pool) - 1)) for _, item in parts]
+        given.append((b"", code_bytes(table.no_struct.astype(np.int64), 1)))
+        given += [(_given_bytes(item), code_bytes(item.codes, len(item.pool) - 1)) for _, item in inner]
+        fields = [f"{path[0]}:{ORC_TYPES[path[0]]}" for path, _ in parts]
+        below = ",".join(f"{path[1]}:{ORC_TYPES[path[1]]}" for path, _ in inner)
+        schema = f"struct<{','.join(fields)},s:struct<{below}>>"
+        chosen = _java_options(rng, (path for path, _ in columns)) | {"orc.stripe.row.count": 1000}
+        path = folder / f"{number}.orc"
+        writer.write(path, schema, chosen, given)
+        # Given digits beyond the scale are cut where the reader is told so.
+        made.append(Written(path, table, f"vectors {chosen}", {"decimal_rounding": "truncate"}))
+    return made
+
+
+def _given_bytes(item: Column) -> bytes:
+    # Statistics of decimals of 18 digits at most refuse digits beyond their scale.
+    values = (item.pool if item.given is None or item.name == "decimal" else item.given)[:-1]
+    if item.name == "date":
+        values = [hybrid_days((day - datetime.date(1970, 1, 1)).days)[0] for day in values]
+    return pool_bytes(values)
+
+
+def _java_options(rng: np.random.Generator, paths: Iterable[tuple[str, ...]]) -> dict[str, Any]:
+    chosen = {
+        "orc.compress": str(rng.choice(["none", "zlib", "snappy", "zstd", "lz4"])),
+        "orc.row.index.stride": str(rng.choice([1000, 1500])),
+        "orc.write.format": str(rng.choice(["0.12", "0.12", "0.11"])),
+        "orc.dictionary.key.threshold": str(rng.choice([0.0, 0.8])),
+        "orc.bloom.filter.fpp": str(rng.choice([0.01, 0.2])),
+    }
+    if rng.random() < 0.7:
+        chosen["orc.bloom.filter.columns"] = ",".join(".".join(path) for path in paths)
+        chosen["orc.bloom.filter.write.version"] = str(rng.choice(["utf8", "original"]))
+    return chosen
 
 
 def _in_micros(table: pa.Table, zone: str | None) -> pa.Table:
@@ -365,7 +259,7 @@ class Tally:
 def check_predicate(written: Written, file: orcidx.OrcFile, predicate: Any, nan: str, tally: Tally) -> None:
     """Raises ``AssertionError`` where a scan, an index or a count contradicts the oracle."""
     expected = written.table.matching(predicate, nan)
-    scan = file.scan([], predicate, row_numbers=True, nan=nan)
+    scan = file.scan([], predicate, row_numbers=True, nan=nan, **written.options)
     found = []
     for stripe in scan.stripes():
         rows = stripe.decision.rows
@@ -381,7 +275,9 @@ def check_predicate(written: Written, file: orcidx.OrcFile, predicate: Any, nan:
     lost, invented = np.setdiff1d(wanted, numbers), np.setdiff1d(numbers, wanted)
     assert np.array_equal(numbers, wanted), f"rows lost {lost[:5]}, invented {invented[:5]}"
     if tally.predicates % COUNTED == 0:
-        assert file.scan(where=predicate, nan=nan).count_rows() == len(wanted), "count_rows disagrees"
+        assert file.scan(where=predicate, nan=nan, **written.options).count_rows() == len(wanted), (
+            "count_rows disagrees"
+        )
         tally.counts += 1
     tally.predicates += 1
     tally.rows_returned += len(wanted)
@@ -426,15 +322,19 @@ def run(files: range, predicates: int, seed: int, tally: Tally, *, seconds: floa
 def run_java(
     spark: Any, folder: Path, files: range, predicates: int, seed: int, tally: Tally, *, seconds: float = float("inf")
 ) -> list[str]:
-    """Files of ORC Java, ten of a schema and of the same options, until done or out of time."""
+    """Files of ORC Java, by turns ten of Spark and ten of vectors, until done or out of time."""
     wrong: list[str] = []
+    vectors = VectorWriter(spark)
     end = time.monotonic() + seconds
     for number in files[::BATCH]:
         if time.monotonic() > end:
             break
         rng = np.random.default_rng([seed, 1 << 40, number])
         place = folder / str(number)
-        for written in by_java(rng, spark, place, min(BATCH, files.stop - number)):
+        count = min(BATCH, files.stop - number)
+        converting = number // BATCH % 2 == 1
+        made = by_vectors(rng, vectors, place, count) if converting else by_java(rng, spark, place, count)
+        for written in made:
             wrong += [f"batch {number}: {text}" for text in check_file(written, rng, predicates, tally)]
         shutil.rmtree(place)
         print(f"Java {number}: {tally}, {len(wrong)} wrong", file=sys.stderr, flush=True)
@@ -448,7 +348,7 @@ def main() -> int:
     words.add_argument("--predicates", type=int, default=130)
     words.add_argument("--seed", type=int, default=1)
     words.add_argument("--seconds", type=float, default=float("inf"))
-    words.add_argument("--java", type=int, default=0, help="files of ORC Java, through Spark, besides")
+    words.add_argument("--java", type=int, default=0, help="files of ORC Java besides, half of them by vectors")
     words.add_argument("--java-first", type=int, default=0, help="number of the first of them, a multiple of ten")
     asked = words.parse_args()
     if asked.java_first % BATCH:

@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyorc
 import pytest
+from goldens import FIXTURES
 from interop.java_writer import JavaWriter
+from pruning.every_level import LEVELS, only
 
 import orcidx
 from orcidx import ValueOutOfRange, col
@@ -116,6 +119,32 @@ def test_integers_that_wrap_in_files_of_java(spark: Any, tmp_path: Path, kind: s
     assert check(path, [stored, 1, 99]) > 4
 
 
+class RawDays:
+    """Lets pyorc be given days as numbers, which it takes as they are."""
+
+    @staticmethod
+    def to_orc(*given: Any) -> int:
+        return int(given[0])
+
+    @staticmethod
+    def from_orc(*given: Any) -> int:
+        return int(given[0])
+
+
+@pytest.mark.parametrize("days", [2**31, -(2**31) - 1, 2**32 + 5, -(2**40)])
+def test_dates_beyond_32_bits_are_refused(days: int) -> None:
+    """They would be read as other dates, which the filter denies and the statistics, cut to 32 bits, do not."""
+    data = by_pyorc("date", [1] * 10 + [days] + [2] * 9, converters={pyorc.TypeKind.DATE: RawDays})
+    with orcidx.open(data) as file:
+        with pytest.raises(ValueOutOfRange, match="beyond the 32 bits of days") as caught:
+            file.read()
+        assert (caught.value.column, caught.value.stripe) == ("x", 0)
+        assert file.scan([], row_range=(0, 10)).count_rows() == 10
+    edges = by_pyorc("date", [2**31 - 1, -(2**31), 1], converters={pyorc.TypeKind.DATE: RawDays})
+    with orcidx.open(edges) as file:
+        assert file.read()["x"].cast(pa.int32()).to_pylist() == [2**31 - 1, -(2**31), 1]
+
+
 def test_filters_are_believed_row_group_by_row_group() -> None:
     """A row group whose own statistics are within the type is pruned by its filter although its neighbour wraps."""
     values = [*range(0, 20, 2), *range(0, 18, 2), 70000, *range(0, 20, 2)]
@@ -179,6 +208,39 @@ def test_whole_bounds_of_java_still_prune(spark: Any, tmp_path: Path) -> None:
     path = by_java(spark, tmp_path, "string", ["b\ufffdr", "b\ufffds"])
     assert kept(path, col("x") < "b") == kept(path, col("x") > "c") == 0
     assert kept(path, col("x") >= "b\uffff") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "stored", "literals"),
+    [
+        ("maximum", [b"a", b"b\xff", b"b\xf0\x9f\x98\x80"], ["b\U0001f600", "b\U0010ffff", "b", "a", "c"]),
+        ("minimum", [b"b\x80", b"b\xc3\xa9", b"c"], ["b\xa0", "b\xe9", "b", "c"]),
+    ],
+)
+def test_bounds_that_java_decoded_to_join_them(name: str, stored: list[bytes], literals: list[str]) -> None:
+    """Before ORC-203: a value that is no UTF-8 lost as U+FFFD against one that lies within it."""
+    file = FIXTURES / "converted" / f"java-1.5.13-{name}.orc"
+    for level in LEVELS:
+        with only(level), orcidx.open(file) as opened:
+            for literal in literals:
+                for where, answers in (
+                    (col("x") > literal, [value > literal.encode() for value in stored]),
+                    (col("x") < literal, [value < literal.encode() for value in stored]),
+                    (col("x") == literal, [value == literal.encode() for value in stored]),
+                ):
+                    scan = opened.scan([], where, utf8="unchecked")
+                    assert scan.count_rows() == 1000 * sum(answers), (level, where)
+
+
+def test_bounds_that_java_joined_still_prune() -> None:
+    """Nothing but characters that a lost bound may have hidden is given up, and in row groups not even those."""
+    file = FIXTURES / "converted" / "java-1.5.13-char.orc"
+    with only("file statistics"):
+        assert kept(file, col("x") < "a") == kept(file, col("x") >= "d") == 0
+        assert kept(file, col("x") > "b\U0001f601") == 3
+    with only("row-group statistics"):
+        assert kept(file, col("x") > "b\U0001f601") == 0
+        assert kept(file, col("x") == "b\xe9") == 1
 
 
 # ---------------------------------------------------------------------- time zones

@@ -22,5 +22,7 @@ def test_files_of_the_c_plus_plus_writers() -> None:
 @pytest.mark.java
 def test_files_of_the_java_writer(spark: Any, tmp_path: Path) -> None:
     tally = Tally(Counter())
-    assert run_java(spark, tmp_path, range(6), 15, SEED, tally) == []
+    assert run_java(spark, tmp_path, range(4), 12, SEED, tally) == []
+    assert run_java(spark, tmp_path, range(10, 14), 12, SEED, tally) == []
+    assert tally.files == {"java": 4, "vectors": 4}
     assert tally.groups_skipped > tally.groups // 10

@@ -1,0 +1,86 @@
+"""One question asked through each kind of evidence alone, and of all rows with none: the rows must be the same.
+
+A file's statistics often decide before its row groups', filters or dictionaries are asked, so that a fault of those
+stays hidden; here the others hold their tongues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import orcidx
+from orcidx.orc.evidence import BloomEvidence, DictionaryEvidence, StatisticsEvidence
+from orcidx.planner import stripe_pruning
+from orcidx.predicate import Leaf, Op
+
+LEVELS = ("file statistics", "stripe statistics", "row-group statistics", "bloom filter", "dictionary")
+
+
+@contextmanager
+def only(level: str) -> Iterator[None]:
+    """Lets no evidence speak but that of one level though it be larger than what it may save."""
+    with ExitStack() as stack:
+        for share in ("BLOOM_SHARE", "DICTIONARY_SHARE"):
+            stack.enter_context(mock.patch.object(stripe_pruning, share, float("inf")))
+        stack.enter_context(mock.patch.object(stripe_pruning, "file_rules_out", return_value=False))
+        for kind in (StatisticsEvidence, BloomEvidence, DictionaryEvidence):
+            stack.enter_context(mock.patch.object(kind, "test", _muted(kind.test, level)))
+        yield
+
+
+def _muted(test: Any, level: str) -> Any:
+    return lambda self, leaf, alive: test(self, leaf, alive) if self.name == level else None
+
+
+_ANSWERS = {"bloom filter": (Op.EQ, Op.IN, Op.EQ_NULL_SAFE)}
+"""What a level can answer, where that is not everything."""
+
+
+def questions(path: tuple[str, ...], literals: Iterable[Any]) -> Iterator[Leaf]:
+    """Comparisons with each literal; the others are their negations, or made of the same."""
+    yield from (Leaf(path, Op.IS_NULL, (), negated) for negated in (False, True))
+    for literal in literals:
+        yield from (Leaf(path, op, (literal,), False) for op in (Op.EQ, Op.LT, Op.GT))
+        yield Leaf(path, Op.EQ, (literal,), True)
+        if isinstance(literal, str) and literal:
+            yield Leaf(path, Op.STARTS_WITH, (literal[: max(1, len(literal) - 1)],), False)
+
+
+def differences(source: Any, path: tuple[str, ...], literals: Iterable[Any], **options: Any) -> tuple[int, list[str]]:
+    """How many questions some row answers, and where an index left out a row that does or proved one that does not."""
+    found, wrong = 0, []
+    with orcidx.open(source) as file:
+        asked = []
+        for where in questions(path, literals):
+            plain = file.scan([], where, row_numbers=True, row_index=False, bloom_filters=False, **options)
+            truth = np.zeros(file.num_rows, np.bool_)
+            truth[plain.to_table().column(0).to_numpy()] = True
+            found += bool(truth.any())
+            asked.append((file.scan([], where, **options), truth))
+        for level in LEVELS:
+            with only(level):
+                for scan, truth in asked:
+                    if scan.request.where.op not in _ANSWERS.get(level, Op):
+                        continue
+                    may, must = decided(scan, len(truth))
+                    if (truth & ~may).any() or (must & ~truth).any():
+                        told = (
+                            f"loses {int((truth & ~may).sum())}, invents {int((must & ~truth).sum())} of {truth.sum()}"
+                        )
+                        wrong.append(f"{level}: {scan.request.where!r}: {told}")
+    return found, wrong
+
+
+def decided(scan: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows may match and which surely do, before any data is read."""
+    may, must = np.zeros(rows, np.bool_), np.zeros(rows, np.bool_)
+    for stripe in scan.stripes():
+        part = stripe.decision.rows
+        span = slice(part.first_row, part.first_row + part.may.length)
+        may[span], must[span] = part.may.mask(), part.must.mask()
+    return may, must
