@@ -42,6 +42,7 @@ import pyarrow.compute as pc
 from orcidx.errors import CorruptFile, InvalidQuery, StorageError, Unsupported, located
 from orcidx.index_directory.catalog import Catalog
 from orcidx.index_directory.file_pruning import FilePlan, KnownFiles, Partitions, asked_columns, plan_files
+from orcidx.index_directory.file_versions import FRESH, LISTING, STALE, UNKNOWN, among, later, states
 from orcidx.options import ReadOptions
 from orcidx.paimon.build import columns_of
 from orcidx.paimon.file_index import read_file_index
@@ -63,16 +64,11 @@ REWRITTEN_AT_ONCE = 1 << 20
 """Files up to which a catalog is written anew to drop a single one."""
 READ_AT_ONCE = 32 << 20
 COMMIT_ATTEMPTS = 16
-UNKNOWN, FRESH, STALE = 0, 1, 2
-"""States of a listed file."""
 
 _CATALOG = re.compile(r"rollup/(\d{8,18})\.parquet")
 LONGEST_CHAIN = 1000
 """Catalogs after the last whole one; writers start anew long before."""
-_SECOND = 1_000_000_000
 Int64s = npt.NDArray[np.int64]
-
-LISTING = pa.schema([("path", pa.string()), ("size", pa.int64()), ("mtime", pa.int64()), ("etag", pa.string())])
 
 
 def listing_table(root: Source, sources: Iterable[Source]) -> pa.Table:
@@ -267,7 +263,7 @@ class IndexStore:
         found = {}
         names = ("index", "index_size", "embedded", "indexes", "rows")
         for number, row in enumerate(self.catalog(files=names, columns=()).files.to_pylist()):
-            data = row["embedded"] if row["index"] is None else self.folder.read(row["index"])
+            data = row["embedded"] if row["index"] is None else self._whole(row["index"])
             if row["index"] is not None and (data is None or len(data) != row["index_size"]):
                 found[number] = f"its index file {row['index']} is missing or cut"
             elif data is not None:
@@ -276,6 +272,18 @@ class IndexStore:
                     found[number] = told
         return found
 
+    def _whole(self, name: str) -> Any:
+        """All bytes of an index file, None where it is missing. An answer that ends early is asked for again, as it
+        would look like damage."""
+        try:
+            reader = self.folder.source(name).open()
+            try:
+                return reader.read_ranges([(0, reader.size())])[0]
+            finally:
+                reader.close()
+        except FileNotFoundError:
+            return None
+
     # ------------------------------------------------------------------ planning
 
     def match(self, listing: pa.Table) -> Match:
@@ -283,7 +291,7 @@ class IndexStore:
         known = self._identities.files
         found = pc.index_in(listing["path"].combine_chunks(), value_set=known["path"].combine_chunks())
         entry = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        return Match(entry, _states(listing, known.select(["size", "mtime", "etag"]).take(found), entry >= 0))
+        return Match(entry, states(listing, known.select(["size", "mtime", "etag"]).take(found), entry >= 0))
 
     def plan(
         self,
@@ -336,19 +344,21 @@ class IndexStore:
     def commit(self, news: Catalog, *, listed: pa.Array | None = None, single_writer: bool = False) -> IndexStore:
         """Adds rows to the catalog and returns the store as it is then.
 
-        ``listed``: the paths that there are; given, rows of other files drop out (of a very large catalog when it is
-        written anew anyway). When another job was faster, its rows stay, and ours come after them; a catalog that is
-        damaged is replaced. ``single_writer`` as of ``Folder.create``. Raises ``StorageError`` when another job used
-        another spec, since the two would replace each other's work for ever.
+        ``listed``: the paths that there were after this store was opened; given, rows of other files that it had then
+        drop out (of a very large catalog when it is written anew anyway). When another job was faster, its rows stay,
+        also those of files that came later, and ours come after them, but for files that it has in a later version; a
+        catalog that is damaged is replaced. ``single_writer`` as of ``Folder.create``. Raises ``StorageError`` when
+        another job used another spec, since the two would replace each other's work for ever.
 
         Each number is taken once: by one exclusive name, whatever the catalog is. ``clean`` frees numbers, but below
         the last whole catalog alone; who takes such a number finds the later ones afterwards, and writes once more.
         """
-        store = self
+        store, gone = self, self._gone(listed)
         for attempt in range(COMMIT_ATTEMPTS):
             try:
                 other = store.generation != self.generation and store._is_of_another_spec(news)
-                content, whole = store._next(news, listed)
+                mine = news if store.generation == self.generation else self._unless_later(news, store)
+                content, whole = store._next(mine, gone)
             except (FileNotFoundError, StorageError):  # a catalog was replaced and cleaned away since it was listed
                 if attempt == COMMIT_ATTEMPTS - 1 or store.generation == (store := store.again()).generation:
                     raise
@@ -357,9 +367,9 @@ class IndexStore:
                 told = "another job has indexed this directory by another spec meanwhile; run again"
                 raise StorageError(told, file=self.root.name)
             name = catalog_name(store.generation + 1)
-            mine = store.folder.publish(name, content.to_bytes(whole=whole), single_writer=single_writer)
+            taken = store.folder.publish(name, content.to_bytes(whole=whole), single_writer=single_writer)
             store = store.again()
-            if mine and name in store._names_in_use():
+            if taken and name in store._names_in_use():
                 return store
         raise StorageError("other jobs keep writing the catalog; run again", file=self.root.name)
 
@@ -375,7 +385,27 @@ class IndexStore:
         except CorruptFile:  # of a later writer: it stands on ours, or replaces all
             return [stored.name for stored in self._written]
 
-    def _next(self, news: Catalog, listed: pa.Array | None) -> tuple[Catalog, bool]:
+    def _versions(self) -> pa.Table:
+        """Paths and versions of the files known here; none of a damaged catalog, which is to be replaced."""
+        try:
+            known = self._identities.files if self._written else Catalog.empty().files
+        except CorruptFile:
+            known = Catalog.empty().files
+        return known.select(LISTING.names)
+
+    def _gone(self, listed: pa.Array | None) -> pa.Table:
+        """The files known here that are not listed."""
+        known = self._versions()
+        return known.slice(0, 0) if listed is None else known.filter(pc.invert(pc.is_in(known["path"], listed)))
+
+    def _unless_later(self, news: Catalog, store: IndexStore) -> Catalog:
+        """The news without files of which another job has committed a later version since this store was opened."""
+        theirs = store._versions()
+        since = theirs.filter(pa.array(~among(theirs, self._versions())))
+        outdated = later(news.files, since)
+        return news.take(np.flatnonzero(~outdated)) if outdated.any() else news
+
+    def _next(self, news: Catalog, gone: pa.Table) -> tuple[Catalog, bool]:
         """The next catalog, and whether it is whole: the news alone, or everything when the parts have become many."""
         try:
             known = self._identities if self._written else None
@@ -384,18 +414,16 @@ class IndexStore:
         if known is None or not len(self._catalogs):
             return news, True
         changes = len(news)
-        if listed is not None and len(known):
-            gone = len(known) - pc.sum(pc.is_in(known.files["path"], value_set=listed)).as_py()
-            changes = len(known) if gone and len(known) <= REWRITTEN_AT_ONCE else changes + gone
+        if dropped := int(among(known.files, gone).sum()):
+            changes = len(known) if len(known) <= REWRITTEN_AT_ONCE else changes + dropped
         if 0 < 4 * changes < len(known) and len(self._catalogs) <= MOST_PARTS and news.spec_key == self.spec_key:
             return news, False
         try:
             whole = Catalog.concat([self.catalog(), news]).latest()
         except CorruptFile:
             return news, True
-        if listed is not None:
-            kept = pc.is_in(whole.files["path"].combine_chunks(), value_set=listed)
-            whole = whole.take(np.flatnonzero(kept.to_numpy(zero_copy_only=False)))
+        if len(gone):
+            whole = whole.take(np.flatnonzero(~among(whole.files, gone)))
         return whole, True
 
 
@@ -444,21 +472,3 @@ def stale_notes(listing: pa.Table, match: Match) -> list[Note]:
             told = f"{len(files):,} of {len(listing):,} files {text}, such as {first}: refresh it"
             found.append(Note("catalog", kind, told))  # type: ignore[arg-type]
     return found
-
-
-def _states(listing: pa.Table, known: pa.Table, present: npt.NDArray[np.bool_]) -> npt.NDArray[np.int8]:
-    """``Fingerprint.matches`` for all files at once, but that something besides the size must be known to be equal."""
-    same_size = _true(pc.equal(listing["size"], known["size"]))
-    same_etag = pc.equal(listing["etag"], known["etag"])
-    ours, theirs = listing["mtime"], known["mtime"]
-    both = [pc.fill_null(times, 0).to_numpy() for times in (ours, theirs)]
-    whole = (both[0] % _SECOND == 0) | (both[1] % _SECOND == 0)
-    same_time = (both[0] == both[1]) | (whole & (both[0] // _SECOND == both[1] // _SECOND))
-    same_time &= _true(pc.is_valid(ours)) & _true(pc.is_valid(theirs))
-    told = _true(pc.is_valid(same_etag))
-    fresh = present & same_size & np.where(told, _true(same_etag), same_time)
-    return np.where(fresh, FRESH, np.where(present, STALE, UNKNOWN)).astype(np.int8)
-
-
-def _true(values: Any) -> npt.NDArray[np.bool_]:
-    return pc.fill_null(values, False).to_numpy().astype(np.bool_)  # type: ignore[no-any-return]

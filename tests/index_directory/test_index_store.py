@@ -554,3 +554,34 @@ def test_statistics_survive_the_bytes() -> None:
     ]
     assert read.statistics[StatisticsKey("a", "string")][2].as_py()["low"] == b"x"
     assert Catalog.read(pa.py_buffer(made.to_bytes()), files=["path"], columns=["b"]).statistics == {}
+
+
+def _indexed_rows(store: IndexStore, sources: list[Source], names: set[str]) -> Catalog:
+    wanted = IndexSpec.of(SPEC)
+    paths = listing_table(store.root, sources)["path"].to_pylist()
+    pairs = [(source, path) for source, path in zip(sources, paths, strict=True) if path in names]
+    return catalog_of([index_file(store.folder, *pair, wanted, ReadOptions()) for pair in pairs], wanted)
+
+
+def test_a_job_that_listed_earlier_drops_nothing_that_another_has_committed(tmp_path: Path) -> None:
+    """Its listing lacks a file that came later, and has an old version of one that changed."""
+    for name in ("a", "b", "c"):
+        orc.write_table(events(100), tmp_path / f"{name}.orc")
+    index_here(tmp_path)
+    (tmp_path / "c.orc").unlink()
+    orc.write_table(events(300), tmp_path / "b.orc")
+    early = opened(tmp_path)
+    listed = list_sources(tmp_path)
+    rows = _indexed_rows(early, listed, {"b.orc"})
+    orc.write_table(events(500, 200), tmp_path / "b.orc")
+    orc.write_table(events(700), tmp_path / "d.orc")
+    late = opened(tmp_path)
+    sources = list_sources(tmp_path)
+    late.commit(_indexed_rows(late, sources, {"b.orc", "d.orc"}))
+    paths = listing_table(early.root, listed)["path"].combine_chunks()
+    store = early.commit(rows, listed=paths)
+    assert store.match(listing_table(store.root, sources)).fresh.all()
+    assert sorted(store.catalog(files=("rows",), columns=()).files.to_pydict().items()) == [
+        ("path", ["a.orc", "b.orc", "d.orc"]),
+        ("rows", [100, 200, 100]),
+    ]

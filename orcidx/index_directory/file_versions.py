@@ -1,0 +1,54 @@
+"""Versions of files as tables: a listing compared with what a catalog knows of the same paths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["FRESH", "LISTING", "STALE", "UNKNOWN", "among", "later", "states"]
+
+LISTING = pa.schema([("path", pa.string()), ("size", pa.int64()), ("mtime", pa.int64()), ("etag", pa.string())])
+"""Paths below a directory, with what tells the version of each file."""
+UNKNOWN, FRESH, STALE = 0, 1, 2
+"""States of a listed file."""
+_SECOND = 1_000_000_000
+Bools = npt.NDArray[np.bool_]
+
+
+def states(listing: pa.Table, known: pa.Table, present: npt.NDArray[np.bool_]) -> npt.NDArray[np.int8]:
+    """``Fingerprint.matches`` for all files at once, but that something besides the size must be known to be equal."""
+    same_size = _true(pc.equal(listing["size"], known["size"]))
+    same_etag = pc.equal(listing["etag"], known["etag"])
+    ours, theirs = listing["mtime"], known["mtime"]
+    both = [pc.fill_null(times, 0).to_numpy() for times in (ours, theirs)]
+    whole = (both[0] % _SECOND == 0) | (both[1] % _SECOND == 0)
+    same_time = (both[0] == both[1]) | (whole & (both[0] // _SECOND == both[1] // _SECOND))
+    same_time &= _true(pc.is_valid(ours)) & _true(pc.is_valid(theirs))
+    told = _true(pc.is_valid(same_etag))
+    fresh = present & same_size & np.where(told, _true(same_etag), same_time)
+    return np.where(fresh, FRESH, np.where(present, STALE, UNKNOWN)).astype(np.int8)
+
+
+def among(files: pa.Table, others: pa.Table) -> Bools:
+    """Which rows of ``files`` are about a version of a file that is among ``others``."""
+    place = pc.index_in(files["path"].combine_chunks(), value_set=others["path"].combine_chunks())
+    found = others.take(place)
+    same = np.asarray(place.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+    for name in LISTING.names[1:]:
+        both_null = pc.and_(pc.is_null(files[name]), pc.is_null(found[name]))
+        same &= _true(pc.equal(files[name], found[name])) | _true(both_null)
+    return same
+
+
+def later(files: pa.Table, others: pa.Table) -> Bools:
+    """Of which rows of ``files`` ``others`` have the same path with a later modification time."""
+    place = pc.index_in(files["path"].combine_chunks(), value_set=others["path"].combine_chunks())
+    return _true(pc.greater(others["mtime"].take(place), files["mtime"]))
+
+
+def _true(values: Any) -> npt.NDArray[np.bool_]:
+    return pc.fill_null(values, False).to_numpy().astype(np.bool_)  # type: ignore[no-any-return]

@@ -1,0 +1,15 @@
+"""A few of the histories that ``histories.py`` runs by the thousand."""
+
+from __future__ import annotations
+
+from conftest import SEED
+from index_directory.histories import run
+
+
+def test_two_jobs_on_a_store_that_fails() -> None:
+    tally, wrong = run(range(SEED, SEED + 30))
+    assert wrong == []
+    assert tally["reads right"] > 40
+    assert tally["files ruled out"] > 0
+    assert tally["faults"] > 20
+    assert tally["build"] + tally["refresh"] > 40
