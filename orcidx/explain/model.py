@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from orcidx.explain.overlap import ColumnDepth
 from orcidx.pruning.evaluate import Note, Outcome
-from orcidx.pruning.reasons import UNASKED, Reason
+from orcidx.pruning.reasons import UNASKED, Reason, deciding
 from orcidx.pruning.selection import RowSelection
 
 __all__ = [
@@ -133,13 +133,13 @@ class Explanation:
 
     @property
     def skipped_by(self) -> dict[str, int]:
-        """Rows of skipped row groups by the evidence that ruled them out; where several did together, by the last."""
+        """Rows of skipped row groups by the evidence that ruled them out; by that asked last where several did."""
         counts: Counter[str] = Counter()
         for file in self.files:
             for stripe in file.stripes:
                 for group in stripe.row_groups:
                     if not group.kept and group.reasons:
-                        counts[group.reasons[-1].source] += group.rows
+                        counts[deciding(group.reasons).source] += group.rows
         return dict(counts.most_common())
 
     @property

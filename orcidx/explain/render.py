@@ -11,7 +11,7 @@ from html import escape
 from orcidx.explain.model import Explanation, FileExplanation, RowGroupExplanation, StripeExplanation
 from orcidx.explain.overlap import ColumnDepth
 from orcidx.pruning.evaluate import Note
-from orcidx.pruning.reasons import Reason
+from orcidx.pruning.reasons import Reason, deciding
 
 __all__ = [
     "STYLE",
@@ -54,7 +54,7 @@ def _look(group: RowGroupExplanation) -> tuple[str, str]:
         return _KEPT
     if group.kept:
         return _PARTLY
-    return _look_of(group.reasons[-1].source if group.reasons else "selection")
+    return _look_of(deciding(group.reasons).source if group.reasons else "selection")
 
 
 @lru_cache(maxsize=64)

@@ -26,6 +26,7 @@ from orcidx.paimon.container import Container, read_container
 from orcidx.paimon.file_index import FileIndex
 from orcidx.planner.index_evidence import StoredIndex, bind_to_index
 from orcidx.planner.request import FileJob, ScanRequest
+from orcidx.pruning.reasons import deciding
 from orcidx.scanner.scan import Scan
 from orcidx.storage import Source
 from orcidx.storage.folder import Folder
@@ -135,7 +136,7 @@ def _skipped(explanation: Explanation) -> dict[str, int]:
     counts = Counter(explanation.skipped_by)
     for file in explanation.files:
         if not file.kept and file.reasons and not counts:
-            counts[file.reasons[-1].source] += file.rows
+            counts[deciding(file.reasons).source] += file.rows
     return dict(counts)
 
 

@@ -19,7 +19,7 @@ from orcidx.pruning.selection import RowSelection
 if TYPE_CHECKING:
     from orcidx.pruning.evaluate import Finding, LeafState
 
-__all__ = ["UNASKED", "Fact", "Reason", "leaves", "proofs_in", "reasons_in"]
+__all__ = ["UNASKED", "Fact", "Reason", "deciding", "leaves", "proofs_in", "reasons_in"]
 
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
@@ -36,6 +36,23 @@ class Reason:
 
     def __str__(self) -> str:
         return f"{self.leaf}: {self.detail} ({self.source})" if self.leaf else f"{self.detail} ({self.source})"
+
+
+_HEARD = (
+    "partition", "constant", "file statistics", "index", "stripe statistics", "row-group statistics", "bloom filter",
+    "dictionary",
+)  # fmt: skip
+"""Who is asked, coarse to fine, by what is in the name."""
+
+
+def deciding(reasons: Sequence[Reason]) -> Reason:
+    """Of reasons that only together ruled rows out, as for the branches of an OR, the one that came last: until then
+    there were rows left, whatever the order of the branches."""
+    return max(enumerate(reasons), key=lambda one: (_heard(one[1].source), one[0]))[1]
+
+
+def _heard(source: str) -> int:
+    return next((place for place, name in enumerate(_HEARD) if name in source), -1)
 
 
 UNASKED = Reason("selection", "", "none of these rows was asked for")

@@ -210,3 +210,14 @@ def test_many_stretches_are_cut_and_long_stripes_wrap():
     assert "    row groups 1, 3, 5, 7, 9, … (150 in all) skipped: none of these rows was asked for" in str(made)
     assert max(map(len, str(made).splitlines())) < 120
     assert pruning_map_svg(made.files[0]).count("<rect") == 300
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_branches_of_an_or_credit_the_evidence_that_came_last(turned):
+    """File statistics alone rule one branch out and leave every row: what decided is the filter, whatever the order."""
+    price, city = col("price") > 10**6, col("city") == "Oslo"
+    evidence = [Fixed("file statistics", "price", []), Fixed("bloom filter", "city", [(0, 300)], describe=absent)]
+    only = stripe(0, evidence, where=city | price if turned else price | city)
+    explanation = Explanation("", ("price", "city"), (FileExplanation("f", ROWS, (only,)),))
+    assert explanation.skipped_by == {"bloom filter": 700}
+    assert "███bbbbbbb" in explanation_text(explanation)
