@@ -15,7 +15,7 @@ from orcidx.orc.window cimport Window
 
 import pyarrow as pa
 
-from orcidx.errors import CorruptFile, Unsupported
+from orcidx.errors import CorruptFile, Unsupported, ValueOutOfRange
 from orcidx.orc.buffers import gather_bytes, gather_offsets, length_range, nest_bits, read_indexes, read_offsets, spread
 from orcidx.orc.byte_rle import BooleanRle, ByteRle, RawBytes
 from orcidx.orc.calendars import GREGORIAN_START
@@ -119,7 +119,7 @@ def read_stripe(Recipe recipe not None, data, int64_t first, footer, int64_t row
         return None
     try:
         arrays = [stripe.column(*column) for column in recipe.columns]
-    except (Unusual, CorruptFile, Unsupported):
+    except (Unusual, CorruptFile, Unsupported, ValueOutOfRange):
         return None
     return arrays, stripe.chunks, stripe.plain_bytes
 
