@@ -6,7 +6,7 @@ and what has no such form (unions) is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -48,11 +48,19 @@ class Order:
 
     def check(self, schema: pa.Schema) -> None:
         """Raises ``InvalidQuery`` for columns that are not there, or have no order."""
-        for name in (*(key.name for key in self.keys), *self.cluster_by):
-            if schema.names.count(name) != 1:
-                raise InvalidQuery(f"there is no column {name!r} to sort by; there are {', '.join(schema.names)}")
+        self.check_names(schema.names)
+        for name in self.columns:
             if pa.types.is_nested(schema.field(name).type):
                 raise InvalidQuery(f"a {schema.field(name).type} has no order", column=name)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*(key.name for key in self.keys), *self.cluster_by)
+
+    def check_names(self, names: Sequence[str]) -> None:
+        for name in self.columns:
+            if list(names).count(name) != 1:
+                raise InvalidQuery(f"there is no column {name!r} to sort by; there are {', '.join(names)}")
 
     def apply(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, sample: Any) -> Iterator[pa.RecordBatch]:
         """The rows in this order. ``sample()``: a table of some rows' columns ``cluster_by``."""

@@ -79,6 +79,8 @@ class RewritePlan:
 
 def plan_rewrite(inputs: Sequence[InputFile], request: Request) -> RewritePlan:
     """Raises ``InvalidQuery`` for columns that are not there."""
+    if request.schema is None:
+        request.order.check_names(inputs[0].reader.root.names)
     asked = bloom_nodes(inputs[0].reader.root, request.bloom_filters)
     kind, level, framing = _framing(inputs, request)
     strides = {one.reader.facts.row_index_stride for one in inputs if one.stripes}

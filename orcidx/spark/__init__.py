@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from orcidx.spark.explaining import explain
     from orcidx.spark.reading import read, why
     from orcidx.spark.registering import register
+    from orcidx.spark.rewrite_directory import rewrite
     from orcidx.spark.sessions import session
     from orcidx.spark.shipping import pack
     from orcidx.spark.table_changes import append, delete, rewrite_file_index
@@ -29,6 +30,7 @@ __all__ = [
     "read",
     "refresh",
     "register",
+    "rewrite",
     "rewrite_file_index",
     "session",
     "summarize",
@@ -46,6 +48,7 @@ _HOMES = {
     "pack": "orcidx.spark.shipping",
     "read": "orcidx.spark.reading",
     "refresh": "orcidx.spark.build_index",
+    "rewrite": "orcidx.spark.rewrite_directory",
     "register": "orcidx.spark.registering",
     "session": "orcidx.spark.sessions",
     "summarize": "orcidx.spark.upkeep",

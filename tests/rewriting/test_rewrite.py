@@ -358,6 +358,8 @@ def test_refused_files(tmp_path):
         orcidx.rewrite(str(tmp_path / "*.parquet"), tmp_path / "b.orc")
     with pytest.raises(InvalidQuery, match="no column 'idd'"):
         orcidx.rewrite(make(tmp_path / "a.orc"), tmp_path / "b.orc", sort_by="idd")
+    with pytest.raises(InvalidQuery, match="no column 'idd'"):
+        orcidx.rewrite(tmp_path / "a.orc", tmp_path / "b.orc", cluster_by=["idd"], dry_run=True)
     with pytest.raises(InvalidQuery, match="bloom_filters: no column"):
         orcidx.rewrite(tmp_path / "a.orc", tmp_path / "b.orc", bloom_filters=["idd"])
     with pytest.raises(InvalidQuery, match="has no order"):

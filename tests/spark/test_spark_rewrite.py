@@ -1,0 +1,162 @@
+"""``orcidx.spark.rewrite``: a directory in order, small files merged, and whole whatever happens on the way."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+from spark_frames import collected
+
+import orcidx
+from orcidx import CorruptFile, InvalidQuery, col
+from orcidx import spark as orcidx_spark
+from orcidx.index_directory.describe import describe_indexes
+from orcidx.spark import rewrite_directory as rewriting
+
+FILES, ROWS = 4, 2000
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    ids = rng.permutation(2 * FILES * ROWS)
+    for number in range(2 * FILES):
+        folder = tmp_path / "data" / f"k={number % 2}"
+        folder.mkdir(parents=True, exist_ok=True)
+        part = pa.array(ids[number * ROWS : (number + 1) * ROWS])
+        data = pa.table({"id": part, "city": [f"c{i % 7}" for i in range(ROWS)]})
+        orc.write_table(data, folder / f"{number}.orc", compression="zlib")
+    return tmp_path / "data"
+
+
+def rows(directory: Path) -> list[int]:
+    return sorted(orcidx.scan(directory).to_table()["id"].to_pylist())
+
+
+def files(directory: Path) -> list[str]:
+    found = (path.relative_to(directory) for path in directory.rglob("*.orc"))
+    return sorted(str(path) for path in found if not str(path).startswith("_orcidx"))
+
+
+def statuses(frame: Any) -> Counter[str]:
+    return Counter(collected(frame)["status"].to_pylist())
+
+
+def test_a_directory_is_merged_and_sorted_once(spark, directory):
+    orcidx_spark.build_file_index(spark, str(directory), {"bitmap": {"city": {}}})
+    planned = orcidx_spark.rewrite(spark, str(directory), sort_by="id", dry_run=True)
+    assert statuses(planned) == {"planned": 2}
+    assert len(files(directory)) == 2 * FILES
+    done = collected(orcidx_spark.rewrite(spark, str(directory), sort_by="id", bloom_filters=["city"]))
+    assert done["status"].to_pylist() == ["rewritten"] * 2
+    assert sum(done["rows"].to_pylist()) == 2 * FILES * ROWS
+    assert files(directory) == sorted(done["path"].to_pylist())
+    assert [str(Path(name).parent) for name in files(directory)] == ["k=0", "k=1"]
+    assert rows(directory) == list(range(2 * FILES * ROWS))
+    for name in files(directory):
+        file = orcidx.open(directory / name)
+        ids = file.read()["id"].to_pylist()
+        assert ids == sorted(ids)
+        assert file.scan(where=col("city") == "c6x").explain().funnel[3].after == 0
+    assert spark.read.orc(str(directory)).count() == 2 * FILES * ROWS
+    described = describe_indexes(str(directory))
+    assert "2 fresh" in str(described)
+    again = collected(orcidx_spark.rewrite(spark, str(directory), sort_by="id", bloom_filters=["city"]))
+    assert again["status"].to_pylist() == ["fresh"] * 2
+    assert files(directory) == sorted(done["path"].to_pylist())
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("step", ["between", pytest.param("before", marks=SLOW), pytest.param("after", marks=SLOW)])
+def test_a_killed_swap_is_carried_on(spark, directory, monkeypatch, step):
+    """Before the first file got its name, after a file got its and before the old ones went, and at the end."""
+    right = rewriting._rename
+    calls = 0
+
+    def die(staged: Any, final: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if step == "between":
+            right(staged, final)
+        if step != "after" or calls == 2:
+            raise KeyboardInterrupt
+        right(staged, final)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rewriting, "_rename", die)
+        with pytest.raises(KeyboardInterrupt):
+            orcidx_spark.rewrite(spark, str(directory), sort_by="id")
+    assert set(rows(directory)) == set(range(2 * FILES * ROWS)), "no row is missing at any time"
+    done = orcidx_spark.rewrite(spark, str(directory), sort_by="id")
+    assert statuses(done) == {"fresh": 2}
+    assert rows(directory) == list(range(2 * FILES * ROWS))
+    assert len(files(directory)) == 2
+
+
+def test_a_call_that_is_killed_before_the_swap_leaves_the_old_files(spark, directory, monkeypatch):
+    before = files(directory)
+
+    def die(self: Any, *given: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rewriting._Swaps, "commit", die)
+        with pytest.raises(KeyboardInterrupt):
+            orcidx_spark.rewrite(spark, str(directory), sort_by="id")
+    visible = [name for name in files(directory) if not Path(name).name.startswith(".")]
+    assert visible == before
+    assert statuses(orcidx_spark.rewrite(spark, str(directory), sort_by="id")) == {"rewritten": 2}
+    assert rows(directory) == list(range(2 * FILES * ROWS))
+    assert not list(directory.rglob(".rewritten*"))
+
+
+def test_a_damaged_file_stops_the_job(spark, directory):
+    bad = directory / files(directory)[0]
+    bad.write_bytes(bad.read_bytes()[:-30])
+    before = files(directory)
+    with pytest.raises(CorruptFile, match=bad.name):
+        orcidx_spark.rewrite(spark, str(directory), sort_by="id")
+    assert files(directory) == before
+
+
+def test_files_that_change_meanwhile_stay(spark, directory, monkeypatch):
+    right = rewriting._Swaps.commit
+    changed = directory / "k=0" / "0.orc"
+
+    def commit(self: Any, *given: Any) -> Any:
+        orc.write_table(pa.table({"id": [-1], "city": ["new"]}), changed)
+        return right(self, *given)
+
+    monkeypatch.setattr(rewriting._Swaps, "commit", commit)
+    done = collected(orcidx_spark.rewrite(spark, str(directory), sort_by="id"))
+    assert sorted(done["status"].to_pylist()) == ["changed", "rewritten"]
+    assert -1 in rows(directory)
+    assert len(files(directory)) == FILES + 1
+
+
+@pytest.mark.slow
+def test_only_merging_leaves_single_files(spark, directory):
+    os.remove(directory / "k=1" / "1.orc")
+    for number in (3, 5):
+        os.remove(directory / "k=1" / f"{number}.orc")
+    done = collected(orcidx_spark.rewrite(spark, str(directory)))
+    assert sorted(zip(done["status"].to_pylist(), done["way"].to_pylist())) == [("fresh", None), ("rewritten", "copy")]
+    assert (directory / "k=1" / "7.orc").exists()
+
+
+def test_wrong_calls(spark, directory):
+    with pytest.raises(InvalidQuery, match="one order"):
+        orcidx_spark.rewrite(spark, str(directory), sort_by="id", cluster_by=["id"])
+    with pytest.raises(InvalidQuery, match="is a file"):
+        orcidx_spark.rewrite(spark, str(directory / files(directory)[0]), sort_by="id")
+    with pytest.raises(InvalidQuery, match="no column 'idd'"):
+        orcidx_spark.rewrite(spark, str(directory), sort_by="idd")
+    assert len(files(directory)) == 2 * FILES
