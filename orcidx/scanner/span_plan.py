@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 
+import numpy as np
+
 from orcidx.planner.column_plan import StripeRows
 from orcidx.pruning.selection import RowSelection
 
@@ -76,7 +78,23 @@ class SpanPlan:
         if not may.is_all:
             runs = may.slice(start, stop).runs()
             if not len(runs):
+                self._jump(rows)
                 return
             start, stop = start + int(runs[0, 0]), start + int(runs[-1, 1])
         self._planned.append((start, stop))
         self._before.append(before)
+
+    def _jump(self, rows: int) -> None:
+        """To the span that has the next wanted row: one after the other, those of a billion rows take seconds."""
+        wanted = self._rows.may.runs()
+        while self._run < len(self._runs):
+            after = int(np.searchsorted(wanted[:, 1], self._row, "right"))
+            if after == len(wanted):
+                self._run = len(self._runs)
+                return
+            ahead = int(wanted[after, 0]) - self._row
+            if self._row + ahead < self._runs[self._run][1]:
+                self._row += max(0, ahead // rows * rows)
+                return
+            self._run += 1
+            self._row = self._runs[self._run][0] if self._run < len(self._runs) else self._row

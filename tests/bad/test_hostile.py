@@ -71,7 +71,7 @@ ALONE = {
     "nulls": "accepted",
     "empty_chunks": "accepted",
     "rows_to_pass_over": "accepted",
-    "indexes_of_columns": "accepted",
+    "indexes_of_columns": "ends before its values do",
     "index_with_positions": "accepted",
     "bloom_of_words": "accepted",
     "blooms_without_number": "accepted",
