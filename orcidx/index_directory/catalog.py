@@ -31,6 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import CorruptFile
+from orcidx.index_directory.parquet_limits import LimitedParquet
 from orcidx.options import ReadOptions
 from orcidx.orc.bounds import Bounds, BytesBounds, NumberBounds, StatisticsColumn, bound_statistics
 from orcidx.orc.kinds import TypeKind
@@ -290,24 +291,22 @@ class Catalog:
 
         ``source``: anything that pyarrow reads Parquet from. Raises ``CorruptFile``.
         """
-        from pyarrow import parquet
-
         try:
-            file = parquet.ParquetFile(source, pre_buffer=True, page_checksum_verification=True)
-            described = json.loads((file.schema_arrow.metadata or {})[_METADATA])
+            file = LimitedParquet(source)
+            described = json.loads(file.schema_metadata[_METADATA])
             if described["version"] != VERSION:
                 raise CorruptFile(f"a catalog of version {described['version']}; only {VERSION} is known")
             keys = [StatisticsKey(one["column"], one["type"]) for one in described["statistics"]]
             wanted = None if columns is None else {name.lower() for name in columns}
             chosen = {f"s{i}": key for i, key in enumerate(keys) if wanted is None or key.column.lower() in wanted}
             names = list(FILE_FIELDS.names if files is None else files)
-            table = file.read(columns=[*names, *chosen])
+            table = file.read([*names, *chosen])
             found = table.select(names).cast(pa.schema([FILE_FIELDS.field(name) for name in names]))
             found.validate(full=True)
             _check_places(found)
             statistics = {key: table[name].combine_chunks().cast(key.storage) for name, key in chosen.items()}
             return Catalog(found, statistics, dict(described["spec"]), described["spec_key"])
-        except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
+        except (pa.ArrowException, KeyError, TypeError, ValueError, OSError, RecursionError) as error:
             if _is_of_storage(error) or isinstance(error, CorruptFile):
                 raise
             told = f"not a catalog: {type(error).__name__}: {error}"
@@ -321,7 +320,7 @@ class Catalog:
         try:
             described = json.loads((parquet.read_schema(source).metadata or {})[_METADATA])
             return bool(described.get("whole", True))
-        except (pa.ArrowException, KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+        except (pa.ArrowException, KeyError, TypeError, ValueError, AttributeError, OSError, RecursionError) as error:
             if _is_of_storage(error):
                 raise
             raise CorruptFile(f"not a catalog: {type(error).__name__}: {error}; build the indexes again") from error

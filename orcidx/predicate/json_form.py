@@ -43,10 +43,14 @@ def predicate_to_json(predicate: Node) -> dict[str, Any]:
     raise InvalidQuery(f"{predicate!r} has no JSON form")
 
 
+_DEEPEST = 100
+"""What nests deeper, nobody wrote: AND in AND is one AND. Asking it would take more frames than Python has."""
+
+
 def predicate_from_json(data: Any) -> Any:
     """The predicate of what ``predicate_to_json`` gave. Raises ``InvalidQuery`` for anything else."""
     try:
-        return _node(data)
+        return _node(data, _DEEPEST)
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError, InvalidOperation) as error:
         if isinstance(error, InvalidQuery):
             raise
@@ -55,11 +59,13 @@ def predicate_from_json(data: Any) -> Any:
         raise InvalidQuery(f"the pyarrow Expression in JSON cannot be read: {error}") from error
 
 
-def _node(data: dict[str, Any]) -> Any:
+def _node(data: dict[str, Any], levels: int) -> Any:
+    if not levels:
+        raise InvalidQuery(f"this is no predicate in JSON: it is nested more than {_DEEPEST} levels deep")
     if "and" in data:
-        return And(tuple(_node(child) for child in data["and"]))
+        return And(tuple(_node(child, levels - 1) for child in data["and"]))
     if "or" in data:
-        return Or(tuple(_node(child) for child in data["or"]))
+        return Or(tuple(_node(child, levels - 1) for child in data["or"]))
     if "constant" in data:
         if data["constant"] not in (True, False, None):
             raise InvalidQuery(f"{data['constant']!r} is no constant")

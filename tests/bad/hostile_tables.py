@@ -1,8 +1,9 @@
-"""Small files of Paimon's tables that claim much: manifests in Avro, snapshots and schemas in JSON."""
+"""Small files of tables and index directories that claim much: manifests, snapshots, schemas, catalogs, splits."""
 
 from __future__ import annotations
 
 import bz2
+import io
 import json
 import lzma
 import zlib
@@ -10,14 +11,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import cramjam
+import numpy as np
+import pyarrow as pa
 import zstandard
 from bad.hostile_paimon import attack
 from paimon_tables import INDEX_MANIFEST, MANIFEST, MANIFEST_LIST
+from pyarrow import parquet
 
+from orcidx.index_directory.catalog import FILE_FIELDS, Catalog
 from orcidx.paimon_table.avro_file import read_avro_file
 from orcidx.paimon_table.manifest import live_files, read_index_manifest, read_manifest, read_manifest_list
 from orcidx.paimon_table.schema import parse_schema
 from orcidx.paimon_table.snapshot import parse_hint, parse_snapshot
+from orcidx.predicate import predicate_from_json
+from orcidx.scanner.scan import Split
 
 # ---------------------------------------------------------------------- manifests
 
@@ -273,3 +280,81 @@ def snapshot_of_much_else() -> bytes:
 @attack(parse_hint, "accepted")
 def hint_of_digits() -> bytes:
     return b"9" * 900_000
+
+
+# ---------------------------------------------------------------------- catalogs of index directories, splits
+
+
+def _catalog(rows: int, path: str, **columns: pa.Array) -> bytes:
+    given = {field.name: pa.nulls(rows, field.type) for field in FILE_FIELDS}
+    one = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([path]))
+    described = {"version": 1, "spec": {}, "spec_key": "k", "statistics": []}
+    table = pa.table({**given, "path": one, **columns})
+    table = table.replace_schema_metadata({"orcidx.rollup": json.dumps(described)})
+    sink = io.BytesIO()
+    parquet.write_table(table, sink, compression="zstd")
+    return sink.getvalue()
+
+
+def ask_catalog(data: bytes) -> None:
+    assert len(Catalog.read(pa.BufferReader(data)).latest())
+
+
+@attack(ask_catalog, "claims 2000000 rows")
+def catalog_of_many_rows() -> bytes:
+    return _catalog(2_000_000, "a.orc")
+
+
+@attack(ask_catalog, "texts of 500000000 bytes")
+def catalog_of_a_long_name() -> bytes:
+    return _catalog(50_000, "a" * 10_000)
+
+
+@attack(ask_catalog, r"texts of 6\d+ bytes")
+def catalog_of_a_long_name_of_an_index() -> bytes:
+    kinds = FILE_FIELDS.field("indexes").type.value_type
+    one = pa.DictionaryArray.from_arrays(pa.array(np.zeros(60_000, np.int32)), pa.array(["a" * 10_000]))
+    fields = [one, *(pa.nulls(60_000, kinds.field(number).type) for number in range(1, 4))]
+    items = pa.StructArray.from_arrays(fields, [kinds.field(number).name for number in range(4)])
+    return _catalog(2, "a.orc", indexes=pa.ListArray.from_arrays(pa.array([0, 30_000, 60_000], pa.int32()), items))
+
+
+@attack(ask_catalog, "claims 80000.. values")
+def catalog_of_many_indexes_of_a_file() -> bytes:
+    items = pa.nulls(2_000_000, FILE_FIELDS.field("indexes").type.value_type)
+    return _catalog(1, "a.orc", indexes=pa.ListArray.from_arrays(pa.array([0, 2_000_000], pa.int32()), items))
+
+
+@attack(ask_catalog, "not a catalog")
+def catalog_of_brackets() -> bytes:
+    table = pa.table({"path": ["a"]}).replace_schema_metadata({"orcidx.rollup": "[" * 300_000})
+    sink = io.BytesIO()
+    parquet.write_table(table, sink)
+    return sink.getvalue()
+
+
+def predicate_from_json_text(data: bytes) -> object:
+    return predicate_from_json(json.loads(data))
+
+
+@attack(Split.from_json, "no split in JSON")
+def split_of_brackets() -> bytes:
+    return b'{"orcidx_split":' + b"[" * 900_000
+
+
+@attack(Split.from_json, "no split in JSON")
+def split_of_a_deep_predicate() -> bytes:
+    where = '{"not":' * 50_000 + "1" + "}" * 50_000
+    return f'{{"orcidx_split":1,"rows":1,"estimated_bytes":1,"job":{{}},"request":{{"where":{where}}}}}'.encode()
+
+
+@attack(predicate_from_json_text, "nested more than 100 levels deep")
+def predicate_that_is_deep() -> bytes:
+    """Which was read, and then asked of every row group with a frame for each level."""
+    leaf = '{"column":["a"],"op":"GT","literals":[1],"negated":false}'
+    return (f'{{"and":[{leaf},' * 300 + leaf + "]}" * 300).encode()
+
+
+@attack(Split.from_json, "no split in JSON|no count")
+def split_of_a_huge_number() -> bytes:
+    return b'{"orcidx_split":1,"rows":' + b"9" * 4_000 + b',"estimated_bytes":1,"job":{},"request":{}}'
