@@ -35,9 +35,7 @@ class MetadataLimits:
 
     @classmethod
     def of(cls, options: ReadOptions) -> MetadataLimits:
-        return cls(
-            options.metadata_bytes, options.metadata_items, options.metadata_columns, options.metadata_stripes
-        )
+        return cls(options.metadata_bytes, options.metadata_items, options.metadata_columns, options.metadata_stripes)
 
     @property
     def key(self) -> tuple[int, int, int, int]:

@@ -22,5 +22,6 @@ cdef class Bits:
     # `n` bits, 1 where validity (least significant bit first, from bit `offset` on) says so; NULL: all 1.
     cdef int put_bitmap(self, const uint8_t* bitmap, int64_t offset, int64_t n) except -1 nogil
     cdef int put_same(self, bint value, int64_t n) except -1 nogil
+    cdef int put_bits(self, Bits other) except -1 nogil
     cdef int _grow(self, int64_t bits) except -1 nogil
     cdef void _put_bit(self, bint bit) noexcept nogil

@@ -184,6 +184,25 @@ cdef class Bits:
             n -= 1
         return 0
 
+    cdef int put_bits(self, Bits other) except -1 nogil:
+        """Appends all bits of another."""
+        cdef int place = self.count & 7
+        cdef int64_t whole = (other.count + 7) >> 3
+        cdef int64_t i
+        cdef uint8_t* out
+        if not other.count:
+            return 0
+        self._grow(other.count + 8)
+        out = self.bytes + (self.count >> 3)
+        if place == 0:
+            memcpy(out, other.bytes, whole)
+        else:
+            for i in range(whole):
+                out[i] |= other.bytes[i] >> place
+                out[i + 1] = <uint8_t>(other.bytes[i] << (8 - place))
+        self.count += other.count
+        return 0
+
     def write(self, const uint8_t[::1] bitmap not None, int64_t offset, int64_t n):
         """Appends n bits of a bitmap as Arrow has it, from bit ``offset`` on."""
         if offset < 0 or n < 0 or offset + n > bitmap.shape[0] * 8:

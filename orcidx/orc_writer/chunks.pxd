@@ -16,12 +16,21 @@ cdef class OutStream:
     cdef size_t chunks
     cdef size_t starts_capacity
     cdef readonly int64_t total             # bytes before compression
-    cdef int stubborn                       # chunks in a row that did not shrink
+    cdef bint shrinks                       # a chunk that was tried among the last sixteen did
+    cdef bint joined                        # bytes of other streams may wait, more than one chunk of them
+    cdef bint keeps_raw                     # nothing is compressed here: another stream takes the bytes over
+    cdef uint8_t** waiting                  # chunks that `squeeze` compressed, by number since the last that was written
+    cdef Py_ssize_t* waiting_sizes
+    cdef size_t waiting_count
 
     # Room for `length` bytes (plus 64 that may be overwritten); `advance` says how many of them were used.
     cdef uint8_t* reserve(self, size_t length) except NULL nogil
     cdef int advance(self, size_t length) except -1 nogil
     cdef int append(self, const uint8_t* data, size_t length) except -1 nogil
+    cdef int take_over(self, OutStream other) except -1 nogil
+    cdef bint _tries(self, size_t chunk) noexcept nogil
     cdef int _write_chunk(self, size_t at, size_t length) except -1 nogil
+    cdef int _put_chunk(self, const uint8_t* packed, Py_ssize_t written, size_t at, size_t length) except -1 nogil
+    cdef void _forget_waiting(self) noexcept nogil
     cdef int _grow_out(self, size_t more) except -1 nogil
     cdef int _finish(self) except -1 nogil

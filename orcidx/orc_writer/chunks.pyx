@@ -8,7 +8,7 @@ number: chunk ``n // block``, and ``n % block`` in it. A position at the very en
 from cpython.buffer cimport PyBUF_READ
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport int64_t, uint8_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove
 
 from orcidx.orc_writer.compressors cimport Compressor
@@ -19,18 +19,21 @@ cdef enum:
     SLACK = 64                  # a kernel may store whole vectors
     FIRST_ROOM = 256            # a stream of a wide table may hold few bytes
     HEADER = 3
-    STUBBORN = 2                # chunks in a row that did not shrink, until compressing is tried every eighth time only
-    PROBE = 8
+    PROBED = 2                  # of sixteen chunks two are tried; if neither shrinks, the others are stored as they are
+    STRETCH = 16
 
 
 cdef class OutStream:
-    """``block_size``: most bytes of a chunk before compression; ignored without a compressor."""
+    """``block_size``: most bytes of a chunk before compression; ignored without a compressor. ``keeps_raw``: a stream
+    whose bytes another one takes over."""
 
-    def __cinit__(self, Compressor compressor, size_t block_size):
+    def __cinit__(self, Compressor compressor, size_t block_size, *, bint keeps_raw=False):
         self.compressor = compressor
         self.block = block_size
+        self.keeps_raw = keeps_raw
 
     def __dealloc__(self):
+        self._forget_waiting()
         free(self.raw)
         free(self.out)
         free(self.starts)
@@ -53,7 +56,7 @@ cdef class OutStream:
         cdef size_t at = 0
         self.raw_size += length
         self.total += <int64_t>length
-        if self.compressor is None or self.raw_size < self.block:
+        if self.compressor is None or self.raw_size < self.block or self.keeps_raw or self.joined:
             return 0
         while self.raw_size - at >= self.block:
             self._write_chunk(at, self.block)
@@ -64,7 +67,7 @@ cdef class OutStream:
 
     cdef int append(self, const uint8_t* data, size_t length) except -1 nogil:
         cdef size_t part
-        if self.compressor is None:
+        if self.compressor is None or self.keeps_raw or self.joined:
             memcpy(self.reserve(length), data, length)
             return self.advance(length)
         while length:
@@ -75,8 +78,23 @@ cdef class OutStream:
             length -= part
         return 0
 
+    cdef int take_over(self, OutStream other) except -1 nogil:
+        """Appends all bytes of a stream that keeps them raw; ``cut`` then makes chunks of them."""
+        self.joined = True
+        return self.append(other.raw, other.raw_size)
+
+    cdef bint _tries(self, size_t chunk) noexcept nogil:
+        return chunk % STRETCH < PROBED or self.shrinks
+
     cdef int _write_chunk(self, size_t at, size_t length) except -1 nogil:
         cdef Py_ssize_t written = 0
+        self._grow_out(length + HEADER)
+        if self._tries(self.chunks):
+            written = self.compressor.compress(self.raw + at, length, self.out + self.out_size + HEADER)
+        return self._put_chunk(NULL, written, at, length)
+
+    cdef int _put_chunk(self, const uint8_t* packed, Py_ssize_t written, size_t at, size_t length) except -1 nogil:
+        """Ends a chunk: ``written`` bytes that ``packed`` has, or that are in their place; 0: as it is."""
         cdef size_t header
         cdef void* grown
         if self.chunks == self.starts_capacity:
@@ -87,22 +105,100 @@ cdef class OutStream:
                     raise MemoryError
             self.starts = <int64_t*>grown
         self._grow_out(length + HEADER)
+        if self.chunks % STRETCH < PROBED:
+            if self.chunks % STRETCH == 0:
+                self.shrinks = False
+            self.shrinks |= written != 0 and <size_t>written <= length - length // 50
         self.starts[self.chunks] = self.out_size
         self.chunks += 1
-        if self.stubborn < STUBBORN or self.chunks % PROBE == 0:
-            written = self.compressor.compress(self.raw + at, length, self.out + self.out_size + HEADER)
-            self.stubborn = self.stubborn + 1 if written == 0 or <size_t>written > length - length // 50 else 0
         if written == 0:
             memcpy(self.out + self.out_size + HEADER, self.raw + at, length)
             header = 2 * length + 1
             written = length
         else:
+            if packed != NULL:
+                memcpy(self.out + self.out_size + HEADER, packed, written)
             header = 2 * <size_t>written
         self.out[self.out_size] = header & 0xFF
         self.out[self.out_size + 1] = (header >> 8) & 0xFF
         self.out[self.out_size + 2] = (header >> 16) & 0xFF
         self.out_size += HEADER + written
         return 0
+
+    cdef void _forget_waiting(self) noexcept nogil:
+        cdef size_t i
+        for i in range(self.waiting_count):
+            free(self.waiting[i])
+        free(self.waiting)
+        free(self.waiting_sizes)
+        self.waiting = NULL
+        self.waiting_sizes = NULL
+        self.waiting_count = 0
+
+    def waiting_chunks(self):
+        """How many chunks of bytes taken over are full: each is to be given to ``squeeze`` once, by any thread, the
+        probed ones before the others; then ``cut`` ends them."""
+        cdef size_t count = 0 if self.compressor is None or not self.joined else self.raw_size // self.block
+        self._forget_waiting()
+        if count:
+            self.waiting = <uint8_t**>calloc(count, sizeof(void*))
+            self.waiting_sizes = <Py_ssize_t*>calloc(count, sizeof(Py_ssize_t))
+            if self.waiting == NULL or self.waiting_sizes == NULL:
+                raise MemoryError
+            self.waiting_count = count
+        return count
+
+    def is_probe(self, size_t number):
+        """Whether a waiting chunk says for those behind it whether they are tried."""
+        return (self.chunks + number) % STRETCH < PROBED
+
+    def squeeze(self, size_t number):
+        """Compresses a waiting chunk, unless the probes of its stretch did not shrink. For use by several threads, each
+        with other numbers."""
+        cdef size_t chunk = self.chunks + number
+        cdef size_t first = chunk - chunk % STRETCH
+        cdef size_t i
+        cdef bint tries = chunk % STRETCH < PROBED
+        cdef Py_ssize_t written
+        cdef uint8_t* packed
+        if number >= self.waiting_count:
+            raise IndexError(number)
+        if not tries:
+            if first + PROBED <= self.chunks:               # all probes are written
+                tries = self.shrinks
+            else:
+                tries = first < self.chunks and self.shrinks
+                for i in range(max(first, self.chunks), first + PROBED):
+                    written = self.waiting_sizes[i - self.chunks]
+                    tries |= written != 0 and <size_t>written <= self.block - self.block // 50
+        if not tries:
+            return
+        with nogil:
+            packed = <uint8_t*>malloc(self.block)
+            if packed == NULL:
+                with gil:
+                    raise MemoryError
+            self.waiting[number] = packed
+            self.waiting_sizes[number] = self.compressor.compress(self.raw + number * self.block, self.block, packed)
+
+    def cut(self):
+        """Makes chunks of all that is full."""
+        cdef size_t at = 0
+        cdef size_t number = 0
+        cdef size_t ready = self.waiting_count
+        with nogil:
+            if self.joined and self.compressor is not None and self.raw_size >= self.block:
+                while self.raw_size - at >= self.block:
+                    if number < ready:
+                        self._put_chunk(self.waiting[number], self.waiting_sizes[number], at, self.block)
+                    else:
+                        self._write_chunk(at, self.block)
+                    number += 1
+                    at += self.block
+                self.raw_size -= at
+                memmove(self.raw, self.raw + at, self.raw_size)
+            self.joined = False
+            self._forget_waiting()
 
     cdef int _grow_out(self, size_t more) except -1 nogil:
         cdef size_t capacity
@@ -119,7 +215,10 @@ cdef class OutStream:
 
     cdef int _finish(self) except -1 nogil:
         if self.compressor is not None and self.raw_size:
-            self._write_chunk(0, self.raw_size)
+            self.joined = False
+            self.advance(0)
+            if self.raw_size:
+                self._write_chunk(0, self.raw_size)
             self.raw_size = 0
         return 0
 
@@ -170,7 +269,8 @@ cdef class OutStream:
         self.out_size = self.out_capacity = 0
         self.raw_size = self.chunks = 0
         self.total = 0
-        self.stubborn = 0
+        self.joined = False
+        self._forget_waiting()
         if self.raw_capacity > self.block:
             free(self.raw)
             self.raw = NULL

@@ -67,14 +67,18 @@ class StripeColumn:
 
 
 class ColumnWriter:
-    """One column; ``children`` below it. ``has_index``: row groups and their statistics are kept."""
+    """One column; ``children`` below it. ``has_index``: row groups and their statistics are kept. ``is_lane``: another
+    writer takes over what this one encodes."""
 
-    def __init__(self, node: WriteNode, column: Column, children: Sequence[ColumnWriter], *, has_index: bool) -> None:
+    def __init__(
+        self, node: WriteNode, column: Column, children: Sequence[ColumnWriter], *, has_index: bool, is_lane: bool
+    ) -> None:
         self.node = node
         self.column = column
         self.children = children
         self._has_index = has_index
         self._messages: list[bytes] = []
+        self._groups: list[ColumnSummary] | None = [] if is_lane else None
         self._stripe = NO_STATISTICS
         self._file = NO_STATISTICS
         self._file_size = 0
@@ -107,7 +111,10 @@ class ColumnWriter:
             self._messages.append(self._message(summary))
         if self.column.bloom is not None:
             self.column.bloom.end_group()
-        self._stripe = self._stripe.merge(summary)
+        if self._groups is None:
+            self._stripe = self._stripe.merge(summary)
+        else:
+            self._groups.append(summary)
 
     def _message(self, summary: ColumnSummary, size: int | None = None) -> bytes:
         return statistics_message(summary, self.node.kind, scale=self.node.scale, unit=self.node.unit, size=size)
@@ -125,6 +132,15 @@ class ColumnWriter:
         """Ends a row group before it is full, at the end of a stripe."""
         for one in self.walk():
             one._end_group()
+
+    def take_over(self, other: ColumnWriter) -> None:
+        """Appends whole row groups that a writer of the same column has encoded."""
+        self.column.take_over(other.column)
+        self._messages += other._messages
+        for summary in other._groups or ():  # one by one: sums of floats depend on the order
+            self._stripe = self._stripe.merge(summary)
+        for child, below in zip(self.children, other.children, strict=True):
+            child.take_over(below)
 
     def finish_stripe(self, frame: Callable[[bytes], bytes]) -> StripeColumn:
         """The streams of this column alone; valid until ``clear``."""
@@ -170,6 +186,7 @@ class ColumnWriter:
         if self.column.bloom is not None:
             self.column.bloom.clear()
         self._messages = []
+        self._groups = None if self._groups is None else []
         self._stripe = NO_STATISTICS
 
     @property
@@ -361,16 +378,20 @@ def open_column_writer(
     fpp: float,
     threshold: float,
     has_index: bool,
+    is_lane: bool = False,
 ) -> ColumnWriter:
-    """The writer of a column and all below it. ``threshold`` as ``TextColumn`` takes it."""
+    """The writer of a column and all below it. ``threshold`` as ``TextColumn`` takes it; ``is_lane``: another writer
+    takes over what this one encodes."""
     children = [
-        open_column_writer(child, open_stream, blooms=blooms, fpp=fpp, threshold=threshold, has_index=has_index)
+        open_column_writer(
+            child, open_stream, blooms=blooms, fpp=fpp, threshold=threshold, has_index=has_index, is_lane=is_lane
+        )
         for child in node.children
     ]
     bloom = BloomBuilder(fpp) if node.id in blooms else None
-    column = _open_column(node, open_stream, bloom, threshold)
+    column = _open_column(node, open_stream, bloom, threshold, is_lane)
     writer = _WRITERS.get(node.kind, ColumnWriter) if node.path else RootWriter
-    return writer(node, column, children, has_index=has_index)
+    return writer(node, column, children, has_index=has_index, is_lane=is_lane)
 
 
 _WRITERS: dict[TypeKind, type[ColumnWriter]] = {
@@ -385,7 +406,7 @@ _WRITERS: dict[TypeKind, type[ColumnWriter]] = {
 
 
 def _open_column(
-    node: WriteNode, open_stream: Callable[[], OutStream], bloom: BloomBuilder | None, threshold: float
+    node: WriteNode, open_stream: Callable[[], OutStream], bloom: BloomBuilder | None, threshold: float, is_lane: bool
 ) -> Column:
     kind = node.kind
     if kind in _WIDTHS:
@@ -405,6 +426,7 @@ def _open_column(
             bounds=text,
             bloom=bloom,
             trims_for_bloom=kind is TypeKind.CHAR,
+            decides=not is_lane,
         )
     if kind is TypeKind.BYTE:
         return ByteColumn(open_stream, bloom=bloom)

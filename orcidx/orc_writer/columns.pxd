@@ -30,3 +30,4 @@ cdef class Column:
     cdef int _refuse(self, int64_t row, str reason) except -1
     cdef int _open_group(self) except -1
     cdef _start_group(self)
+    cdef int _take_present(self, Column other) except -1

@@ -108,6 +108,36 @@ cdef class Column:
         self.null_parents = False
         return count, has_null, statistics
 
+    def take_over(self, Column other not None):
+        """Appends whole row groups that another column of the same kind has encoded, into streams that keep their bytes
+        raw; ``cut`` of the streams is due then. Both columns stand between row groups."""
+        totals = (self.rows, *[(<OutStream>entry[1]).total for entry in self.streams])
+        for starts in other.group_starts:
+            self.group_starts.append(tuple([base + more for base, more in zip(totals, starts)]))
+        for i in range(len(self.streams)):
+            (<OutStream>self.streams[i][1]).take_over(<OutStream>other.streams[i][1])
+        self._take_present(other)
+
+    cdef int _take_present(self, Column other) except -1:
+        with nogil:
+            if other.keeps_present and not self.keeps_present:
+                self.present.put_same(True, self.rows)
+                self.keeps_present = True
+            if self.keeps_present:
+                if other.keeps_present:
+                    self.present.put_bits(other.present)
+                else:
+                    self.present.put_same(True, other.rows)
+        if self.bloom is not None:
+            self.bloom.filters.extend(other.bloom.filters)
+        self.rows += other.rows
+        return 0
+
+    @property
+    def between_groups(self):
+        """Whether the last row group has ended."""
+        return not self.group_is_open
+
     def finish(self):
         """Ends all streams of the stripe; call it once, after the last row group."""
         for _, stream, _ in self.streams:

@@ -239,6 +239,13 @@ cdef class BooleanColumn(Column):
         Column._start_group(self)
         self.bit_starts.append(self.bits.count)
 
+    def take_over(self, Column other not None):
+        cdef BooleanColumn bools = other
+        before = self.bits.count
+        self.bit_starts += [before + start for start in bools.bit_starts]
+        self.bits.put_bits(bools.bits)
+        Column.take_over(self, other)
+
     def finish(self):
         pass
 

@@ -7,7 +7,7 @@ is looked whether the stripe is large enough. So a stripe holds compressed bytes
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, cast
@@ -24,6 +24,7 @@ from orcidx.orc_writer.column_tree import ColumnWriter, Piece, RootWriter, open_
 from orcidx.orc_writer.columns import BadValue
 from orcidx.orc_writer.compressors import Compressor
 from orcidx.orc_writer.file_layout import StripeData
+from orcidx.orc_writer.lanes import Lanes, SplitRows, compress_waiting, run_all, split_rows
 from orcidx.orc_writer.options import WriteOptions
 from orcidx.storage.threads import LazyPool
 
@@ -50,22 +51,25 @@ class StripeWriter:
         self._options = options
         self._compressor = compressor
         self._block = options.compression_block_size
-        threshold = options.dictionary_key_size_threshold
-        self._writer = cast(
-            RootWriter,
-            open_column_writer(
-                root,
-                lambda: OutStream(compressor, self._block),
-                blooms=bloom_columns(root, options.bloom_filter_columns),
-                fpp=options.bloom_filter_fpp,
-                threshold=-1 if threshold == "auto" else threshold,
-                has_index=options.row_index_stride > 0,
-            ),
-        )
+        self._blooms = bloom_columns(root, options.bloom_filter_columns)
+        self._writer = cast(RootWriter, self._open(root))
+        self._lanes = [Lanes(child, partial(self._open, child.node, is_lane=True)) for child in self._writer.children]
         self._columns = self._writer.walk()
         self._stride = options.row_index_stride or (1 << 62)
         self._group_rows = 0
         self._has_times = any(node.kind is TypeKind.TIMESTAMP for node in root.walk())
+
+    def _open(self, node: WriteNode, *, is_lane: bool = False) -> ColumnWriter:
+        threshold = self._options.dictionary_key_size_threshold
+        return open_column_writer(
+            node,
+            lambda: OutStream(self._compressor, self._block, keeps_raw=is_lane),
+            blooms=self._blooms,
+            fpp=self._options.bloom_filter_fpp,
+            threshold=-1 if threshold == "auto" else threshold,
+            has_index=self._options.row_index_stride > 0,
+            is_lane=is_lane,
+        )
 
     @property
     def held(self) -> int:
@@ -82,17 +86,18 @@ class StripeWriter:
 
     def write(self, batch: pa.RecordBatch, first_row: int) -> None:
         """Appends a slice; ``first_row``: its number in the file, for messages."""
+        first_alone = self._group_rows > 0 or not self.rows
         pieces = self._pieces(batch.num_rows)
         self._writer.write_rows(pieces)
-        threads = (
-            self._options.use_threads
-            and len(self._writer.children) > 1
-            and pa.cpu_count() > 1
-            and batch_bytes(batch) > SMALLEST_TASK
-        )
+        threads = pa.cpu_count() if self._options.use_threads and batch_bytes(batch) > SMALLEST_TASK else 1
         tasks = list(zip(self._writer.children, batch.columns, strict=True))
-        if threads:
-            self._write_in_threads(tasks, pieces, first_row)
+        if threads > 1 and tasks:
+            shares = threads if len(tasks) < 2 * threads else 1
+            split = split_rows(pieces, first_alone=first_alone, shares=shares)
+            if len(split.shares) > 1:
+                self._write_in_lanes(batch.columns, split, first_row, threads)
+            else:
+                self._write_in_threads(tasks, pieces, first_row)
         else:
             for writer, array in tasks:
                 self._write_column(writer, array, pieces, first_row)
@@ -109,6 +114,25 @@ class StripeWriter:
         for error in errors:
             if error is not None:
                 raise error
+
+    def _write_in_lanes(self, arrays: Sequence[Any], split: SplitRows, first: int, threads: int) -> None:
+        """Row groups of each column side by side, for tables of few columns."""
+        tasks: list[Callable[[], None]] = []
+        for lanes, array in zip(self._lanes, arrays, strict=True):
+            if split.head:
+                self._write_column(lanes.writer, array.slice(0, split.head[0].stop), split.head, first)
+
+            def write(lane: ColumnWriter, part: Any, pieces: Sequence[Piece], start: int) -> None:
+                self._write_column(lane, part, pieces, first + start)
+
+            tasks += lanes.encode(array, split.shares, write)
+        run_all(tasks, ENCODERS.submit)
+        run_all([partial(lanes.join, len(split.shares)) for lanes in self._lanes], ENCODERS.submit)
+        compress_waiting([stream for lanes in self._lanes for stream in lanes.streams()], ENCODERS.submit, threads)
+        for lanes, array in zip(self._lanes, arrays, strict=True):
+            for piece in split.tail:
+                moved = Piece(0, piece.stop - piece.start, piece.ends_group)
+                self._write_column(lanes.writer, array.slice(piece.start), [moved], first + piece.start)
 
     def _write_column(self, writer: ColumnWriter, array: Any, pieces: Sequence[Piece], first: int) -> None:
         try:

@@ -133,10 +133,11 @@ cdef class TextColumn(Column):
     cdef Bound greatest
     cdef bytes kept_least                   # what the bounds point into, between calls
     cdef bytes kept_greatest
-    cdef bint encoded
+    cdef bint decides                       # whether its dictionary stays; not, where another column takes over
+    cdef list bytes_of_groups
 
     def __init__(self, open_stream, *, double threshold, bint checks_utf8, bint bounds, bloom=None,
-                 bint trims_for_bloom=False):
+                 bint trims_for_bloom=False, bint decides=True):
         self.data = open_stream()
         self.lengths = IntRuns(open_stream(), signed=False)
         self.dictionary_data = open_stream()
@@ -144,6 +145,7 @@ cdef class TextColumn(Column):
         self.checks_utf8 = checks_utf8
         self.bounds = bounds
         self.trims_for_bloom = trims_for_bloom
+        self.decides = decides
         self.streams.append((StreamKind.DATA, self.data, 0))
         self.streams.append((StreamKind.LENGTH, self.lengths.stream, 1))
         self._begin_stripe()
@@ -157,7 +159,7 @@ cdef class TextColumn(Column):
         self.code_count = 0
         self.code_starts = []
         self.bytes_in_all = 0
-        self.encoded = False
+        self.bytes_of_groups = []
 
     cdef _start_group(self):
         Column._start_group(self)
@@ -322,10 +324,62 @@ cdef class TextColumn(Column):
 
     cdef int _end_runs(self) except -1:
         self.lengths.end_run()
-        self.bytes_in_all += self.group_bytes
+        if self.decides:
+            self._end_bytes(self.group_bytes)
+        else:
+            self.bytes_of_groups.append(self.group_bytes)
+        return 0
+
+    cdef int _end_bytes(self, int64_t group_bytes) except -1:
+        self.bytes_in_all += group_bytes
         if not self.direct and not self._pays(False):
             self._give_up_dictionary()
         return 0
+
+    def follow(self, TextColumn other not None):
+        """Writes what comes as the other column would at this moment, which then takes it over."""
+        if other.direct and not self.direct:
+            self._drop_dictionary()
+
+    def take_over(self, Column other not None):
+        cdef TextColumn texts = other
+        cdef Py_ssize_t group
+        cdef size_t first, last, i
+        cdef Entry* entry
+        cdef int64_t length
+        if texts.direct:
+            self.code_starts += [self.code_count] * len(texts.group_starts)
+            for one in texts.bytes_of_groups:
+                self.bytes_in_all += one
+            Column.take_over(self, other)
+            return
+        cdef int64_t[::1] codes = np.full(texts.dictionary.count, -1, np.int64)
+        starts = [*texts.code_starts, texts.code_count]
+        for group in range(len(texts.group_starts)):
+            row = texts.group_starts[group][0]
+            self.group_starts.append((self.rows + row, self.data.total, self.lengths.stream.total))
+            self.code_starts.append(self.code_count)
+            first = starts[group]
+            last = starts[group + 1]
+            with nogil:
+                if not self.direct:
+                    self._grow_codes(last - first)
+                for i in range(first, last):
+                    entry = &texts.dictionary.entries[texts.codes[i]]
+                    if self.direct:
+                        length = entry.length
+                        self.data.append(texts.dictionary.arena + entry.start, entry.length)
+                        self.lengths.put_many(&length, 1)
+                        continue
+                    if codes[texts.codes[i]] < 0:
+                        codes[texts.codes[i]] = self.dictionary.find_or_add(
+                            texts.dictionary.arena + entry.start, entry.length
+                        )
+                    self.codes[self.code_count] = <uint32_t>codes[texts.codes[i]]
+                    self.code_count += 1
+                self.lengths.end_run()
+            self._end_bytes(texts.bytes_of_groups[group])
+        self._take_present(other)
 
     cdef bint _pays(self, bint finally_):
         """Whether the dictionary is worth keeping for the values so far; before 50,000 of them only a hopeless one is
@@ -362,6 +416,9 @@ cdef class TextColumn(Column):
                     self.data.append(self.dictionary.arena + entry.start, entry.length)
                     self.lengths.put_many(&length, 1)
                 self.lengths.end_run()
+        self._drop_dictionary()
+
+    cdef _drop_dictionary(self):
         self.direct = True
         self.dictionary = None
         free(self.codes)

@@ -50,9 +50,7 @@ class OrcFile:
     Reading starts with one request for the tail; everything else is read when it is asked for.
     """
 
-    def __init__(
-        self, source: Source, options: ReadOptions | None = None, expected: Fingerprint | None = None
-    ) -> None:
+    def __init__(self, source: Source, options: ReadOptions | None = None, expected: Fingerprint | None = None) -> None:
         self.source = source
         self.options = options or ReadOptions()
         self._storage: RangeReader | None = source.open(self.options, expected=expected)

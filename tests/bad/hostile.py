@@ -153,7 +153,8 @@ def rows_in_tiny_groups(scale: float) -> bytes:
     groups = int(20_000_000 * scale)
     index = repeated(b"\x0a\x00", groups)
     return orc(
-        row_type("bigint"), [Stripe(groups, [(ROW_INDEX, 1, index), (DATA, 1, constant_rle(1, groups))], [DIRECT] * 2)],
+        row_type("bigint"),
+        [Stripe(groups, [(ROW_INDEX, 1, index), (DATA, 1, constant_rle(1, groups))], [DIRECT] * 2)],
         stride=1,
     )
 
@@ -465,9 +466,7 @@ def indexes_of_columns(scale: float) -> bytes:
     streams = [(ROW_INDEX, column, index) for column in range(1, count + 1)]
     streams += [(DATA, column, data) for column in range(1, count + 1)]
     types = [type_message("struct", range(1, count + 1), ["a", *(f"c{i}" for i in range(1, count))])]
-    return orc(
-        [*types, *[type_message("bigint")] * count], [Stripe(groups, streams, [DIRECT] * (count + 1))], stride=1
-    )
+    return orc([*types, *[type_message("bigint")] * count], [Stripe(groups, streams, [DIRECT] * (count + 1))], stride=1)
 
 
 @hostile(where="a = 5", row_range=(3, 7))

@@ -95,6 +95,7 @@ def test_a_cancelled_pass_is_cancelled_and_nothing_else(files, kind, monkeypatch
 
 def held(begun, end):
     """A stripe whose decoding begins, and goes on when it is told."""
+
     def steps(*args, **kwargs):
         begun.set()
         assert end.wait(60)

@@ -169,12 +169,12 @@ public class OrcRows {
         switch (type.getCategory()) {
             case FLOAT: {
                 float number = (float) ((DoubleColumnVector) vector).vector[row];
-                text.append(Float.isNaN(number) ? "nan" : Integer.toHexString(Float.floatToIntBits(number)));
+                text.append(Float.isNaN(number) ? "nan" : number == 0 ? "0" : Integer.toHexString(Float.floatToIntBits(number)));
                 break;
             }
             case DOUBLE: {
                 double number = ((DoubleColumnVector) vector).vector[row];
-                text.append(Double.isNaN(number) ? "nan" : Long.toHexString(Double.doubleToLongBits(number)));
+                text.append(Double.isNaN(number) ? "nan" : number == 0 ? "0" : Long.toHexString(Double.doubleToLongBits(number)));
                 break;
             }
             case STRING:

@@ -25,7 +25,7 @@ import pyorc
 from pyarrow import orc
 from pyorc.predicates import PredicateColumn
 from writing.orc_java import OrcJava
-from writing.plain_rows import arrow_rows, open_pyorc, pyorc_row
+from writing.plain_rows import arrow_rows, java_rows, open_pyorc, pyorc_row
 from writing.random_tables import (
     comparable_column,
     java_question,
@@ -158,7 +158,7 @@ class Checker:
             self._ask_own(data, table, leaf, kind, matching(leaf, values))
             self._ask_pyorc(data, table, leaf, expected, matching(leaf, values))
         if self.java is not None:
-            self._ask_java(data, expected, starts, leaves)
+            self._ask_java(data, java_rows(expected), starts, leaves)
         self.tally["tables"] += 1
 
     def _leaves(self, table: pa.Table, rng: np.random.Generator, count: int) -> list[tuple[Leaf, str, list[Any]]]:

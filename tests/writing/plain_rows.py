@@ -20,6 +20,7 @@ from pyorc.converters import ORCConverter
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 NULL = "N"
+MINUS_ZERO = "-zero"
 
 
 def arrow_rows(table: pa.Table) -> list[str]:
@@ -108,7 +109,18 @@ def _scalars(array: Any) -> list[Any]:
 def _floats(array: Any) -> list[Any]:
     numbers = array.fill_null(0).to_numpy(zero_copy_only=False)
     bits = numbers.view(np.uint32 if array.type == pa.float32() else np.uint64)
-    return ["nan" if np.isnan(number) else f"{bit:x}" for number, bit in zip(numbers, bits.tolist(), strict=True)]
+    return [_float(number, bit) for number, bit in zip(numbers.tolist(), bits.tolist(), strict=True)]
+
+
+def _float(number: float, bits: int) -> str:
+    if number == 0:
+        return MINUS_ZERO if bits else "0"
+    return "nan" if number != number else f"{bits:x}"
+
+
+def java_rows(rows: list[str]) -> list[str]:
+    """The rows as Java shows them: where a batch has nothing but zeros, it takes all for the first one."""
+    return [row.replace(MINUS_ZERO, "0") for row in rows]
 
 
 def plain_decimal(value: Decimal) -> str:
@@ -178,7 +190,7 @@ def _pyorc(kind: Any) -> Callable[[Any], str]:
     name = kind.kind.name
     if name in ("FLOAT", "DOUBLE"):
         number, word = (np.float32, np.uint32) if name == "FLOAT" else (np.float64, np.uint64)
-        return lambda v: "nan" if v != v else f"{int(np.array(v, number).view(word)):x}"
+        return lambda v: _float(v, int(np.array(v, number).view(word)))
     if name == "BOOLEAN":
         return lambda v: str(int(v))
     if name in ("STRING", "VARCHAR", "CHAR"):

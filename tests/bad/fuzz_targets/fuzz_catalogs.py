@@ -14,9 +14,7 @@ with instrumented():
     from orcidx.index_directory.catalog import FILE_FIELDS, Catalog, statistics_column
 
 FILES = pa.table(
-    {
-        field.name: pa.array([None if field.type != pa.string() else "a.orc"] * 2, field.type) for field in FILE_FIELDS
-    }
+    {field.name: pa.array([None if field.type != pa.string() else "a.orc"] * 2, field.type) for field in FILE_FIELDS}
 )
 NUMBERS = pa.array([{"count": 1, "flags": 3, "low": 5, "high": 9}, None])
 

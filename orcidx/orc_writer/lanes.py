@@ -1,0 +1,113 @@
+"""Row groups of one column encoded side by side: each lane encodes some, and the column takes them over in order.
+
+Runs end where row groups end, so that a row group's bytes do not depend on those before it. Lanes keep their bytes raw;
+the column's streams join them, and their chunks are compressed side by side too. The file is the same, byte for byte,
+as without lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from orcidx.orc_writer.chunks import OutStream
+from orcidx.orc_writer.column_tree import ColumnWriter, Piece
+from orcidx.orc_writer.text import TextColumn
+
+__all__ = ["Lanes", "SplitRows", "split_rows"]
+
+Submit = Callable[[Callable[[], None]], "Future[None]"]
+
+
+@dataclass(frozen=True)
+class SplitRows:
+    """Pieces of a slice: the rest of an open row group, whole row groups in shares, the beginning of one."""
+
+    head: Sequence[Piece]
+    shares: Sequence[Sequence[Piece]]
+    tail: Sequence[Piece]
+
+
+def split_rows(pieces: Sequence[Piece], *, first_alone: bool, shares: int) -> SplitRows:
+    """Shares of whole row groups, about equally many each. ``first_alone``: a row group is open, or the stripe begins:
+    its first row group tells whether texts have a dictionary."""
+    head = pieces[:1] if first_alone else pieces[:0]
+    tail = pieces[-1:] if len(pieces) > len(head) and not pieces[-1].ends_group else pieces[:0]
+    whole = pieces[len(head) : len(pieces) - len(tail)]
+    count = min(shares, len(whole))
+    bounds = [len(whole) * i // max(1, count) for i in range(count + 1)]
+    return SplitRows(head, [whole[bounds[i] : bounds[i + 1]] for i in range(count)], tail)
+
+
+class Lanes:
+    """The lanes of one column. ``open_lane`` makes a writer whose streams keep their bytes raw."""
+
+    def __init__(self, writer: ColumnWriter, open_lane: Callable[[], ColumnWriter]) -> None:
+        self.writer = writer
+        self._open_lane = open_lane
+        self._lanes: list[ColumnWriter] = []
+
+    def encode(
+        self, array: Any, shares: Sequence[Sequence[Piece]], write: Callable[..., None]
+    ) -> list[Callable[[], None]]:
+        """One task for each share: ``write(writer, array, pieces, first)``, ``first`` being its first row's number."""
+        while len(self._lanes) < len(shares):
+            self._lanes.append(self._open_lane())
+        tasks: list[Callable[[], None]] = []
+        for lane, pieces in zip(self._lanes, shares, strict=False):
+            _follow(lane, self.writer)
+            start, stop = pieces[0].start, pieces[-1].stop
+            moved = [replace(piece, start=piece.start - start, stop=piece.stop - start) for piece in pieces]
+            tasks.append(partial(write, lane, array.slice(start, stop - start), moved, start))
+        return tasks
+
+    def join(self, count: int) -> None:
+        """Takes over what the first ``count`` lanes encoded."""
+        for lane in self._lanes[:count]:
+            self.writer.take_over(lane)
+            for one in lane.walk():
+                one.clear()
+
+    def streams(self) -> list[OutStream]:
+        """Those with chunks that wait to be compressed."""
+        return [stream for one in self.writer.walk() for _, stream, _ in one.column.streams]
+
+
+def _follow(lane: ColumnWriter, writer: ColumnWriter) -> None:
+    for one, other in zip(lane.walk(), writer.walk(), strict=True):
+        if isinstance(one.column, TextColumn) and isinstance(other.column, TextColumn):
+            one.column.follow(other.column)
+
+
+def compress_waiting(streams: Sequence[OutStream], submit: Submit, threads: int) -> None:
+    """Compresses the full chunks of streams that took over others, some in each thread, and ends them."""
+    counts = [(stream, stream.waiting_chunks()) for stream in streams]
+    waiting = [(stream, number) for stream, count in counts for number in range(count)]
+    for probes in (True, False):
+        chosen = [one for one in waiting if one[0].is_probe(one[1]) is probes]
+        run_all([partial(_squeeze, chosen[i::threads]) for i in range(min(threads, len(chosen)))], submit)
+    for stream in streams:
+        stream.cut()
+
+
+def _squeeze(chunks: Sequence[tuple[OutStream, int]]) -> None:
+    for stream, number in chunks:
+        stream.squeeze(number)
+
+
+def run_all(tasks: Sequence[Callable[[], None]], submit: Submit) -> None:
+    """Runs tasks side by side, the last one here; of several errors the first task's is raised."""
+    running = [submit(task) for task in tasks[:-1]]
+    error: BaseException | None = None
+    try:
+        for task in tasks[-1:]:
+            task()
+    except Exception as last:  # an earlier task's goes first
+        error = last
+    for future in reversed(running):
+        error = future.exception() or error
+    if error is not None:
+        raise error
