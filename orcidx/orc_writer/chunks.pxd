@@ -19,7 +19,7 @@ cdef class OutStream:
     cdef bint shrinks                       # a chunk that was tried among the last sixteen did
     cdef bint joined                        # bytes of other streams may wait, more than one chunk of them
     cdef bint keeps_raw                     # nothing is compressed here: another stream takes the bytes over
-    cdef uint8_t** waiting                  # chunks that `squeeze` compressed, by number since the last that was written
+    cdef uint8_t** waiting                  # chunks that `squeeze` compressed, counted from the last one in `out`
     cdef Py_ssize_t* waiting_sizes
     cdef size_t waiting_count
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+
 SOURCE = Path(__file__).with_name("OrcRows.java")
 
 
@@ -24,13 +26,18 @@ class OrcJava:
         self._arguments = spark._sc._gateway.new_array(jvm.java.lang.Object, 3)
 
     def ask(self, data: bytes, questions: list[str]) -> list[list[str]]:
-        """The rows of each question: ``all``, ``seek``, ``where`` (see the Java)."""
+        """The rows of each question: ``all``, ``seek``, ``where`` (see the Java). What Java cannot read is an
+        ``AssertionError``."""
         source, target = self.folder / "file.orc", self.folder / "rows.txt"
         source.write_bytes(data)
         source.with_name(f".{source.name}.crc").unlink(missing_ok=True)
         for i, argument in enumerate((source.as_uri(), str(target), "\n".join(questions))):
             self._arguments[i] = argument
-        self._dump.invoke(None, self._arguments)
+        try:
+            self._dump.invoke(None, self._arguments)
+        except Py4JJavaError as error:
+            causes = [line for line in str(error).split("\n") if "Exception" in line]
+            raise AssertionError(f"ORC Java: {causes}") from error
         answers: list[list[str]] = []
         for line in target.read_text().split("\n")[:-1]:
             if line == "=":

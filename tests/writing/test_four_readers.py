@@ -15,6 +15,8 @@ from writing.plain_rows import arrow_rows, java_rows
 from writing.random_tables import CODECS
 from writing.written_tables import NULLS, check_readers, table, written
 
+import orcidx
+
 
 @pytest.fixture(scope="module")
 def orc_java(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> OrcJava:
@@ -105,9 +107,40 @@ def test_unions(orc_java, rng, mode):
     whole, sought = orc_java.ask(file, ["all", "\t".join(("seek", *map(str, starts)))])
     assert whole == java_rows(expected)
     assert sought == [java_rows(expected)[start] for start in starts]
-    import orcidx
-
     with orcidx.open(file) as opened:
         assert arrow_rows(opened.read()) == expected
         for start in starts:
             assert arrow_rows(opened.read(row_range=(start, start + 2))) == expected[start : start + 2]
+
+
+@pytest.mark.parametrize("codec", ["uncompressed", "zlib"])
+def test_row_groups_without_values_at_the_end(orc_java, codec):
+    """Java seeks to the beginning of what it has not read: in its own uncompressed files it fails there."""
+    rows = 400
+    late = pa.array(np.arange(rows) >= 150)
+    numbers = np.arange(rows)
+    columns = {
+        "double": numbers / 3,
+        "int": numbers,
+        "byte": (numbers % 99).astype(np.int8),
+        "bool": numbers % 3 == 0,
+        "text": [f"text {i}" for i in range(rows)],
+        "time": pa.array(numbers).cast(pa.timestamp("s")),
+        "decimal": pa.array(numbers).cast(pa.decimal128(20, 0)),
+    }
+    inside = pa.StructArray.from_arrays([pa.array(values) for values in columns.values()], list(columns), mask=late)
+    lists = pa.array([[i] if i < 150 else None if i % 2 else [] for i in range(rows)])
+    table = pa.table({"row": numbers, "inside": inside, "list": lists})
+    file = written(table, row_index_stride=50, compression=codec)
+    expected = arrow_rows(table)
+    assert orc_java.ask(file, ["where\trow\t!<\tLONG\t220", "where\trow\t=\tLONG\t399"]) == [
+        expected[200:],
+        expected[350:],
+    ]
+    with orcidx.open(file) as opened:
+        assert arrow_rows(opened.read(row_range=(220, 400))) == expected[220:]
+    reader = open_pyorc(file)
+    show = pyorc_row(reader)
+    for start in (350, 200, 140):
+        reader.seek(start)
+        assert show(next(reader)) == expected[start]

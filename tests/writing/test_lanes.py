@@ -36,8 +36,8 @@ def joins(monkeypatch):
 @pytest.mark.parametrize("number", range(12))
 def test_bytes_are_those_of_one_thread(joins, number):
     rng = np.random.default_rng([7, number])
-    table = random_table(rng, int(rng.integers(200, 2500)), 2)
-    options = {**random_options(rng, table), "row_index_stride": int(rng.choice([30, 200]))}
+    table = random_table(rng, int(rng.integers(1000, 2500)), 2)
+    options = {**random_options(rng, table), "row_index_stride": int(rng.choice([30, 100]))}
     options["stripe_size"] = (1 << 14) if number % 4 == 3 else (64 << 20)
     one = written(table, **{**options, "use_threads": False})
     assert not joins
