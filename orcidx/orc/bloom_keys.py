@@ -64,7 +64,7 @@ def distrust_bloom(
         return "this version of the C++ writer hashed wrongly (ORC-1024)"
     if of_cpp and node.kind in _WRONG_IN_CPP:
         return f"the C++ writer hashes {node.kind.name} values wrongly"
-    if facts.writer == WriterKind.CPP and node.kind is TypeKind.FLOAT:
+    if of_cpp and node.kind is TypeKind.FLOAT:
         return "the C++ writer hashes FLOAT values as the doubles that it was given, before it rounds them"
     if kind == StreamKind.BLOOM_FILTER and node.kind not in _INTEGERS | {TypeKind.DATE}:
         return "filters of the original kind are believed for integers and dates only"

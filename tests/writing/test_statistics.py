@@ -1,0 +1,198 @@
+"""Statistics and positions as record 0040 has them, read from the bytes by a decoder of the tests' own."""
+
+from __future__ import annotations
+
+import math
+import struct
+from decimal import Decimal
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from bad.protobuf_edit import Message
+from writing.random_tables import random_options, random_table
+from writing.reference_file import ReferenceFile
+from writing.written_tables import NULLS, table, written
+
+import orcidx
+from orcidx import col
+from orcidx.planner import stripe_pruning
+
+
+@pytest.mark.parametrize("nulls", NULLS)
+@pytest.mark.parametrize("codec", ["uncompressed", "snappy"])
+def test_every_type_keeps_the_rules(rng, nulls, codec):
+    data = table(rng, 230, nulls, stride=50)
+    options = {"compression": codec, "compression_block_size": 1024, "stripe_size": 1 << 16, "row_index_stride": 50}
+    ReferenceFile(written(data, **options, bloom_filter_columns=["*"])).check()
+    ReferenceFile(written(data, **options, dictionary_key_size_threshold=1)).check()
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_random_tables_keep_the_rules(number):
+    rng = np.random.default_rng([31, number])
+    data = random_table(rng, int(rng.integers(0, 400)), 3)
+    ReferenceFile(written(data, **random_options(rng, data))).check()
+
+
+def entries(array: pa.Array, **options: object) -> list[Message]:
+    """The statistics of the row groups of a column of its own."""
+    return [message for _, message in ReferenceFile(written(pa.table({"c": array}), **options)).stripes[0].entries[1]]
+
+
+def typed(message: Message, number: int) -> Message:
+    return Message.parse(message.all(number)[0].value)
+
+
+def doubles(message: Message) -> tuple[float, ...]:
+    inner = typed(message, 3)
+    return tuple(struct.unpack("<d", inner.all(number)[0].value)[0] for number in (1, 2, 3))
+
+
+@pytest.mark.parametrize("width", [pa.float32(), pa.float64()])
+def test_nan_and_zeros(width):
+    nan = math.nan
+    groups = [[nan, 1.0], [1.0, nan], [nan, nan], [0.0, -0.0], [-0.0, -0.0], [0.0, 5.0], [-3.0, 0.0], [-math.inf, nan]]
+    values = pa.array([number for group in groups for number in group], width)
+    found = [doubles(one) for one in entries(values, row_index_stride=2)]
+    inf = math.inf
+    expected = [(1.0, inf), (1.0, inf), (-inf, inf), (-0.0, 0.0), (-0.0, 0.0), (-0.0, 5.0), (-3.0, 0.0), (-inf, inf)]
+    assert [str(one[:2]) for one in found] == [str(one) for one in expected]
+    assert [math.isnan(one[2]) for one in found] == [True, True, True, False, False, False, False, True]
+    whole = ReferenceFile(written(pa.table({"c": values}), row_index_stride=2)).statistics[1]
+    assert str(doubles(whole)) == str((-inf, inf, nan))
+
+
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+def test_negative_milliseconds_are_lowered_to_the_second(unit):
+    """ORC C++ divides negative milliseconds towards zero; the greatest stays as it is."""
+    per = {"ms": 1, "us": 1000, "ns": 10**6}[unit]
+    message = entries(pa.array([-1500 * per, -2100 * per], pa.int64()).cast(pa.timestamp(unit)))[0]
+    inner = typed(message, 9)
+    assert [unzigzag(inner.int(number)) for number in (3, 4)] == [-3000, -1500]
+    exact = typed(entries(pa.array([1500 * per + per - 1], pa.int64()).cast(pa.timestamp(unit)))[0], 9)
+    assert [unzigzag(exact.int(number)) for number in (3, 4)] == [1500, 1500]
+    assert exact.int(6) == {"ms": 1, "us": 999_001, "ns": 0}[unit]  # all digits nine is what no field means
+
+
+def unzigzag(value: int) -> int:
+    return value >> 1 ^ -(value & 1)
+
+
+def test_a_null_struct_is_a_null_of_what_is_below():
+    """Spark 4.3 asks the child's statistics for ``x.z IS NULL``."""
+    inner = pa.StructArray.from_arrays([pa.array([1, 2, 3, 4])], ["z"])
+    outer = pa.StructArray.from_arrays([inner], ["y"], mask=pa.array([False, True, False, False]))
+    file = ReferenceFile(written(pa.table({"x": outer}), row_index_stride=2))
+    told = [[message.int(10) for _, message in file.stripes[0].entries[column]] for column in (1, 2, 3)]
+    assert told == [[1, 0], [1, 0], [1, 0]]
+    assert [message.int(10) for message in file.statistics] == [0, 1, 1, 1]
+    assert file.statistics[3].int(1) == 3
+
+
+def test_groups_without_values_have_nulls_and_no_bounds():
+    for type_, number in ((pa.int64(), 2), (pa.string(), 4), (pa.float64(), 3), (pa.timestamp("us"), 9)):
+        message = entries(pa.array([None, None], type_))[0]
+        assert (message.int(1), message.int(10)) == (0, 1)
+        assert not typed(message, number).all(1)
+    # A child that is reached by no row has no null of its own, and Java would skip it for that (ORC-1553).
+    file = ReferenceFile(written(pa.table({"l": pa.array([[], []], pa.list_(pa.int64()))})))
+    assert [message.int(10) for message in file.statistics] == [0, 0, 1]
+
+
+LONG = "x" * 1024
+
+
+@pytest.mark.parametrize(
+    ("values", "fields"),
+    [
+        (["b", "a"], {1: b"a", 2: b"b"}),
+        ([LONG], {1: LONG.encode(), 2: LONG.encode()}),
+        ([LONG + "a", "y"], {4: LONG.encode(), 2: b"y"}),
+        (["a", LONG + "a"], {1: b"a", 5: (LONG[:-1] + "y").encode()}),
+        (["a", "é" * 600], {1: b"a", 5: ("é" * 511 + "ê").encode()}),
+        (["a", "\ud7ff" * 400], {1: b"a", 5: ("\ud7ff" * 340 + "\ue000").encode()}),
+        (["a", "b" + "\U0010ffff" * 300], {1: b"a", 5: b"c"}),
+        (["a", "\U0010ffff" * 300], {}),
+        # A bound that is a value's own text wins over one cut to the same: Java takes cut ones as exclusive.
+        ([LONG, LONG + "a"], {1: LONG.encode(), 5: (LONG[:-1] + "y").encode()}),
+    ],
+)
+def test_bounds_of_long_texts(values, fields):
+    message = entries(pa.array(values))[0]
+    if not fields:
+        assert not message.all(4)
+        return
+    inner = typed(message, 4)
+    assert {item.number: item.value for item in inner.fields if item.number != 3} == fields
+    assert unzigzag(inner.int(3)) == sum(len(value.encode()) for value in values)
+
+
+def test_sums_that_overflow_are_left_out():
+    big = 2**62
+    assert unzigzag(typed(entries(pa.array([big, big - 1]))[0], 2).int(3)) == 2**63 - 1
+    inner = typed(entries(pa.array([big, big]))[0], 2)
+    assert not inner.all(3)
+    assert unzigzag(inner.int(2)) == big
+    # What overflows in between does not in the end.
+    assert unzigzag(typed(entries(pa.array([big, big, -big, -big, 7]))[0], 2).int(3)) == 7
+    most = Decimal(10**38 - 1)
+    assert typed(entries(pa.array([most, most.copy_negate()], pa.decimal128(38, 0)))[0], 6).all(3)[0].value == b"0"
+    assert not typed(entries(pa.array([most, most], pa.decimal128(38, 0)))[0], 6).all(3)
+
+
+def test_decimals_are_plain_and_without_zeros():
+    values = [Decimal("12.30"), Decimal("-1.00"), Decimal("0.00")]
+    inner = typed(entries(pa.array(values, pa.decimal128(20, 2)))[0], 6)
+    assert [inner.all(number)[0].value for number in (1, 2, 3)] == [b"-1", b"12.3", b"11.3"]
+    thousands = typed(entries(pa.array([Decimal(3000)], pa.decimal128(20, 0)))[0], 6)
+    assert thousands.all(1)[0].value == b"3000"
+
+
+def test_lists_count_the_children_of_rows_that_are_there():
+    array = pa.ListArray.from_arrays(
+        pa.array([0, 2, 5, 5]), pa.array([1, 2, 3, 4, 5]), mask=pa.array([0, 1, 0]).cast(pa.bool_())
+    )
+    inner = typed(entries(array)[0], 12)
+    assert [inner.int(number) for number in (1, 2, 3)] == [0, 2, 2]
+
+
+BLOOMED = {
+    "byte": lambda n: pa.array((np.arange(n) % 256 - 128).astype(np.int8)),
+    "short": lambda n: pa.array((np.arange(n) * 7 % 65536 - 32768).astype(np.int16)),
+    "int": lambda n: pa.array((np.arange(n) * 7919).astype(np.int32)),
+    "long": lambda n: pa.array(np.arange(n) * 7919),
+    "float": lambda n: pa.array(np.arange(n).astype(np.float32) / 8),
+    "double": lambda n: pa.array(np.arange(n) / 7),
+    "string": lambda n: pa.array([f"text {i}" for i in range(n)]),
+    "char": lambda n: pa.array([f"t{i}" for i in range(n)]),
+    "varchar": lambda n: pa.array([f"v{i}" for i in range(n)]),
+    "binary": lambda n: pa.array([b"%d" % i for i in range(n)]),
+    "date": lambda n: pa.array(np.arange(n).astype(np.int32)).cast(pa.date32()),
+    "decimal": lambda n: pa.array([Decimal(i).scaleb(-2) for i in range(n)], pa.decimal128(20, 2)),
+    "time": lambda n: pa.array(np.arange(n) * 1000 - 86_400_000).cast(pa.timestamp("ms")),
+    "instant": lambda n: pa.array(np.arange(n) * 1_001_000).cast(pa.timestamp("us", "UTC")),
+}
+
+
+@pytest.mark.parametrize("name", BLOOMED)
+def test_own_blooms_rule_out_row_groups_of_each_type(rng, name):
+    """Values in random order, of which each row group but one misses most: its bounds say nothing."""
+    groups, each = 20, 50
+    array = BLOOMED[name](groups * each // (8 if name == "byte" else 1))
+    picks = rng.permutation(len(array)) if name != "byte" else rng.integers(0, len(array), groups * each)
+    array = array.take(pa.array(picks))
+    options = {"types": {name: "char(6)" if name == "char" else "varchar(9)"}} if name in ("char", "varchar") else {}
+    data = written(
+        pa.table({name: array}), row_index_stride=each, bloom_filter_columns=[name], bloom_filter_fpp=0.001, **options
+    )
+    ruled_out = 0
+    with orcidx.open(data) as file, mock.patch.object(stripe_pruning, "BLOOM_SHARE", float("inf")):
+        for row in rng.integers(0, len(array), 5).tolist():
+            value = array[row].as_py()
+            scan = file.scan(where=col(name) == value)
+            assert scan.to_table().num_rows == array.to_pylist().count(value)
+            ruled_out += scan.explain().skipped_by.get("bloom filter", 0)
+    # In rows; the bounds of some row groups have told already.
+    assert ruled_out > 5 * groups * each * (0.4 if name == "byte" else 0.6), ruled_out
