@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from orcidx.engines.arrow_dataset import dataset
     from orcidx.engines.polars import scan_polars
     from orcidx.explain.model import Explanation
+    from orcidx.orc_writer.memory import WriterMemory
     from orcidx.orc_writer.options import WriteOptions
     from orcidx.orc_writer.writer import OrcWriter, WriteResult, write_table
     from orcidx.predicate import col
@@ -62,6 +63,7 @@ __all__ = [
     "Verdict",
     "WriteOptions",
     "WriteResult",
+    "WriterMemory",
     "WrittenDataset",
     "col",
     "dataset",
@@ -89,6 +91,7 @@ _HOMES = {
     "Verdict": ("orcidx.pruning.evaluate", "Verdict"),
     "WriteOptions": ("orcidx.orc_writer.options", "WriteOptions"),
     "WriteResult": ("orcidx.orc_writer.writer", "WriteResult"),
+    "WriterMemory": ("orcidx.orc_writer.memory", "WriterMemory"),
     "WrittenDataset": ("orcidx.rewriting.dataset", "WrittenDataset"),
     "col": ("orcidx.predicate", "col"),
     "dataset": ("orcidx.engines.arrow_dataset", "dataset"),

@@ -132,7 +132,7 @@ cdef class BloomBuilder:
     @property
     def held(self):
         """Bytes of memory that the filters take."""
-        return sum(map(len, self.filters))
+        return sum(map(len, self.filters)) + 8 * <int64_t>self.size
 
 
 cdef bytes varint(uint64_t value):

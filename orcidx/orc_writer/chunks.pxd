@@ -32,5 +32,6 @@ cdef class OutStream:
     cdef int _write_chunk(self, size_t at, size_t length) except -1 nogil
     cdef int _put_chunk(self, const uint8_t* packed, Py_ssize_t written, size_t at, size_t length) except -1 nogil
     cdef void _forget_waiting(self) noexcept nogil
+    cdef void _shrink(self, uint8_t** buffer, size_t* capacity, size_t needed) noexcept nogil
     cdef int _grow_out(self, size_t more) except -1 nogil
     cdef int _finish(self) except -1 nogil

@@ -43,7 +43,9 @@ cdef class OutStream:
         cdef size_t capacity
         cdef void* grown
         if needed > self.raw_capacity:
-            capacity = max(needed, self.raw_capacity + self.raw_capacity // 2, <size_t>FIRST_ROOM)
+            # Little too much where much is held: a wide table has thousands of streams.
+            capacity = max(needed, self.raw_capacity + (self.raw_capacity >> (3 if needed > 1 << 15 else 1)),
+                           <size_t>FIRST_ROOM)
             grown = realloc(self.raw, capacity)
             if grown == NULL:
                 with gil:
@@ -197,6 +199,7 @@ cdef class OutStream:
                     at += self.block
                 self.raw_size -= at
                 memmove(self.raw, self.raw + at, self.raw_size)
+                self._shrink(&self.raw, &self.raw_capacity, self.raw_size + SLACK)
             self.joined = False
             self._forget_waiting()
 
@@ -213,6 +216,14 @@ cdef class OutStream:
             self.out_capacity = capacity
         return 0
 
+    cdef void _shrink(self, uint8_t** buffer, size_t* capacity, size_t needed) noexcept nogil:
+        cdef void* smaller
+        if needed < capacity[0]:
+            smaller = realloc(buffer[0], needed)
+            if smaller != NULL:
+                buffer[0] = <uint8_t*>smaller
+                capacity[0] = needed
+
     cdef int _finish(self) except -1 nogil:
         if self.compressor is not None and self.raw_size:
             self.joined = False
@@ -220,12 +231,17 @@ cdef class OutStream:
             if self.raw_size:
                 self._write_chunk(0, self.raw_size)
             self.raw_size = 0
+            free(self.raw)                      # before the next stream's last chunk takes its place
+            self.raw = NULL
+            self.raw_capacity = 0
+            self._shrink(&self.out, &self.out_capacity, self.out_size)
         return 0
 
     @property
     def held(self):
-        """Bytes of memory that the stream takes."""
-        return <int64_t>self.out_size + <int64_t>self.raw_size
+        """Bytes of memory that the stream takes. What waits for its chunk to fill counts twice, since at the end of the
+        stripe it is there in both forms: that is most of what a wide table holds."""
+        return <int64_t>self.out_size + <int64_t>self.raw_size * (1 if self.compressor is None else 2)
 
     def write(self, const uint8_t[::1] data not None):
         """Appends bytes."""
@@ -273,10 +289,9 @@ cdef class OutStream:
         self.total = 0
         self.joined = False
         self._forget_waiting()
-        if self.raw_capacity > self.block:
-            free(self.raw)
-            self.raw = NULL
-            self.raw_capacity = 0
+        free(self.raw)
+        self.raw = NULL
+        self.raw_capacity = 0
 
 
 def frame(data, Compressor compressor, size_t block_size):
@@ -284,12 +299,3 @@ def frame(data, Compressor compressor, size_t block_size):
     stream = OutStream(compressor, block_size)
     stream.write(data)
     return bytes(stream.finish())
-
-
-def held_bytes(list streams):
-    """Bytes of memory that many streams take."""
-    cdef int64_t total = 0
-    cdef OutStream stream
-    for stream in streams:
-        total += <int64_t>stream.out_size + <int64_t>stream.raw_size
-    return total

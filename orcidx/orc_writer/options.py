@@ -10,6 +10,7 @@ from typing import Any, Literal
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.orc.kinds import CompressionKind
 from orcidx.orc_writer.codecs import compression_kind, open_compressor
+from orcidx.orc_writer.memory import WriterMemory
 
 __all__ = ["WriteOptions"]
 
@@ -26,6 +27,9 @@ class WriteOptions:
     """Most bytes of a chunk before compression, 1 KiB to 8 MiB. A reader decompresses whole chunks."""
     stripe_size: int = 64 << 20
     """A stripe ends when it takes this many bytes, compressed ones and those that still wait; at least 4 KiB."""
+    max_memory: int | WriterMemory | None = None
+    """Bytes that the open stripe may hold besides, at least 1 MiB. A ``WriterMemory`` is shared by writers: when their
+    stripes hold more together, the largest are ended early."""
     row_index_stride: int = 10_000
     """Rows of a row group, the least that a reader can skip. Any number from 1 on; 0 writes no index. ORC Java writes
     1,000 and more only, but reads any."""
@@ -69,6 +73,8 @@ class WriteOptions:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not lowest <= value <= highest:
                 raise InvalidQuery(f"{name}={value!r} is not a whole number from {lowest} to {highest}")
+        if self.max_memory is not None and not isinstance(self.max_memory, WriterMemory):
+            WriterMemory(self.max_memory)
         threshold = self.dictionary_key_size_threshold
         if threshold != "auto" and not (isinstance(threshold, int | float) and 0 <= threshold <= 1):
             raise InvalidQuery(f"dictionary_key_size_threshold={threshold!r} is neither 'auto' nor from 0 to 1")

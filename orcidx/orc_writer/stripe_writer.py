@@ -25,6 +25,7 @@ from orcidx.orc_writer.columns import BadValue
 from orcidx.orc_writer.compressors import Compressor
 from orcidx.orc_writer.file_layout import StripeData
 from orcidx.orc_writer.lanes import Lanes, SplitRows, compress_waiting, run_all, split_rows
+from orcidx.orc_writer.memory import WriterMemory
 from orcidx.orc_writer.options import WriteOptions
 from orcidx.storage.threads import LazyPool
 
@@ -51,6 +52,9 @@ class StripeWriter:
         self._options = options
         self._compressor = compressor
         self._block = options.compression_block_size
+        shared = options.max_memory
+        limit = shared.limit if isinstance(shared, WriterMemory) else shared
+        self._most = min(options.stripe_size, limit or options.stripe_size)
         self._blooms = bloom_columns(root, options.bloom_filter_columns)
         self._writer = cast(RootWriter, self._open(root))
         self._lanes = [Lanes(child, partial(self._open, child.node, is_lane=True)) for child in self._writer.children]
@@ -77,8 +81,9 @@ class StripeWriter:
         return sum(column.held for column in self._columns)
 
     def slice_rows(self, batch: pa.RecordBatch) -> int:
-        """How many of the batch's first rows go into one slice: such as take 8 MiB, or one row that is larger."""
-        limit = max(SMALLEST_SLICE, min(SLICE_BYTES, self._options.stripe_size // 2))
+        """How many of the batch's first rows go into one slice: such as take 8 MiB or a quarter of what a
+        stripe may hold, or one row that is larger."""
+        limit = max(SMALLEST_SLICE, min(SLICE_BYTES, self._most // 4))
         rows: int = batch.num_rows
         while rows > 1 and (size := batch_bytes(batch.slice(0, rows))) > limit:
             rows = max(1, min(rows * limit // size, rows - 1))

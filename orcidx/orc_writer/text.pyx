@@ -422,7 +422,9 @@ cdef class TextColumn(Column):
     @property
     def held(self):
         found = Column.held.__get__(self) + self.dictionary_data.held + 4 * <int64_t>self.code_count
-        return found if self.dictionary is None else found + <int64_t>self.dictionary.arena_size
+        return found if self.dictionary is None else found + <int64_t>self.dictionary.arena_size + (
+            <int64_t>(self.dictionary.count * sizeof(Entry) + self.dictionary.slot_count * sizeof(uint32_t))
+        )
 
     def clear(self):
         Column.clear(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -17,6 +18,7 @@ from orcidx.orc.types import build_tree
 from orcidx.orc_writer.arrow_types import describe_schema
 from orcidx.orc_writer.codecs import compression_kind, open_compressor
 from orcidx.orc_writer.file_layout import FileLayout
+from orcidx.orc_writer.memory import WriterMemory
 from orcidx.orc_writer.options import WriteOptions
 from orcidx.orc_writer.stripe_writer import StripeWriter, type_records
 from orcidx.storage.sink import Sink, open_sink
@@ -74,6 +76,10 @@ class OrcWriter:
             block_size=self.options.compression_block_size,
             row_index_stride=self.options.row_index_stride,
         )
+        limit = self.options.max_memory
+        self._memory = WriterMemory(limit) if isinstance(limit, int) else limit
+        self._at_work = threading.Lock()
+        self._failure: BaseException | None = None
         self._rows = 0
         self._result: WriteResult | None = None
         self._closed = False
@@ -101,7 +107,7 @@ class OrcWriter:
         hold; the writer is closed then, and nothing is left behind.
         """
         if self._closed:
-            raise InvalidQuery(f"{self._sink.name}: this writer is closed")
+            raise InvalidQuery(f"{self._sink.name}: this writer is closed") from self._failure
         before = self._rows
         try:
             for batch in batches_of(data):
@@ -121,11 +127,15 @@ class OrcWriter:
         while at < batch.num_rows:
             rest = batch.slice(at)
             taken = self._stripes.slice_rows(rest)
-            self._stripes.write(rest.slice(0, taken), self._rows)
-            self._rows += taken
-            at += taken
-            if self._stripes.held >= self.options.stripe_size:
-                self.end_stripe()
+            with self._at_work:
+                self._stripes.write(rest.slice(0, taken), self._rows)
+                self._rows += taken
+                at += taken
+                if self._stripes.held >= self.options.stripe_size:
+                    self.end_stripe()
+                held = self._stripes.held
+            if self._memory is not None:
+                self._memory.note(self, held)
 
     def end_stripe(self) -> None:
         """Ends the open stripe here and writes it; nothing happens when it has no row."""
@@ -133,12 +143,27 @@ class OrcWriter:
             self._layout.append(self._stripes.finish())
             self._stripes.clear()
 
+    def end_stripe_for_memory(self) -> bool:
+        """Ends the open stripe because writers that share ``max_memory`` hold too much; False where another thread is
+        writing just now. An error is this writer's own: it is closed, and says so when it is used again."""
+        if not self._at_work.acquire(blocking=False):
+            return False
+        try:
+            if not self._closed:
+                self.end_stripe()
+        except Exception as error:  # a sink raises what it likes, while another file is written
+            self._failure = error
+            self.abort()
+        finally:
+            self._at_work.release()
+        return True
+
     def close(self) -> WriteResult:
         """Writes the rest and the tail, and publishes the file. Again: the same result."""
         if self._result is not None:
             return self._result
         if self._closed:
-            raise InvalidQuery(f"{self._sink.name}: nothing was written, because of an error before")
+            raise InvalidQuery(f"{self._sink.name}: nothing was written, because of an error before") from self._failure
         try:
             self.end_stripe()
             messages = self._stripes.file_statistics()
@@ -148,6 +173,7 @@ class OrcWriter:
             self.abort()
             raise
         self._closed = True
+        self._forget()
         self._sink.close()
         self._result = self._describe(messages)
         return self._result
@@ -156,8 +182,13 @@ class OrcWriter:
         """Gives the file up: nothing of it is left behind."""
         if not self._closed:
             self._closed = True
+            self._forget()
             self._sink.abort()
             self._stripes.clear()
+
+    def _forget(self) -> None:
+        if self._memory is not None:
+            self._memory.forget(self)
 
     def _describe(self, messages: list[bytes]) -> WriteResult:
         found = {}

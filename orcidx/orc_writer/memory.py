@@ -1,0 +1,66 @@
+"""``WriterMemory``: what the open stripes of several writers may hold together."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any, Protocol
+
+from orcidx.errors import InvalidQuery
+
+__all__ = ["WriterMemory"]
+
+LEAST = 1 << 20
+
+
+class Holder(Protocol):
+    """A writer whose stripe can be ended from outside, unless it is at work just now (then False)."""
+
+    def end_stripe_for_memory(self) -> bool: ...
+
+
+class WriterMemory:
+    """A limit in bytes that writers share, as those of many partitions do: ``max_memory=`` of each is the same object.
+
+    When their open stripes hold more, the largest one is ended and written, until they do not. Safe to share between
+    threads; a writer that another thread is just using ends its stripe itself, after its slice. A copy (by pickle)
+    counts for itself.
+    """
+
+    def __init__(self, limit: int) -> None:
+        if not isinstance(limit, int) or isinstance(limit, bool) or limit < LEAST:
+            raise InvalidQuery(f"max_memory={limit!r} is not a number of bytes from {LEAST} on")
+        self.limit = limit
+        self._lock = threading.Lock()
+        self._held: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WriterMemory, (self.limit,)
+
+    def __repr__(self) -> str:
+        return f"WriterMemory({self.limit})"
+
+    @property
+    def held(self) -> int:
+        """Bytes that all open stripes hold, as far as told."""
+        with self._lock:
+            return sum(self._held.values())
+
+    def note(self, holder: Holder, held: int) -> None:
+        """A writer tells what its stripe holds; others' stripes may be ended by that, or its own."""
+        with self._lock:
+            self._held[holder] = held
+            largest = sorted(self._held.items(), key=lambda item: -item[1])
+        over = sum(held for _, held in largest) - self.limit
+        for other, size in largest:
+            if over <= 0 or not size:
+                break
+            if other.end_stripe_for_memory():
+                over -= size
+                with self._lock:
+                    self._held[other] = 0
+
+    def forget(self, holder: Holder) -> None:
+        """The writer is closed."""
+        with self._lock:
+            self._held.pop(holder, None)
