@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
@@ -67,28 +67,47 @@ class WriteOptions:
 
     def __post_init__(self) -> None:
         kind = compression_kind(self.compression)
+        if self.compression_level is not None and type(self.compression_level) is not int:
+            raise InvalidQuery(f"compression_level={self.compression_level!r} is no whole number")
         if self.compression_level is not None or kind is not CompressionKind.NONE:
             open_compressor(kind, self.compression_level)
         for name, lowest, highest in _RANGES:
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or not lowest <= value <= highest:
+            if type(value) is not int or not lowest <= value <= highest:
                 raise InvalidQuery(f"{name}={value!r} is not a whole number from {lowest} to {highest}")
+        for name in ("use_threads", "spark"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidQuery(f"{name}={getattr(self, name)!r} is neither True nor False")
         if self.max_memory is not None and not isinstance(self.max_memory, WriterMemory):
             WriterMemory(self.max_memory)
         threshold = self.dictionary_key_size_threshold
-        if threshold != "auto" and not (isinstance(threshold, int | float) and 0 <= threshold <= 1):
+        if threshold != "auto" and not (_is_number(threshold) and 0 <= threshold <= 1):
             raise InvalidQuery(f"dictionary_key_size_threshold={threshold!r} is neither 'auto' nor from 0 to 1")
-        if not 0 < self.bloom_filter_fpp < 1:
+        if not (_is_number(self.bloom_filter_fpp) and 0 < self.bloom_filter_fpp < 1):
             raise InvalidQuery(f"bloom_filter_fpp={self.bloom_filter_fpp!r} is not between 0 and 1")
-        if isinstance(self.bloom_filter_columns, str | int):
-            raise InvalidQuery("bloom_filter_columns is a list of names or column ids")
-        if self.bloom_filter_columns and not self.row_index_stride:
-            raise InvalidQuery("bloom filters are kept for row groups: row_index_stride must not be 0")
+        self._check_collections()
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise InvalidQuery(f"{name}={getattr(self, name)!r} is none of {', '.join(map(repr, allowed))}")
         if self.file_version != "0.12":
             raise Unsupported(f"file_version={self.file_version!r} is not written; every reader of today has 0.12")
+
+    def _check_collections(self) -> None:
+        columns = self.bloom_filter_columns
+        if isinstance(columns, str | bytes) or not isinstance(columns, Collection):
+            raise InvalidQuery("bloom_filter_columns is a list of names or column ids")
+        for column in columns:
+            if type(column) not in (str, int):
+                raise InvalidQuery(f"bloom_filter_columns: {column!r} is neither a name nor a column id")
+        if columns and not self.row_index_stride:
+            raise InvalidQuery("bloom filters are kept for row groups: row_index_stride must not be 0")
+        for name, kinds in (("metadata", (str, bytes)), ("types", (str,))):
+            entries = getattr(self, name)
+            if not isinstance(entries, Mapping):
+                raise InvalidQuery(f"{name}={entries!r} is no mapping from names to values")
+            for key, value in entries.items():
+                if not (_is_text(key) and (isinstance(value, bytes) or _is_text(value)) and isinstance(value, kinds)):
+                    raise InvalidQuery(f"{name}: {key!r}: {value!r} is not a name and a text that is UTF-8")
 
     def override(self, **options: Any) -> WriteOptions:
         """A copy with some options changed; an unknown name raises ``InvalidQuery`` listing the known ones."""
@@ -100,6 +119,15 @@ class WriteOptions:
         changed.__dict__.update(options)
         changed.__post_init__()
         return changed
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_text(value: Any) -> bool:
+    """A text that can be written as UTF-8."""
+    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 _RANGES = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import itertools
 from collections.abc import Callable, Sequence
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -161,7 +161,8 @@ class Digits(ORCConverter):
 
     @staticmethod
     def to_orc(precision: int, scale: int, obj: Decimal) -> int:
-        return int(obj.scaleb(scale))
+        with localcontext(prec=80):  # Python's own 28 digits would round the literal
+            return int(obj.scaleb(scale))
 
 
 CONVERTERS = {
