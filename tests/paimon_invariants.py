@@ -63,6 +63,7 @@ def files_of(folder: Path, number: int | None = None) -> Files:
         kinds = [record["_KIND"] for record in records]
         assert (kinds.count(0), kinds.count(1)) == (info["_NUM_ADDED_FILES"], info["_NUM_DELETED_FILES"])
         assert info["_SCHEMA_ID"] == max(record["_FILE"]["_SCHEMA_ID"] for record in records)
+        _check_ranges(info, records)
         for record in records:
             if record["_KIND"] == 1:
                 dead.add(identity(record))
@@ -78,6 +79,20 @@ def files_of(folder: Path, number: int | None = None) -> Files:
     assert rows == document["deltaRecordCount"]
     index = avro(manifest / document["indexManifest"])[1] if document.get("indexManifest") else []
     return Files(document, live, delta, infos, index)
+
+
+def _check_ranges(info: dict[str, Any], records: list[dict[str, Any]]) -> None:
+    """What a list says of a manifest's entries, by which readers leave manifests out."""
+    for name, values in (
+        ("BUCKET", [record["_BUCKET"] for record in records]),
+        ("LEVEL", [record["_FILE"]["_LEVEL"] for record in records]),
+    ):
+        bounds = info.get(f"_MIN_{name}"), info.get(f"_MAX_{name}")
+        assert bounds in ((None, None), (min(values), max(values)))  # before 1.1 there are none
+    stats, partitions = info["_PARTITION_STATS"], {record["_PARTITION"] for record in records}
+    if len(partitions) == 1:  # the row's bytes then are both bounds
+        assert {stats["_MIN_VALUES"], stats["_MAX_VALUES"]} == partitions
+        assert set(stats["_NULL_COUNTS"] or ()) <= {0, len(records)}
 
 
 def check_table(folder: Path) -> Files:
