@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import click
@@ -63,15 +64,15 @@ def show(path: str, offset: int | None, length: int | None, as_json: bool, stora
     """The deletion vectors in PATH, an index file or a Puffin file: how many rows are deleted, and which first."""
     rows = []
     for at, vector in read_vectors(path, offset, length, storage_options):
-        positions = vector.positions
+        positions = vector.bitmap  # not ``vector.positions``: half a megabyte of runs can hold billions
         rows.append(
             {
                 "offset": at,
                 "bits": 64 if vector.bitmap64 else 32,
                 "deleted": len(vector),
-                "first": int(positions[0]) if len(positions) else None,
-                "last": int(positions[-1]) if len(positions) else None,
-                "positions": [int(position) for position in positions[:_SHOWN]],
+                "first": positions.min() if positions else None,
+                "last": positions.max() if positions else None,
+                "positions": list(islice(positions, _SHOWN)),
             }
         )
     if as_json:

@@ -8,9 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.orc
 import pytest
+from bad.hostile_paimon import vector_of_billions_of_rows
 from paimon_empty import empty_table
 
 import orcidx.cli
+from orcidx import paimon
 from orcidx.cli import main
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "paimon"
@@ -139,6 +141,16 @@ def test_dv_show(orcidx_command, name):
     assert vector["offset"] == file["vectors"][0]["offset"]
     assert vector["deleted"] == len(positions)
     assert vector["positions"] == positions[:10]
+
+
+def test_dv_show_of_billions_of_positions_makes_no_list_of_them(orcidx_command, tmp_path, monkeypatch):
+    """Runs hold them in half a megabyte; as numbers they take 16 GB."""
+    monkeypatch.setattr(paimon.DeletionVector, "positions", property(lambda vector: pytest.fail("asked for them all")))
+    (tmp_path / "dv").write_bytes(b"\x01" + vector_of_billions_of_rows())
+    code, out, _ = orcidx_command("dv", "show", str(tmp_path / "dv"), "--json")
+    found = json.loads(out)["vectors"][0]
+    assert (code, found["deleted"], found["first"], found["last"]) == (0, 32_767 << 16, 0, (32_767 << 16) - 1)
+    assert found["positions"][:3] == [0, 1, 2]
 
 
 def test_dv_show_one(orcidx_command):
