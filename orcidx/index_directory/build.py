@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, StorageError, located
 from orcidx.index_directory.catalog import FILE_FIELDS, OBSERVED, observe
-from orcidx.index_directory.store import INDEXES
+from orcidx.index_directory.store import INDEXES, whole_object
 from orcidx.options import ReadOptions
 from orcidx.paimon.body import Body
 from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of, plain_spec, split_map_key
@@ -184,7 +184,7 @@ def _build(
 
 def _already_there(folder: Folder, name: str, wanted: IndexSpec) -> bytes | None:
     """The index that an earlier run wrote, which is whole or not there at all."""
-    data = folder.read(name)
+    data = whole_object(folder, name)
     if data is None:
         return None
     try:

@@ -53,7 +53,7 @@ from orcidx.storage.folder import Folder, Stored
 from orcidx.storage.listing import is_pattern
 from orcidx.storage.sources import filesystem_of
 
-__all__ = ["FOLDER", "FRESH", "STALE", "UNKNOWN", "IndexStore", "Match", "listing_table", "stale_notes"]
+__all__ = ["FOLDER", "FRESH", "STALE", "UNKNOWN", "IndexStore", "Match", "listing_table", "stale_notes", "whole_object"]
 
 FOLDER = "_orcidx"
 CATALOGS = "rollup"
@@ -263,7 +263,7 @@ class IndexStore:
         found = {}
         names = ("index", "index_size", "embedded", "indexes", "rows")
         for number, row in enumerate(self.catalog(files=names, columns=()).files.to_pylist()):
-            data = row["embedded"] if row["index"] is None else self._whole(row["index"])
+            data = row["embedded"] if row["index"] is None else whole_object(self.folder, row["index"])
             if row["index"] is not None and (data is None or len(data) != row["index_size"]):
                 found[number] = f"its index file {row['index']} is missing or cut"
             elif data is not None:
@@ -271,18 +271,6 @@ class IndexStore:
                 if told is not None:
                     found[number] = told
         return found
-
-    def _whole(self, name: str) -> Any:
-        """All bytes of an index file, None where it is missing. An answer that ends early is asked for again, as it
-        would look like damage."""
-        try:
-            reader = self.folder.source(name).open()
-            try:
-                return reader.read_ranges([(0, reader.size())])[0]
-            finally:
-                reader.close()
-        except FileNotFoundError:
-            return None
 
     # ------------------------------------------------------------------ planning
 
@@ -432,6 +420,19 @@ def _refuse_pattern(root: Source) -> None:
     if not is_pattern(str(root.location)) or (root.kind == "path" and os.path.isdir(root.location)):
         return
     raise InvalidQuery("a directory is wanted, not a pattern: its indexes lie in it", file=root.name)
+
+
+def whole_object(folder: Folder, name: str) -> bytes | None:
+    """All bytes of an index file, None where it is missing. An answer that ends early is asked for again: what is left
+    of an index may look like one."""
+    try:
+        reader = folder.source(name).open()
+        try:
+            return bytes(reader.read_ranges([(0, reader.size())])[0])
+        finally:
+            reader.close()
+    except FileNotFoundError:
+        return None
 
 
 def _damage_in(data: bytes, types: Mapping[str, str], rows: int | None) -> str | None:

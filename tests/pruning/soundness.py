@@ -148,7 +148,7 @@ def pyorc_rows(table: Table) -> Iterator[tuple[Any, ...]]:
         values = item.array()
         if pa.types.is_timestamp(values.type):
             values = values.cast(pa.timestamp("us", values.type.tz))
-        pool = None if item.name == "wide" else item.given  # pyorc rounds those itself
+        pool = None if item.name in ("decimal", "wide") else item.given  # pyorc rounds those itself
         columns[path] = values.to_pylist() if pool is None else [pool[code] for code in item.codes.tolist()]
     inner = [values for path, values in columns.items() if len(path) == 2]
     outer = [values for path, values in columns.items() if len(path) == 1]
