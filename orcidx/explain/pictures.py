@@ -15,7 +15,7 @@ from html import escape
 
 from orcidx.explain.model import Explanation, FileExplanation, RowGroupExplanation
 
-__all__ = ["EVIDENCE", "RangeBand", "Tile", "pruning_map", "range_bands", "rows_ruled_out", "treemap"]
+__all__ = ["EVIDENCE", "RangeBand", "Tile", "look_of", "pruning_map", "range_bands", "rows_ruled_out", "treemap"]
 
 EVIDENCE = {
     "kept": ("k", "kept"),
@@ -42,16 +42,18 @@ MOST_BUCKETS = 240
 Group = RowGroupExplanation
 
 
-def _look(group: Group) -> tuple[str, str]:
+def look_of(group: Group) -> tuple[str, str]:
+    """Class and name of a row group's colour: kept, or the evidence without which it would be read."""
     if group.kept:
         return EVIDENCE["kept"]
     if len(group.reasons) == 1:
-        return _look_of(group.reasons[0].source)
-    return max((_look_of(reason.source) for reason in group.reasons), key=_ORDER.index, default=EVIDENCE["selection"])
+        return _look_of_source(group.reasons[0].source)
+    looks = (_look_of_source(reason.source) for reason in group.reasons)
+    return max(looks, key=_ORDER.index, default=EVIDENCE["selection"])
 
 
 @cache
-def _look_of(source: str) -> tuple[str, str]:
+def _look_of_source(source: str) -> tuple[str, str]:
     return next((look for name, look in EVIDENCE.items() if name != "kept" and name in source), _OTHER)
 
 
@@ -63,7 +65,7 @@ def rows_ruled_out(explanation: Explanation) -> dict[str, int]:
         for stripe in file.stripes:
             for group in stripe.row_groups:
                 if not group.kept:
-                    counts[_look(group)[1]] += group.rows
+                    counts[look_of(group)[1]] += group.rows
     return dict(counts.most_common())
 
 
@@ -83,7 +85,7 @@ def pruning_map(explanation: Explanation) -> str:
         cells = []
         for start in range(0, len(groups), size):
             part = groups[start : start + size]
-            looks = Counter(map(_look, part))
+            looks = Counter(map(look_of, part))
             used.update(looks)
             cells.append(_cell(part, looks))
         name = f"<span class='row-name'>{escape(label)}</span>" if label else ""
