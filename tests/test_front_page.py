@@ -1,7 +1,7 @@
 """The promise of README.md: who has only that page gets through each step.
 
-The Python blocks run in ``test_docs``, what they say of Spark in ``spark/test_spark_guide.py``; here are the commands, in
-their order, and what the page claims.
+The Python blocks run in ``test_docs``, what they say of Spark in ``spark/test_spark_guide.py``; here are the commands,
+in their order, and what the page claims.
 """
 
 from __future__ import annotations

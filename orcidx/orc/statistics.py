@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from decimal import Decimal
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -172,7 +173,7 @@ class Geospatial:
     types: tuple[int, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ColumnStatistics:
     """What the file says of one column in one unit; None where it says nothing.
 
@@ -205,6 +206,29 @@ class ColumnStatistics:
     maximum_children: int | None = None
     total_children: int | None = None
     geospatial: Geospatial | None = None
+
+    def __repr__(self) -> str:
+        known = {field.name: getattr(self, field.name) for field in fields(self)[3:]}
+        told = ", ".join(f"{name}={_brief(value)}" for name, value in known.items() if value is not None)
+        return f"<ColumnStatistics of {self.column or 'rows'} {_brief(self.type, quote=False)}: {told}>"
+
+    def _repr_html_(self) -> str:
+        known = {field.name: getattr(self, field.name) for field in fields(self)}
+        lines = (
+            f"<tr><th>{name}</th><td>{escape(_brief(value, quote=False))}</td></tr>"
+            for name, value in known.items()
+            if value is not None
+        )
+        return f"<table>{''.join(lines)}</table>"
+
+
+_LONGEST_SHOWN = 60
+"""Characters of a value in a repr."""
+
+
+def _brief(value: Any, *, quote: bool = True) -> str:
+    text = repr(value) if quote and isinstance(value, str) else str(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
 
 
 def column_statistics(raw: RawStatistics, unit: int, *, hybrid: bool) -> ColumnStatistics:

@@ -13,6 +13,7 @@ from typing import Any, Literal, Unpack
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, located
+from orcidx.explain.facts import facts_html
 from orcidx.options import OptionsByName, ReadOptions
 from orcidx.paimon_table.changed import Changed
 from orcidx.paimon_table.files import TableFiles, table_files
@@ -105,6 +106,17 @@ class Table:
 
     def __repr__(self) -> str:
         return f"<Table {self.path!r} at snapshot {self.snapshot_id}>"
+
+    def _repr_html_(self) -> str:
+        schema = self.table_schema
+        facts = {
+            "snapshot": self.snapshot_id,
+            "records": None if self.snapshot is None else self.snapshot.total_record_count,
+            "primary key": ", ".join(schema.primary_keys) or None,
+            "partitions": ", ".join(schema.partition_keys) or None,
+        }
+        rows = [(field.id, field.name, field.type) for field in schema.fields]
+        return facts_html(self.path, facts, ("id", "column", "type"), rows)
 
     # ------------------------------------------------------------------ metadata
 

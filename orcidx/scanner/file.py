@@ -10,6 +10,7 @@ from typing import Any, Literal, Unpack
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
+from orcidx.explain.facts import facts_html
 from orcidx.fetching.drive import run_value
 from orcidx.options import OptionsByName, ReadOptions
 from orcidx.orc.file_statistics import column_statistics, statistics_table
@@ -74,6 +75,17 @@ class OrcFile:
 
     def __repr__(self) -> str:
         return f"<OrcFile {self.source.name}: {self.num_rows} rows in {len(self.stripes)} stripes, {self.compression}>"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "rows": f"{self.num_rows:,}",
+            "stripes": f"{len(self.stripes):,}",
+            "codec": self.compression,
+            "bytes": f"{self.tail.size:,}",
+            "writer": self.writer.software or self.writer.kind,
+        }
+        rows = [(node.dotted, node, field.type) for node, field in zip(self.columns, self.schema)]
+        return facts_html(self.source.name, facts, ("column", "ORC", "Arrow"), rows)
 
     # ------------------------------------------------------------------ metadata
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
+from orcidx.explain.facts import facts_html
 from orcidx.explain.model import Explanation
 from orcidx.fetching.byte_budget import ByteBudget
 from orcidx.fetching.drive import Turn, arun_in_turn, off_loop, run, run_in_turn, run_value
@@ -82,6 +83,17 @@ class Scan(ArrowStream):
         columns = "" if request.columns is None else f", columns {_short(list(request.columns))}"
         where = "" if request.where is None else f", where {_short(request.where)}"
         return f"<Scan of {of}{columns}{where}{'' if self.limit is None else f', limit {self.limit}'}>"
+
+    def _repr_html_(self) -> str:
+        """The question, without asking it: nothing is opened."""
+        columns = self.request.columns
+        facts = {
+            "columns": "all" if columns is None else _short(", ".join(map(_dotted, columns))),
+            "where": None if self.request.where is None else _short(self.request.where),
+            "limit": self.limit,
+        }
+        rows = [(job.source.name, job.source.size) for job in self.jobs]
+        return facts_html(f"Scan of {len(rows):,} files", facts, ("file", "bytes"), rows)
 
     # ------------------------------------------------------------------ schema
 
@@ -257,6 +269,10 @@ class Scan(ArrowStream):
 
 def _joined(joiner: Joiner, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
     return list(joiner.add(batch))
+
+
+def _dotted(path: str | tuple[str, ...]) -> str:
+    return path if isinstance(path, str) else ".".join(path)
 
 
 def _short(value: object) -> str:

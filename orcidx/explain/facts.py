@@ -1,0 +1,28 @@
+"""Facts about a thing as HTML for a notebook: a line of text, and a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+from orcidx.explain.render import STYLE
+
+__all__ = ["facts_html"]
+
+_SHOWN = 200
+
+
+def facts_html(
+    title: str, facts: Mapping[str, object], headers: Sequence[str] = (), rows: Iterable[Sequence[object]] = ()
+) -> str:
+    """A fragment: the title, the facts, and a table of at most 200 rows; what is None is left out."""
+    shown = " · ".join(f"{escape(name)} {escape(str(value))}" for name, value in facts.items() if value is not None)
+    lines = list(rows)
+    head = "".join(f"<th>{escape(name)}</th>" for name in headers)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{'' if value is None else escape(str(value))}</td>" for value in row) + "</tr>"
+        for row in lines[:_SHOWN]
+    )
+    more = f"<p>… and {len(lines) - _SHOWN:,} more</p>" if len(lines) > _SHOWN else ""
+    table = f"<table><tr>{head}</tr>{body}</table>{more}" if lines else ""
+    return f"<style>{STYLE}</style><div class='orcidx'><p><b>{escape(title)}</b></p><p>{shown}</p>{table}</div>"
