@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyarrow import orc
+from work_done import python_calls
 
 import orcidx
 from orcidx import CorruptFile, InvalidQuery, col
@@ -29,23 +28,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         table = pa.table({"key": keys, "price": [key / 4 for key in keys], "word": [f"w{key % 7}" for key in keys]})
         orc.write_table(table, path / f"{number:02}.orc", compression="zstd")
     return path
-
-
-def python_calls(call: Callable[[], Any]) -> int:
-    """Calls of Python functions while ``call`` runs, in this thread."""
-    calls: Counter[str] = Counter()
-
-    def count(frame: Any, event: str, argument: Any) -> None:
-        if event == "call":
-            calls[frame.f_code.co_qualname] += 1
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        call()
-    finally:
-        sys.setprofile(before)
-    return calls.total()
 
 
 def per_file(folder: Path, call: Callable[[list[str]], Any]) -> float:
