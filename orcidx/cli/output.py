@@ -117,8 +117,7 @@ def print_table(
 def _fitting(names: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[int]:
     """The columns that fit side by side: from both ends inwards, the first ones rather than the last."""
     widths = [
-        min(_MIDDLE, max(len(name), *(len(row[column]) for row in cells), 1)) + 3
-        for column, name in enumerate(names)
+        min(_MIDDLE, max(len(name), *(len(row[column]) for row in cells), 1)) + 3 for column, name in enumerate(names)
     ]
     if sum(widths) + 1 <= width:
         return list(range(len(names)))

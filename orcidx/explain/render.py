@@ -146,9 +146,7 @@ def merged_notes(notes: Iterable[Note]) -> list[str]:
 def explanation_text(explanation: Explanation) -> str:
     """The funnel, then each file with its stripes: a map of the row groups, and why they were skipped or kept."""
     lines = [f"where {explanation.where}" if explanation.where else "no predicate"]
-    lines += [
-        f"  {name:<10} {before:>14} → {after:>12}  {share}" for name, before, after, share in stages(explanation)
-    ]
+    lines += [f"  {name:<10} {before:>14} → {after:>12}  {share}" for name, before, after, share in stages(explanation)]
     used = set()
     for file in explanation.files:
         lines += ["", *_file_lines(file)]

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.nodes import Constant, External, Leaf, Op, all_of, any_of, canonical_literal
 
-__all__ = ["from_expression", "metadata_pairs"]
+__all__ = ["expression_of_form", "from_expression", "metadata_pairs"]
 
 _COMPARISONS = {
     "equal": (Op.EQ, False),
@@ -93,6 +93,34 @@ def metadata_pairs(schema: pa.Schema) -> list[tuple[bytes, bytes]]:
         return ctypes.string_at(position - length, length)
 
     return [(text(), text()) for _ in range(number())]
+
+
+_DEEPEST = 100
+"""So deep calls may nest in a form from elsewhere: Arrow reads them by recursion, on a stack that has an end."""
+
+
+def expression_of_form(form: bytes) -> pc.Expression:
+    """The Expression of a pickled form that comes from elsewhere, as in a split.
+
+    Arrow takes buffers, numbers of columns and nesting as they are given: they are checked here first. Raises
+    ``InvalidQuery`` and ``pa.ArrowException``.
+    """
+    reader = pa.ipc.open_file(form)
+    if reader.num_record_batches != 1:
+        raise InvalidQuery(f"the pyarrow Expression has {reader.num_record_batches} batches in place of one")
+    batch = reader.get_batch(0)
+    batch.validate(full=True)
+    level = 0
+    for key, value in metadata_pairs(reader.schema):
+        if key in (b"literal", b"options", b"nested_field_ref"):
+            most = _DEEPEST if key == b"nested_field_ref" else batch.num_columns - 1
+            if not value.isdigit() or len(value) > 9 or int(value) > most:
+                raise InvalidQuery(f"the pyarrow Expression has a {key.decode()} {value!r:.40} of {most + 1}")
+        level += (key == b"call") - (key == b"end")
+        if not 0 <= level <= _DEEPEST:
+            raise InvalidQuery(f"the calls of the pyarrow Expression do not close, or nest more than {_DEEPEST} deep")
+    restore = pc.scalar(True).__reduce__()[0]
+    return restore(pa.py_buffer(form))
 
 
 def _read(expression: pc.Expression) -> Any:

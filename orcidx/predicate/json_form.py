@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate.arrow_expression import from_expression
+from orcidx.predicate.arrow_expression import expression_of_form, from_expression
 from orcidx.predicate.nodes import And, Constant, ExactTime, External, Leaf, Node, Op, Or
 
 __all__ = ["predicate_from_json", "predicate_to_json"]
@@ -71,8 +70,7 @@ def _node(data: dict[str, Any], levels: int) -> Any:
             raise InvalidQuery(f"{data['constant']!r} is no constant")
         return Constant(data["constant"])
     if "expression" in data:
-        restore = pc.scalar(True).__reduce__()[0]
-        return from_expression(restore(pa.py_buffer(base64.b64decode(data["expression"], validate=True))))
+        return from_expression(expression_of_form(base64.b64decode(data["expression"], validate=True)))
     path = tuple(data["column"])
     if not path or not all(isinstance(name, str) for name in path) or not isinstance(data["negated"], bool):
         raise InvalidQuery(f"this is no predicate in JSON: {data!r}")

@@ -172,9 +172,7 @@ class ColumnGroup:
         return [cursor.read(self.row, rows, batch_bytes, claims) for cursor in self.cursors]
 
 
-def read_groups(
-    groups: Sequence[ColumnGroup], rows: int, ahead: DecodeAhead | None = None
-) -> list[list[pa.Array]]:
+def read_groups(groups: Sequence[ColumnGroup], rows: int, ahead: DecodeAhead | None = None) -> list[list[pa.Array]]:
     """The next ``rows`` rows of every column of some groups of one stripe that stand at the same row, decoded side
     by side, or by ``ahead`` where that has them.
 

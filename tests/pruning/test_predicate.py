@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import json
 import math
@@ -146,6 +147,44 @@ def test_an_expression_of_pyarrow_has_a_json_form():
     again = predicate_from_json(json.loads(json.dumps(predicate_to_json(predicate))))
     assert again == predicate
     assert again.children[0].columns == (("a",),)
+
+
+def form_of(nodes: list[tuple[str, str]], *, batches: int = 1) -> dict[str, str]:
+    """An Expression as a stranger may write it: Arrow's file with these nodes, and one literal."""
+    schema = pa.schema([("0", pa.int64())]).with_metadata(pa.KeyValueMetadata(nodes))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema) as writer:
+        for _ in range(batches):
+            writer.write_batch(pa.record_batch([pa.array([1])], schema=schema))
+    return {"expression": base64.b64encode(sink.getvalue()).decode()}
+
+
+CALL = [("call", "greater"), ("field_ref", "a"), ("literal", "0"), ("end", "greater")]
+
+
+def test_an_expression_by_hand_is_read():
+    assert predicate_from_json(form_of(CALL)).may == (col("a") > 1)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        form_of(CALL, batches=0),
+        form_of(CALL, batches=2),
+        form_of([*CALL[:2], ("literal", "-1"), CALL[3]]),
+        form_of([*CALL[:2], ("literal", "1"), CALL[3]]),
+        form_of([*CALL[:2], ("literal", "99999999999"), CALL[3]]),
+        form_of([("call", "invert")] * 100_000 + CALL + [("end", "invert")] * 100_000),
+        form_of([("nested_field_ref", "1000000000"), ("field_ref", "a")]),
+        form_of(CALL[:3]),
+        form_of([("end", "x")]),
+        {"expression": base64.b64encode(b"ARROW1\0\0").decode()},
+        {"expression": "?"},
+    ],
+)  # fmt: skip
+def test_an_expression_of_a_stranger_is_refused(data):
+    with pytest.raises(InvalidQuery):
+        predicate_from_json(data)
 
 
 @pytest.mark.parametrize(
