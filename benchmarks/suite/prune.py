@@ -12,6 +12,7 @@ QUERIES = {
     "absent word, bloom": col("word") == "w5001",
     "two keys or one word": col("clustered").is_in([5, 900_000]) | (col("word") == "w17"),
     "keep everything": col("clustered") >= 0,
+    "100,000 absent keys": col("scattered").is_in(range(2_000_000_001, 2_000_200_001, 2)),
 }
 
 

@@ -219,6 +219,26 @@ cdef class BloomFilters:
                     )
         return result.view(np.bool_)
 
+    def may_contain_any(self, hashes):
+        """Which filters may contain one of the keys: a bool for each. ``hashes``: int64."""
+        cdef const int64_t[::1] keys = np.ascontiguousarray(hashes, np.int64)
+        cdef Py_ssize_t filters = self._sizes.shape[0]
+        cdef Py_ssize_t i, j
+        result = np.zeros(filters, np.uint8)
+        cdef uint8_t[::1] out = result
+        with nogil:
+            for i in range(filters):
+                if self._sizes[i] == 0:
+                    out[i] = keys.shape[0] != 0
+                    continue
+                for j in range(keys.shape[0]):
+                    if test_bits(
+                        &self._bits[0] + self._starts[i], <uint64_t>self._sizes[i], self._hashes[i], <uint64_t>keys[j]
+                    ):
+                        out[i] = 1
+                        break
+        return result.view(np.bool_)
+
     def bits(self, Py_ssize_t group):
         """The set bits of one filter, in order; none where it cannot be used."""
         if not 0 <= group < len(self):

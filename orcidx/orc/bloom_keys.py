@@ -10,16 +10,18 @@ from __future__ import annotations
 import math
 import re
 import struct
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from orcidx.options import ReadOptions
 from orcidx.orc.bloom import hash_bytes, hash_integers
 from orcidx.orc.bound_values import Bools
 from orcidx.orc.bounds import StatisticsColumn
-from orcidx.orc.calendars import hybrid_days
+from orcidx.orc.calendars import GREGORIAN_START, hybrid_days
 from orcidx.orc.decimal_text import plain_text, scaled_floor
 from orcidx.orc.kinds import StreamKind, TypeKind, WriterKind
 from orcidx.orc.metadata import FileFacts, is_own
@@ -28,7 +30,7 @@ from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc.timezones import CALM_FROM, CALM_UNTIL, Zone, clock_zone
 from orcidx.orc.types import STRING_KINDS, OrcType, decimal_digits, reads_as_timestamp
 
-__all__ = ["MAY_WRAP", "distrust_bloom", "literal_hashes", "may_wrap", "surely_fits"]
+__all__ = ["MAY_WRAP", "distrust_bloom", "literal_hashes", "many_hashes", "may_wrap", "surely_fits"]
 
 _INTEGERS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
 _TIMESTAMPS = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
@@ -129,6 +131,20 @@ def literal_hashes(
             return None
         return _of_texts(_char_forms(literal, node.max_length) if node.kind is TypeKind.CHAR else [literal])
     return _of_texts([literal]) if node.kind is TypeKind.BINARY else None
+
+
+def many_hashes(node: OrcType, literals: Sequence[Any], options: ReadOptions) -> npt.NDArray[np.int64] | None:
+    """The hashes of many literals together, of types whose values have one each; None: ask for one at a time."""
+    if node.kind in _INTEGERS and not reads_as_timestamp(node, options):
+        return hash_integers(np.array([value for value in literals if -(1 << 63) <= value < 1 << 63], np.int64))
+    if node.kind is TypeKind.DATE and all(GREGORIAN_START <= day < 1 << 40 for day in literals):
+        return hash_integers(np.array(literals, np.int64))
+    texts = node.kind in (TypeKind.STRING, TypeKind.VARCHAR) and options.utf8 != "replace"
+    if not texts and node.kind is not TypeKind.BINARY:
+        return None
+    offsets = np.zeros(len(literals) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, literals), np.int64, len(literals)), out=offsets[1:])
+    return hash_bytes(offsets, b"".join(literals))
 
 
 def _of_integers(values: list[int]) -> list[int]:

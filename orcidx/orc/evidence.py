@@ -8,7 +8,6 @@ every row. A negated leaf turns the question around (can it be FALSE?), so nulls
 from __future__ import annotations
 
 import datetime
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +19,7 @@ import pyarrow as pa
 
 from orcidx.options import ReadOptions
 from orcidx.orc.bloom import BloomFilters
-from orcidx.orc.bloom_keys import MAY_WRAP, literal_hashes
+from orcidx.orc.bloom_keys import MAY_WRAP, literal_hashes, many_hashes
 from orcidx.orc.bound_values import Bounds, NumberBounds, successor
 from orcidx.orc.bounds import StatisticsColumn
 from orcidx.orc.kinds import TypeKind
@@ -228,7 +227,7 @@ class _LeafTest:
 
     def _in(self, literals: Sequence[Any]) -> tuple[Bools, Bools]:
         if len(literals) > _FEW_LITERALS:
-            return self._in_many(sorted(literals))
+            return self._in_many()
         can, every = np.zeros(len(self.column), np.bool_), np.zeros(len(self.column), np.bool_)
         for literal in literals:
             possible, sure = self._equal(literal)
@@ -236,15 +235,17 @@ class _LeafTest:
             every |= sure
         return can, every
 
-    def _in_many(self, literals: list[Any]) -> tuple[Bools, Bools]:
-        """Some literal lies between the bounds: by rank of the bounds among the literals, unit after unit."""
+    def _in_many(self) -> tuple[Bools, Bools]:
+        """Some literal lies between the bounds: by rank of the lower bounds among the literals, all units at once."""
         can, every = np.ones(len(self.column), np.bool_), np.zeros(len(self.column), np.bool_)
-        known = self.low_known & self.high_known
-        for unit in np.flatnonzero(known).tolist():
-            low, high = self.column.lower.value(unit), self.column.upper.value(unit)
-            at = bisect_left(literals, low)
-            can[unit] = at < len(literals) and literals[at] <= high
-            every[unit] = bool(can[unit]) and low == high == literals[at]
+        units = np.flatnonzero(self.low_known & self.high_known)
+        keys = self.leaf.sorted_literals
+        low, high = (_values_of(bounds, units, keys) for bounds in (self.column.lower, self.column.upper))
+        at = np.searchsorted(keys, low)
+        nearest = keys[np.minimum(at, len(keys) - 1)]
+        possible = (at < len(keys)) & (nearest <= high).astype(np.bool_)
+        can[units] = possible
+        every[units] = possible & (low == high).astype(np.bool_) & (low == nearest).astype(np.bool_)
         return can, every & ~self.nan
 
     def _prefix(self, prefix: bytes, *, exactly: bool) -> tuple[Bools, Bools]:
@@ -280,6 +281,15 @@ class _LeafTest:
         if not (self.alike and bounds.valid.any()):
             return np.zeros(len(self.column), np.int8)
         return bounds.compare(literal)
+
+
+def _values_of(bounds: Bounds, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Bounds of some units, which have them, to be compared with the keys."""
+    if isinstance(bounds, NumberBounds) and not bounds.scale and keys.dtype != object:
+        return bounds.values[units]
+    found = np.empty(len(units), object)
+    found[:] = bounds.at(units)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -404,6 +414,22 @@ class BloomEvidence:
     def _may_contain(self, leaf: BoundLeaf, node: OrcType, filters: BloomFilters) -> Bools | None:
         for reason in dict.fromkeys(reason for reason in filters.reasons if reason):
             self._note(leaf, "damaged", reason)
+        hashes = self._hashes(leaf, node)
+        if hashes is None:
+            return None
+        usable = np.array([reason is None for reason in filters.reasons], np.bool_)
+        believed = self._believed.get(leaf.path)
+        if believed is not None and not believed.all():
+            self._note(leaf, "distrusted", f"{MAY_WRAP} (in {int((~believed).sum())} of {len(believed)} row groups)")
+            usable &= believed
+        return np.asarray(filters.may_contain_any(hashes) | ~usable, np.bool_)
+
+    def _hashes(self, leaf: BoundLeaf, node: OrcType) -> Int64s | None:
+        """The hashes of all literals; None where the filters cannot tell of one."""
+        if len(leaf.literals) > _FEW_LITERALS:
+            at_once = many_hashes(node, leaf.literals, self._options)
+            if at_once is not None:
+                return at_once
         hashes: list[int] = []
         for literal in leaf.literals:
             keys = literal_hashes(node, literal, self._facts, self._options, zone=self._zone)
@@ -411,13 +437,7 @@ class BloomEvidence:
                 self._note(leaf, "silent", f"the filters cannot tell whether they hold {literal!r}")
                 return None
             hashes += keys
-        usable = np.array([reason is None for reason in filters.reasons], np.bool_)
-        believed = self._believed.get(leaf.path)
-        if believed is not None and not believed.all():
-            self._note(leaf, "distrusted", f"{MAY_WRAP} (in {int((~believed).sum())} of {len(believed)} row groups)")
-            usable &= believed
-        found = filters.may_contain(np.array(hashes, np.int64)).any(axis=1)
-        return np.asarray(found | ~usable, np.bool_)
+        return np.array(hashes, np.int64)
 
     def _finding(self, may: Bools) -> Finding:
         bounds = self._bounds

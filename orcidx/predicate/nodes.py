@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
@@ -234,6 +235,17 @@ class BoundLeaf(Node):
     nan: str = "ieee"
     char_length: int | None = None
 
+    @cached_property
+    def sorted_literals(self) -> npt.NDArray[Any]:
+        """The literals in order: int64 or float64 where those hold them, else objects."""
+        if self.domain in (Domain.DECIMAL, Domain.STRING, Domain.BINARY):
+            return _objects(sorted(self.literals))
+        if self.domain is Domain.FLOAT:
+            return np.sort(np.array(self.literals, np.float64))
+        if all(-(1 << 63) <= value < 1 << 63 for value in self.literals):
+            return np.sort(np.array(self.literals, np.int64))
+        return _objects(sorted(self.literals))
+
     def __invert__(self) -> BoundLeaf:
         raise InvalidQuery("a bound leaf is not negated; negate the predicate before binding it")
 
@@ -406,3 +418,9 @@ def show_literal(value: Any) -> str:
     if isinstance(value, np.datetime64):
         return f"np.datetime64({str(value)!r}, {np.datetime_data(value.dtype)[0]!r})"
     return repr(value)
+
+
+def _objects(values: list[Any]) -> npt.NDArray[Any]:
+    found = np.empty(len(values), object)
+    found[:] = values
+    return found
