@@ -21,7 +21,8 @@ from streams.framing import PieceSource
 import orcidx
 from orcidx import ReadOptions, col, paimon
 from orcidx.index_directory.file_pruning import PartitionEvidence, Partitions
-from orcidx.orc.stripe_streams import HeldStream, PlannedStream
+from orcidx.orc.small_stripe import HeldStream
+from orcidx.orc.stripe_streams import PlannedStream
 from orcidx.paimon.index import EmptyIndex, Index
 from orcidx.paimon_table.file_pruning import Bounds, FileBounds
 from orcidx.predicate import BoundLeaf, bind

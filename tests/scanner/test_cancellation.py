@@ -56,7 +56,7 @@ def test_a_call_off_the_loop_is_waited_for_however_often_it_is_cancelled(cancell
 
     async def main():
         task = asyncio.create_task(off_loop(call))
-        await asyncio.to_thread(begun.wait)
+        assert await asyncio.to_thread(begun.wait, 60)
         for _ in range(cancellations):
             task.cancel()
             for _ in range(5):
@@ -74,7 +74,7 @@ def test_a_cancelled_pass_is_cancelled_and_nothing_else(files, kind, monkeypatch
     """Cancelled while a batch is made: ``ValueError: generator already executing`` came of a table."""
     begun, end = threading.Event(), threading.Event()
     monkeypatch.setattr("orcidx.scanner.file_scan.read_stripe", held(begun, end))
-    scan = orcidx.scan(files) if kind == "files" else open_table(TABLE).scan()
+    scan = orcidx.scan(files, batch_size=100) if kind == "files" else open_table(TABLE).scan(batch_size=100)
 
     async def read():
         async for _ in scan:
@@ -82,7 +82,7 @@ def test_a_cancelled_pass_is_cancelled_and_nothing_else(files, kind, monkeypatch
 
     async def main():
         task = asyncio.create_task(read())
-        await asyncio.to_thread(begun.wait)
+        assert await asyncio.to_thread(begun.wait, 60)
         task.cancel()
         for _ in range(5):
             await asyncio.sleep(0)
