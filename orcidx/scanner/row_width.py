@@ -46,9 +46,10 @@ class RowWidth:
         return size / rows if rows else None
 
     def fits(self, group: ColumnGroup, rows: int) -> bool:
-        """Whether rows that were settled before the last ones were seen still fit a batch, as far as is known."""
+        """Whether rows that were settled before the last ones were seen still fit a batch, as far as is known; a single
+        one does, whatever it takes."""
         size = self.row_bytes(group)
-        return size is None or rows * size <= self.options.batch_bytes * (1 + self.share) / 2
+        return rows <= 1 or size is None or rows * size <= self.options.batch_bytes * (1 + self.share) / 2
 
     def saw(self, group: ColumnGroup, arrays: Sequence[pa.Array], rows: int) -> None:
         if not self.known:
