@@ -194,12 +194,6 @@ class OpenStripe:
         apart.limits = self.limits.apart()
         return apart
 
-    def alone(self) -> OpenStripe:
-        """The same for one more reader of a column, whose open chunks count by themselves."""
-        alone = copy(self)
-        alone.limits = Limits(self.limits.batch_bytes, held_bytes=self.limits.held_bytes)
-        return alone
-
     def stored_bytes(self, column: OrcType) -> int:
         """Bytes of the open streams of a column with all below it."""
         opened = (sources for node in column.walk() for sources in self._opened.get(node.id, {}).values())

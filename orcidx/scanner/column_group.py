@@ -19,11 +19,10 @@ import pyarrow as pa
 
 from orcidx.errors import located
 from orcidx.options import ReadOptions
-from orcidx.orc.column_readers import BatchTooLarge, Claims, ColumnReader, open_column
+from orcidx.orc.column_readers import BatchTooLarge, Claims, open_column
 from orcidx.orc.columns.nested import RootRows
 from orcidx.orc.kinds import StreamKind, TypeKind
 from orcidx.orc.reader import OpenStripe
-from orcidx.orc.row_index import RowIndex
 from orcidx.orc.streams import PositionIterator
 from orcidx.orc.stripe_streams import PlannedStream
 from orcidx.orc.types import OrcType, row_bytes
@@ -63,42 +62,21 @@ class ColumnGroup:
         self.use_threads = use_threads
         self.cursors: list[ColumnCursor] = []
         self.batch_bytes = stripe.limits.batch_bytes
+        facts = stripe.reader.facts
         self._root: RootRows | None = None
         with self.located():
             if stripe.reader.root.kind is TypeKind.STRUCT and stripe.has(0, StreamKind.PRESENT):
                 self._root = RootRows(stripe)
-            self._how = list(zip(columns, options, exact_times, strict=True))
-            self._readers = []
             apart = self._root is None and stripe.rows >= MANY_ROWS
-            for place in range(len(columns)):
+            streams = [stripe.apart() if apart else stripe for _ in columns]
+            first = len(stripe.windows)
+            self._readers = []
+            for column, chosen, exact, source in zip(columns, options, exact_times, streams, strict=True):
+                reader = open_column(column, source, chosen, file=facts, exact_times=exact)
+                self._readers.append(reader)
                 if apart:
-                    self.cursors.append(self._open_cursor(place, stripe.apart()))
-                else:
-                    self._readers.append(self._open(place, stripe))
-
-    def _open(self, place: int, stripe: OpenStripe) -> ColumnReader:
-        column, options, exact = self._how[place]
-        return open_column(column, stripe, options, file=stripe.reader.facts, exact_times=exact)
-
-    def _open_cursor(self, place: int, stripe: OpenStripe) -> ColumnCursor:
-        first = len(stripe.windows)
-        reader = self._open(place, stripe)
-        return ColumnCursor(reader, stripe, stripe.windows[first:], self._bounds)
-
-    def lanes(self, threads: int) -> dict[int, int]:
-        """The places of columns that take so much of the stored bytes that the others would wait for them, with the
-        number of cursors that keep so many threads busy."""
-        total = sum(cursor.stored_bytes for cursor in self.cursors)
-        counts = {place: cursor.lanes(threads, total) for place, cursor in enumerate(self.cursors)}
-        return {place: count for place, count in counts.items() if count > 1}
-
-    def split(self, place: int, count: int, index: RowIndex) -> list[ColumnCursor]:
-        """So many cursors of a column, its own the first, which find their rows by an index of it."""
-        more = [self._open_cursor(place, self.stripe.alone()) for _ in range(1, count)]
-        lanes = [self.cursors[place], *more]
-        for cursor in lanes:
-            cursor.seek_by(index)
-        return lanes
+                    windows, first = stripe.windows[first:], len(stripe.windows)
+                    self.cursors.append(ColumnCursor(reader, source, windows, bounds))
 
     @property
     def row_bytes(self) -> float | None:
@@ -116,7 +94,7 @@ class ColumnGroup:
 
     def seek(self, row: int) -> None:
         """Makes ``row`` the next one read."""
-        if row == self.row or not self._readers:
+        if row == self.row or self.cursors or not self._readers:
             self.row = row
             return
         group = int(np.searchsorted(self._bounds, row, "right")) - 1

@@ -1,15 +1,13 @@
 """``DecodeAhead``: the columns of a stripe, span by span, by as many threads as there are.
 
 While the caller waits for a span, and while he uses it, threads decode the spans behind it, each column at its own
-pace: a column is a chain, and a span is a round of tasks, one for each column. A column that would keep the others
-waiting has several cursors, each a chain of its own, which take its stretches in turn. What is ahead never changes what
+pace: a column is a chain, and a span is a round of tasks, one for each column. What is ahead never changes what
 comes: spans are planned by the rows that came before (``stripe_reader``), and where a task of a span fails, or its
 columns together are too large, everything ahead is dropped and the caller reads the span in order by himself.
 """
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -52,26 +50,13 @@ class DecodeAhead:
     ``batch_bytes``: of one span. Used by one thread; to be closed before the file is."""
 
     def __init__(self, columns: Columns, *, threads: int, most: int, batch_bytes: int) -> None:
-        self.threads = threads
-        self._lanes: dict[ColumnCursor, Columns] = {cursor: [cursor] for cursor in columns}
-        self._number()
+        self._numbers = {cursor: number for number, cursor in enumerate(columns)}
+        self._chains = Chains([cursor.stored_bytes for cursor in columns], threads)
         self._most = most
         self._batch_bytes = batch_bytes
         self._spans: deque[_Span] = deque()
-        self._lock = threading.Lock()
         self.wasted: Work = (0, 0)
-        """Chunks and bytes that were decompressed for what nobody took, or by two cursors of a column."""
-
-    def _number(self) -> None:
-        cursors = [cursor for lanes in self._lanes.values() for cursor in lanes]
-        self._numbers = {cursor: number for number, cursor in enumerate(cursors)}
-        self._chains = Chains([cursor.stored_bytes for cursor in cursors], self.threads)
-
-    def split(self, lanes: Columns) -> None:
-        """Has the first of some cursors of one column take turns with the others. To be said while nothing is ahead."""
-        assert not self._spans
-        self._lanes[lanes[0]] = lanes
-        self._number()
+        """Chunks and bytes that were decompressed for what nobody took."""
 
     def expect(self, columns: Columns, spans: Sequence[tuple[int, int]], row_bytes: float) -> None:
         """Spans (start, stop) that ``take`` will ask for next, the first at once: starts as many as there is room for.
@@ -129,32 +114,21 @@ class DecodeAhead:
 
     def _begin(self, columns: Columns, start: int, rows: int, reserved: int) -> _Span:
         span = _Span(columns, start, rows, reserved, Claims(), [(0, 0)] * len(columns))
-        cursors = [self._lane(cursor, start) for cursor in columns]
         tasks: list[Callable[[], pa.Array]] = [
-            partial(self._decode, span, place, cursor) for place, cursor in enumerate(cursors)
+            partial(self._decode, span, place, cursor) for place, cursor in enumerate(columns)
         ]
-        span.round = self._chains.add([self._numbers[cursor] for cursor in cursors], tasks)
+        span.round = self._chains.add([self._numbers[cursor] for cursor in columns], tasks)
         self._spans.append(span)
         return span
 
-    def _lane(self, column: ColumnCursor, start: int) -> ColumnCursor:
-        """The cursor of a column whose turn it is."""
-        lanes = self._lanes[column]
-        return lanes[column.stretch(start) % len(lanes)] if len(lanes) > 1 else column
-
-    def _decode(self, span: _Span, place: int, cursor: ColumnCursor) -> pa.Array:
-        before = cursor.work
-        if len(self._lanes[span.columns[place]]) > 1:
-            cursor.jump(span.start)
+    @staticmethod
+    def _decode(span: _Span, place: int, cursor: ColumnCursor) -> pa.Array:
         chunks, size = cursor.work
         try:
             return cursor.read(span.start, span.rows, span.reserved, span.claims)
         finally:
             after = cursor.work
             span.done[place] = after[0] - chunks, after[1] - size
-            if (chunks, size) != before:
-                with self._lock:
-                    self.wasted = self.wasted[0] + chunks - before[0], self.wasted[1] + size - before[1]
 
     def drop(self) -> None:
         """Gives up what is ahead, once nothing runs any more; the next reads seek."""

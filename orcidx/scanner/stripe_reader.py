@@ -26,7 +26,6 @@ from orcidx.orc.reader import OpenStripe
 from orcidx.orc.stripe_streams import PlannedStream, priming_request
 from orcidx.orc.types import OrcType
 from orcidx.planner.column_plan import ColumnPlan, StripeRows
-from orcidx.planner.row_indexes import StripeIndexes
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.column_group import ColumnGroup, read_groups
 from orcidx.scanner.decode_ahead import DecodeAhead
@@ -102,7 +101,6 @@ class StripeReader:
     dense: bool = False
     together: bool = False
     spans: SpanPlan = field(init=False)
-    is_split: bool = False
     ahead: DecodeAhead | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -130,21 +128,6 @@ class StripeReader:
         most = self.options.ahead_bytes if self.stripe.needs_no_gil else 0
         return DecodeAhead(cursors, threads=threads, most=most, batch_bytes=self.options.batch_bytes)
 
-    def _split(self, ahead: DecodeAhead) -> Step:
-        """Gives columns that the others would wait for several cursors, once, if their index says where to begin."""
-        whole = self.rows.may.is_all and not self.first.cursors and not self.is_split
-        self.is_split = True
-        lanes = self.rest.lanes(ahead.threads) if whole else {}
-        if not lanes:
-            return
-        columns = [self.rest.columns[place] for place in lanes]
-        nodes = {node.id: node for column in columns for node in column.walk()}
-        index = yield from StripeIndexes(self.stripe.reader, self.stripe.number, nodes, ()).of_all()
-        if index is not None and index.unseekable(nodes) is None:
-            for place, count in lanes.items():
-                ahead.split(self.rest.split(place, count, index))
-            self.stripe.plan(columns, self.alive)
-
     def _group(self, columns: Sequence[OrcType], options: Sequence[ReadOptions], exact: Sequence[bool]) -> ColumnGroup:
         threads, bounds = self.options.use_threads, self.rows.bounds
         return ColumnGroup(self.stripe, columns, options, exact_times=exact, bounds=bounds, use_threads=threads)
@@ -167,7 +150,6 @@ class StripeReader:
             yield from self._prime_first()
         while planned := self.spans.plan(self.width.next_rows(), dense=self.dense):
             if self.ahead is not None and self.ahead.has_room and self.goes_on():
-                yield from self._split(self.ahead)
                 self._expect(self.ahead, planned, filtering=filtering)
             start, stop = self.spans.take()
             for found in self._filtered(start, stop, filtering=filtering):

@@ -19,7 +19,7 @@ from goldens import GOLDEN_ORC
 import orcidx
 from orcidx.errors import CorruptFile, OrcidxError
 from orcidx.orc.metadata_cache import forget_metadata
-from orcidx.scanner import column_cursor, column_group, decode_ahead, decode_pool, small_stripes
+from orcidx.scanner import column_group, decode_ahead, decode_pool, small_stripes
 from orcidx.scanner.column_cursor import ColumnCursor
 from orcidx.scanner.decode_ahead import DecodeAhead
 from orcidx.storage import local, open_reader
@@ -34,6 +34,7 @@ LARGEST = 1 << 18
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(column_group, "MANY_ROWS", 1)
     monkeypatch.setattr(decode_ahead, "FEW_VALUES", 0)
+    monkeypatch.setattr(decode_ahead, "LEAST", 1000)
     monkeypatch.setattr(local, "SMALL_FILE", 0)
     monkeypatch.setattr(small_stripes, "SMALL_STRIPE", 0)
     before = pa.cpu_count()
@@ -161,67 +162,6 @@ def test_damaged_files(path: str, tmp_path: Path) -> None:
     assert failures > 4
 
 
-@pytest.fixture
-def jumps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Stretches of a few hundred rows; the rows at which a cursor of several went elsewhere."""
-    monkeypatch.setattr(column_cursor, "STRETCH", 3000)
-    rows: list[int] = []
-    seek = ColumnCursor._seek
-
-    def counted(cursor: ColumnCursor, start: int) -> None:
-        rows.append(start)
-        seek(cursor, start)
-
-    monkeypatch.setattr(ColumnCursor, "_seek", counted)
-    return rows
-
-
-@pytest.mark.parametrize("column", ["key", "noise", "word", "text", "list"])
-def test_one_wide_column_has_several_cursors(path: str, table: pa.Table, jumps: list[int], column: str) -> None:
-    """Each reads stretches of its own, and no chunk counts twice; but not of dictionaries, or with columns below."""
-    for batch_size in (30, 100):
-        batches, failed, counted = same_for_all(path, columns=[column], batch_size=batch_size, requests=False)
-        assert failed == ""
-        assert pa.Table.from_batches(batches).equals(table.select([column]))
-        assert counted["rows_returned"] == ROWS
-    assert bool(jumps) == (column in ("noise", "text"))
-
-
-def test_nulls_in_a_wide_column(tmp_path: Path, jumps: list[int]) -> None:
-    random = np.random.default_rng(8)
-    noise = pa.array(random.integers(0, 1 << 60, ROWS), mask=random.random(ROWS) < 0.3)
-    for name, column in (("numbers", noise), ("texts", noise.cast(pa.string()))):
-        wide = pa.table({name: column})
-        file = tmp_path / f"{name}.orc"
-        orcidx.write_table(wide, file, row_index_stride=100, compression_block_size=1 << 10)
-        batches, _, _ = same_for_all(str(file), batch_size=70, requests=False)
-        assert pa.Table.from_batches(batches).equals(wide)
-    assert jumps
-
-
-def test_one_cursor_without_an_index(tmp_path: Path, jumps: list[int]) -> None:
-    wide = pa.table({"noise": np.random.default_rng(9).integers(0, 1 << 60, ROWS)})
-    orcidx.write_table(wide, tmp_path / "plain.orc", row_index_stride=0)
-    batches, _, _ = same_for_all(str(tmp_path / "plain.orc"), batch_size=70, requests=False)
-    assert pa.Table.from_batches(batches).equals(wide)
-    assert jumps == []
-
-
-def test_damage_in_a_wide_column(path: str, tmp_path: Path, jumps: list[int]) -> None:
-    data = Path(path).read_bytes()
-    random = np.random.default_rng(19)
-    failures = 0
-    for _ in range(12):
-        damaged = bytearray(data)
-        for at in random.integers(0, len(data), 4).tolist():
-            damaged[at] ^= 1 << int(random.integers(0, 8))
-        (tmp_path / "damaged.orc").write_bytes(damaged)
-        found = same_for_all(str(tmp_path / "damaged.orc"), columns=["text"], batch_size=40, requests=False)
-        failures += bool(found[1])
-    assert failures > 3
-    assert jumps
-
-
 class Begun:
     """Counts the spans of every stripe that were begun, and the bytes set aside for those ahead."""
 
@@ -257,8 +197,8 @@ def test_nothing_is_ahead_before_the_second_batch_is_asked_for(path: str, monkey
 def test_ahead_is_bounded_in_bytes(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pa.set_cpu_count(2)
     begun = Begun(monkeypatch)
-    outcome(path, 2, batch_size=50, ahead_bytes=800_000)
-    assert 400_000 < begun.most <= 800_000
+    outcome(path, 2, batch_size=50, ahead_bytes=30_000)
+    assert 10_000 < begun.most <= 30_000
     begun.most = 0
     outcome(path, 2, batch_size=50, ahead_bytes=0)
     assert begun.most == 0

@@ -218,12 +218,6 @@ class ColumnReader:
         """Passes over ``n`` rows of the parent."""
         self._pending += n
 
-    def pass_over(self) -> None:
-        """Passes over now what ``skip`` left for the next read; nodes below still leave it."""
-        if self._pending:
-            with located(column=self.node.dotted):
-                self._pay_skips()
-
     def read(self, n: int, parent: Present | None = None) -> pa.Array:
         """The next ``n`` rows; ``parent``: which of them exist (rows of a null struct do not)."""
         try:
