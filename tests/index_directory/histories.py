@@ -27,6 +27,7 @@ from unittest import mock
 
 import fsspec
 import pyarrow as pa
+from fsspec.registry import _registry
 from index_directory.faulty_store import WORLDS, Died, FaultyFileSystem, World
 
 import orcidx
@@ -244,15 +245,21 @@ def run(seeds: range) -> tuple[Counter[str], list[str]]:
     """Histories of these seeds; what was done, and what went wrong."""
     tally: Counter[str] = Counter()
     wrong = []
+    before = _registry.get("gs")
     fsspec.register_implementation("gs", FaultyFileSystem, clobber=True)
-    for seed in seeds:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                tally += History(seed).run()
-        except Exception as error:
-            wrong.append(f"history {seed}: {type(error).__name__}: {str(error)[:600]}")
-        writers._proven.clear()
+    try:
+        for seed in seeds:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    tally += History(seed).run()
+            except Exception as error:
+                wrong.append(f"history {seed}: {type(error).__name__}: {str(error)[:600]}")
+            writers._proven.clear()
+    finally:  # others ask for "gs", too
+        _registry.pop("gs")
+        if before is not None:
+            fsspec.register_implementation("gs", before, clobber=True)
     return tally, wrong
 
 

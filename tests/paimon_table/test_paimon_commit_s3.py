@@ -23,7 +23,7 @@ from orcidx.paimon import open_table
 from orcidx.predicate import col
 from orcidx.storage.folder import Folder
 
-PATH = "s3://lake/t"
+PATH = "s3://faults/t"
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "append": lambda table, **given: table.append(rows(1000, 10), **given),
     "delete": lambda table, **given: table.delete(col("id") < 10, **given),
@@ -47,9 +47,9 @@ class Bucket:
         self.files = s3fs.S3FileSystem(**options, use_listings_cache=False)
         fields = [{"id": i, "name": name, "type": kind} for i, (name, kind) in enumerate(TYPES.items())]
         schema = {"id": 0, "fields": fields, "options": OPTIONS}
-        self.files.pipe_file("lake/t/schema/schema-0", json.dumps(schema).encode())
+        self.files.pipe_file("faults/t/schema/schema-0", json.dumps(schema).encode())
         self.table().append(rows(0))
-        self.kept = {name: self.files.cat_file(name) for name in self.files.find("lake/t")}
+        self.kept = {name: self.files.cat_file(name) for name in self.files.find("faults/t")}
 
     def table(self) -> Any:
         return open_table(PATH, storage_options=self.options)
@@ -61,7 +61,7 @@ class Bucket:
             self.files.pipe_file(name, data)
 
     def names(self) -> set[str]:
-        return set(self.files.find("lake/t"))
+        return set(self.files.find("faults/t"))
 
     def ids(self) -> list[int]:
         return sorted(self.table().scan().to_table()["id"].to_pylist())
@@ -72,13 +72,13 @@ class Bucket:
         for name in self.names():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             (copy / name).write_bytes(self.files.cat_file(name))
-        check_table(copy / "lake" / "t")
-        return snapshot_numbers(copy / "lake" / "t")
+        check_table(copy / "faults" / "t")
+        return snapshot_numbers(copy / "faults" / "t")
 
 
 @pytest.fixture(scope="module")
 def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
-    with s3_bucket("lake") as (options, _):
+    with s3_bucket("faults") as (options, _):
         yield Bucket(options, tmp_path_factory.mktemp("s3"))
 
 
@@ -116,10 +116,10 @@ def gone_after(bucket: Bucket, monkeypatch: pytest.MonkeyPatch, operation: str, 
     finally:
         for name, method in methods.items():
             monkeypatch.setattr(Folder, name, method)
-    committed = "lake/t/snapshot/snapshot-2" in bucket.names()
+    committed = "faults/t/snapshot/snapshot-2" in bucket.names()
     assert bucket.ids() == (AFTER[operation] if committed else BEFORE)
     if told is not None and not committed:
-        orphans = {name.removeprefix("lake/t/") for name in bucket.names() - bucket.kept.keys()}
+        orphans = {name.removeprefix("faults/t/") for name in bucket.names() - bucket.kept.keys()}
         assert all(name in told for name in orphans if not name.endswith(".index")), "orphans that nobody named"
     again = OPERATIONS[operation](bucket.table(), commit_user="job", identifier=1)
     assert (again.snapshot_id, again.repeated) == (2, committed)
@@ -198,7 +198,7 @@ def killed(bucket: Bucket, writes: int) -> tuple[int, bool]:
     bucket.restore()
     arguments = [str(here), "rewrite", str(writes), json.dumps(bucket.options)]
     process = subprocess.run([sys.executable, "-c", KILLED, *arguments], env={**os.environ, "PYTHONPATH": path})
-    committed = "lake/t/snapshot/snapshot-2" in bucket.names()
+    committed = "faults/t/snapshot/snapshot-2" in bucket.names()
     assert bucket.ids() == BEFORE
     again = OPERATIONS["rewrite"](bucket.table(), commit_user="job", identifier=1)
     assert (again.snapshot_id, again.repeated) == (2, committed)

@@ -225,6 +225,7 @@ def test_another_spec_replaces_the_indexes(spark: Any, tmp_path: Path) -> None:
     assert statuses(refresh(spark, tmp_path)) == Counter(fresh=1)
 
 
+@pytest.mark.slow
 def test_the_first_error_stops_the_job_when_it_shall(spark: Any, tmp_path: Path) -> None:
     orc.write_table(table(0, 200), tmp_path / "a.orc")
     (tmp_path / "b.orc").write_bytes(b"nonsense")

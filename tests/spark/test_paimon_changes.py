@@ -57,6 +57,7 @@ def test_a_driver_that_is_started_again_commits_once(spark: Any, tmp_path: Path)
     assert snapshot_numbers(folder) == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_what_tasks_refuse_is_told_and_leaves_no_file(spark: Any, tmp_path: Path) -> None:
     folder = empty_table(tmp_path / "t")
     with pytest.raises(InvalidQuery, match="cast"):
