@@ -336,7 +336,7 @@ def test_random_trees_over_a_file_of_java_with_bloom_filters(
     tally: Counter[str] = Counter()
     compare(spark, written, 60, rng, tally)
     print(tally)
-    assert tally["as sharp"] + tally["sharper"] > 15
+    assert tally["as sharp"] + tally["sharper"] > 40
     assert not tally["excepted"]
 
 
@@ -358,9 +358,9 @@ def test_random_trees_over_the_examples(spark: Any, golden_orc: Path, rng: np.ra
         if path.name in NOT_OF_SPARK:
             continue
         try:
-            compare(spark, path, 3, rng, tally)
+            compare(spark, path, 8, rng, tally)
         except (Py4JJavaError, orcidx.OrcidxError) as error:
             unread[path.name] = str(error)[:3000]
     print(tally)
     assert not unread
-    assert tally["as sharp"] + tally["sharper"] > 15
+    assert tally["as sharp"] + tally["sharper"] > 40
