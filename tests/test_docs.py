@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = re.compile(r"<!-- runnable -->\n+```python\n(.*?)```", re.DOTALL)
 FILES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = {page: EXAMPLE.findall(page.read_text()) for page in FILES}
-WITH_SPARK = (ROOT / "docs" / "spark.md", ROOT / "docs" / "spark-lookups.md")
+WITH_SPARK = (ROOT / "docs/tutorials/spark.md", ROOT / "docs/guides/spark-lookups.md")
 """They need Java: ``spark/test_spark_guide.py`` runs them."""
 RUNNABLE = [page for page, examples in PAGES.items() if examples and page not in WITH_SPARK]
 
@@ -42,4 +42,4 @@ def test_examples_run(page, example_files):
 
 
 def test_pages_with_examples_are_found():
-    assert {"quickstart", "paimon-file-index", "paimon-deletion-vectors"} <= {page.stem for page in RUNNABLE}
+    assert {"first-file", "paimon-file-index", "paimon-deletion-vectors"} <= {page.stem for page in RUNNABLE}

@@ -2,7 +2,7 @@
 
 Every option of Paimon 2.1's core, ORC, Flink and Spark configuration is in one of the lists below; one that is in none
 may change what a commit has to do, and is refused by name. A gate says for which operations an option must have which
-values. docs/paimon-tables.md shows the lists.
+values. docs/guides/paimon-tables.md shows the lists.
 """
 
 from __future__ import annotations
