@@ -174,6 +174,18 @@ def test_test_files_have_names_of_their_own() -> None:
     assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)
 
 
+def test_processes_of_tests_import_what_is_installed() -> None:
+    """Without -P the checkout, whose extensions need not be built, stands in for the package that is under test."""
+    wrong = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.List | ast.Tuple) and len(node.elts) > 1
+        if ast.unparse(node.elts[0]) == "sys.executable" and ast.unparse(node.elts[1]) in ("'-c'", "'-m'")
+    ]
+    assert not wrong, wrong
+
+
 def test_links_between_documents_lead_somewhere() -> None:
     documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
     dead = [

@@ -197,7 +197,8 @@ def killed(bucket: Bucket, writes: int) -> tuple[int, bool]:
     path = os.pathsep.join([str(here.parent), *sys.path])
     bucket.restore()
     arguments = [str(here), "rewrite", str(writes), json.dumps(bucket.options)]
-    process = subprocess.run([sys.executable, "-c", KILLED, *arguments], env={**os.environ, "PYTHONPATH": path})
+    command = [sys.executable, "-P", "-c", KILLED, *arguments]
+    process = subprocess.run(command, env={**os.environ, "PYTHONPATH": path})
     committed = "faults/t/snapshot/snapshot-2" in bucket.names()
     assert bucket.ids() == BEFORE
     again = OPERATIONS["rewrite"](bucket.table(), commit_user="job", identifier=1)

@@ -169,7 +169,7 @@ def test_a_process_that_is_killed_leaves_whole_files(tmp_path):
         f"orcidx.write_dataset(pa.RecordBatchReader.from_batches(schema, rows()), {str(tmp_path)!r}, job='j',\n"
         "    max_file_bytes=65536, stripe_size=4096, compression='uncompressed', row_index_stride=100)\n"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    assert subprocess.run([sys.executable, "-P", "-c", code], check=False).returncode == -9
     known = [name for name in data_files(tmp_path) if name.endswith(".orc")]
     assert known
     data = pa.table({"x": np.random.default_rng(0).integers(0, 2**62, 10**6)[:200_000]})

@@ -269,7 +269,7 @@ def test_spark_connect(files: Path, tmp_path: Path) -> None:
         orc.write_table(pa.table({"i": numbers, "at": at}), data / f"{part}.orc")
     environment = {**os.environ, "SPARK_LOCAL_DIRS": str(tmp_path / "local"), "PYSPARK_PYTHON": sys.executable}
     environment |= {"SPARK_TESTING": "1"}  # pyspark then lets the server choose a free port, instead of 15002
-    command = [sys.executable, "-c", CONNECT, str(data)]
+    command = [sys.executable, "-P", "-c", CONNECT, str(data)]
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=200
     )
