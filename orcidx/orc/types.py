@@ -26,6 +26,7 @@ __all__ = [
     "OrcType",
     "Path",
     "Projection",
+    "arrow_field",
     "arrow_schema",
     "arrow_type",
     "build_tree",
@@ -48,6 +49,12 @@ _REPEATING = frozenset({TypeKind.LIST, TypeKind.MAP, TypeKind.UNION})
 
 SPARK_TYPE = "spark.sql.catalyst.type"
 """Attribute by which Spark says what a column was to it."""
+
+SIZED_TYPE = "orc.type"
+"""Field metadata that says char(n) or varchar(n) of a string column; the writer takes it."""
+
+LONGEST_SIZED = 65535
+"""Characters of the longest char and varchar."""
 
 Path = tuple[str, ...]
 
@@ -210,13 +217,28 @@ def row_bytes(node: OrcType) -> float | None:
 def arrow_schema(root: OrcType, options: ReadOptions, *, dictionaries: Collection[int] = ()) -> pa.Schema:
     """The Arrow schema of a (projected) tree; see ``arrow_type``."""
     if root.kind is not TypeKind.STRUCT:
-        return pa.schema([pa.field(UNNAMED, arrow_type(root, options, dictionaries=dictionaries))])
+        return pa.schema([arrow_field(UNNAMED, root, arrow_type(root, options, dictionaries=dictionaries))])
     return pa.schema(
         [
-            pa.field(name, arrow_type(child, options, dictionaries=dictionaries))
+            arrow_field(name, child, arrow_type(child, options, dictionaries=dictionaries))
             for name, child in zip(root.names, root.children)
         ]
     )
+
+
+def arrow_field(name: str, node: OrcType, kind: pa.DataType, *, nullable: bool = True) -> pa.Field:
+    """A field for a column, which carries the column's attributes as metadata, as pyarrow's own ORC reader has it, and
+    the length of char and varchar: so that what is read is written again as it was. Metadata named ``ARROW:`` means
+    something to Arrow itself (a type that the values do not have in ORC), and is left out."""
+    if not node.attributes and node.kind not in _SIZED:
+        return pa.field(name, kind, nullable)
+    metadata = {key: value for key, value in node.attributes if not key.startswith(("ARROW:", SIZED_TYPE))}
+    if node.kind in _SIZED and 0 < node.max_length <= LONGEST_SIZED:
+        metadata[SIZED_TYPE] = f"{_NAMES[node.kind]}({node.max_length})"
+    return pa.field(name, kind, nullable, metadata or None)
+
+
+_SIZED = frozenset({TypeKind.CHAR, TypeKind.VARCHAR})
 
 
 def arrow_type(node: OrcType, options: ReadOptions, *, dictionaries: Collection[int] = ()) -> pa.DataType:
@@ -241,17 +263,38 @@ def arrow_type(node: OrcType, options: ReadOptions, *, dictionaries: Collection[
         return pa.decimal128(*decimal_digits(node, options))
     children = [arrow_type(child, options, dictionaries=dictionaries) for child in node.children]
     if node.kind is TypeKind.STRUCT:
-        return pa.struct([pa.field(name, child) for name, child in zip(node.names, children)])
+        return struct_type(node, children)
     if node.kind is TypeKind.LIST:
-        return pa.list_(pa.field("item", children[0]))
+        return list_type(node, children)
     if node.kind is TypeKind.MAP:
-        return pa.map_(pa.field("key", children[0], nullable=False), pa.field("value", children[1]))
+        return map_type(node, children)
     if len(children) > MOST_VARIANTS:
         raise Unsupported(
             f"a union of {len(children)} variants: Arrow has type ids for {MOST_VARIANTS}", column=node.dotted
         )
-    fields = [pa.field(f"_union_{variant}", child) for variant, child in enumerate(children)]
-    return pa.sparse_union(fields)
+    return union_type(node, children)
+
+
+def struct_type(node: OrcType, children: Sequence[pa.DataType]) -> pa.DataType:
+    """The Arrow type of a STRUCT column whose children read as these."""
+    return pa.struct([arrow_field(*one) for one in zip(node.names, node.children, children)])
+
+
+def list_type(node: OrcType, children: Sequence[pa.DataType]) -> pa.DataType:
+    """The same for a LIST."""
+    return pa.list_(arrow_field("item", node.children[0], children[0]))
+
+
+def map_type(node: OrcType, children: Sequence[pa.DataType]) -> pa.DataType:
+    """The same for a MAP."""
+    key, value = node.children
+    return pa.map_(arrow_field("key", key, children[0], nullable=False), arrow_field("value", value, children[1]))
+
+
+def union_type(node: OrcType, children: Sequence[pa.DataType]) -> pa.DataType:
+    """The same for a UNION: sparse."""
+    pairs = zip(node.children, children)
+    return pa.sparse_union([arrow_field(f"_union_{number}", *pair) for number, pair in enumerate(pairs)])
 
 
 _SIMPLE = {

@@ -7,7 +7,7 @@ type is not the encoders' own, the conversion. What ORC cannot hold is an error 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,14 +16,17 @@ import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.orc.kinds import TypeKind
+from orcidx.orc.types import LONGEST_SIZED, SIZED_TYPE, SPARK_TYPE
 from orcidx.orc_writer.array_layouts import hides_values, is_view, plain_layout
 from orcidx.orc_writer.options import WriteOptions
 
-__all__ = ["FILTERED", "WriteNode", "describe_schema"]
+__all__ = ["WriteNode", "describe_schema"]
 
 Convert = Callable[[Any], Any]
-SPARK_TYPE = "spark.sql.catalyst.type"
 OWN_TYPE = "orcidx.type"
+EXTENSION = "orcidx.extension"
+"""Names the Arrow extension type. Not ``ARROW:extension:name``: readers that hand attributes on as field metadata
+would claim a type whose storage the values do not have, on which importers fail."""
 MOST_VARIANTS = 256
 _SIZED = re.compile(r"\s*(char|varchar)\s*\(\s*(\d+)\s*\)\s*", re.IGNORECASE)
 
@@ -86,11 +89,14 @@ def _numbered(node: WriteNode, first: int) -> WriteNode:
 
 
 def _describe(field: pa.Field, path: tuple[str, ...], options: WriteOptions) -> WriteNode:
-    node = _of_type(field.type, path, options)
-    sized = options.types.get(".".join(path)) or (field.metadata or {}).get(b"orc.type", b"").decode("utf-8", "replace")
+    metadata = field.metadata or {}
+    is_ntz = pa.types.is_timestamp(field.type) and metadata.get(SPARK_TYPE.encode()) == b"timestamp_ntz"
+    # What Spark calls so is a bigint to it: as a timestamp it could not read the column.
+    node = _of_type(field.type, path, replace(options, spark=True) if is_ntz else options)
+    sized = options.types.get(".".join(path)) or metadata.get(SIZED_TYPE.encode(), b"").decode("utf-8", "replace")
     if sized:
         node = _sized(node, sized)
-    attributes = {**_attributes(field.metadata or {}), **dict(node.attributes)}
+    attributes = {**_attributes(metadata), **dict(node.attributes)}
     return replace(node, nullable=field.nullable, attributes=tuple(sorted(attributes.items())))
 
 
@@ -102,14 +108,14 @@ def _attributes(metadata: Any) -> dict[str, str]:
             name, text = key.decode(), value.decode()
         except UnicodeDecodeError:
             continue
-        if not name.startswith(("PARQUET:", "orc.type", "ARROW:")):
+        if not name.startswith(("PARQUET:", SIZED_TYPE, "ARROW:")):
             found[name] = text
     return found
 
 
 def _sized(node: WriteNode, text: str) -> WriteNode:
     match = _SIZED.fullmatch(text)
-    if not match or node.kind is not TypeKind.STRING or not 0 < int(match[2]) <= 65535:
+    if not match or node.kind is not TypeKind.STRING or not 0 < int(match[2]) <= LONGEST_SIZED:
         raise InvalidQuery(f"column {node.dotted}: {text!r} is no ORC type for {node.type}; say char(n) or varchar(n)")
     length = int(match[2])
     kind = TypeKind.CHAR if match[1].lower() == "char" else TypeKind.VARCHAR
@@ -221,7 +227,7 @@ def _dictionary(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions
 
 def _extension(type_: Any, path: tuple[str, ...], options: WriteOptions) -> WriteNode:
     inner = _of_type(type_.storage_type, path, options)
-    own = {**dict(inner.attributes), "ARROW:extension:name": type_.extension_name}
+    own = {**dict(inner.attributes), EXTENSION: type_.extension_name}
     if type_.extension_name == "arrow.uuid":
         own["iceberg.binary-type"] = "UUID"
     return replace(
@@ -280,41 +286,3 @@ def _odd(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -> Wr
             raise Unsupported('ORC has no type without values; say null_type="string", or cast it', column=place)
         return _cast(WriteNode(kind=TypeKind.STRING, path=path, type=pa.string()), pa.string(), "null")
     raise Unsupported(f"ORC has no type for Arrow's {type_}; cast the column", column=place)
-
-
-def bloom_columns(root: WriteNode, wanted: Sequence[str | int]) -> frozenset[int]:
-    """Column ids that get bloom filters. Raises ``InvalidQuery`` for names and numbers of no column, and for columns
-    whose type has no filters."""
-    nodes = list(root.walk())
-    found = set()
-    for name in wanted:
-        if name == "*":
-            found |= {node.id for node in nodes if node.kind in FILTERED}
-            continue
-        if isinstance(name, int):
-            if not 0 < name < len(nodes):
-                raise InvalidQuery(
-                    f"bloom_filter_columns: there is no column id {name}; ids go from 1 (the first field) to "
-                    f"{len(nodes) - 1}, 0 is the row itself"
-                )
-            matches = [nodes[name]]
-        else:
-            matches = [node for node in nodes if node.path and node.dotted == name]
-        if not matches:
-            raise InvalidQuery(f"bloom_filter_columns: no column {name!r}")
-        for node in matches:
-            if node.kind not in FILTERED:
-                raise InvalidQuery(f"bloom_filter_columns: a {node.kind.name.lower()} has no bloom filter ({name!r})")
-            found.add(node.id)
-    return frozenset(found)
-
-
-FILTERED = frozenset(TypeKind) - {
-    TypeKind.BOOLEAN,
-    TypeKind.STRUCT,
-    TypeKind.LIST,
-    TypeKind.MAP,
-    TypeKind.UNION,
-    TypeKind.GEOMETRY,
-    TypeKind.GEOGRAPHY,
-}

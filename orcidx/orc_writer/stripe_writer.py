@@ -18,7 +18,8 @@ from orcidx.errors import ValueOutOfRange
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata import TypeRecord
 from orcidx.orc_writer.array_layouts import written_bytes
-from orcidx.orc_writer.arrow_types import WriteNode, bloom_columns
+from orcidx.orc_writer.arrow_types import WriteNode
+from orcidx.orc_writer.bloom_columns import bloom_columns
 from orcidx.orc_writer.chunks import OutStream, frame
 from orcidx.orc_writer.column_tree import ColumnWriter, Piece, RootWriter, open_column_writer
 from orcidx.orc_writer.columns import BadValue
@@ -55,7 +56,8 @@ class StripeWriter:
         shared = options.max_memory
         limit = shared.limit if isinstance(shared, WriterMemory) else shared
         self._most = min(options.stripe_size, limit or options.stripe_size)
-        self._blooms = bloom_columns(root, options.bloom_filter_columns)
+        filtered = bloom_columns(list(root.walk()), options.bloom_filter_columns, option="bloom_filter_columns")
+        self._blooms = frozenset(node.id for node in filtered)
         self._writer = cast(RootWriter, self._open(root))
         self._lanes = [Lanes(child, partial(self._open, child.node, is_lane=True)) for child in self._writer.children]
         self._columns = self._writer.walk()

@@ -232,7 +232,7 @@ class SchemaPlan:
         decoding = [one if one.strings == strings else replace(one, strings=strings) for one in chosen]
         exact_options = replace(self._decoding, timestamp_unit="ns", calendar="proleptic")
         kinds = [arrow_type(*one, dictionaries=self.dictionaries) for one in zip(output, decoding)]
-        fields = [pa.field(source.field.name, kind) for source, kind in zip(sources, kinds)]
+        fields = [_as_wanted(source.field, kind) for source, kind in zip(sources, kinds)]
         row_number = None
         if self.request.row_numbers is not None:
             row_number = len(fields)
@@ -283,6 +283,11 @@ class SchemaPlan:
     def is_complete(self) -> bool:
         """Whether what is decoded is already what is wanted."""
         return bool(self.columns((False,) * len(self.predicate)).schema.equals(self.schema))
+
+
+def _as_wanted(field: pa.Field, kind: pa.DataType) -> pa.Field:
+    """What is decoded for a wanted field, with the metadata that is wanted, also further down."""
+    return pa.field(field.name, field.type if field.type == kind else kind, metadata=field.metadata)
 
 
 def _shared(

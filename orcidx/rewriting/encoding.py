@@ -14,7 +14,6 @@ from orcidx.orc.kinds import TypeKind
 from orcidx.orc_writer.options import WriteOptions
 from orcidx.orc_writer.writer import OrcWriter
 from orcidx.planner.request import FileJob
-from orcidx.rewriting.indexing import sized_types, with_attributes
 from orcidx.rewriting.plan import Request, RewritePlan
 from orcidx.rewriting.row_hashes import RowsSeen
 from orcidx.rewriting.sources import InputFile
@@ -40,14 +39,13 @@ def encode_rows(
     advance: Callable[[int], None],
 ) -> RowsSeen:
     """Writes the file into the sink, and closes it; returns what rows went in. ``advance(rows)`` as they are read."""
-    root = inputs[0].reader.root
-    for node in root.walk():
+    for node in inputs[0].reader.root.walk():
         if node.kind in _COPIED_ONLY:
             raise Unsupported(
                 f"a {node.kind.name.lower()} column can be copied, not written", file=inputs[0].name, column=node.dotted
             )
     scan = _scan_of(inputs, None, request.schema, options)
-    schema = scan.schema if request.schema is not None else with_attributes(scan.schema, root)
+    schema = scan.schema
     request.order.check(schema)
     seen = RowsSeen()
 
@@ -112,7 +110,6 @@ def _sample(inputs: Sequence[InputFile], request: Request, options: ReadOptions)
 
 def _write_options(inputs: Sequence[InputFile], plan: RewritePlan, request: Request) -> WriteOptions:
     options = WriteOptions().override(**request.given)
-    types = {**(sized_types(inputs[0].reader.root.children) if request.schema is None else {}), **options.types}
     return replace(
         options,
         compression=plan.compression,
@@ -121,5 +118,4 @@ def _write_options(inputs: Sequence[InputFile], plan: RewritePlan, request: Requ
         row_index_stride=plan.stride or (WriteOptions().row_index_stride if plan.bloom_names else 0),
         bloom_filter_columns=plan.bloom_names,
         metadata=plan.user_metadata,
-        types=types,
     )

@@ -13,7 +13,6 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orcidx.errors import InvalidQuery
 from orcidx.options import ReadOptions
 from orcidx.orc.bloom_keys import distrust_bloom
 from orcidx.orc.kinds import CompressionKind, EncodingKind, StreamKind, TypeKind, WriterKind
@@ -21,7 +20,8 @@ from orcidx.orc.reader import OrcReader
 from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc.types import OrcType
 from orcidx.orc.wire import read_row_index
-from orcidx.orc_writer.arrow_types import FILTERED, WriteNode, describe_schema
+from orcidx.orc_writer.arrow_types import WriteNode, describe_schema
+from orcidx.orc_writer.bloom_columns import bloom_columns
 from orcidx.orc_writer.file_layout import StreamData, StripeData
 from orcidx.orc_writer.options import WriteOptions
 from orcidx.orc_writer.row_index import row_index_message
@@ -32,7 +32,7 @@ from orcidx.rewriting.stripes import BLOOM_KINDS, CannotPatch, Framing, StoredSt
 from orcidx.scanner.file import make_scan
 from orcidx.storage import Source
 
-__all__ = ["Indexer", "bloom_columns_of", "bloom_nodes", "has_indexes", "is_trusted", "sized_types", "with_attributes"]
+__all__ = ["Indexer", "bloom_columns_of", "bloom_nodes", "has_indexes", "is_trusted"]
 
 _TIMES = frozenset({TypeKind.DATE, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
 _GREGORIAN_START = -141_427
@@ -41,23 +41,7 @@ _GREGORIAN_START = -141_427
 
 def bloom_nodes(root: OrcType, names: Sequence[str | int]) -> list[OrcType]:
     """The columns that ``bloom_filters=`` names: dotted names, "*", or ORC column ids."""
-    nodes = list(root.walk())
-    found: dict[int, OrcType] = {}
-    for name in names:
-        if name == "*":
-            found.update((node.id, node) for node in nodes if node.kind in FILTERED)
-            continue
-        if isinstance(name, int):
-            matches = [nodes[name]] if 0 < name < len(nodes) else []
-        else:
-            matches = [node for node in nodes if node.path and node.dotted == name]
-        if not matches:
-            raise InvalidQuery(f"bloom_filters: no column {name!r}; there are {', '.join(root.names)}")
-        for node in matches:
-            if node.kind not in FILTERED:
-                raise InvalidQuery(f"bloom_filters: a {node.kind.name.lower()} has no bloom filter ({name!r})")
-            found[node.id] = node
-    return [found[id] for id in sorted(found)]
+    return bloom_columns(list(root.walk()), names, option="bloom_filters")
 
 
 def bloom_columns_of(reader: OrcReader, stripes: Sequence[int]) -> frozenset[int]:
@@ -110,7 +94,6 @@ class Indexer:
         names = [top.path[:1] for top in self._tops]
         schema = make_scan([self._job(None)], names, None, limit=None, row_numbers=False, schema=None,
                            options=self.options).schema  # fmt: skip
-        sized = sized_types(self._tops)
         numbers = self._numbers
         wanted = [number for number, id in numbers.items() if id in self.columns]
         options = WriteOptions(
@@ -119,7 +102,6 @@ class Indexer:
             dictionary_key_size_threshold=0,
             bloom_filter_columns=wanted,
             bloom_filter_fpp=self.fpp,
-            types=sized,
             use_threads=self.options.use_threads,
         )
         root = describe_schema(schema, options)
@@ -238,36 +220,3 @@ def _times_in(kind: pa.DataType) -> bool:
     if pa.types.is_nested(kind):
         return any(_times_in(kind.field(i).type) for i in range(kind.num_fields))
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
-
-
-def sized_types(tops: Sequence[OrcType]) -> dict[str, str]:
-    """``types=`` of the writer for the char and varchar columns among these."""
-    return {
-        node.dotted: f"{node.kind.name.lower()}({node.max_length})"
-        for top in tops
-        for node in top.walk()
-        if node.kind in (TypeKind.CHAR, TypeKind.VARCHAR)
-    }
-
-
-def with_attributes(schema: pa.Schema, root: OrcType) -> pa.Schema:
-    """A schema whose fields carry the attributes of the file's types, so that they are written again."""
-    known = dict(zip(root.names, root.children))
-    return pa.schema([_with_attributes(field, known.get(field.name)) for field in schema])
-
-
-def _with_attributes(field: pa.Field, node: OrcType | None) -> pa.Field:
-    if node is None:
-        return field
-    kind = field.type
-    types = pa.types
-    if types.is_struct(kind) and len(node.children) == kind.num_fields:
-        kind = pa.struct([_with_attributes(kind.field(i), node.children[i]) for i in range(kind.num_fields)])
-    elif types.is_map(kind) and len(node.children) == 2:
-        key, item = (_with_attributes(f, n) for f, n in zip((kind.key_field, kind.item_field), node.children))
-        kind = pa.map_(key, item)
-    elif types.is_list(kind) and len(node.children) == 1:
-        kind = pa.list_(_with_attributes(kind.value_field, node.children[0]))
-    elif types.is_large_list(kind) and len(node.children) == 1:
-        kind = pa.large_list(_with_attributes(kind.value_field, node.children[0]))
-    return pa.field(field.name, kind, field.nullable, dict(node.attributes) or None)

@@ -180,7 +180,7 @@ def _nested(rng: Rng, n: int, depth: int, form: str) -> pa.Array:
     bounds = np.concatenate(([0], np.cumsum(lengths)))
     items = random_array(rng, int(bounds[-1]), depth - 1)
     if form == "map":
-        keys = pa.array([f"k{i}" for i in range(len(items))])
+        keys = pa.array([f"k{i}" for i in range(len(items))], pa.string())  # also where there are none
         return pa.MapArray.from_arrays(pa.array(bounds.astype(np.int32)), keys, items, mask=holes)
     if form == "list_view":
         starts = rng.permutation(n)  # rows in any order

@@ -16,7 +16,7 @@ from orcidx.orc.int_rle import IntRle
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts
 from orcidx.orc.streams import PositionIterator
-from orcidx.orc.types import OrcType
+from orcidx.orc.types import OrcType, list_type, map_type, struct_type, union_type
 
 __all__ = ["Lists", "Maps", "RootRows", "Structs", "Unions"]
 
@@ -34,7 +34,7 @@ class Structs(ColumnReader):
     ) -> None:
         super().__init__(node, streams, options, facts)
         self._fields = [open_child(child) for child in node.children]
-        self.arrow_type = pa.struct([pa.field(name, f.arrow_type) for name, f in zip(node.names, self._fields)])
+        self.arrow_type = struct_type(node, [field.arrow_type for field in self._fields])
 
     def _seek_values(self, mine: PositionIterator, positions: Mapping[int, PositionIterator]) -> None:
         for field in self._fields:
@@ -107,7 +107,7 @@ class Lists(_Repeated):
     ) -> None:
         super().__init__(node, streams, options, facts)
         self._below = [open_child(node.children[0])]
-        self.arrow_type = pa.list_(pa.field("item", self._below[0].arrow_type))
+        self.arrow_type = list_type(node, [self._below[0].arrow_type])
 
     def _read_values(self, present: Present) -> pa.Array:
         offsets, elements = self._read_offsets(present)
@@ -125,8 +125,7 @@ class Maps(_Repeated):
     ) -> None:
         super().__init__(node, streams, options, facts)
         self._below = [open_child(child) for child in node.children]
-        keys, values = (child.arrow_type for child in self._below)
-        self.arrow_type = pa.map_(pa.field("key", keys, nullable=False), pa.field("value", values))
+        self.arrow_type = map_type(node, [child.arrow_type for child in self._below])
 
     def _read_values(self, present: Present) -> pa.Array:
         offsets, elements = self._read_offsets(present)
@@ -153,8 +152,7 @@ class Unions(ColumnReader):
         super().__init__(node, streams, options, facts)
         self._tags = ByteRle(streams.window(node.id, StreamKind.DATA))
         self._variants = [open_child(child) for child in node.children]
-        fields = [pa.field(f"_union_{number}", child.arrow_type) for number, child in enumerate(self._variants)]
-        self.arrow_type = pa.sparse_union(fields)
+        self.arrow_type = union_type(node, [child.arrow_type for child in self._variants])
 
     def _seek_values(self, mine: PositionIterator, positions: Mapping[int, PositionIterator]) -> None:
         self._tags.seek(mine)

@@ -1,0 +1,64 @@
+"""Which columns get bloom filters, of those that are named to a writer or a rewrite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from orcidx.errors import InvalidQuery
+from orcidx.orc.kinds import TypeKind
+
+__all__ = ["bloom_columns"]
+
+FILTERED = frozenset(TypeKind) - {
+    TypeKind.BOOLEAN,
+    TypeKind.STRUCT,
+    TypeKind.LIST,
+    TypeKind.MAP,
+    TypeKind.UNION,
+    TypeKind.GEOMETRY,
+    TypeKind.GEOGRAPHY,
+}
+
+
+class _Node(Protocol):
+    @property
+    def id(self) -> int: ...
+    @property
+    def kind(self) -> TypeKind: ...
+    @property
+    def path(self) -> tuple[str, ...]: ...
+    @property
+    def dotted(self) -> str: ...
+
+
+N = TypeVar("N", bound=_Node)
+
+
+def bloom_columns(nodes: Sequence[N], wanted: Sequence[str | int], *, option: str) -> list[N]:
+    """The columns that an option names: dotted names (all columns of that name), "*" for all that can have a filter,
+    or ORC column ids. ``nodes``: the whole tree, by id. In the order of their ids, each once.
+
+    Raises ``InvalidQuery`` for names and numbers of no column, and for columns whose type has no filters."""
+    found: dict[int, N] = {}
+    for name in wanted:
+        if name == "*":
+            found.update((node.id, node) for node in nodes if node.kind in FILTERED)
+            continue
+        if isinstance(name, int):
+            if not 0 < name < len(nodes):
+                raise InvalidQuery(
+                    f"{option}: there is no column id {name}; ids go from 1 (the first field) to "
+                    f"{len(nodes) - 1}, 0 is the row itself"
+                )
+            matches = [nodes[name]]
+        else:
+            matches = [node for node in nodes if node.path and node.dotted == name]
+        if not matches:
+            tops = ", ".join(node.dotted for node in nodes if len(node.path) == 1)
+            raise InvalidQuery(f"{option}: no column {name!r}; there are {tops:.500}")
+        for node in matches:
+            if node.kind not in FILTERED:
+                raise InvalidQuery(f"{option}: a {node.kind.name.lower()} has no bloom filter ({name!r})")
+            found[node.id] = node
+    return [found[id] for id in sorted(found)]
