@@ -252,11 +252,21 @@ def _text_of(source: Any) -> str:
 
 def _of_text(text: str, storage_options: dict[str, Any]) -> Source:
     if not is_url(text):
-        return Source(text, "path", os.path.abspath(text))
+        return _local(text, text)
     path = local_path_of(text)
     if path is not None:
-        return Source(text, "path", os.path.abspath(path))
+        return _local(text, path)
     return Source(text, "url", text, storage_options)
+
+
+def _local(name: str, path: str) -> Source:
+    try:
+        encoded = os.fsencode(path)
+    except UnicodeEncodeError:
+        encoded = b"\0"
+    if b"\0" in encoded:
+        raise InvalidQuery(f"{name!r:.200} is no path: it has a character that no file's name can have")
+    return Source(name, "path", os.path.abspath(path))
 
 
 def _is_from(module: str, kind: str, value: Any) -> bool:
@@ -277,13 +287,13 @@ def _in_filesystem(text: str, filesystem: Any) -> Source:
         path = str(filesystem._strip_protocol(text))
         protocols = filesystem.protocol
         if "file" in ((protocols,) if isinstance(protocols, str) else protocols):
-            return Source(text, "path", path)
+            return _local(text, path)
         return Source(text, "fsspec", path, filesystem=filesystem)
     if _is_from("pyarrow.fs", "FileSystem", filesystem):
         from orcidx.storage.arrow_backend import local_path_in
 
         local = local_path_in(filesystem, text)
-        return Source(text, "arrow", text, filesystem=filesystem) if local is None else Source(text, "path", local)
+        return Source(text, "arrow", text, filesystem=filesystem) if local is None else _local(text, local)
     if is_obstore(filesystem):
         return Source(text, "obstore", text, filesystem=filesystem)
     raise TypeError(f"not a file system: {type(filesystem).__name__}; give one of fsspec, pyarrow.fs or obstore")

@@ -12,10 +12,12 @@ from typing import Any
 import fsspec
 import obstore
 import obstore.store
+import pyarrow
 import pyarrow.fs
 import pytest
 
-from orcidx import InvalidQuery, Unsupported
+import orcidx
+from orcidx import InvalidQuery, Unsupported, paimon
 from orcidx.storage import Source, describe_source, hive_partition, list_sources
 
 FILES = {
@@ -302,3 +304,23 @@ def test_wrong_sources() -> None:
         describe_source("nonsense://x/y").open()
     with pytest.raises(Unsupported, match="gcsfs"):
         describe_source("gs://x/y").open()
+
+
+@pytest.mark.parametrize("name", ["a\0b.orc", "a\ud800b.orc", "d\0/*.orc", "file:///tmp/a%00b.orc"])
+def test_paths_that_no_file_can_have(name: str, tmp_path: Path) -> None:
+    """The operating system's ValueError came through, from deep inside."""
+    wrong = {"match": "no path: it has a character"}
+    for asked in (name, tmp_path / name):
+        if isinstance(asked, Path) and name.startswith("file:"):
+            continue
+        for ask in (list_sources, describe_source, orcidx.open, orcidx.scan, orcidx.dataset, paimon.open_table):
+            with pytest.raises(InvalidQuery, **wrong):
+                ask(asked)
+        with pytest.raises(InvalidQuery, **wrong):
+            orcidx.write_table(_table(), asked)
+    with pytest.raises(InvalidQuery, **wrong):
+        describe_source("a\0b", filesystem=pyarrow.fs.LocalFileSystem())
+
+
+def _table() -> pyarrow.Table:
+    return pyarrow.table({"a": [1]})
