@@ -255,7 +255,7 @@ def _lost_by_empty(entry: Any, data: Any) -> str | None:
 
 def _compared(found: Any, entry: Any, data: Any) -> str:
     """``ok``, or what the index says otherwise than the data file."""
-    from orcidx import col
+    from orcidx import RowSelection, col
 
     name = entry.column
     if name not in data.schema.names:
@@ -269,10 +269,11 @@ def _compared(found: Any, entry: Any, data: Any) -> str:
         verdict = _answer(found, entry, where)
         if verdict is None or verdict.rows is None:
             continue
-        matching = data.scan([name], where, row_numbers=True).to_table()["row_number"].to_pylist()
-        lost = set(matching) - set(verdict.rows)
+        numbers = data.scan([], where, row_numbers=True).to_table()["row_number"].combine_chunks().to_numpy()
+        matching = RowSelection.from_positions(numbers, data.num_rows).bitmap()
+        lost = matching - verdict.rows
         if lost:
-            return f"wrong: {name} {shown} loses {len(lost)} rows, the first is {min(lost)}"
+            return f"wrong: {name} {shown} loses {len(lost)} rows, the first is {lost.min()}"
         if verdict.exact and len(verdict.rows) != len(matching):
             return f"wrong: {name} {shown} gives {len(verdict.rows)} rows instead of {len(matching)}"
     return "ok"

@@ -25,6 +25,12 @@ limit_option = click.option("-n", "--limit", type=click.IntRange(min=0), help="A
 top_option = click.option(
     "--top", metavar="COLUMN[:asc|desc[:first|last]],...", help="The first --limit rows in this order; nulls last."
 )
+external_option = click.option(
+    "--external-paths",
+    multiple=True,
+    metavar="PREFIX",
+    help="A directory or URL prefix in another store that files of the table may lie in. Repeatable.",
+)
 
 
 @click.group()
@@ -32,11 +38,14 @@ def table() -> None:
     """Inspect and read Apache Paimon tables."""
 
 
-def open_table(path: str, snapshot: int | None, storage_options: tuple[str, ...]) -> Any:
+def open_table(
+    path: str, snapshot: int | None, storage_options: tuple[str, ...], external_paths: tuple[str, ...]
+) -> Any:
     """The table that a command names."""
     from orcidx import paimon
 
-    return paimon.open_table(path, snapshot_id=snapshot, storage_options=parse_storage_options(storage_options) or None)
+    options = parse_storage_options(storage_options) or None
+    return paimon.open_table(path, snapshot_id=snapshot, storage_options=options, external_paths=external_paths)
 
 
 def parse_top(top: str | None) -> list[tuple[str, ...]] | None:
@@ -51,9 +60,12 @@ def parse_top(top: str | None) -> list[tuple[str, ...]] | None:
 @snapshot_option
 @as_json
 @storage_option
-def info(path: str, snapshot: int | None, as_json: bool, storage_options: tuple[str, ...]) -> None:
+@external_option
+def info(
+    path: str, snapshot: int | None, as_json: bool, storage_options: tuple[str, ...], external_paths: tuple[str, ...]
+) -> None:
     """Snapshot, schema, data files, deletion vectors and indexes of the table at PATH."""
-    opened = open_table(path, snapshot, storage_options)
+    opened = open_table(path, snapshot, storage_options, external_paths)
     version, schema = opened.snapshot, opened.table_schema
     facts = {
         "table": opened.path,
@@ -113,11 +125,18 @@ _jvm_zone = click.option(
 @top_option
 @_jvm_zone
 @storage_option
+@external_option
 def scan(
-    path: str, snapshot: int | None, as_json: bool, columns: str | None, storage_options: tuple[str, ...], **query: Any
+    path: str,
+    snapshot: int | None,
+    as_json: bool,
+    columns: str | None,
+    storage_options: tuple[str, ...],
+    external_paths: tuple[str, ...],
+    **query: Any,
 ) -> None:
     """Rows of the table at PATH."""
-    found = _scan(open_table(path, snapshot, storage_options), columns, query)
+    found = _scan(open_table(path, snapshot, storage_options, external_paths), columns, query)
     with found.to_batches() as batches:
         print_rows(found.schema.names, batches, as_json=as_json, table=False)
 
@@ -132,6 +151,7 @@ def scan(
 @top_option
 @_jvm_zone
 @storage_option
+@external_option
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page that needs no other file.")
 def explain(
     path: str,
@@ -139,11 +159,12 @@ def explain(
     as_json: bool,
     columns: str | None,
     storage_options: tuple[str, ...],
+    external_paths: tuple[str, ...],
     html: Path | None,
     **query: Any,
 ) -> None:
     """Which files and row groups of the table at PATH a query reads, by which evidence; reads no data."""
-    explanation = _scan(open_table(path, snapshot, storage_options), columns, query).explain()
+    explanation = _scan(open_table(path, snapshot, storage_options, external_paths), columns, query).explain()
     if html is not None:
         html.write_text(explanation.to_html(), encoding="utf-8")
     if as_json:

@@ -11,7 +11,7 @@ import click
 from orcidx.cli.arguments import as_json, parse_storage_options, storage_option, where_option
 from orcidx.cli.output import print_json
 from orcidx.cli.progress import progress
-from orcidx.cli.table import open_table, table
+from orcidx.cli.table import external_option, open_table, table
 from orcidx.errors import InvalidQuery
 
 __all__ = ["append", "delete", "index", "table"]
@@ -90,6 +90,7 @@ def _spec(columns: tuple[str, ...]) -> dict[str, dict[str, dict[str, Any]]] | No
 @commit_options
 @as_json
 @storage_option
+@external_option
 def index(
     path: str,
     where: str | None,
@@ -97,10 +98,11 @@ def index(
     everything: bool,
     as_json: bool,
     storage_options: tuple[str, ...],
+    external_paths: tuple[str, ...],
     **given: Any,
 ) -> None:
     """File indexes for the data files of the table at PATH, of the partitions that --where chooses."""
-    opened = open_table(path, None, storage_options)
+    opened = open_table(path, None, storage_options, external_paths)
     given |= {"where": where, "spec": _spec(columns), "only_missing": not everything}
     _shown(opened.rewrite_file_index, given, as_json=as_json)
 
@@ -113,9 +115,12 @@ def index(
 @commit_options
 @as_json
 @storage_option
-def delete(path: str, as_json: bool, storage_options: tuple[str, ...], **given: Any) -> None:
+@external_option
+def delete(
+    path: str, as_json: bool, storage_options: tuple[str, ...], external_paths: tuple[str, ...], **given: Any
+) -> None:
     """Delete rows of the append table at PATH by deletion vectors."""
-    _shown(open_table(path, None, storage_options).delete, given, as_json=as_json)
+    _shown(open_table(path, None, storage_options, external_paths).delete, given, as_json=as_json)
 
 
 @table.command()
@@ -124,10 +129,18 @@ def delete(path: str, as_json: bool, storage_options: tuple[str, ...], **given: 
 @commit_options
 @as_json
 @storage_option
-def append(path: str, files: tuple[str, ...], as_json: bool, storage_options: tuple[str, ...], **given: Any) -> None:
+@external_option
+def append(
+    path: str,
+    files: tuple[str, ...],
+    as_json: bool,
+    storage_options: tuple[str, ...],
+    external_paths: tuple[str, ...],
+    **given: Any,
+) -> None:
     """Append the rows of ORC FILES to the table at PATH."""
     import orcidx
 
-    opened = open_table(path, None, storage_options)
+    opened = open_table(path, None, storage_options, external_paths)
     rows = orcidx.scan(list(files), storage_options=parse_storage_options(storage_options) or None, timestamp_unit="us")
     _shown(lambda **named: opened.append(rows, **named), given, as_json=as_json)

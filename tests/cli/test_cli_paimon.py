@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
+import fsspec
 import pyarrow as pa
 import pyarrow.orc
 import pytest
 from bad.hostile_paimon import vector_of_billions_of_rows
 from paimon_empty import empty_table
+from paimon_tables import PaimonTable
 
 import orcidx.cli
 from orcidx import paimon
@@ -257,3 +260,42 @@ def test_table_changes_are_shown_first_and_made_with_yes(orcidx_command, tmp_pat
     code, _, err = orcidx_command("table", "index", folder, "--column", "city", "--yes")
     assert code != 0
     assert "KIND:NAME" in err
+
+
+def test_files_in_another_store_are_read_when_it_is_named(orcidx_command, tmp_path: Path) -> None:
+    """The library had an option for such tables, and the shell could not open them at all."""
+    memory = fsspec.filesystem("memory")
+    folder = PaimonTable(tmp_path / "t")
+    folder.schema({0: ("a", "INT")})
+    folder.add(
+        "data-0.orc", pa.table({"a": pa.array([1, 2], pa.int32())}), _EXTERNAL_PATH="memory://elsewhere/data-0.orc"
+    )
+    folder.commit()
+    sink = pa.BufferOutputStream()
+    pyarrow.orc.write_table(pa.table({"a": pa.array([1, 2], pa.int32())}), sink)
+    memory.pipe_file("/elsewhere/data-0.orc", sink.getvalue().to_pybytes())
+    try:
+        place = str(tmp_path / "t")
+        for command in ("info", "scan", "explain"):
+            code, _, err = orcidx_command("table", command, place)
+            assert (code, "--external-paths" in err) == (2, True), err
+            assert orcidx_command("table", command, place, "--external-paths", "memory://other")[0] == 2
+            assert orcidx_command("table", command, place, "--external-paths", "memory://elsewhere")[0] == 0
+        assert orcidx_command("table", "scan", place, "--external-paths", "memory://elsewhere")[1] == "a\n1\n2\n"
+        for change in ("index", "delete", "append"):
+            assert "--external-paths" in orcidx_command("table", change, "--help")[1]
+    finally:
+        memory.rm("/elsewhere", recursive=True)
+
+
+def test_index_check_holds_no_python_object_a_row(orcidx_command, tmp_path: Path) -> None:
+    """Row numbers were a list and two sets: 200 MB and a second for each million of them."""
+    one, made = tmp_path / "one.orc", str(tmp_path / "one.idx")
+    pyarrow.orc.write_table(pa.table({"id": pa.repeat(pa.scalar(7), 300_000)}), one)
+    assert orcidx_command("index", "build", str(one), "-o", made, "--bitmap", "id")[0] == 0
+    tracemalloc.start()
+    try:
+        assert orcidx_command("index", "check", made, str(one))[0] == 0
+        assert tracemalloc.get_traced_memory()[1] < 12 << 20
+    finally:
+        tracemalloc.stop()

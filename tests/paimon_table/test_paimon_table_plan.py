@@ -281,7 +281,7 @@ def test_files_in_other_stores_need_trust(table: PaimonTable, place: str, what: 
         ranges = write_deletion_vectors(table.path / "index" / "index-0", {"data-0.orc": DeletionVector([1])})
         table.add_deletions("index-0", ranges, _EXTERNAL_PATH=place)
     table.commit()
-    with pytest.raises(InvalidQuery, match=r"another store.*external_paths=\[\.\.\.\]"):
+    with pytest.raises(InvalidQuery, match=r"another store.*external_paths=\[\.\.\.\].*--external-paths"):
         open_table(table.path).files()
     if "::" not in place:
         trusted = open_table(table.path, external_paths=["s3://other", place.rpartition("/")[0]])
