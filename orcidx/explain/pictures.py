@@ -14,6 +14,7 @@ from functools import cache
 from html import escape
 
 from orcidx.explain.model import Explanation, FileExplanation, RowGroupExplanation
+from orcidx.pruning.reasons import deciding
 
 __all__ = ["EVIDENCE", "RangeBand", "Tile", "look_of", "pruning_map", "range_bands", "rows_ruled_out", "treemap"]
 
@@ -46,10 +47,7 @@ def look_of(group: Group) -> tuple[str, str]:
     """Class and name of a row group's colour: kept, or the evidence without which it would be read."""
     if group.kept:
         return EVIDENCE["kept"]
-    if len(group.reasons) == 1:
-        return _look_of_source(group.reasons[0].source)
-    looks = (_look_of_source(reason.source) for reason in group.reasons)
-    return max(looks, key=_ORDER.index, default=EVIDENCE["selection"])
+    return _look_of_source(deciding(group.reasons).source) if group.reasons else EVIDENCE["selection"]
 
 
 @cache
