@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from orcidx.engines.arrow_dataset import dataset
     from orcidx.engines.polars import scan_polars
     from orcidx.explain.model import Explanation
+    from orcidx.index_directory.scan_files import read_table, scan
     from orcidx.orc_writer.memory import WriterMemory
     from orcidx.orc_writer.options import WriteOptions
     from orcidx.orc_writer.writer import OrcWriter, WriteResult, write_table
@@ -36,9 +37,8 @@ if TYPE_CHECKING:
     from orcidx.rewriting.rewrite import Rewritten, rewrite
     from orcidx.scanner.file import OrcFile
     from orcidx.scanner.file import open_file as open
-    from orcidx.scanner.many_files import scan
     from orcidx.scanner.scan import Scan, Split
-    from orcidx.scanner.shortcuts import FileMetadata, read_metadata, read_schema, read_table
+    from orcidx.scanner.shortcuts import FileMetadata, read_metadata, read_schema
 
 __version__ = "0.1.0"
 
@@ -98,9 +98,9 @@ _HOMES = {
     "open": ("orcidx.scanner.file", "open_file"),
     "read_metadata": ("orcidx.scanner.shortcuts", "read_metadata"),
     "read_schema": ("orcidx.scanner.shortcuts", "read_schema"),
-    "read_table": ("orcidx.scanner.shortcuts", "read_table"),
+    "read_table": ("orcidx.index_directory.scan_files", "read_table"),
     "rewrite": ("orcidx.rewriting.rewrite", "rewrite"),
-    "scan": ("orcidx.scanner.many_files", "scan"),
+    "scan": ("orcidx.index_directory.scan_files", "scan"),
     "scan_polars": ("orcidx.engines.polars", "scan_polars"),
     "write_dataset": ("orcidx.rewriting.dataset", "write_dataset"),
     "write_table": ("orcidx.orc_writer.writer", "write_table"),

@@ -19,7 +19,8 @@ PICTURE = """
 orcidx paimon
 __main__
 spark cli
-index_directory paimon_table engines rewriting
+engines
+index_directory paimon_table rewriting
 index_building inspection
 scanner
 planner orc_writer

@@ -17,11 +17,11 @@ import pyarrow.dataset as ds
 
 from orcidx.engines.arrow_scanner import Columns, OrcScanner
 from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.index_directory.scan_files import scan as scan_files
 from orcidx.predicate import And, Constant, External, Leaf, Or, all_of, any_of, resolve_column
 from orcidx.predicate.adapters import from_expression
 from orcidx.predicate.external import Relaxation
 from orcidx.scanner.arguments import FilesArguments
-from orcidx.scanner.many_files import scan as scan_files
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
 
@@ -213,13 +213,15 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
         return pc.scalar(True)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[OrcFragment]:
-        """The files; with a filter, those that may hold rows for which it is true.
-
-        They are pruned when they are read, so all of them come.
+        """The files, without those that the indexes beside them rule out: for the filter, and the dataset's own
+        predicate. The others are pruned when they are read.
         """
-        request = self._scan.resolved
-        for job in self._scan.jobs:
-            yield OrcFragment(replace(self._scan, jobs=(job,), request=request), self._schema)
+        scan = self._pushed(self._schema.names, filter, None)
+        jobs, request = scan.jobs, self._scan.resolved
+        if scan.indexes is not None and scan.request.where is not None:
+            jobs, _ = scan.indexes.plan(jobs, scan.request)
+        for job in jobs:  # whose indexes are here now: asking anew for each would take longer than reading it
+            yield OrcFragment(replace(self._scan, jobs=(job,), request=request, indexes=None), self._schema)
 
     def filter(self, expression: pc.Expression) -> OrcDataset:
         """The dataset of the rows for which the expression is true."""

@@ -12,10 +12,10 @@ import pyarrow as pa
 from polars.io.plugins import register_io_source
 
 from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.index_directory.scan_files import scan as scan_files
 from orcidx.predicate import Constant, all_of
 from orcidx.predicate.polars_tree import from_polars
 from orcidx.scanner.arguments import FilesArguments
-from orcidx.scanner.many_files import scan as scan_files
 from orcidx.scanner.scan import Scan
 
 __all__ = ["scan_polars"]

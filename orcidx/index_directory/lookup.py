@@ -17,12 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile
-from orcidx.index_directory.store import IndexStore
+from orcidx.index_directory.store import FOLDER, IndexStore
 from orcidx.options import ReadOptions
 from orcidx.planner.index_evidence import StoredIndex
 from orcidx.pruning.evaluate import Note
 from orcidx.pruning.reasons import Reason
 from orcidx.storage import Source
+from orcidx.storage.sources import filesystem_of
 
 __all__ = ["ListingPlan", "plan_listing", "stores_of"]
 
@@ -48,9 +49,15 @@ class ListingPlan:
 
 
 def plan_listing(
-    sources: Sequence[Source], where: Any, *, schema: pa.Schema | None = None, options: ReadOptions | None = None
+    sources: Sequence[Source],
+    where: Any,
+    *,
+    schema: pa.Schema | None = None,
+    options: ReadOptions | None = None,
+    everywhere: bool = True,
 ) -> ListingPlan:
-    """Which of the files ``where`` leaves, by the indexes of their directories; ``schema`` as for ``IndexStore.plan``.
+    """Which of the files ``where`` leaves, by the indexes of their directories; ``schema`` as for ``IndexStore.plan``,
+    ``everywhere`` as for ``stores_of``.
 
     An index that is damaged rules nothing out, and a note says so.
     """
@@ -59,7 +66,7 @@ def plan_listing(
     reasons: dict[int, tuple[Reason, ...]] = {}
     notes: list[Note] = []
     covered = 0
-    for store, positions in stores_of(sources):
+    for store, positions in stores_of(sources, everywhere=everywhere):
         covered += len(positions)
         try:
             plan = store.plan([sources[one] for one in positions], where, schema=schema, options=options)
@@ -77,18 +84,25 @@ def plan_listing(
     return ListingPlan(tuple(np.flatnonzero(kept).tolist()), indexes, reasons, covered, tuple(notes))
 
 
-def stores_of(sources: Sequence[Source]) -> list[tuple[IndexStore, list[int]]]:
-    """The indexed directories that the files lie in, each with the positions of its files."""
-    starts: dict[tuple[Any, ...], tuple[Source, list[int]]] = {}
+def stores_of(sources: Sequence[Source], *, everywhere: bool = True) -> list[tuple[IndexStore, list[int]]]:
+    """The indexed directories that the files lie in, each with the positions of its files.
+
+    Without ``everywhere`` a remote storage is asked no further up than what was listed (or the table's directory, if
+    that was a partition), and not at all for files named one by one.
+    """
+    starts: dict[tuple[Any, ...], tuple[Source, int | None, list[int]]] = {}
     for position, source in enumerate(sources):
         start = _start(source)
-        if start is not None:
-            key = (start.kind, id(start.filesystem), str(start.location))
-            starts.setdefault(key, (start, []))[1].append(position)
+        if start is None or not (everywhere or source.kind == "path" or source.root is not None):
+            continue
+        key = (start.kind, id(start.filesystem), str(start.location))
+        if key not in starts:
+            starts[key] = (start, None if everywhere or source.kind == "path" else _levels_listed(start, source), [])
+        starts[key][2].append(position)
     asked: dict[tuple[Any, ...], IndexStore | None] = {}
     found: dict[int, tuple[IndexStore, list[int]]] = {}
-    for start, positions in starts.values():
-        store = _search(start, asked)
+    for start, levels, positions in starts.values():
+        store = _search(start, asked, levels)
         if store is not None:
             found.setdefault(id(store), (store, []))[1].extend(positions)
     return [(store, sorted(positions)) for store, positions in found.values()]
@@ -113,10 +127,20 @@ def _directory(like: Source, location: str) -> Source:
     return replace(like, name=name, location=location, root=None, size=None, listed=None)
 
 
-def _search(start: Source, asked: dict[tuple[Any, ...], IndexStore | None]) -> IndexStore | None:
-    first, *above = _candidates(start)
+def _levels_listed(start: Source, source: Source) -> int:
+    """How far above the start lies what was listed; 0 but for URLs, which start beside the file."""
+    if start.kind != "url" or source.root is None:
+        return 0
+    below = str(filesystem_of(str(start.location), start.storage_options)[1]).strip("/")
+    return max(0, below.count("/") - source.root.strip("/").count("/"))
+
+
+def _search(start: Source, asked: dict[tuple[Any, ...], IndexStore | None], levels: int | None) -> IndexStore | None:
+    first, *above = _candidates(start, levels)
 
     def ask(directory: Source) -> IndexStore | None:
+        if directory.kind == "path" and not os.path.isdir(os.path.join(str(directory.location), FOLDER)):
+            return None
         key = (directory.kind, id(directory.filesystem), directory.location)
         if key not in asked:
             asked[key] = IndexStore.open(directory)
@@ -124,16 +148,20 @@ def _search(start: Source, asked: dict[tuple[Any, ...], IndexStore | None]) -> I
 
     if (store := ask(first)) is not None:
         return store
-    if start.kind == "path":
+    if start.kind == "path" or not above:
         return next((store for one in above if (store := ask(one)) is not None), None)
     with ThreadPoolExecutor(_ASKERS, thread_name_prefix="orcidx-lookup") as pool:
         return next((store for store in pool.map(ask, above) if store is not None), None)
 
 
-def _candidates(start: Source) -> list[Source]:
-    """Directories in the order in which they are asked."""
+def _candidates(start: Source, levels: int | None) -> list[Source]:
+    """Directories in the order in which they are asked; with ``levels`` none above both that and the table's own."""
     upwards = list(_upwards(start))[: LEVELS + 1]
-    table = next((n for n, one in enumerate(upwards) if "=" not in str(one.location).rpartition("/")[2]), 0)
+    plain = [n for n, one in enumerate(upwards) if "=" not in str(one.location).rpartition("/")[2]]
+    table = plain[0] if plain else 0
+    if levels is not None:
+        upwards = upwards[: 1 + next((n for n in plain if n >= levels), levels)]
+        table = min(table, len(upwards) - 1)
     return [upwards[table], *upwards[:table], *upwards[table + 1 :]]
 
 

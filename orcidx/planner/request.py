@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +14,11 @@ from orcidx.options import ReadOptions
 from orcidx.paimon.deletion_vector import DeletionVector
 from orcidx.planner.schema_mapping import choose_fields
 from orcidx.predicate import Predicate
+from orcidx.pruning.evaluate import Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import Fingerprint, Source
 
-__all__ = ["FileJob", "ScanRequest", "as_selection", "deleted_rows"]
+__all__ = ["FileIndexes", "FileJob", "ScanRequest", "as_selection", "deleted_rows"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,15 @@ class FileJob:
     file_index: Any = None
     constants: Mapping[str, Any] = field(default_factory=dict)
     fingerprint: Fingerprint | None = None
+
+
+class FileIndexes(Protocol):
+    """What lies beside the files of a scan and is asked when it is iterated: a value, and picklable."""
+
+    def plan(self, jobs: tuple[FileJob, ...], request: ScanRequest) -> tuple[tuple[FileJob, ...], tuple[Note, ...]]:
+        """The jobs, in order, whose files may hold a row that matches, each with its file index where there is one;
+        and what was stale or damaged."""
+        ...
 
 
 def as_selection(rows: Any, length: int) -> RowSelection:

@@ -48,6 +48,7 @@ class FilesArguments(OptionsByName, total=False):
     schema: pa.Schema | None
     match: Literal["name", "position", "field_id"]
     hive_partitions: bool
+    indexes: Literal["auto", "all", "none"]
     storage_options: Mapping[str, Any] | None
     filesystem: Any
     options: ReadOptions | None

@@ -1,94 +1,18 @@
-"""``orcidx.scan``: the rows of many files as one."""
+"""The ``key=value`` directories of many files, as columns."""
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Unpack
+from collections.abc import Sequence
 
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
-from orcidx.options import OptionsByName, ReadOptions
-from orcidx.planner.request import FileJob
-from orcidx.scanner.file import make_scan
-from orcidx.scanner.scan import Scan
-from orcidx.storage import Source, list_sources
+from orcidx.storage import Source
 
-__all__ = ["partition_values", "scan"]
+__all__ = ["partition_values"]
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
-
-
-def scan(
-    sources: Any,
-    columns: Sequence[str | Sequence[str]] | None = None,
-    where: Any = None,
-    *,
-    limit: int | None = None,
-    row_numbers: bool | str = False,
-    file_path: bool | str = False,
-    selection: Mapping[Any, Any] | None = None,
-    deletion_vector: Mapping[Any, Any] | None = None,
-    file_index: Mapping[Any, Any] | None = None,
-    schema: pa.Schema | None = None,
-    match: Literal["name", "position", "field_id"] = "name",
-    hive_partitions: bool = True,
-    storage_options: Mapping[str, Any] | None = None,
-    filesystem: Any = None,
-    options: ReadOptions | None = None,
-    **option_overrides: Unpack[OptionsByName],
-) -> Scan:
-    """A scan of one file or many; the files are listed now, and read when the scan is iterated.
-
-    ``sources``: a file, directory, glob or URL prefix, or an iterable of them, read in the order given; a directory's
-    files are sorted by path, hidden and empty ones left out. Every file is read into ``schema``, else into the first
-    file's: columns found by ``match``, missing ones null, types widened where no value can be lost; ``InvalidQuery``
-    naming the file, the column and both types for anything else. ``key=value`` directories become columns
-    (``hive_partitions``; integers where every value is one, else strings), and files that ``where`` rules out by them
-    are not opened. ``file_path`` adds the source of each row (True, or a name), ``row_numbers`` its number in its file.
-    ``selection``, ``deletion_vector`` and ``file_index`` come by path: ``{path: ...}``. For the rest see
-    ``OrcFile.scan``; any option may be given by name, see ``ReadOptions``.
-
-    Raises ``FileNotFoundError``, and ``InvalidQuery`` where there is no file and no ``schema``.
-    """
-    found = list_sources(sources, storage_options=storage_options, filesystem=filesystem)
-    files = [source for source in found if source.size != 0 or source.root is None]
-    if not files and schema is None:
-        raise InvalidQuery(f"no files to scan in {sources!r}; to get an empty result, give schema=")
-    chosen = _by_file(files, selection=selection, deleted=deletion_vector, file_index=file_index)
-    constants = partition_values(files, schema) if hive_partitions else [{} for _ in files]
-    jobs = [FileJob(source, constants=values, **chosen[i]) for i, (source, values) in enumerate(zip(files, constants))]
-    return make_scan(
-        jobs,
-        columns,
-        where,
-        limit=limit,
-        row_numbers=row_numbers,
-        schema=schema,
-        options=(options or ReadOptions()).override(**option_overrides),
-        match=match,
-        file_path=file_path,
-    )
-
-
-def _by_file(files: Sequence[Source], **given: Mapping[Any, Any] | None) -> list[dict[str, Any]]:
-    """For each file, what was given for its path."""
-    numbers: dict[str, int] = {}
-    for number, source in enumerate(files):
-        numbers.setdefault(source.name, number)
-        if isinstance(source.location, str):
-            numbers.setdefault(source.location, number)
-    chosen: list[dict[str, Any]] = [{} for _ in files]
-    for what, by_path in given.items():
-        for key, value in (by_path or {}).items():
-            path = os.fspath(key)
-            number = numbers.get(path, numbers.get(os.path.abspath(path), -1))
-            if number < 0:
-                raise InvalidQuery(f"{what} is given for {path!r}, which is none of the {len(files)} files of the scan")
-            chosen[number][what] = value
-    return chosen
 
 
 def partition_values(files: Sequence[Source], schema: pa.Schema | None = None) -> list[dict[str, pa.Scalar]]:

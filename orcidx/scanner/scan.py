@@ -23,8 +23,10 @@ from orcidx.fetching.byte_budget import ByteBudget
 from orcidx.fetching.drive import Turn, arun_in_turn, off_loop, run, run_in_turn, run_value
 from orcidx.options import ReadOptions
 from orcidx.orc.row_index import group_count, usual_bounds
-from orcidx.planner.request import FileJob, ScanRequest
+from orcidx.planner.index_evidence import StoredIndex
+from orcidx.planner.request import FileIndexes, FileJob, ScanRequest
 from orcidx.planner.stripe_pruning import StripeDecision
+from orcidx.pruning.evaluate import Note
 from orcidx.scanner.arrow_stream import ArrowStream, Batches, limited
 from orcidx.scanner.batches import Joiner, join_batches
 from orcidx.scanner.explaining import explain_file
@@ -70,6 +72,7 @@ class Scan(ArrowStream):
     jobs: tuple[FileJob, ...]
     request: ScanRequest
     limit: int | None = None
+    indexes: FileIndexes | None = None
 
     @property
     def options(self) -> ReadOptions:
@@ -146,6 +149,16 @@ class Scan(ArrowStream):
 
     # ------------------------------------------------------------------ batches
 
+    def _queue(self, request: ScanRequest, metrics: ScanMetrics) -> FileQueue:
+        """The files that the indexes beside them leave, which are asked now."""
+        jobs = self.jobs
+        if self.indexes is not None and request.where is not None:
+            with metrics.stage("open"):
+                jobs, _ = self.indexes.plan(jobs, request)
+            metrics.files += len(self.jobs) - len(jobs)
+            metrics.files_skipped += len(self.jobs) - len(jobs)
+        return FileQueue(jobs, request, metrics)
+
     def to_batches(self) -> Batches:
         """An iterator over the batches, with ``.metrics`` of its own pass and ``.close()``."""
         metrics = ScanMetrics()
@@ -160,7 +173,7 @@ class Scan(ArrowStream):
         if self.limit == 0:
             return
         with (
-            FileQueue(self.jobs, self._limited, metrics) as files,
+            self._queue(self._limited, metrics) as files,
             closing(run_in_turn(_StripeTurns(self, files), stage=metrics.stage)) as results,
         ):
             yield from join_batches(
@@ -177,8 +190,7 @@ class Scan(ArrowStream):
             return
         joiner = Joiner(batch_size=self.options.batch_size, batch_bytes=self.options.batch_bytes)
         metrics = ScanMetrics()
-        request = await off_loop(lambda: self._limited)  # may open a file
-        files = FileQueue(self.jobs, request, metrics)
+        files = await off_loop(lambda: self._queue(self._limited, metrics))  # may open a file, and ask indexes
         try:
             async with aclosing(arun_in_turn(_StripeTurns(self, files), stage=metrics.stage)) as results:
                 async for batch in results:
@@ -216,7 +228,7 @@ class Scan(ArrowStream):
         if self.limit is not None and self.request.where is None:
             yield from open_in_turn(self.jobs, self.resolved, self.limit, to_the_end=False)
         else:
-            with FileQueue(self.jobs, self._limited, ScanMetrics()) as files:
+            with self._queue(self._limited, ScanMetrics()) as files:
                 yield from files
 
     def to_table(self) -> pa.Table:
@@ -224,7 +236,7 @@ class Scan(ArrowStream):
         options = self.options
         if options.batch_size < TABLE_ROWS:
             options = options.override(batch_size=TABLE_ROWS)
-        scan = Scan(self.jobs, replace(self.resolved, options=options), self.limit)
+        scan = replace(self, request=replace(self.resolved, options=options))
         batches = list(scan)
         return pa.Table.from_batches(batches, scan.schema)
 
@@ -232,7 +244,7 @@ class Scan(ArrowStream):
         """The number of rows; from metadata and indexes alone where those prove it."""
         total = 0
         request = replace(self.resolved, columns=(), row_numbers=None, file_path=None)
-        with FileQueue(self.jobs, request, ScanMetrics()) as files:
+        with self._queue(request, ScanMetrics()) as files:
             for file in files:
                 for number in file.scan.stripe_numbers():
                     if self.limit is not None and total >= self.limit:
@@ -249,7 +261,8 @@ class Scan(ArrowStream):
         if self.limit is not None:
             raise InvalidQuery("a scan with a limit cannot be split: the limit counts over all rows")
         request = self.resolved
-        parts = plan_parts(self.jobs, request, target_bytes)
+        with self._queue(request, ScanMetrics()) as files:
+            parts = list(plan_parts(files, target_bytes))
         return [Split(part.job, request, part.rows, part.estimated_bytes) for part in parts]
 
     def explain(self) -> Explanation:
@@ -259,8 +272,16 @@ class Scan(ArrowStream):
             with closing(open_in_turn(self.jobs, self.resolved, self.limit, to_the_end=True)) as files_in_turn:
                 files = [explain_file(file.scan, file.storage, ranges) for file in files_in_turn]
         else:
-            with FileQueue(self.jobs, self.resolved, ScanMetrics(), open_all=True) as queue:
+            request, jobs = self.resolved, self.jobs
+            notes: tuple[Note, ...] = ()
+            if self.indexes is not None and request.where is not None:
+                left, notes = self.indexes.plan(jobs, request)
+                with_index = {job.source: job for job in left}
+                jobs = tuple(with_index.get(job.source, job) for job in jobs)
+            with FileQueue(jobs, request, ScanMetrics(), open_all=True) as queue:
                 files = [explain_file(file.scan, file.storage, ranges) for file in queue]
+            if notes and files:
+                files[0] = replace(files[0], notes=(*notes, *files[0].notes))
         if self.limit is not None and files:
             files[0] = replace(files[0], notes=(limit_note(self.limit, self.request), *files[0].notes))
         where = None if self.request.where is None else repr(self.request.where)
@@ -335,6 +356,9 @@ class Split:
         job = self.job
         if storage_options:
             job = replace(job, source=Source.from_dict(job.source.to_dict(), storage_options=storage_options))
+            if isinstance(index := job.file_index, StoredIndex) and isinstance(index.data, Source):
+                place = Source.from_dict(index.data.to_dict(), storage_options=storage_options)
+                job = replace(job, file_index=replace(index, data=place))
         return Scan((job,), self.request)
 
     def to_json(self) -> str:

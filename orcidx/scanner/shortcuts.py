@@ -1,18 +1,16 @@
-"""``read_table``, ``read_schema``, ``read_metadata``: one call each, by the names that pyarrow has for them."""
+"""``read_schema`` and ``read_metadata``: one call each, by the names that pyarrow has for them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import pyarrow as pa
 
-from orcidx.scanner.arguments import FilesArguments
 from orcidx.scanner.file import OrcFile, Writer, open_file
-from orcidx.scanner.many_files import scan
 
-__all__ = ["FileMetadata", "read_metadata", "read_schema", "read_table"]
+__all__ = ["FileMetadata", "read_metadata", "read_schema"]
 
 
 @dataclass(frozen=True)
@@ -47,16 +45,6 @@ class FileMetadata:
             user_metadata=file.user_metadata,
             size=file.tail.size,
         )
-
-
-def read_table(
-    sources: Any,
-    columns: Sequence[str | Sequence[str]] | None = None,
-    where: Any = None,
-    **arguments: Unpack[FilesArguments],
-) -> pa.Table:
-    """The rows of a file, or of many as one, as a table: ``orcidx.scan(...).to_table()``."""
-    return scan(sources, columns, where, **arguments).to_table()
 
 
 def read_metadata(

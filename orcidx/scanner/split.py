@@ -21,13 +21,13 @@ from orcidx.errors import InvalidQuery
 from orcidx.fetching.drive import run_value
 from orcidx.options import ReadOptions
 from orcidx.orc.kinds import StreamKind
+from orcidx.planner.index_evidence import StoredIndex
 from orcidx.planner.request import FileJob, ScanRequest, as_selection
 from orcidx.planner.schema_mapping import column_path
 from orcidx.predicate import predicate_from_json, predicate_to_json
 from orcidx.pruning.selection import RowSelection
-from orcidx.scanner.file_queue import FileQueue, OpenFile
+from orcidx.scanner.file_queue import OpenFile
 from orcidx.scanner.file_scan import FileScan
-from orcidx.scanner.metrics import ScanMetrics
 from orcidx.storage import Fingerprint, Source
 from orcidx.storage.inside import is_inside
 
@@ -55,16 +55,15 @@ class Part:
     estimated_bytes: int
 
 
-def plan_parts(jobs: Iterable[FileJob], request: ScanRequest, target_bytes: int) -> Iterator[Part]:
+def plan_parts(files: Iterable[OpenFile], target_bytes: int) -> Iterator[Part]:
     """The parts of all files in order, of about ``target_bytes`` each; none for what statistics rule out.
 
     Reads tails, and stripe footers where only some columns are wanted. Raises ``InvalidQuery`` for a target below 1.
     """
     if target_bytes < 1:
         raise InvalidQuery(f"target_bytes must be at least 1, and is {target_bytes}")
-    with FileQueue(jobs, request, ScanMetrics()) as files:
-        for file in files:
-            yield from _parts_of(file, target_bytes)
+    for file in files:
+        yield from _parts_of(file, target_bytes)
 
 
 def _parts_of(file: OpenFile, target: int) -> Iterator[Part]:
@@ -176,7 +175,8 @@ def job_from_json(data: Any) -> FileJob:
 
 def refuse_outside(job: FileJob, within: str) -> None:
     """Raises ``InvalidQuery`` where the file or its index does not lie in ``within``, a directory or URL prefix."""
-    index = job.file_index
+    index = job.file_index.data if isinstance(job.file_index, StoredIndex) else job.file_index
+    index = index.location if isinstance(index, Source) else index
     for place in [job.source.location, *([index] if isinstance(index, str) else [])]:
         if not isinstance(place, str) or not is_inside(place, within):
             raise InvalidQuery(f"the split reads {place!r:.200}, which is not inside {within!r}")
@@ -312,7 +312,10 @@ def _selection_from_json(data: Mapping[str, Any]) -> RowSelection:
     return as_selection(kind.deserialize(_bytes(data["bitmap"])), length)
 
 
-def _index_to_json(index: Any, name: str) -> dict[str, str]:
+def _index_to_json(index: Any, name: str) -> dict[str, Any]:
+    if isinstance(index, StoredIndex):
+        data = {"source": index.data.to_dict()} if isinstance(index.data, Source) else {"bytes": _text(index.data)}
+        return {**data, "tail": index.tail, "types": dict(index.types)}
     if isinstance(index, (str, os.PathLike)):
         return {"path": os.fsdecode(index)}
     if isinstance(index, (bytes, bytearray, memoryview)):
@@ -320,8 +323,14 @@ def _index_to_json(index: Any, name: str) -> dict[str, str]:
     raise InvalidQuery("a file index goes into JSON as its path or its bytes", file=name)
 
 
-def _index_from_json(data: Any) -> str | bytes:
+def _index_from_json(data: Any) -> str | bytes | StoredIndex:
     _given(data, dict, "file_index")
+    if "types" in data:
+        types = _given(data["types"], dict, "the index's types")
+        for one in types.values():
+            _given(one, str, "a type of the index")
+        stored = _source_from_json(data["source"]) if "source" in data else _bytes(data["bytes"])
+        return StoredIndex(stored, _given(data["tail"], int, "the index's tail", optional=True), types)
     path = _given(data.get("path"), str, "the index's path", optional=True)
     return path or _bytes(data["bytes"])
 

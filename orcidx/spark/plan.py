@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.index_directory.lookup import plan_listing
+from orcidx.index_directory.scan_files import scan
 from orcidx.options import ReadOptions
 from orcidx.orc.types import OrcType
 from orcidx.paimon_table.plan import FileTask
@@ -29,7 +30,6 @@ from orcidx.planner.request import FileJob
 from orcidx.planner.schema_mapping import choose_fields, column_path
 from orcidx.predicate import Predicate, bind, parse, resolve_column
 from orcidx.scanner.file import make_scan, open_file
-from orcidx.scanner.many_files import scan
 from orcidx.scanner.scan import Scan, Split
 from orcidx.spark.catalog_tables import CatalogTable
 from orcidx.spark.hive_columns import partition_constants, partition_types
@@ -260,7 +260,7 @@ def _begin_orc(query: Query) -> Plan:
         rows = make_scan([], asked, where, match=match, **shared)
     else:
         by_path: dict[str, Any] = {"deletion_vector": query.deletion_vector, "file_index": query.file_index}
-        rows = scan(files, asked, where, match=match, hive_partitions=False, **by_path, **shared)
+        rows = scan(files, asked, where, match=match, hive_partitions=False, indexes="none", **by_path, **shared)
         jobs = _by_rollup(rows, types) if match == "name" else rows.jobs
         waiting = {} if query.session_zone is not None else _times(types)
         settled = {name: one for name, one in types.items() if name not in waiting}

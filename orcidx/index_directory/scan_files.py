@@ -1,0 +1,172 @@
+"""``orcidx.scan`` and ``orcidx.read_table``: the rows of many files as one, with the indexes that lie beside them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Unpack
+
+import pyarrow as pa
+
+from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
+from orcidx.index_directory.lookup import ListingPlan, plan_listing
+from orcidx.options import OptionsByName, ReadOptions
+from orcidx.planner.request import FileJob, ScanRequest
+from orcidx.pruning.evaluate import Note
+from orcidx.scanner.arguments import FilesArguments
+from orcidx.scanner.file import make_scan
+from orcidx.scanner.many_files import partition_values
+from orcidx.scanner.scan import Scan
+from orcidx.storage import Fingerprint, Source, list_sources
+
+__all__ = ["DirectoryIndexes", "read_table", "scan"]
+
+
+def scan(
+    sources: Any,
+    columns: Sequence[str | Sequence[str]] | None = None,
+    where: Any = None,
+    *,
+    limit: int | None = None,
+    row_numbers: bool | str = False,
+    file_path: bool | str = False,
+    selection: Mapping[Any, Any] | None = None,
+    deletion_vector: Mapping[Any, Any] | None = None,
+    file_index: Mapping[Any, Any] | None = None,
+    schema: pa.Schema | None = None,
+    match: Literal["name", "position", "field_id"] = "name",
+    hive_partitions: bool = True,
+    indexes: Literal["auto", "all", "none"] = "auto",
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: Any = None,
+    options: ReadOptions | None = None,
+    **option_overrides: Unpack[OptionsByName],
+) -> Scan:
+    """A scan of one file or many; the files are listed now, and read when the scan is iterated.
+
+    ``sources``: a file, directory, glob or URL prefix, or an iterable of them, read in the order given; a directory's
+    files are sorted by path, hidden and empty ones left out. Every file is read into ``schema``, else into the first
+    file's: columns found by ``match``, missing ones null, types widened where no value can be lost; ``InvalidQuery``
+    naming the file, the column and both types for anything else. ``key=value`` directories become columns
+    (``hive_partitions``; integers where every value is one, else strings), and files that ``where`` rules out by them
+    are not opened. ``file_path`` adds the source of each row (True, or a name), ``row_numbers`` its number in its file.
+    ``selection``, ``deletion_vector`` and ``file_index`` come by path: ``{path: ...}``. For the rest see
+    ``OrcFile.scan``; any option may be given by name, see ``ReadOptions``.
+
+    ``indexes``: with a predicate, what ``_orcidx/`` knows of the files is asked when the scan is iterated, and files
+    that it rules out are not opened. ``"auto"`` looks beside local files and in the directories above them, and in
+    those that were listed of a remote storage; ``"all"`` also beside and above remote files named one by one, which
+    takes a few requests; ``"none"`` nowhere. What is known of an older version of a file is not used; ``explain`` says
+    so, and what was damaged or could not be read.
+
+    Raises ``FileNotFoundError``, and ``InvalidQuery`` where there is no file and no ``schema``.
+    """
+    found = list_sources(sources, storage_options=storage_options, filesystem=filesystem)
+    files = [source for source in found if source.size != 0 or source.root is None]
+    if not files and schema is None:
+        raise InvalidQuery(f"no files to scan in {sources!r}; to get an empty result, give schema=")
+    chosen = _by_file(files, selection=selection, deleted=deletion_vector, file_index=file_index)
+    constants = partition_values(files, schema) if hive_partitions else [{} for _ in files]
+    jobs = [FileJob(source, constants=values, **chosen[i]) for i, (source, values) in enumerate(zip(files, constants))]
+    if indexes not in ("auto", "all", "none"):
+        raise InvalidQuery(f"indexes={indexes!r} is none of 'auto', 'all', 'none'")
+    rows = make_scan(
+        jobs,
+        columns,
+        where,
+        limit=limit,
+        row_numbers=row_numbers,
+        schema=schema,
+        options=(options or ReadOptions()).override(**option_overrides),
+        match=match,
+        file_path=file_path,
+    )
+    return rows if indexes == "none" else replace(rows, indexes=DirectoryIndexes(everywhere=indexes == "all"))
+
+
+def read_table(
+    sources: Any,
+    columns: Sequence[str | Sequence[str]] | None = None,
+    where: Any = None,
+    **arguments: Unpack[FilesArguments],
+) -> pa.Table:
+    """The rows of a file, or of many as one, as a table: ``orcidx.scan(...).to_table()``."""
+    return scan(sources, columns, where, **arguments).to_table()
+
+
+def _by_file(files: Sequence[Source], **given: Mapping[Any, Any] | None) -> list[dict[str, Any]]:
+    """For each file, what was given for its path."""
+    numbers: dict[str, int] = {}
+    for number, source in enumerate(files):
+        numbers.setdefault(source.name, number)
+        if isinstance(source.location, str):
+            numbers.setdefault(source.location, number)
+    chosen: list[dict[str, Any]] = [{} for _ in files]
+    for what, by_path in given.items():
+        for key, value in (by_path or {}).items():
+            path = os.fspath(key)
+            number = numbers.get(path, numbers.get(os.path.abspath(path), -1))
+            if number < 0:
+                raise InvalidQuery(f"{what} is given for {path!r}, which is none of the {len(files)} files of the scan")
+            chosen[number][what] = value
+    return chosen
+
+
+# ---------------------------------------------------------------------- the indexes beside the files
+
+
+@dataclass(frozen=True)
+class DirectoryIndexes:
+    """The ``_orcidx/`` of the directories that files lie in; see ``planner.request.FileIndexes``.
+
+    ``everywhere``: also beside and above remote files that were named one by one.
+    """
+
+    everywhere: bool = False
+
+    def plan(self, jobs: tuple[FileJob, ...], request: ScanRequest) -> tuple[tuple[FileJob, ...], tuple[Note, ...]]:
+        """The files that their indexes leave. Raises ``CorruptFile`` for a damaged catalog with ``strict_index``.
+
+        A catalog goes by names of columns, so that nothing is asked where they are matched otherwise. One that cannot
+        be reached keeps the files.
+        """
+        if request.match != "name":
+            return jobs, ()
+        sources = [job.source for job in jobs]
+        # The scan's own columns of directories, in its types; of any other directory nothing is ruled out.
+        values = jobs[0].constants if jobs else {}
+        schema = pa.schema([(name, value.type) for name, value in values.items()])
+        try:
+            found = plan_listing(
+                sources, request.where, schema=schema, options=request.options, everywhere=self.everywhere
+            )
+        except (OSError, Unsupported) as error:
+            return jobs, (Note("catalog", "silent", f"the indexes beside the files cannot be read: {error}"),)
+        damaged = next((note for note in found.notes if note.kind == "damaged"), None)
+        if damaged is not None and request.options.strict_index:
+            raise CorruptFile(damaged.text)
+        return _jobs_left(jobs, found), found.notes
+
+
+def _jobs_left(jobs: tuple[FileJob, ...], found: ListingPlan) -> tuple[FileJob, ...]:
+    kept = frozenset(found.kept)
+    left = []
+    for number, job in enumerate(jobs):
+        if number in kept:
+            index = found.indexes.get(number)
+            left.append(job if index is None or job.file_index is not None else replace(job, file_index=index))
+        elif _was_replaced(job.source):
+            left.append(job)
+    return tuple(left)
+
+
+def _was_replaced(source: Source) -> bool:
+    """Whether a local file is no longer what was listed, perhaps long ago; of a remote one that takes a request."""
+    if source.kind != "path" or source.listed is None:
+        return False
+    try:
+        now = os.stat(source.location)
+    except OSError:  # opening it says what is wrong
+        return True
+    return not Fingerprint(now.st_size, None, now.st_mtime_ns).matches(source.listed)

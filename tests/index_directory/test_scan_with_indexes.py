@@ -1,0 +1,178 @@
+"""``orcidx.scan`` and all that is made of it ask the indexes that lie beside the files."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from indexed_directory import index_here
+from pyarrow import orc
+
+import orcidx
+from orcidx import CorruptFile, InvalidQuery, col
+from orcidx.planner.index_evidence import StoredIndex
+
+WHERE = col("id") == 1003
+"""In one file of four; and by its bitmap in one of its hundred rows."""
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("scanned") / "events"
+    for number in range(4):
+        folder = root / f"day={number % 2}"
+        folder.mkdir(parents=True, exist_ok=True)
+        ids = pa.array(range(number * 1000, number * 1000 + 100), pa.int64())
+        orc.write_table(
+            pa.table({"id": ids, "city": [f"c{n * 7 % 100}" for n in range(100)]}), folder / f"{number}.orc"
+        )
+    index_here(root, {"bitmap": {"id": {}, "city": {}}})
+    return root
+
+
+def opened(scan: orcidx.Scan, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[int]]:
+    """Names of the files that a pass opens, and the ids that it finds."""
+    names: list[str] = []
+    plain = orcidx.scanner.file_queue.open_job
+
+    def noted(job: Any, *rest: Any) -> Any:
+        names.append(os.path.basename(job.source.name))
+        return plain(job, *rest)
+
+    scan.schema  # noqa: B018  (opens the first file)
+    with monkeypatch.context() as patch:
+        patch.setattr("orcidx.scanner.file_queue.open_job", noted)
+        return names, [one for batch in scan for one in batch["id"].to_pylist()]
+
+
+def test_files_that_the_catalog_rules_out_are_not_opened(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = [indexed, [indexed / "day=0", indexed / "day=1"], f"{indexed}/*/*.orc"]
+    asked += [sorted(indexed.rglob("*.orc")), indexed / "day=1"]
+    for sources in asked:
+        assert opened(orcidx.scan(sources, where=WHERE), monkeypatch) == (["1.orc"], [1003]), sources
+    names, ids = opened(orcidx.scan(indexed, where=WHERE, indexes="none"), monkeypatch)
+    assert (sorted(names), ids) == (["0.orc", "1.orc", "2.orc", "3.orc"], [1003])
+    with pytest.raises(InvalidQuery, match="'auto', 'all', 'none'"):
+        orcidx.scan(indexed, indexes="yes")  # type: ignore[arg-type]
+
+
+def test_rows_are_left_out_by_the_index_of_their_file(indexed: Path) -> None:
+    """The bitmap leaves one row of each file, of which no statistics know."""
+    scan = orcidx.scan(indexed, where=col("city") == "c7")
+    assert {stripe.decision.rows.may.count for stripe in scan.stripes()} == {1}
+    assert scan.count_rows() == 4
+    assert "Paimon bitmap index" in str(scan.explain())
+    batches = orcidx.scan(indexed, where=WHERE).to_batches()
+    assert sum(batch.num_rows for batch in batches) == 1
+    assert (batches.metrics.files, batches.metrics.files_skipped) == (4, 3)
+
+
+def test_a_dataset_and_its_fragments_ask_with_the_filter_pushed_into_them(indexed: Path) -> None:
+    dataset = orcidx.dataset(indexed)
+    assert dataset.to_table(filter=pc.field("id") == 1003)["id"].to_pylist() == [1003]
+    assert dataset.last_metrics is not None
+    assert dataset.last_metrics.files_skipped == 3
+    left = list(dataset.get_fragments(pc.field("id") == 1003))
+    assert [one.to_table(filter=pc.field("id") == 1003).num_rows for one in left] == [1]
+    assert len(list(dataset.get_fragments())) == 4
+    assert orcidx.read_table(indexed, where="id = 1003 and day = 1").num_rows == 1
+    assert orcidx.read_table(indexed, where="id = 1003 and day = 0").num_rows == 0
+    assert (
+        orcidx.read_table(indexed, where="id = 1003 and day = '1'", hive_partitions=False, schema=_with_day()).num_rows
+        == 0
+    )
+
+
+def _with_day() -> pa.Schema:
+    return pa.schema([("id", pa.int64()), ("day", pa.string())])
+
+
+def test_a_file_that_was_replaced_is_read(indexed: Path, tmp_path: Path) -> None:
+    """Also where it was after the listing, which the scan holds on to."""
+    root = shutil.copytree(indexed, tmp_path / "events", copy_function=shutil.copy2)
+    scan = orcidx.scan(root, where=WHERE)
+    assert scan.count_rows() == 1
+    orc.write_table(pa.table({"id": [1003, 1003], "city": ["a", "b"]}), root / "day=0" / "0.orc")
+    assert scan.count_rows() == 3
+    later = orcidx.scan(root, where=WHERE)
+    assert later.count_rows() == 3
+    assert "refresh it" in str(later.explain())
+
+
+def test_a_damaged_catalog_keeps_the_files_and_is_told(indexed: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(indexed, tmp_path / "events", copy_function=shutil.copy2)
+    for catalog in (root / "_orcidx" / "rollup").iterdir():
+        catalog.write_bytes(catalog.read_bytes()[:100])
+    scan = orcidx.scan(root, where=WHERE)
+    assert scan.count_rows() == 1
+    assert "build the indexes again" in str(scan.explain())
+    with pytest.raises(CorruptFile, match="build the indexes again"):
+        orcidx.scan(root, where=WHERE, strict_index=True).count_rows()
+
+
+def test_an_index_that_cannot_be_read_keeps_the_files(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: Any, **__: Any) -> Any:
+        raise PermissionError("not allowed to list")
+
+    scan = orcidx.scan(indexed, where=WHERE)
+    monkeypatch.setattr("orcidx.index_directory.lookup.IndexStore.open", failing)
+    assert scan.count_rows() == 1
+    assert "not allowed to list" in str(scan.explain())
+
+
+def test_splits_and_pickles_take_the_indexes_along(indexed: Path) -> None:
+    scan = pickle.loads(pickle.dumps(orcidx.scan(indexed, where=col("city") == "c7")))
+    splits = [orcidx.Split.from_json(split.to_json()) for split in scan.splits()]
+    assert all(isinstance(split.job.file_index, StoredIndex) for split in splits)
+    assert sum(split.scan().count_rows() for split in splits) == 4
+    assert len(orcidx.scan(indexed, where=WHERE).splits()) == 1
+    inside = json.loads(splits[0].to_json())
+    assert orcidx.Split.from_json(json.dumps(inside), within=str(indexed)).rows == 100
+    inside["job"]["file_index"] = {"source": {"name": "x", "location": "/etc/x", "root": None}, "tail": 1, "types": {}}
+    with pytest.raises(InvalidQuery, match="not inside"):
+        orcidx.Split.from_json(json.dumps(inside), within=str(indexed))
+    for wrong in (
+        {"types": 1},
+        {"types": {"id": 1}},
+        {"types": {}, "source": 5},
+        {"types": {}, "bytes": "AA", "tail": "x"},
+    ):
+        inside["job"]["file_index"] = wrong
+        with pytest.raises(InvalidQuery):
+            orcidx.Split.from_json(json.dumps(inside))
+
+
+def test_remote_files_named_one_by_one_are_asked_when_told_to(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    for path in indexed.rglob("*.orc"):
+        memory.pipe_file(f"/lake/{path.relative_to(indexed.parent)}", path.read_bytes())
+    index_here("memory://lake/events")
+    try:
+        asked: list[str] = []
+        listing = orcidx.storage.folder.Folder.list
+        monkeypatch.setattr(
+            "orcidx.storage.folder.Folder.list", lambda self, below="": asked.append(self.name) or listing(self, below)
+        )
+        files = [f"memory://lake/events/day={n % 2}/{n}.orc" for n in range(4)]
+        for sources, indexes, skipped, places in (
+            ("memory://lake/events", "auto", 3, 1),
+            ("memory://lake/events/day=*", "auto", 3, 1),
+            ("memory://lake/events/day=1", "auto", 1, 1),
+            (files, "auto", 0, 0),
+            (files, "all", 3, None),
+        ):
+            asked.clear()
+            batches = orcidx.scan(sources, where=WHERE, hive_partitions=False, indexes=indexes).to_batches()  # type: ignore[arg-type]
+            assert sum(batch.num_rows for batch in batches) == 1
+            assert batches.metrics.files_skipped >= skipped, (sources, indexes)
+            assert places is None or len(asked) == places, (sources, asked)
+    finally:
+        memory.rm("/lake", recursive=True)
