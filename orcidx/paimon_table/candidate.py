@@ -28,6 +28,7 @@ from orcidx.paimon_table.manifest_schemas import (
     completed,
     new_codec,
 )
+from orcidx.paimon_table.option_values import parse_whole
 from orcidx.paimon_table.table_state import LiveFile, ManifestFile, TableState
 from orcidx.storage.folder import Folder
 
@@ -115,9 +116,10 @@ def _kept_statistics(state: TableState) -> str | None:
     name = (state.document or {}).get("statistics")
     if name is None:
         return None
-    if not isinstance(name, str) or "/" in name:
-        raise CorruptFile(f"{name!r:.120} is no name of statistics")
-    found = state.files.parsed(f"statistics/{name}", lambda data: parse_json_object(data, "statistics"))
+    try:
+        found = state.files.parsed(f"statistics/{name}", lambda data: parse_json_object(data, "statistics"))
+    except FileNotFoundError as error:
+        raise CorruptFile(f"the newest snapshot names statistics that are missing: {error}") from error
     return name if found.get("schemaId") == state.schema.id else None
 
 
@@ -132,7 +134,8 @@ class _Writer:
         self.numbers: dict[str, Iterator[int]] = {}
         options = state.schema.options
         self.target = parse_size("manifest.target-file-size", options.get("manifest.target-file-size", "8 mb"))
-        self.merge_count = int(options.get("manifest.merge-min-count", "30"))
+        merged = options.get("manifest.merge-min-count", "30")
+        self.merge_count = parse_whole("manifest.merge-min-count", merged, least=0)
         self.new_codec = new_codec(options)
         self.list_schema = MANIFEST_LIST_SCHEMA if state.list_file is None else state.list_file.schema_text
         self.partition_types = [part.type for part in state.schema.partition_fields]

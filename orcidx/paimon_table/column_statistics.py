@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from orcidx.errors import InvalidQuery
 from orcidx.paimon.data_types import DataField, DataType
 from orcidx.paimon_table.binary_row import write_binary_row
+from orcidx.paimon_table.option_values import parse_whole
 
 __all__ = ["ColumnStatistics", "StatsMode", "physical", "stats_modes", "stored_stats"]
 
@@ -47,7 +48,8 @@ class StatsMode:
 def stats_modes(fields: Sequence[DataField], options: Mapping[str, str]) -> dict[str, StatsMode]:
     """The mode of each column; after the first n that ``metadata.stats-keep-first-n-columns`` names, none."""
     default = StatsMode.parse("metadata.stats-mode", options.get("metadata.stats-mode", "truncate(16)"))
-    most = int(options.get("metadata.stats-keep-first-n-columns", "-1"))
+    name = "metadata.stats-keep-first-n-columns"
+    most = parse_whole(name, options.get(name, "-1"), least=-1)
     modes = {}
     for number, field in enumerate(fields):
         option = f"fields.{field.name}.stats-mode"

@@ -20,8 +20,8 @@ from orcidx.paimon.json_object import parse_json_object
 from orcidx.paimon_table.candidate import Candidate, Change, write_candidate
 from orcidx.paimon_table.candidate_check import check_candidate
 from orcidx.paimon_table.commit_options import LARGEST_IDENTIFIER, CommitOptions
-from orcidx.paimon_table.durations import parse_duration
 from orcidx.paimon_table.files import TableFiles
+from orcidx.paimon_table.option_values import parse_duration, parse_whole
 from orcidx.paimon_table.table_state import ManifestFile, TableState, read_state
 from orcidx.storage.folder import Folder
 
@@ -132,6 +132,7 @@ class Committer:
         ``change`` is called again after each race that is lost, or where it raises ``CommitConflict`` itself. Raises
         ``CommitConflict`` when the tries are used up, ``CommitUncertain`` when nobody can tell.
         """
+        self.state = self.read()  # others may have committed, or changed the schema, since the change was planned
         retries, deadline = self._limits()
         number = 0
         while True:
@@ -155,7 +156,7 @@ class Committer:
         options = self.state.schema.options
         retries = self.options.retries
         if retries is None:
-            retries = int(options.get("commit.max-retries", "10"))
+            retries = parse_whole("commit.max-retries", options.get("commit.max-retries", "10"), least=0)
         timeout = self.options.timeout
         if timeout is None and "commit.timeout" in options:
             timeout = parse_duration("commit.timeout", options["commit.timeout"])

@@ -17,6 +17,7 @@ from orcidx.paimon.file_index_options import FileIndexOptions
 from orcidx.paimon.registry import parse_size
 from orcidx.paimon_table.column_statistics import ColumnStatistics, stats_modes, stored_stats
 from orcidx.paimon_table.data_file_formats import as_stored, check_writable, open_encoder
+from orcidx.paimon_table.option_values import parse_whole
 from orcidx.paimon_table.schema import TableSchema
 from orcidx.paimon_table.table_paths import bucket_path
 from orcidx.storage import Source
@@ -55,7 +56,8 @@ class DataFiles:
         self.form = check_writable(schema)
         self.index = FileIndexOptions.parse(schema.options)
         self.target = parse_size("target-file-size", schema.options.get("target-file-size", "256 mb"))
-        self.most_rows = int(schema.options.get("target-file-row-num", str((1 << 63) - 1)))
+        most_rows = schema.options.get("target-file-row-num", str((1 << 63) - 1))
+        self.most_rows = parse_whole("target-file-row-num", most_rows, least=1)
         self.uuid = uuid.uuid4()
         self.stored: list[str] = []
         self.written: list[WrittenFile] = []

@@ -42,12 +42,7 @@ def merged_index(attempt: Attempt, wanted: Mapping[Place, DeletionVector]) -> Me
     """Writes the index files; None where every position is deleted already."""
     state = attempt.state
     bitmap64 = state.schema.is_on("deletion-vectors.bitmap64")
-    before = {
-        (entry.partition, entry.bucket, name): (entry, where)
-        for entry in state.index_entries
-        if entry.index_type == DELETION_VECTORS
-        for name, where in entry.deletion_ranges
-    }
+    before = _vectors_of(state)
     rows, grown = 0, {}
     for place, vector in wanted.items():
         old = _read(state, *before[place]) if place in before else DeletionVector()
@@ -58,13 +53,25 @@ def merged_index(attempt: Attempt, wanted: Mapping[Place, DeletionVector]) -> Me
     if not grown:
         return None
     writer = _Writer(attempt, bitmap64)
-    unaware = int(state.schema.options.get("bucket", "-1")) == _UNAWARE
+    unaware = state.schema.buckets == _UNAWARE
     for partition, bucket in dict.fromkeys(place[:2] for place in grown):
         here = {place[2]: vector for place, vector in grown.items() if place[:2] == (partition, bucket)}
         writer.replace(partition, bucket, here, unaware=unaware)
     files = tuple(place[2] for place in grown)
     size = sum(new.size for new in writer.new_files)
     return Merged(tuple(writer.records()), tuple(writer.new_files), files, rows, size)
+
+
+def _vectors_of(state: TableState) -> dict[Place, tuple[IndexEntry, Any]]:
+    """Where the vector of each data file is."""
+    found: dict[Place, tuple[IndexEntry, Any]] = {}
+    for entry in state.index_entries:
+        for name, where in entry.deletion_ranges if entry.index_type == DELETION_VECTORS else ():
+            place = (entry.partition, entry.bucket, name)
+            if place in found:  # merging one of them would bring back what the other deletes
+                raise CorruptFile(f"two deletion vectors for {name}: in {found[place][0].name} and {entry.name}")
+            found[place] = (entry, where)
+    return found
 
 
 def _read(state: TableState, entry: IndexEntry, where: Any) -> DeletionVector:
@@ -94,9 +101,13 @@ class _Writer:
         self.added: list[dict[str, Any]] = []
         self.new_files: list[NewFile] = []
         self.uuid = uuid.uuid4()
+        self.live = {(file.entry.partition, file.entry.bucket, file.entry.name) for file in self.state.live.values()}
 
     def replace(self, partition: bytes, bucket: int, grown: Mapping[str, DeletionVector], *, unaware: bool) -> None:
-        """New index files of one bucket, in place of those that they make superfluous."""
+        """New index files of one bucket, in place of those that they make superfluous.
+
+        Vectors of data files that are no more, which Paimon's compaction has left behind at times, are dropped.
+        """
         vectors: dict[str, DeletionVector] = {}
         for number, entry in enumerate(self.state.index_entries):
             mine = (entry.partition, entry.bucket, entry.index_type) == (partition, bucket, DELETION_VECTORS)
@@ -104,7 +115,7 @@ class _Writer:
                 continue
             self.replaced.add(number)
             for name, where in entry.deletion_ranges:
-                if name not in grown:
+                if name not in grown and (partition, bucket, name) in self.live:
                     vectors[name] = _read(self.state, entry, where)
         vectors |= grown
         target = self.target if unaware else None

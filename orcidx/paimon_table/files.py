@@ -94,6 +94,22 @@ class TableFiles:
             raise CorruptFile(f"LATEST names snapshot {hint}, but there is none", file=self.root.name)
         return self.snapshot(max(numbers)) if numbers else None
 
+    def newest_snapshot(self) -> Snapshot | None:
+        """As ``latest_snapshot``, for writers: raises ``CorruptFile`` where numbers beyond it are taken.
+
+        Paimon's own readers then go by the hint or by the listing, as it happens; only a damaged table has such a gap.
+        """
+        latest = self.latest_snapshot()
+        most = max(self._listed("snapshot", "snapshot-"), default=0)
+        if latest is not None and most > latest.id:
+            latest = self._last(self.snapshot, latest.id)  # committed meanwhile, or rolled back
+        if latest is not None and most > latest.id:
+            raise CorruptFile(
+                f"snapshot {latest.id + 1} is missing, and {most} is there: roll the table back to one of them first",
+                file=self.root.name,
+            )
+        return latest
+
     def schema(self, schema_id: int) -> TableSchema:
         """A schema by number."""
         schema = self.parsed(f"schema/schema-{schema_id}", parse_schema)
@@ -113,7 +129,7 @@ class TableFiles:
             return []
         names = [source.name.replace("\\", "/").rpartition("/")[2] for source in sources]
         texts = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
-        return [int(text) for text in texts if text.isdigit() and len(text) <= 19]
+        return [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) <= 19]
 
     def _hint(self, name: str) -> int | None:
         try:

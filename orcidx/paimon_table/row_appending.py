@@ -33,6 +33,7 @@ __all__ = ["AppendPlan", "append_rows", "commit_append", "plan_append", "write_r
 
 KIND = "APPEND"
 UNAWARE = -1
+_LARGEST = (1 << 63) - 1
 _NO_KEY = bytes(12)
 """A row without fields, as keys of files without a primary key are stored."""
 
@@ -55,7 +56,7 @@ def plan_append(table: Table, given: dict[str, Any]) -> AppendPlan:
     schema = state.schema
     if schema.primary_keys:
         raise Unsupported("rows of a primary-key table must be merged by their keys; append with Spark or Flink")
-    buckets = int(schema.options.get("bucket", "-1"))
+    buckets = schema.buckets
     if buckets != UNAWARE and buckets < 1:
         raise Unsupported(f"rows are not appended to bucket = {buckets} here; append with Paimon")
     if buckets > 0 and not schema.bucket_fields:
@@ -116,6 +117,8 @@ def _change(state: TableState, plan: AppendPlan, written: Sequence[WrittenFile])
     added, new_files = [], []
     for file in written:
         first = following.get((file.partition, file.bucket), 0)
+        if first + file.rows - 1 > _LARGEST:
+            raise CorruptFile(f"bucket {file.bucket} has the sequence number {first - 1}, and no room for more")
         if plan.buckets > 0:
             following[file.partition, file.bucket] = first + file.rows
         added.append(_record(newest, plan, file, first))

@@ -70,6 +70,7 @@ class DeletePlan:
     options: ReadOptions
     tasks: list[DeleteTask]
     planned_on: int
+    schema_id: int
 
     def again(self, state: TableState) -> None:
         """Plans on another snapshot."""
@@ -83,7 +84,7 @@ def plan_delete(table: Table, where: Any, *, everything: bool, given: dict[str, 
         raise InvalidQuery("say which rows by where, or everything=True for all of them; one of the two")
     committer = begin(table, "delete", given)
     predicate = None if where is None else _deterministic(parse(where))
-    plan = DeletePlan(committer, table, predicate, ReadOptions(), [], 0)
+    plan = DeletePlan(committer, table, predicate, ReadOptions(), [], 0, committer.state.schema.id)
     _check(committer.state, plan)
     plan.again(committer.state)
     return plan
@@ -172,7 +173,7 @@ def _renew(
     find: Callable[[list[DeleteTask]], Iterable[tuple[Place, DeletionVector]]],
 ) -> None:
     """Looks into the files that the newest snapshot has and the plan has not, where the delete has to see them."""
-    if state.schema.id != plan.committer.state.schema.id:
+    if state.schema.id != plan.schema_id:
         raise CommitConflict(
             "the table's schema changed meanwhile; run the delete again", snapshot_id=state.snapshot_id
         )

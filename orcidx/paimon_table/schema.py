@@ -12,6 +12,7 @@ import pyarrow as pa
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 from orcidx.paimon.data_types import DataField, DataType, arrow_field, parse_field
 from orcidx.paimon.json_object import parse_json_object
+from orcidx.paimon_table.option_values import parse_whole
 
 __all__ = ["FieldMapping", "TableSchema", "char_lengths", "map_fields", "parse_schema", "same_type"]
 
@@ -61,6 +62,11 @@ class TableSchema:
                 raise CorruptFile(f"bucket-key names {unknown[0]!r}, which is no column")
             return tuple(self.by_name[name] for name in names)
         return self.key_fields
+
+    @property
+    def buckets(self) -> int:
+        """The option ``bucket``: rows of a key go into one of so many; -1: an append table has none."""
+        return parse_whole("bucket", self.options.get("bucket", "-1"), least=-(1 << 31))
 
     @property
     def moves_instants(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,10 @@ _BRANCH = re.compile(r"(?:^|/)branch/branch-[^/]+/?$")
 def begin(table: Table, operation: Operation, given: dict[str, Any]) -> Committer:
     """A committer at the newest snapshot, which the operation takes; ``given``: commit options by keyword."""
     files = table.table_files
-    if _BRANCH.search(files.root.name.replace("\\", "/")):
+    place = files.root.name
+    if files.root.kind == "path":
+        place = os.path.realpath(str(files.root.location))
+    if _BRANCH.search(place.replace("\\", "/")):
         raise Unsupported(f"{files.root.name} is a branch, and only the main branch is changed here")
     committer = Committer(files, CommitOptions.of(given))
     if not table.is_latest and table.snapshot_id != committer.state.snapshot_id:

@@ -16,6 +16,7 @@ from orcidx.paimon_table.avro_file import AvroFile, read_avro_file
 from orcidx.paimon_table.files import TableFiles
 from orcidx.paimon_table.manifest import DELETE, FileEntry, IndexEntry, file_entry, index_entry, manifest_info
 from orcidx.paimon_table.schema import TableSchema
+from orcidx.paimon_table.snapshot import is_file_name
 
 __all__ = [
     "DELETION_VECTORS",
@@ -45,6 +46,7 @@ _SNAPSHOT_FIELDS = _words(
 )
 """Paimon 0.8 to 2.1."""
 _TRIES = 5
+_LONG = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -95,12 +97,13 @@ class TableState:
 
 
 def read_state(files: TableFiles, cache: dict[str, ManifestFile], *, admitted: Sequence[str] = ()) -> TableState:
-    """The newest snapshot. ``cache``: manifests that were read before, which never change; grows.
+    """The newest snapshot, by the directory's listing, too: a change that went by a hint below a gap would be hidden by
+    the snapshots above. ``cache``: manifests that were read before, which never change; grows.
 
     ``admitted``: names of snapshot fields that the caller lets pass. Raises ``CorruptFile`` and ``Unsupported``.
     """
     for _ in range(_TRIES):
-        latest = files.latest_snapshot()
+        latest = files.newest_snapshot()
         try:
             return _read(files, None if latest is None else latest.id, cache, admitted)
         except FileNotFoundError as error:
@@ -134,6 +137,8 @@ def _read(
     index, index_entries = _read_index(files, document.get("indexManifest"))
     state = TableState(files, document, schema, list_file, infos, manifests, live, deleted, index, index_entries)
     total = document.get("totalRecordCount")
+    if state.rows >= _LONG:
+        raise CorruptFile(f"the manifests of snapshot {snapshot_id} have {state.rows} rows")
     if total is not None and total != state.rows:
         raise CorruptFile(f"snapshot {snapshot_id} counts {total} rows, where its manifests have {state.rows}")
     return state
@@ -150,7 +155,16 @@ def _checked_document(files: TableFiles, snapshot_id: int, admitted: Sequence[st
             f"snapshot {snapshot_id} has the field {unknown[0]!r}, which is not known; change the table with the "
             "Paimon that wrote it, or, if dropping it is harmless, admit it by allow_options"
         )
+    for name in ("watermark", "nextRowId"):
+        value = document.get(name)
+        if value is not None and not (type(value) is int and -_LONG <= value < _LONG):
+            raise CorruptFile(f"snapshot {snapshot_id} has {name} {value!r:.60}")
+    statistics = document.get("statistics")
+    if statistics is not None and not (isinstance(statistics, str) and is_file_name(statistics)):
+        raise CorruptFile(f"snapshot {snapshot_id} has statistics {statistics!r:.60}, which is no name of a file")
     properties = document.get("properties") or {}
+    if not isinstance(properties, dict):
+        raise CorruptFile(f"snapshot {snapshot_id} has properties {properties!r:.60}")
     if foreign := sorted(set(properties) - set(admitted)):
         raise Unsupported(f"snapshot {snapshot_id} has the property {foreign[0]!r}, which may have to be carried on")
     if document.get("commitKind") not in _KINDS:

@@ -102,7 +102,7 @@ def append(spark: Any, table: Any, rows: Any, *, storage_options: Any = None, **
         raise InvalidQuery(f"the table has no column {unknown[0]!r}; it has {', '.join(plan.schema.by_name)}")
     written: list[WrittenFile] = _collected(rows, task)
     try:
-        return commit_append(plan, written)
+        result = commit_append(plan, written)
     except CommitUncertain as error:
         error.left_behind = (*error.left_behind, *pieces(written))
         raise
@@ -110,6 +110,9 @@ def append(spark: Any, table: Any, rows: Any, *, storage_options: Any = None, **
         if not plan.committer.in_doubt:
             plan.committer.take_back(list(pieces(written)), error)
         raise
+    if result.repeated:  # another driver of the same name was faster
+        plan.committer.discard(list(pieces(written)))
+    return result
 
 
 def _opened(table: Any, storage_options: Any) -> Table:

@@ -1,4 +1,4 @@
-"""Durations of table options: "10 ms", "1 h", "3 min"; seconds come back."""
+"""Values of table options: durations such as "10 ms", "1 h", "3 min", and whole numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from orcidx.errors import InvalidQuery
 
-__all__ = ["parse_duration"]
+__all__ = ["parse_duration", "parse_whole"]
 
 _UNITS = {
     1e-9: ("ns", "nano", "nanosecond"),
@@ -18,7 +18,8 @@ _UNITS = {
     86400.0: ("d", "day"),
 }
 _SECONDS = {name: seconds for seconds, names in _UNITS.items() for name in names}
-_FORM = re.compile(r"(\d{1,18})\s*([a-zµ]*)")
+_FORM = re.compile(r"([0-9]{1,18})\s*([a-zµ]*)")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def parse_duration(name: str, text: str) -> float:
@@ -29,3 +30,10 @@ def parse_duration(name: str, text: str) -> float:
     if found is None or seconds is None:
         raise InvalidQuery(f"{name} is {text!r}, which is no duration such as '10 ms'")
     return int(found[1]) * seconds
+
+
+def parse_whole(name: str, text: str, *, least: int) -> int:
+    """A whole number of at least ``least``. Raises ``InvalidQuery`` naming the option."""
+    if _WHOLE.fullmatch(text.strip()) is None or int(text) < least:
+        raise InvalidQuery(f"{name} is {text!r}, which is no whole number of at least {least}")
+    return int(text)

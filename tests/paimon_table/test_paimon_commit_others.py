@@ -1,0 +1,336 @@
+"""Commits to tables that others left in a strange state, or changed between planning and commit."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from paimon_empty import empty_table
+from paimon_invariants import check_table, files_of, snapshot, snapshot_numbers
+from paimon_soak import SPEC, rows
+
+from orcidx import CommitConflict, CorruptFile, InvalidQuery, Unsupported
+from orcidx.paimon import open_table
+from orcidx.paimon_table.index_rewriting import IndexTask
+from orcidx.paimon_table.row_deleting import DeleteTask
+from orcidx.predicate import col
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "append": lambda table, **given: table.append(rows(1000, 10), **given),
+    "delete": lambda table, **given: table.delete(col("id") < 10, **given),
+    "rewrite": lambda table, **given: table.rewrite_file_index(spec=SPEC, **given),
+}
+AFTER = {"append": [*range(100), *range(1000, 1010)], "delete": list(range(10, 100)), "rewrite": list(range(100))}
+
+
+def ids(folder: Path) -> list[int]:
+    return sorted(open_table(folder).scan().to_table()["id"].to_pylist())
+
+
+def every_file(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = empty_table(tmp_path / "t", file_index__in_manifest_threshold="10 b")
+    open_table(made).append(rows(0))
+    return made
+
+
+def edit_snapshot(folder: Path, **fields: Any) -> None:
+    path = folder / "snapshot" / f"snapshot-{snapshot_numbers(folder)[-1]}"
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+
+def edit_avro(path: Path, change: Callable[[list[Any]], None]) -> None:
+    with path.open("rb") as file:
+        reader = fastavro.reader(file)
+        schema, found = reader.writer_schema, list(reader)
+    change(found)
+    with path.open("wb") as file:
+        fastavro.writer(file, schema, found, codec="deflate")
+
+
+def edit_manifest(folder: Path, change: Callable[[list[Any]], None]) -> None:
+    """The only manifest, and the sizes that the lists and the snapshot tell."""
+    (path,) = (folder / "manifest").glob("manifest-[0-9a-f]*")
+    edit_avro(path, change)
+    for name in ("baseManifestList", "deltaManifestList"):
+        listed = folder / "manifest" / snapshot(folder)[name]
+        edit_avro(listed, lambda found: [one.update(_FILE_SIZE=path.stat().st_size) for one in found])
+        edit_snapshot(folder, **{f"{name}Size": listed.stat().st_size})
+
+
+# ---------------------------------------------------------------------- changed while the change ran
+
+
+def alter(folder: Path, **changes: Any) -> None:
+    """ALTER TABLE, as Java does it: one schema file more, no snapshot."""
+    document = json.loads((folder / "schema" / "schema-0").read_text())
+    options = document["options"] | changes.pop("options", {})
+    altered = document | changes | {"id": 1, "options": options}
+    (folder / "schema" / "schema-1").write_text(json.dumps(altered))
+
+
+def while_it_runs(operation: str, monkeypatch: pytest.MonkeyPatch, happens: Callable[[], Any]) -> Any:
+    """The operation, with something that happens after its planning and before its commit."""
+    waiting = [happens]
+
+    def first() -> None:
+        while waiting:
+            waiting.pop()()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from rows(1000, 10).to_batches()
+        first()
+
+    if operation == "append":
+        source = pa.RecordBatchReader.from_batches(rows(0).schema, batches())
+        return lambda table, **given: table.append(source, **given)
+    task, name = (DeleteTask, "find") if operation == "delete" else (IndexTask, "build")
+    method = getattr(task, name)
+    monkeypatch.setattr(task, name, lambda self: (first(), method(self))[1])
+    return OPERATIONS[operation]
+
+
+@pytest.mark.parametrize("another_snapshot", [False, True])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_schema_that_changes_between_planning_and_commit(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str, another_snapshot: bool
+) -> None:
+    """Rows were conformed to, predicates bound to, and columns found in, the schema of before."""
+    fields = [{"id": 0, "name": "id", "type": "BIGINT"}, {"id": 2, "name": "city", "type": "STRING"}]
+
+    def altered() -> None:
+        alter(folder, fields=fields, highestFieldId=2)
+        if another_snapshot:
+            open_table(folder).append(rows(5000, 1))
+
+    run = while_it_runs(operation, monkeypatch, altered)
+    with pytest.raises(CommitConflict, match="schema changed"):
+        run(open_table(folder))
+    assert snapshot_numbers(folder) == ([1, 2] if another_snapshot else [1])
+    names = {record["_FILE"]["_FILE_NAME"] for record in files_of(folder).live.values()}
+    assert {path.name for path in folder.rglob("*.orc")} == names, "data files of the lost change are deleted"
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("option", ["commit.callbacks", "option.of.tomorrow"])
+def test_options_that_gate_an_operation_are_looked_at_when_it_commits(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str, option: str
+) -> None:
+    run = while_it_runs(operation, monkeypatch, lambda: alter(folder, options={option: "x"}))
+    with pytest.raises(Unsupported, match=option):
+        run(open_table(folder))
+    assert snapshot_numbers(folder) == [1]
+
+
+def test_a_delete_whose_vectors_are_switched_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    off = {"deletion-vectors.enabled": "false"}
+    run = while_it_runs("delete", monkeypatch, lambda: alter(folder, options=off))
+    with pytest.raises(Unsupported, match="deletion vectors"):
+        run(open_table(folder))
+    assert snapshot_numbers(folder) == [1]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_snapshots_that_came_while_it_ran_cost_no_try(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    run = while_it_runs(operation, monkeypatch, lambda: open_table(folder).append(rows(5000, 1)))
+    result = run(open_table(folder), retries=0)
+    assert (result.snapshot_id, result.attempts) == (3, 1)
+    check_table(folder)
+    assert ids(folder) == sorted([*AFTER[operation], 5000])
+
+
+# ---------------------------------------------------------------------- hints, gaps, names, tags, branches
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("hint", [None, b"", b"1", b"-", b"\xff\xfe", b"99", b"18446744073709551617", b"3 \n"])
+def test_hints_that_are_stale_half_written_or_nonsense(folder: Path, operation: str, hint: bytes | None) -> None:
+    open_table(folder).append(rows(0, 0))
+    for _ in range(2):
+        open_table(folder).append(rows(5000, 1))
+    latest = folder / "snapshot" / "LATEST"
+    latest.unlink() if hint is None else latest.write_bytes(hint)
+    assert OPERATIONS[operation](open_table(folder)).snapshot_id == 4
+    check_table(folder)
+    assert ids(folder) == sorted([*AFTER[operation], 5000, 5000])
+    assert latest.read_bytes() == b"4"
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_commit_below_a_gap_would_be_hidden(folder: Path, operation: str) -> None:
+    for _ in range(3):
+        open_table(folder).append(rows(5000, 1))
+    (folder / "snapshot" / "snapshot-3").unlink()
+    (folder / "snapshot" / "LATEST").write_text("2")
+    before = every_file(folder)
+    with pytest.raises(CorruptFile, match="snapshot 3 is missing, and 4 is there"):
+        OPERATIONS[operation](open_table(folder))
+    assert every_file(folder) == before
+
+
+def test_names_that_are_no_numbers(folder: Path) -> None:
+    for name in ("snapshot-²", "snapshot-٣", "snapshot-", "snapshot--1", "snapshot-7.tmp", ".snapshot-9"):
+        (folder / "snapshot" / name).write_text("{}")
+    (folder / "snapshot" / "LATEST").unlink()
+    assert open_table(folder).append(rows(1000, 10)).snapshot_id == 2
+    assert ids(folder) == AFTER["append"]
+
+
+def test_a_branch_by_any_path(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    branch = folder / "branch" / "branch-b"
+    for part in ("schema", "snapshot"):
+        shutil.copytree(folder / part, branch / part)
+    (tmp_path / "link").symlink_to(branch)
+    monkeypatch.chdir(branch.parent)
+    for path in (branch, f"{branch}/", "branch-b", "./branch-b/", tmp_path / "link"):
+        for operation in OPERATIONS.values():
+            with pytest.raises(Unsupported, match="branch"):
+                operation(open_table(path))
+
+
+def test_tags_and_branches_of_the_table_stay_as_they_are(folder: Path) -> None:
+    """They are copies of snapshots, and keep files that nothing else names."""
+    (folder / "tag").mkdir()
+    shutil.copy(folder / "snapshot" / "snapshot-1", folder / "tag" / "tag-first")
+    branch = folder / "branch" / "branch-b"
+    for part in ("schema", "snapshot"):
+        shutil.copytree(folder / part, branch / part)
+    before = every_file(folder)
+    del before["snapshot/LATEST"]
+    for operation in OPERATIONS.values():
+        operation(open_table(folder))
+    after = every_file(folder)
+    assert {name: after[name] for name in before} == before
+    assert open_table(folder, snapshot_id=1).scan().count_rows() == 100
+
+
+# ---------------------------------------------------------------------- what others wrote
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ({"properties": 5}, "properties"),
+        ({"watermark": "noon"}, "watermark"),
+        ({"watermark": 1 << 63}, "watermark"),
+        ({"nextRowId": True}, "nextRowId"),
+        ({"statistics": "../secret"}, "statistics"),
+        ({"statistics": ["stat-1"]}, "statistics"),
+        ({"statistics": "stat-that-is-missing"}, "missing"),
+    ],
+)
+def test_fields_that_would_be_carried_on(folder: Path, operation: str, fields: dict[str, Any], what: str) -> None:
+    edit_snapshot(folder, **fields)
+    with pytest.raises(CorruptFile, match=what):
+        OPERATIONS[operation](open_table(folder))
+    assert snapshot_numbers(folder) == [1]
+    assert len(list(folder.rglob("*.orc"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "operations"),
+    [
+        ("bucket", "many", ("append", "delete")),
+        ("commit.max-retries", "ten", tuple(OPERATIONS)),
+        ("commit.max-retries", "-1", tuple(OPERATIONS)),
+        ("commit.timeout", "soon", tuple(OPERATIONS)),
+        ("manifest.merge-min-count", "3.5", tuple(OPERATIONS)),
+        ("manifest.target-file-size", "much", tuple(OPERATIONS)),
+        ("target-file-row-num", "0", ("append",)),
+        ("target-file-row-num", "all", ("append",)),
+        ("target-file-size", "-1", ("append",)),
+        ("metadata.stats-keep-first-n-columns", "²", ("append",)),
+        ("deletion-vector.index-file.target-size", "x", ("delete",)),
+        ("file-index.in-manifest-threshold", "x", ("append", "rewrite")),
+    ],
+)
+def test_options_that_are_no_values(folder: Path, option: str, value: str, operations: tuple[str, ...]) -> None:
+    """Told by name, and before anything is written; a row number of 0 made files without end."""
+    path = folder / "schema" / "schema-0"
+    document = json.loads(path.read_text())
+    document["options"][option] = value
+    path.write_text(json.dumps(document))
+    for operation in operations:
+        with pytest.raises((InvalidQuery, CorruptFile), match=option):
+            OPERATIONS[operation](open_table(folder))
+    assert snapshot_numbers(folder) == [1]
+    assert len(list(folder.rglob("*.orc"))) == 1
+
+
+def test_numbers_of_others_that_leave_no_room(tmp_path: Path) -> None:
+    folder = empty_table(tmp_path / "t", bucket="1", bucket_key="id")
+    open_table(folder).append(rows(0))
+    edit_manifest(folder, lambda found: found[0]["_FILE"].update(_MAX_SEQUENCE_NUMBER=(1 << 63) - 5))
+    with pytest.raises(CorruptFile, match="sequence number"):
+        open_table(folder).append(rows(1000, 10))
+    assert open_table(folder).append(rows(1000, 4)).snapshot_id == 2
+    check_table(folder)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_more_rows_than_a_snapshot_can_count(folder: Path, operation: str) -> None:
+    open_table(folder).append(rows(100))
+
+    def huge(found: list[Any]) -> None:
+        for record in found:
+            record["_FILE"]["_ROW_COUNT"] = (1 << 63) - 1
+
+    manifests = list((folder / "manifest").glob("manifest-[0-9a-f]*"))
+    for path in manifests:
+        edit_avro(path, huge)
+    sizes = {path.name: path.stat().st_size for path in manifests}
+    for name in ("baseManifestList", "deltaManifestList"):
+        listed = folder / "manifest" / snapshot(folder)[name]
+        edit_avro(listed, lambda found: [one.update(_FILE_SIZE=sizes[one["_FILE_NAME"]]) for one in found])
+        edit_snapshot(folder, **{f"{name}Size": listed.stat().st_size})
+    edit_snapshot(folder, totalRecordCount=2 * ((1 << 63) - 1))
+    with pytest.raises(CorruptFile, match="rows"):
+        OPERATIONS[operation](open_table(folder))
+    assert snapshot_numbers(folder) == [1, 2]
+
+
+def test_vectors_of_files_that_are_no_more_are_dropped(folder: Path) -> None:
+    """Paimon's compaction has left some behind at times; each later delete in the same index file met them."""
+    open_table(folder).append(rows(100))
+    open_table(folder).delete(col("id").is_in([5, 105]))
+    index = folder / "manifest" / snapshot(folder)["indexManifest"]
+
+    def orphaned(found: list[Any]) -> None:
+        (one,) = found
+        one["_DELETIONS_VECTORS_RANGES"][0]["f0"] = "data-compacted-away-0.orc"
+
+    edit_avro(index, orphaned)
+    live = [file.entry.name for file in open_table(folder).files()]
+    assert open_table(folder).delete(col("id").is_in([6, 106])).rows == 2
+    named = [where["f0"] for record in check_table(folder).index for where in record["_DELETIONS_VECTORS_RANGES"]]
+    assert sorted(named) == sorted(live)
+    assert len(ids(folder)) == 200 - 3
+
+
+def test_two_vectors_for_one_file_that_come_meanwhile(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Merging with one of them would bring back the rows of the other."""
+    open_table(folder).delete(col("id") == 5)
+
+    def doubled() -> None:
+        open_table(folder).delete(col("id") == 6)
+        index = folder / "manifest" / snapshot(folder)["indexManifest"]
+        edit_avro(index, lambda found: found.append(dict(found[0])))
+
+    run = while_it_runs("delete", monkeypatch, doubled)
+    before = snapshot_numbers(folder)[-1]
+    with pytest.raises(CorruptFile, match="two deletion vectors"):
+        run(open_table(folder))
+    assert snapshot_numbers(folder)[-1] == before + 1
