@@ -28,6 +28,10 @@ OPENING = 1 << 20
 LARGEST_TASK = 1 << 30
 SMALLEST_TASK = 8 << 20
 TASKS_PER_SLOT = 4
+FILES_PER_TASK = 128
+"""At most, of whatever size. Going by bytes alone, 10,000 files of a few KB became ten tasks of a thousand files: on an
+object store each minutes long, with a bar that stands still, and all of it to be done again where an executor is lost.
+79 tasks cost some 30 ms each to start."""
 _BATCH = 64
 
 _FAILURE = re.compile(r"orcidx-failure:(\{.*\})")
@@ -91,12 +95,27 @@ def weigh(sizes: Sequence[int], slots: int, target_bytes: int | None) -> list[in
     """The bin of each file, by bytes and the cost of opening it.
 
     Without a target there are some tasks for each slot, so that a slow one does not leave the others idle, none above
-    1 GiB but for single files.
+    1 GiB but for single files. None gets more than ``FILES_PER_TASK`` files.
     """
     weights = [size + OPENING for size in sizes]
     if target_bytes is None:
         target_bytes = min(LARGEST_TASK, max(SMALLEST_TASK, sum(weights) // (TASKS_PER_SLOT * slots)))
-    return pack(weights, target_bytes)
+    return _within(pack(weights, target_bytes), FILES_PER_TASK)
+
+
+def _within(bins: Sequence[int], most: int) -> list[int]:
+    """The bins, those of more than ``most`` members cut into parts of about equal numbers; numbered from 0."""
+    members: dict[int, list[int]] = {}
+    for one, number in enumerate(bins):
+        members.setdefault(number, []).append(one)
+    cut = [0] * len(bins)
+    parts = 0
+    for number in sorted(members):
+        count = -(-len(members[number]) // most)
+        for position, one in enumerate(members[number]):
+            cut[one] = parts + position % count
+        parts += count
+    return cut
 
 
 def run_over_files(spark: Any, files: pa.Table, bins: Sequence[int], task: FileTask) -> pa.Table:

@@ -19,7 +19,7 @@ from orcidx import CorruptFile, InvalidQuery, Unsupported, paimon
 from orcidx.index_directory.store import IndexStore
 from orcidx.spark import build_index
 from orcidx.spark.build_index import build_file_index, refresh
-from orcidx.spark.jobs import run_over_files, weigh
+from orcidx.spark.jobs import FILES_PER_TASK, run_over_files, weigh
 from orcidx.storage.folder import is_temporary
 
 
@@ -302,6 +302,25 @@ def test_bins_follow_the_bytes() -> None:
     assert max(Counter(bins[1:]).values()) <= 15
     assert set(weigh([2 << 30] * 3, 1, None)) == {0, 1, 2}
     assert weigh([10] * 4, 8, None) == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("target", [None, 1 << 40])
+@pytest.mark.parametrize("slots", [1, 2, 64])
+def test_many_small_files_are_cut_by_their_number_too(slots: int, target: int | None) -> None:
+    """10,000 files of 2 KB were ten tasks of a thousand; so they were for the indexes of a Paimon table."""
+    counts = Counter(weigh([2000] * 10_000, slots, target))
+    assert sorted(counts) == list(range(len(counts)))
+    assert max(counts.values()) <= FILES_PER_TASK
+    assert max(counts.values()) - min(counts.values()) <= FILES_PER_TASK // 8, "tasks of about the same work"
+    assert len(counts) <= max(80, 4 * slots)
+
+
+def test_a_large_file_among_small_ones_keeps_a_task_of_its_own() -> None:
+    sizes = [2 << 30, *[1000] * 1000, 2 << 30]
+    bins = weigh(sizes, 2, None)
+    counts = Counter(bins)
+    assert counts[bins[0]] == counts[bins[-1]] == 1
+    assert max(counts.values()) <= FILES_PER_TASK
 
 
 def test_the_bar_counts_files_and_errors(spark: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
