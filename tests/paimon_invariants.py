@@ -63,7 +63,7 @@ def files_of(folder: Path, number: int | None = None) -> Files:
         kinds = [record["_KIND"] for record in records]
         assert (kinds.count(0), kinds.count(1)) == (info["_NUM_ADDED_FILES"], info["_NUM_DELETED_FILES"])
         assert info["_SCHEMA_ID"] == max(record["_FILE"]["_SCHEMA_ID"] for record in records)
-        _check_ranges(info, records)
+        _check_ranges(info, records, _partition_types(folder))
         for record in records:
             if record["_KIND"] == 1:
                 dead.add(identity(record))
@@ -81,7 +81,35 @@ def files_of(folder: Path, number: int | None = None) -> Files:
     return Files(document, live, delta, infos, index)
 
 
-def _check_ranges(info: dict[str, Any], records: list[dict[str, Any]]) -> None:
+def _partition_types(folder: Path) -> list[str]:
+    """By the newest schema, as SQL text."""
+    newest = max((folder / "schema").glob("schema-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+    schema = json.loads(newest.read_text())
+    types = {field["name"]: field["type"] for field in schema["fields"]}
+    return [types[name] for name in schema.get("partitionKeys", ())]
+
+
+def _partition_values(row: bytes, types: list[str]) -> list[Any]:
+    """The values of a BinaryRow of texts and integers."""
+    assert struct.unpack_from(">i", row)[0] == len(types)
+    body, first = row[4:], (len(types) + 63 + 8) // 64 * 8
+    values: list[Any] = []
+    for i, kind in enumerate(types):
+        slot = body[first + 8 * i : first + 8 * i + 8]
+        if body[(i + 8) // 8] >> i % 8 & 1:
+            values.append(None)
+        elif kind.startswith(("STRING", "VARCHAR", "CHAR")):
+            length, offset = struct.unpack("<II", slot)
+            if slot[7] & 0x80:  # up to seven bytes stand in the slot
+                length, offset = slot[7] & 0x7F, first + 8 * i
+            values.append(body[offset : offset + length])
+        else:
+            form = {"TINYINT": "<b", "SMALLINT": "<h", "INT": "<i", "DATE": "<i", "BIGINT": "<q"}[kind.split()[0]]
+            values.append(struct.unpack_from(form, slot)[0])
+    return values
+
+
+def _check_ranges(info: dict[str, Any], records: list[dict[str, Any]], types: list[str]) -> None:
     """What a list says of a manifest's entries, by which readers leave manifests out."""
     for name, values in (
         ("BUCKET", [record["_BUCKET"] for record in records]),
@@ -92,7 +120,11 @@ def _check_ranges(info: dict[str, Any], records: list[dict[str, Any]]) -> None:
     stats, partitions = info["_PARTITION_STATS"], {record["_PARTITION"] for record in records}
     if len(partitions) == 1:  # the row's bytes then are both bounds
         assert {stats["_MIN_VALUES"], stats["_MAX_VALUES"]} == partitions
-        assert set(stats["_NULL_COUNTS"] or ()) <= {0, len(records)}
+    columns = list(zip(*(_partition_values(record["_PARTITION"], types) for record in records))) if types else []
+    known = [[value for value in column if value is not None] for column in columns]
+    assert _partition_values(stats["_MIN_VALUES"], types) == [min(values, default=None) for values in known]
+    assert _partition_values(stats["_MAX_VALUES"], types) == [max(values, default=None) for values in known]
+    assert list(stats["_NULL_COUNTS"] or ()) == [column.count(None) for column in columns]
 
 
 def check_table(folder: Path) -> Files:
@@ -112,8 +144,40 @@ def check_table(folder: Path) -> Files:
             assert name in names
         rows[record["_PARTITION"], record["_BUCKET"], file["_FILE_NAME"]] = file["_ROW_COUNT"]
     _check_delta_order(files.delta)
+    if len(numbers) > 1:
+        _check_step(folder, files_of(folder, numbers[-2]), files)
     _check_vectors(folder, files.index, rows)
     return files
+
+
+def _check_step(folder: Path, before: Files, after: Files) -> None:
+    """What one snapshot makes of the one before it."""
+    gone = {identity(record) for record in after.delta if record["_KIND"] == 1}
+    added = {identity(record) for record in after.delta if record["_KIND"] == 0}
+    assert gone <= before.live.keys(), "an entry deletes what was not there"
+    assert after.live.keys() == (before.live.keys() - gone) | added
+    old, new = before.document, after.document
+    assert new["timeMillis"] >= old["timeMillis"]
+    if old.get("watermark") is not None:
+        assert new["watermark"] >= old["watermark"]
+    if old.get("statistics") is not None and new["commitKind"] != "ANALYZE":
+        told = json.loads((folder / "statistics" / old["statistics"]).read_text())
+        kept = old["statistics"] if told["schemaId"] == new["schemaId"] else None
+        assert new.get("statistics") == kept
+    if not new.get("writerVersion", "").startswith("orcidx"):
+        return
+    assert new.get("watermark") == old.get("watermark")
+    assert new.get("nextRowId") == old.get("nextRowId")
+    assert new["commitKind"] in ("APPEND", "COMPACT", "OVERWRITE")
+    for name in before.live.keys() & after.live.keys():
+        assert after.live[name] == before.live[name], "a record that was not touched, unknown fields included"
+    kept_files = {record["_FILE_NAME"]: record for record in before.index}
+    for record in after.index:
+        assert kept_files.get(record["_FILE_NAME"], record) == record
+    if new["commitKind"] != "OVERWRITE":
+        assert new.get("indexManifest") == old.get("indexManifest"), "without it deleted rows come back"
+    else:
+        assert not after.delta
 
 
 def _check_delta_order(delta: list[dict[str, Any]]) -> None:

@@ -648,9 +648,11 @@ def test_watermark_and_statistics_are_carried(folder: Path) -> None:
     open_table(folder).delete(col("id") < 5)
     kept = {name: snapshot(folder).get(name) for name in ("watermark", "statistics", "nextRowId")}
     assert kept == {"watermark": 12345, "statistics": "stat-1", "nextRowId": 0}
+    check_table(folder)
     (folder / "statistics" / "stat-1").write_text(json.dumps({"snapshotId": 1, "schemaId": 5}))
     open_table(folder).append(rows(500, 1))
     assert "statistics" not in snapshot(folder), "of another schema"
+    check_table(folder)
 
 
 def test_progress_hears_of_every_file(folder: Path) -> None:
