@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from goldens import FIXTURES
 from paimon_empty import empty_table
 from paimon_invariants import check_table, snapshot_numbers
 
@@ -55,6 +58,24 @@ def test_a_driver_that_is_started_again_commits_once(spark: Any, tmp_path: Path)
     assert orcidx_spark.rewrite_file_index(spark, folder, spec=spec, **named).snapshot_id == 3
     assert orcidx_spark.rewrite_file_index(spark, folder, spec=spec, **named).repeated
     assert snapshot_numbers(folder) == [1, 2, 3]
+
+
+@pytest.mark.slow
+def test_the_page_of_changes_has_a_job_of_each_kind(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[2] / "docs/guides/paimon-tables.md").read_text()
+    (example,) = re.findall(r"<!-- runnable with Spark -->\n+```python\n(.*?)```", page, re.DOTALL)
+    folder = tmp_path / "warehouse/db.db/orders"
+    shutil.copytree(FIXTURES / "paimon/tables/db.db/append_dv32", folder)
+    monkeypatch.chdir(tmp_path)
+    before, number = open_table(folder).scan().count_rows(), snapshot_numbers(folder)[-1]
+    exec(compile(example, "paimon-tables.md", "exec"), {"spark": spark})
+    assert snapshot_numbers(folder)[-1] == number + 3
+    after = open_table(folder).scan()
+    assert after.to_table()["id"].to_pylist().count(9) == 0
+    assert before < after.count_rows() <= before + 100
+    check_table(folder)
 
 
 @pytest.mark.slow
