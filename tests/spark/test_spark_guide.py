@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from goldens import FIXTURES
-from test_docs import PAGES, WITH_SPARK
+from test_docs import PAGES, ROOT, WITH_SPARK
 
 import orcidx.spark
 
@@ -34,3 +34,21 @@ def test_a_page_runs_cell_by_cell(spark: Any, tmp_path: Path, monkeypatch: pytes
     assert len(cells) >= 7
     for number, cell in enumerate(cells, 1):
         exec(compile(cell, f"{page.name}, cell {number}", "exec"), names)
+
+
+@pytest.mark.slow
+@pytest.mark.java
+def test_the_front_page_indexes_a_directory_and_measures_the_difference(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from orcidx import spark as orcidx_spark
+
+    events = "id", "pmod(id * 7919, 100003) AS user", "element_at(array('Oslo', 'Rom'), int(id % 2) + 1) AS city"
+    spark.range(0, 20_000, 1, 4).selectExpr(*events).write.orc(str(tmp_path / "events"))
+    monkeypatch.chdir(tmp_path)
+    before = orcidx_spark.explain(spark, str(tmp_path / "events"), where="user = 4242")
+    (cell,) = PAGES[ROOT / "README.md"]
+    exec(compile(cell.replace('"events/"', repr(str(tmp_path / "events"))), "README.md", "exec"), {"spark": spark})
+    after = orcidx_spark.explain(spark, str(tmp_path / "events"), where="user = 4242")
+    assert sum(one.skipped_files for one in before.alone if one.name.startswith("bloom")) == 0
+    assert sum(one.skipped_files for one in after.alone if one.name.startswith("bloom")) > 0

@@ -1,0 +1,92 @@
+"""The plots of docs/performance.md, drawn from the tables of RECORDS.md: ``python -m benchmarks.plots``.
+
+No number stands here: each bar is a cell of a recorded table, so that a plot cannot say more than the record.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RECORDS = ROOT / "benchmarks" / "RECORDS.md"
+OUT = ROOT / "docs" / "plots"
+ORCIDX, OTHER = "#1f9d63", "#8a94a6"
+LABELS, BARS, LINE, BAR = 250, 420, 20, 14
+
+Row = tuple[str, dict[str, float]]
+"""What was measured, and the number of each side."""
+
+
+def table(heading: str, first_cell: str) -> list[list[str]]:
+    """The cells below the row that begins with ``first_cell`` in the section of RECORDS.md with this heading."""
+    text = RECORDS.read_text(encoding="utf-8")
+    section = text[text.index(heading) :].split("\n## ")[0]
+    lines = section[section.index(f"| {first_cell} |") :].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
+
+
+def columns() -> list[Row]:
+    """Nanoseconds a value with zstd, pyarrow and orcidx."""
+    rows = []
+    for name, *cells in table("## Speed beside pyarrow.orc", "column"):
+        theirs, _, ours = cells[2].partition(",")[0].partition(" / ")
+        rows.append((name, {"pyarrow.orc": float(theirs), "orcidx": float(ours)}))
+    return rows
+
+
+def lookups() -> list[Row]:
+    """Milliseconds of a lookup, nothing known before."""
+    rows = []
+    for name, ours, _, pyorc, _, pyarrow, *_ in table("## Selective reads beside", "lookup, all columns"):
+        sides = {"pyarrow.orc": float(pyarrow), "pyorc": float(pyorc), "orcidx": float(ours)}
+        rows.append((name.replace("`", "").partition(" (")[0], sides))
+    return rows
+
+
+def spark() -> list[Row]:
+    """Seconds of a query, Spark's reader and orcidx."""
+    found = table("## `orcidx.spark.read` beside", "query")
+    return [(name, {"spark.read.orc": float(a[:-2]), "orcidx.spark": float(b[:-2])}) for name, a, b, _ in found]
+
+
+def picture(title: str, rows: list[Row]) -> str:
+    """Bars side by side; each group of bars is of its own longest one's length, as the numbers lie far apart."""
+    parts, y = [], 46
+    for name, sides in rows:
+        middle = y + len(sides) * LINE // 2 + 3
+        parts.append(f'<text x="{LABELS - 8}" y="{middle}" text-anchor="end">{escaped(name)}</text>')
+        longest = max(sides.values())
+        for side, number in sides.items():
+            colour, length = (ORCIDX if side.startswith("orcidx") else OTHER), max(1, BARS * number / longest)
+            parts.append(f'<rect x="{LABELS}" y="{y}" width="{length:.1f}" height="{BAR}" rx="2" fill="{colour}"/>')
+            parts.append(f'<text x="{LABELS + length + 6:.1f}" y="{y + 11}" class="d">{number:g} {side}</text>')
+            y += LINE
+        y += 8
+    width, height = LABELS + BARS + 150, y + 8
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'role="img" aria-label="{escaped(title)}"><style>text{{font:13px system-ui,sans-serif;fill:#1a2130}}'
+        ".d{font-size:11px;fill:#5d6778}.p{fill:#fff}@media(prefers-color-scheme:dark){text{fill:#e3e8f0}"
+        f'.d{{fill:#97a3b5}}.p{{fill:#161b22}}}}</style><rect class="p" width="{width}" height="{height}" rx="12"/>'
+        f'<text x="20" y="28">{escaped(title)}</text>{"".join(parts)}</svg>\n'
+    )
+
+
+def escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+
+
+def plots() -> dict[str, str]:
+    """The pictures by the names of their files."""
+    return {
+        "columns.svg": picture("Nanoseconds a value, ZSTD, one thread (less is better), 2026-11-21", columns()),
+        "lookups.svg": picture("Milliseconds of a lookup in 6 million rows (less is better), 2026-11-21", lookups()),
+        "spark.svg": picture("Seconds of a query over 29 million rows (less is better), 2026-11-21", spark()),
+    }
+
+
+if __name__ == "__main__":
+    OUT.mkdir(exist_ok=True)
+    for name, text in plots().items():
+        (OUT / name).write_text(text, encoding="utf-8")
+        print(OUT / name)

@@ -1,0 +1,61 @@
+"""What mkdocs does beside reading docs/: the page of all commands, and pages that lie elsewhere in the repository."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import command_pages
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+ELSEWHERE = {
+    "README.md": "project/README.md",
+    "CONTRIBUTING.md": "project/CONTRIBUTING.md",
+    "CHANGELOG.md": "project/CHANGELOG.md",
+    "SECURITY.md": "project/SECURITY.md",
+    "benchmarks/RECORDS.md": "project/RECORDS.md",
+}
+"""Pages that stay where readers of the repository look for them, and their place in the site."""
+LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[^)\s]*)?\))")
+
+
+def on_files(files: Files, config: Any) -> Files:
+    for source, place in ELSEWHERE.items():
+        files.append(File.generated(config, place, content=(ROOT / source).read_text(encoding="utf-8")))
+    for place, content in (("reference/commands.md", command_pages.page()), ("decisions/README.md", decisions())):
+        stand_in = files.get_file_from_path(place)
+        if stand_in is not None:
+            files.remove(stand_in)
+        files.append(File.generated(config, place, content=content))
+    return files
+
+
+def decisions() -> str:
+    """The page of decisions, with a line for each."""
+    folder = ROOT / "docs" / "decisions"
+    titles = {path.name: path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ") for path in folder.glob("0*.md")}
+    lines = "\n".join(f"* [{title}]({name})" for name, title in sorted(titles.items()))
+    return f"{(folder / 'README.md').read_text(encoding='utf-8')}\n{lines}\n"
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Links between pages as they lie in the repository become links between pages of the site."""
+    place = page.file.src_uri
+    at_home = {there: here for here, there in ELSEWHERE.items()}.get(place, f"docs/{place}")
+    return LINK.sub(lambda link: link[1] + _moved(link[2], at_home, place) + link[3], markdown)
+
+
+def _moved(target: str, at_home: str, place: str) -> str:
+    meant = os.path.normpath(Path(at_home).parent / target)
+    if (ROOT / meant).is_dir() and (ROOT / meant / "README.md").exists():
+        meant += "/README.md"
+    if meant in ELSEWHERE:
+        there = ELSEWHERE[meant]
+    elif meant.startswith("docs/"):
+        there = meant.removeprefix("docs/")
+    else:
+        return target  # nothing of the site: mkdocs --strict says so
+    return os.path.relpath(there, Path(place).parent)

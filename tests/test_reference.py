@@ -1,0 +1,86 @@
+"""Nothing public is missing from the reference: names, options, commands, errors. Plots show what was recorded."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+import orcidx
+from orcidx import errors
+
+ROOT = Path(__file__).resolve().parent.parent
+REFERENCE = {page.name: page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md")}
+DIRECTIVES = set(re.findall(r"^::: (\S+)", "\n".join(REFERENCE.values()), re.MULTILINE))
+
+
+def loaded(path):
+    """A script that is no part of the package."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("module", ["orcidx", "orcidx.paimon", "orcidx.spark", "orcidx.storage"])
+def test_every_public_name_stands_in_the_reference(module):
+    names = set(importlib.import_module(module).__all__) - {"paimon"} - set(errors.__all__)
+    assert not {f"{module}.{name}" for name in names} - DIRECTIVES
+
+
+def test_the_reference_names_nothing_that_is_not_there():
+    for name in DIRECTIVES - {"orcidx.errors"}:
+        module, _, last = name.rpartition(".")
+        assert hasattr(importlib.import_module(module), last), name
+
+
+def test_every_option_has_its_text():
+    for options in (orcidx.ReadOptions, orcidx.WriteOptions):
+        source = Path(sys.modules[options.__module__].__file__).read_text()
+        for name in options.__dataclass_fields__:
+            assert re.search(rf'^    {name}: .*\n    """\S', source, re.MULTILINE), f"{options.__name__}.{name}"
+
+
+def test_every_error_stands_in_the_catalogue():
+    raised = {
+        name
+        for path in (ROOT / "orcidx").rglob("*.py")
+        for name in re.findall(r"^class ([A-Z]\w+)\((?:OrcidxError|_CommitError)\b", path.read_text(), re.MULTILINE)
+    }
+    assert {"CorruptFile", "CommitUncertain"} <= raised
+    missing = [name for name in raised | {"OrcidxError"} if f"`{name}`" not in REFERENCE["errors.md"]]
+    assert not missing
+    rows = set(re.findall(r"^\| `(\w+)` \|", REFERENCE["errors.md"], re.MULTILINE))
+    assert rows == set(errors.__all__) - {"located"}
+
+
+def test_every_command_and_option_stands_on_its_page():
+    pages = loaded(ROOT / "docs" / "site" / "command_pages.py")
+    page, seen = pages.page(), 0
+    for name, command in pages.commands():
+        assert f"\n## {name}\n" in page
+        section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+        for option in command.get_params(click.Context(command)):
+            if isinstance(option, click.Option) and not option.hidden:
+                seen += 1
+                assert any(word in section for word in option.opts), (name, option.name)
+    assert seen > 100
+
+
+def test_plots_show_what_was_recorded():
+    plots = loaded(ROOT / "benchmarks" / "plots.py")
+    records = plots.RECORDS.read_text()
+    for rows in (plots.columns(), plots.lookups(), plots.spark()):
+        assert len(rows) >= 3
+        assert all(number > 0 for _, sides in rows for number in sides.values())
+    for name, drawn in plots.plots().items():
+        assert (plots.OUT / name).read_text() == drawn, f"{name}: python -m benchmarks.plots draws it again"
+    for figure in ("2.62", "6,001,215", "29,411,764"):
+        assert figure in records
+        assert figure in (ROOT / "docs" / "performance.md").read_text()
