@@ -173,6 +173,8 @@ class _Column:
 
     def bind(self) -> Any:
         leaf, op = self.leaf, self.leaf.op
+        if pa.types.is_union(self.type):  # its nulls are those of a variant, and Arrow says that it has none
+            raise InvalidQuery(f"{self._name} is a union, of which nothing can be asked", column=self._name)
         if op is Op.EQ_NULL_SAFE and leaf.literals[0] is None:
             op = Op.IS_NULL
         if op is Op.IS_NULL:

@@ -37,6 +37,10 @@ class JavaWriter:
         if kind == "uniontype":
             self._fill_union(vector, schema, values)
             return
+        if kind == "struct":
+            for place, (child, below) in enumerate(zip(get_field(vector, "fields"), schema.getChildren())):
+                self.fill(child, below, [None if value is None else value[place] for value in values])
+            return
         if kind == "array":
             self._fill_list(vector, schema, values)
             return

@@ -19,10 +19,10 @@ import pyorc
 import pytest
 from goldens import FIXTURES
 from interop.java_writer import JavaWriter
-from pruning.every_level import LEVELS, only
+from pruning.every_level import LEVELS, differences, only
 
 import orcidx
-from orcidx import ValueOutOfRange, col
+from orcidx import InvalidQuery, ValueOutOfRange, col
 from orcidx.planner import stripe_pruning
 
 
@@ -300,3 +300,75 @@ def test_decimals_of_a_larger_scale_than_their_type(spark: Any, tmp_path: Path) 
     literals = [Decimal(value) for value in ("1.55", "1.56", "-7.12", "-7.13", "2.5", "1.555")]
     assert check(path, literals, decimal_rounding="truncate") > 5
     assert check(path, literals, decimal_rounding="half_up") > 5
+
+
+# ---------------------------------------------------------------------- unions, and parents that are null
+
+NESTED = (
+    "struct<before:uniontype<int,string>,"
+    "s:struct<f:float,n:smallint,c:char(5),deep:struct<i:int,t:string>,u:uniontype<smallint,float>>,"
+    "u:uniontype<float,smallint>,after:float>"
+)
+ASKED = {
+    ("s", "f"): [0.1, float(np.float32(0.1)), 16777217.0, 0.0, 1e-50],
+    ("s", "n"): [70000, 4464, 0, 7],
+    ("s", "c"): ["abcde", "abc", "abcdef", ""],
+    ("s", "deep", "i"): [2**32 + 5, 5, 0],
+    ("s", "deep", "t"): ["x" * 2000, "x" * 1024, "", "b"],
+    ("after",): [0.1, float(np.float32(0.1)), 1e300, 0.0],
+}
+
+
+def nested_rows() -> list[tuple[Any, ...]]:
+    """Values that every writer must convert, under parents that are null here and there, for a row group, and beside
+    unions of such."""
+    rng = np.random.default_rng(11)
+    rows = []
+    for row in range(120):
+        f, n, i = rng.choice([0.1, 16777217.0, 1e-50, 5.5]), rng.choice([70000, 7, -3]), rng.choice([2**32 + 5, 5, -9])
+        text = str(rng.choice(["x" * 2000, "x" * 1024, "b", "\U0001f600"]))
+        deep = None if row % 4 == 1 or 60 <= row < 80 else (int(i), None if row % 7 == 0 else text)
+        variant = None if row % 5 == 0 or 90 <= row < 100 else (row % 2, (70000 if row % 2 == 0 else 0.1))
+        other = None if row % 6 == 0 or 20 <= row < 30 else (row % 2, (0.1 if row % 2 == 0 else 70000))
+        below = (float(f), None if row % 9 == 0 else int(n), str(rng.choice(["abcdefgh", "abc  ", "é"])), deep, variant)
+        first = None if row % 3 == 0 else (row % 2, row if row % 2 == 0 else str(row))
+        rows.append((first, None if row % 8 == 3 or 40 <= row < 60 else below, other, float(f)))
+    return rows
+
+
+def ask_below_null_parents(source: Any, **options: Any) -> int:
+    """Every question of ``every_level``, of all that can be asked; returns how many found rows."""
+    found = 0
+    for path, literals in ASKED.items():
+        answered, wrong = differences(source, path, literals, **options)
+        assert not wrong, wrong[:3]
+        found += answered
+    with orcidx.open(source) as file:
+        nulls = file.read(**options)["s"].null_count
+        assert file.scan(where=col("s").is_null(), **options).count_rows() == nulls > 20
+        assert file.scan(where="s.f = 5.5 or s is null", **options).to_table().num_rows > nulls
+        for path in (("u",), ("s", "u"), ("before",)):  # one lost rows, and one ended the process
+            with pytest.raises(InvalidQuery, match="is a union, of which nothing can be asked"):
+                file.scan(where=col(*path).is_null(), **options).count_rows()
+    return found
+
+
+@pytest.mark.parametrize("options", [{}, {"row_index_stride": 20}])
+def test_unions_and_null_parents_of_pyorc(options: dict[str, Any]) -> None:
+    out = io.BytesIO()
+    chosen = {"bloom_filter_columns": [5, 6, 7, 9, 10, 17], "row_index_stride": 10, **options}
+    with pyorc.Writer(out, NESTED, **chosen) as writer:
+        for first, below, other, after in nested_rows():
+            if below is not None:
+                below = (*below[:4], None if below[4] is None else below[4][1])
+            bare = (None if first is None else first[1], below, None if other is None else other[1], after)
+            writer.write(bare)
+    assert ask_below_null_parents(out.getvalue()) > 60
+
+
+@pytest.mark.java
+def test_unions_and_null_parents_of_java(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "nested.orc"
+    blooms = "s.f,s.n,s.c,s.deep.i,s.deep.t,after"
+    JavaWriter(spark, path, NESTED, orc__bloom__filter__columns=blooms).write(nested_rows())
+    assert ask_below_null_parents(path) > 60
