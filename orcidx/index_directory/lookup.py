@@ -22,10 +22,10 @@ from orcidx.options import ReadOptions
 from orcidx.planner.index_evidence import StoredIndex
 from orcidx.pruning.evaluate import Note
 from orcidx.pruning.reasons import Reason
-from orcidx.storage import Source
+from orcidx.storage import Source, describe_source
 from orcidx.storage.sources import filesystem_of
 
-__all__ = ["ListingPlan", "plan_listing", "stores_of"]
+__all__ = ["ListingPlan", "plan_listing", "store_above", "stores_of"]
 
 LEVELS = 8
 """Directories above a place that are asked, each with one listing where the storage is remote."""
@@ -106,6 +106,11 @@ def stores_of(sources: Sequence[Source], *, everywhere: bool = True) -> list[tup
         if store is not None:
             found.setdefault(id(store), (store, []))[1].extend(positions)
     return [(store, sorted(positions)) for store, positions in found.values()]
+
+
+def store_above(directory: str) -> IndexStore | None:
+    """The indexes that the files of a local directory are pruned by, without listing it; None where it has none."""
+    return _search(_directory(describe_source(directory), os.path.abspath(directory)), {}, None)
 
 
 def _start(source: Source) -> Source | None:

@@ -8,6 +8,7 @@ of an index, of which it finds the rows without decoding the other columns of th
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -15,7 +16,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from orcidx.errors import InvalidQuery
-from orcidx.index_directory.lookup import stores_of
+from orcidx.index_directory.lookup import store_above, stores_of
 from orcidx.index_directory.store import IndexStore
 from orcidx.predicate import And, Constant, Leaf, Op, Predicate, all_of, bind
 from orcidx.spark.conditions import Condition, analysed
@@ -128,7 +129,7 @@ def choose(spark: Any, facts: SessionFacts, query: Query, engine: Engine, where_
     there is no relation.
     """
     relation = _relation(spark, query)
-    _check_columns(query, relation.frame.columns)
+    _check_columns(query, relation.frame)
     condition = query.where
     if condition is not None and not isinstance(condition, str) and not is_column(condition):
         condition = _as_column(relation, query)
@@ -142,6 +143,9 @@ def choose(spark: Any, facts: SessionFacts, query: Query, engine: Engine, where_
         return by_spark("nothing is asked of the rows")
     if is_connect(spark):
         return by_spark("Spark Connect tells no listing to prune")
+    sources, stores = ([], []) if engine == "orcidx" else _indexed(query.path)
+    if not stores and engine != "orcidx":
+        return by_spark("there is no index of the directory")
     asked = Condition(Constant(True), frozenset())
     if condition is not None:
         asked = analysed(filtered, frozenset(relation.frame.columns), facts.clock_zone)
@@ -151,11 +155,9 @@ def choose(spark: Any, facts: SessionFacts, query: Query, engine: Engine, where_
     if engine == "orcidx":
         needed = _needed(relation, asked, query.columns)
         return Chosen(Choice("orcidx", "it was asked to"), None, asked.may, needed, condition, keys)
-    sources = list_sources(query.path)
-    stores = stores_of(sources)
-    listing = relation.listing() if stores else None
+    listing = relation.listing()
     if listing is None:
-        return by_spark("Spark does not tell its files" if stores else "there is no index of the directory")
+        return by_spark("Spark does not tell its files")
     found = _survivors(stores, sources, relation, listing, asked, (query, facts))
     counts = _counts(listing, found, keys)
     by_keys = engine != "spark" and not query.reader_options and query.table is None
@@ -167,12 +169,21 @@ def choose(spark: Any, facts: SessionFacts, query: Query, engine: Engine, where_
     return by_spark(how, _filtered(frame, condition), **counts)
 
 
+def _indexed(path: Any) -> tuple[list[Source], list[tuple[IndexStore, list[int]]]]:
+    """The files as orcidx lists them, and the indexes of their directories; a directory without any is not listed."""
+    if isinstance(path, str) and os.path.isdir(path) and store_above(path) is None:
+        return [], []
+    sources = list_sources(path)
+    return sources, stores_of(sources)
+
+
 def _relation(spark: Any, query: Query) -> Relation:
     from pyspark.errors import PySparkException
 
     try:
         found = relation_of(spark, query.path, query.schema, options=query.reader_options, table=query.table)
-        found.frame.schema  # noqa: B018  (Spark Connect looks at the files when it is asked)
+        if is_connect(spark):
+            found.frame.schema  # noqa: B018  (there the files are looked at when it is asked)
     except PySparkException as error:
         raise Unreadable(str(error).strip().splitlines()[0]) from error
     return found
@@ -276,10 +287,13 @@ def _restricted(relation: Relation, listing: Listing, found: Survivors, counts: 
 # ---------------------------------------------------------------------- columns and conditions
 
 
-def _check_columns(query: Query, names: Sequence[str]) -> None:
+def _check_columns(query: Query, frame: Any) -> None:
     """Raises ``InvalidQuery`` with the nearest name for an unknown column."""
+    if not query.columns:  # its schema is a long text of the JVM's
+        return
+    names = frame.columns
     known = {query.folded(name) for name in names}
-    for one in query.columns or ():
+    for one in query.columns:
         if query.folded(one) not in known:
             raise InvalidQuery(f"no column {one!r}{_nearest(one, names)}", column=one)
 
@@ -297,7 +311,8 @@ def _filtered(frame: Any, condition: Any) -> Any:
         return frame
     try:
         filtered = frame.where(condition)
-        filtered.schema  # noqa: B018  (of Spark Connect, which analyses when it is asked)
+        if is_connect(frame.sparkSession):
+            filtered.schema  # noqa: B018  (there a condition is looked at when it is asked)
     except PySparkException as error:
         said = str(error).strip().splitlines()[0]
         raise InvalidQuery(f"Spark does not understand where={str(condition)!r:.200}: {said}") from None

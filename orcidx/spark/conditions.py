@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -105,9 +106,8 @@ def analysed(filtered: Any, columns: frozenset[str], clock_zone: str) -> Conditi
     obstacle = None if condition.deterministic() else "it is not deterministic"
     if obstacle := obstacle or _obstacle(before, columns):
         return Condition(_ANY, _columns_of(before), obstacle)
-    for name in _RULES:
-        rule = jvm.java.lang.Class.forName(f"org.apache.spark.sql.catalyst.optimizer.{name}$").getField("MODULE$")
-        plan = rule.get(None).apply(plan)
+    for rule in _rules(jvm):
+        plan = rule.apply(plan)
     nodes = json.loads(plan.condition().toJSON())
     parts = conjuncts(before)
     if not any(map(_asks_the_time, parts)):
@@ -117,6 +117,13 @@ def analysed(filtered: Any, columns: frozenset[str], clock_zone: str) -> Conditi
         return Condition(_ANY, _columns_of(before), "it asks for the time of each action")
     may = [part_of_json(one, now, load_zone(clock_zone)) for one, now in zip(parts, folded)]
     return Condition(all_of(*may), _columns_of(before))
+
+
+@lru_cache(maxsize=1)
+def _rules(jvm: Any) -> list[Any]:
+    """Objects of the JVM, as long as it lives."""
+    names = (f"org.apache.spark.sql.catalyst.optimizer.{name}$" for name in _RULES)
+    return [jvm.java.lang.Class.forName(name).getField("MODULE$").get(None) for name in names]
 
 
 def conjuncts(nodes: Nodes) -> list[Nodes]:

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,7 @@ class Relation:
     options: Mapping[str, str] = field(default_factory=dict)
     table: CatalogTable | None = None
 
+    @cached_property
     def _location(self) -> Any:
         """Spark's index of the files; None where it is not one that tells them."""
         plan = self.frame._jdf.queryExecution().analyzed().collectLeaves().head()
@@ -66,7 +68,7 @@ class Relation:
 
     def listing(self) -> Listing | None:
         """The files, by one call of the JVM; None where Spark does not tell them so."""
-        location = self._location()
+        location = self._location
         if location is None:
             return None
         files = location.allFiles()
@@ -79,7 +81,7 @@ class Relation:
     @property
     def named_files_are_alike(self) -> bool:
         """Whether files that are named have the partition columns that they have in the whole."""
-        unpartitioned = self._location().partitionSchema().isEmpty()
+        unpartitioned = self._location.partitionSchema().isEmpty()
         if self.table is None:
             return self.root is not None or unpartitioned
         # A partition's values are the catalog's, whatever its directory is called, and CHAR is padded above the files.

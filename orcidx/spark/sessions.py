@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from orcidx.errors import InvalidQuery, Unsupported
@@ -109,6 +110,12 @@ def is_connect(spark: Any) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
+@lru_cache(maxsize=1)
+def _time_zones(jvm: Any) -> Any:
+    """The class, whose name py4j looks up in three round trips."""
+    return jvm.java.util.TimeZone
+
+
 def facts_of(spark: Any) -> SessionFacts:
     """Asks the session; raises ``InvalidQuery`` for what is none."""
     require_spark()
@@ -121,7 +128,7 @@ def facts_of(spark: Any) -> SessionFacts:
         row = spark.sql("SELECT java_method('java.time.ZoneId', 'systemDefault')").first()
         zone, slots = str(row[0]), int(conf.get("spark.sql.leafNodeDefaultParallelism", None) or 0)
     else:
-        zone = str(spark._jvm.java.util.TimeZone.getDefault().getID())
+        zone = str(_time_zones(spark._jvm).getDefault().getID())
         slots = int(spark.sparkContext.defaultParallelism)
     return SessionFacts(
         clock_zone=zone,

@@ -321,6 +321,52 @@ def test_files_of_any_name(spark: Any, tmp_path: Path) -> None:
         assert read(spark, tmp_path / "t", where="id = 5", engine=engine).count() == 1  # type: ignore[arg-type]
 
 
+def test_frames_are_cached_shared_and_joined(spark: Any, directory: Path) -> None:
+    """With files left out or not, by either engine; Catalyst knows how much is read, and broadcasts none of it."""
+    whole = plain(spark, directory)
+    before = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "2000")
+    try:
+        one = read(spark, directory, where="id < 700")
+        other = read(spark, directory, where="few = 3", engine="orcidx")
+        one.createOrReplaceTempView("one")
+        other.createOrReplaceTempView("other")
+        joined = spark.sql("SELECT one.id, other.text FROM one JOIN other USING (id)")
+        assert rows(joined) == rows(whole.where("id < 700 AND few = 3").select("id", "text"))
+        told = one._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
+        assert told >= why(one).bytes_left > 2000
+        assert "BuildRight" not in joined._jdf.queryExecution().executedPlan().toString(), "orcidx's rows are broadcast"
+        assert rows(one.cache()) == rows(one) == rows(whole.where("id < 700"))
+        assert one.where("flag").count() == whole.where("id < 700 AND flag").count()
+        assert read(spark, directory, where="id >= 700").count() == whole.where("id >= 700").count()
+        assert rows(one.union(read(spark, directory, where="id = 2900"))) == rows(whole.where("id < 700 OR id = 2900"))
+        one.unpersist()
+    finally:
+        spark.conf.set("spark.sql.autoBroadcastJoinThreshold", before)
+        for name in ("one", "other"):
+            spark.catalog.dropTempView(name)
+
+
+def test_confs_that_change_before_the_action(spark: Any, directory: Path) -> None:
+    """A condition keeps the meaning that it had at the read, as a filter of Spark's own does."""
+    names = {
+        "spark.sql.session.timeZone": "Asia/Tokyo",
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.caseSensitive": "true",
+    }
+    before = {name: spark.conf.get(name) for name in names}
+    for engine in ("auto", "orcidx"):
+        for where in ("at < TIMESTAMP'2020-09-13 20:00:00' AND ID >= 5", "few = '3' AND day >= '2020-05-01'"):
+            frame, expected = read(spark, directory, where=where, engine=engine), plain(spark, directory).where(where)
+            try:
+                for name, value in names.items():
+                    spark.conf.set(name, value)
+                assert rows(frame) == rows(expected) != Counter(), (engine, where)
+            finally:
+                for name, value in before.items():
+                    spark.conf.set(name, value)
+
+
 # ---------------------------------------------------------------------- without Spark
 
 
