@@ -60,4 +60,4 @@ def test_workflows_are_sound(path):
 
 
 def test_there_are_workflows():
-    assert {path.stem for path in WORKFLOWS} == {"checks", "codeql", "release"}
+    assert {path.stem for path in WORKFLOWS} == {"checks", "codeql", "docs", "links", "release"}

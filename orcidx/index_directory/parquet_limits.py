@@ -65,9 +65,12 @@ def _check(metadata: Any) -> int:
     per_byte = {"rows": 1 / _ROW_BYTES, "values": _VALUES_PER_BYTE, "bytes": _BYTES_PER_BYTE}
     for what, (count, least) in limits.items():
         if count > (most := max(least, int(size * per_byte[what]))):
-            raise CorruptFile(f"a catalog of {size} bytes claims {count} {what}: more than {most}")
+            raise CorruptFile(
+                f"a catalog of {size} bytes claims {count} {what}, more than {most}; build the indexes again"
+            )
     if strange := {name for chunk in chunks for name in chunk.encodings} - _ENCODINGS:
-        raise CorruptFile(f"a catalog has the encoding {sorted(strange)[0]}, which no catalog is written with")
+        told = f"a catalog has the encoding {sorted(strange)[0]}, which no catalog is written with"
+        raise CorruptFile(f"{told}; build the indexes again")
     return size
 
 

@@ -274,10 +274,16 @@ def test_one_thread_inside_a_spark_task(monkeypatch: pytest.MonkeyPatch) -> None
     data, table = wide_file()
     monkeypatch.setattr(pa, "cpu_count", lambda: 4)
     used: set[str] = set()
+    others = threading.Event()
+    alone = False
     read = ColumnReader.read
 
     def noted(self: ColumnReader, *args: object) -> pa.Array:
         used.add(threading.current_thread().name)
+        if threading.current_thread() is not threading.main_thread():
+            others.set()
+        elif not alone:
+            others.wait(5)  # or this thread may have done all of it before the others are there
         return read(self, *args)
 
     monkeypatch.setattr(ColumnReader, "read", noted)
@@ -286,10 +292,12 @@ def test_one_thread_inside_a_spark_task(monkeypatch: pytest.MonkeyPatch) -> None
         assert len(used) > 1
         for task in (None, object()):
             used.clear()
+            others.clear()
+            alone = task is not None
             context = SimpleNamespace(TaskContext=SimpleNamespace(get=lambda task=task: task))
             monkeypatch.setitem(sys.modules, "pyspark.taskcontext", context)
             assert file.read().equals(table)
-            assert (len(used) == 1) == (task is not None)
+            assert (len(used) == 1) == alone
 
 
 def _sum_in_child(data: bytes, answers: "multiprocessing.SimpleQueue[int]") -> None:
