@@ -31,6 +31,8 @@ cdef class OutStream:
     cdef bint _tries(self, size_t chunk) noexcept nogil
     cdef int _write_chunk(self, size_t at, size_t length) except -1 nogil
     cdef int _put_chunk(self, const uint8_t* packed, Py_ssize_t written, size_t at, size_t length) except -1 nogil
+    cdef int _put_header(self, size_t length, Py_ssize_t written) except -1 nogil
+    cdef int _write_in_place(self) except -1 nogil
     cdef void _forget_waiting(self) noexcept nogil
     cdef void _shrink(self, uint8_t** buffer, size_t* capacity, size_t needed) noexcept nogil
     cdef int _grow_out(self, size_t more) except -1 nogil

@@ -97,35 +97,55 @@ cdef class OutStream:
 
     cdef int _put_chunk(self, const uint8_t* packed, Py_ssize_t written, size_t at, size_t length) except -1 nogil:
         """Ends a chunk: ``written`` bytes that ``packed`` has, or that are in their place; 0: as it is."""
-        cdef size_t header
-        cdef void* grown
-        if self.chunks == self.starts_capacity:
-            self.starts_capacity = max(<size_t>4, 2 * self.starts_capacity)
-            grown = realloc(self.starts, self.starts_capacity * sizeof(int64_t))
-            if grown == NULL:
-                with gil:
-                    raise MemoryError
-            self.starts = <int64_t*>grown
         self._grow_out(length + HEADER)
         if self.chunks % STRETCH < PROBED:
             if self.chunks % STRETCH == 0:
                 self.shrinks = False
             self.shrinks |= written != 0 and <size_t>written <= length - length // 50
-        self.starts[self.chunks] = self.out_size
-        self.chunks += 1
         if written == 0:
             memcpy(self.out + self.out_size + HEADER, self.raw + at, length)
-            header = 2 * length + 1
-            written = length
-        else:
-            if packed != NULL:
-                memcpy(self.out + self.out_size + HEADER, packed, written)
-            header = 2 * <size_t>written
+        elif packed != NULL:
+            memcpy(self.out + self.out_size + HEADER, packed, written)
+        return self._put_header(length, written)
+
+    cdef int _put_header(self, size_t length, Py_ssize_t written) except -1 nogil:
+        """Before the bytes of a chunk, which are in their place; 0 written: as they are."""
+        cdef size_t header = 2 * <size_t>written if written else 2 * length + 1
+        cdef void* grown
+        if self.chunks == self.starts_capacity:
+            self.starts_capacity = max(<size_t>1, 2 * self.starts_capacity)
+            grown = realloc(self.starts, self.starts_capacity * sizeof(int64_t))
+            if grown == NULL:
+                with gil:
+                    raise MemoryError
+            self.starts = <int64_t*>grown
+        self.starts[self.chunks] = self.out_size
+        self.chunks += 1
         self.out[self.out_size] = header & 0xFF
         self.out[self.out_size + 1] = (header >> 8) & 0xFF
         self.out[self.out_size + 2] = (header >> 16) & 0xFF
-        self.out_size += HEADER + written
+        self.out_size += HEADER + (<size_t>written if written else length)
         return 0
+
+    cdef int _write_in_place(self) except -1 nogil:
+        """The only chunk of a stream, compressed into the buffer that it lies in: in a wide table that is most streams,
+        which end together. The spare bytes behind it are room for the header."""
+        cdef size_t length = self.raw_size
+        cdef uint8_t* packed = <uint8_t*>malloc(length)
+        cdef Py_ssize_t written
+        if packed == NULL:
+            with gil:
+                raise MemoryError
+        written = self.compressor.compress(self.raw, length, packed)
+        if written:
+            memcpy(self.raw + HEADER, packed, written)
+        else:
+            memmove(self.raw + HEADER, self.raw, length)
+        free(packed)
+        self.out, self.out_capacity = self.raw, self.raw_capacity
+        self.raw = NULL
+        self.raw_capacity = 0
+        return self._put_header(length, written)
 
     cdef void _forget_waiting(self) noexcept nogil:
         cdef size_t i
@@ -228,7 +248,9 @@ cdef class OutStream:
         if self.compressor is not None and self.raw_size:
             self.joined = False
             self.advance(0)
-            if self.raw_size:
+            if self.raw_size and not self.chunks:
+                self._write_in_place()
+            elif self.raw_size:
                 self._write_chunk(0, self.raw_size)
             self.raw_size = 0
             free(self.raw)                      # before the next stream's last chunk takes its place
@@ -239,8 +261,8 @@ cdef class OutStream:
 
     @property
     def held(self):
-        """Bytes of memory that the stream takes. What waits for its chunk to fill counts twice, since at the end of the
-        stripe it is there in both forms: that is most of what a wide table holds."""
+        """Bytes of memory that the stream takes. What waits for its chunk to fill counts twice: buffers grow ahead of
+        it, and many of them leave holes. That is most of what a wide table takes."""
         return <int64_t>self.out_size + <int64_t>self.raw_size * (1 if self.compressor is None else 2)
 
     def write(self, const uint8_t[::1] data not None):

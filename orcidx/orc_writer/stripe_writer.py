@@ -21,7 +21,7 @@ from orcidx.orc_writer.array_layouts import written_bytes
 from orcidx.orc_writer.arrow_types import WriteNode
 from orcidx.orc_writer.bloom_columns import bloom_columns
 from orcidx.orc_writer.chunks import OutStream, frame
-from orcidx.orc_writer.column_tree import ColumnWriter, Piece, RootWriter, open_column_writer
+from orcidx.orc_writer.column_tree import ColumnWriter, Piece, RootWriter, StripeColumn, open_column_writer
 from orcidx.orc_writer.columns import BadValue
 from orcidx.orc_writer.compressors import Compressor
 from orcidx.orc_writer.file_layout import StripeData
@@ -83,9 +83,10 @@ class StripeWriter:
         return sum(column.held for column in self._columns)
 
     def slice_rows(self, batch: pa.RecordBatch) -> int:
-        """How many of the batch's first rows go into one slice: such as take 8 MiB or a quarter of what a
-        stripe may hold, or one row that is larger."""
-        limit = max(SMALLEST_SLICE, min(SLICE_BYTES, self._most // 4))
+        """How many of the batch's first rows go into one slice: such as take 8 MiB or a quarter of what a stripe may
+        hold, less when the stripe is nearly full, so that it hardly outgrows its limit, or one row that is larger."""
+        left = max(self._most - self.held, self._most // 16) // 2  # what waits for its chunk counts twice
+        limit = max(SMALLEST_SLICE, min(SLICE_BYTES, self._most // 4, left))
         rows: int = batch.num_rows
         while rows > 1 and (size := batch_bytes(batch.slice(0, rows))) > limit:
             rows = max(1, min(rows * limit // size, rows - 1))
@@ -170,7 +171,7 @@ class StripeWriter:
         def framed(data: bytes) -> bytes:
             return frame(data, self._compressor, self._block)
 
-        done = [column.finish_stripe(framed) for column in self._columns]
+        done = self._finish_columns(framed)
         return StripeData(
             rows=self.rows,
             streams=[stream for column in done for stream in column.streams],
@@ -178,6 +179,19 @@ class StripeWriter:
             statistics=[writer.stripe_statistics(column) for writer, column in zip(self._columns, done, strict=True)],
             writer_timezone="UTC" if self._has_times else None,
         )
+
+    def _finish_columns(self, framed: Callable[[bytes], bytes]) -> list[StripeColumn]:
+        """In a wide table most chunks are compressed only here."""
+        threads = pa.cpu_count() if self._options.use_threads and self.held > SMALLEST_TASK else 1
+        done: dict[int, StripeColumn] = {}
+
+        def finish(numbers: range) -> None:
+            for number in numbers:
+                done[number] = self._columns[number].finish_stripe(framed)
+
+        count = len(self._columns)
+        run_all([partial(finish, range(i, count, threads)) for i in range(min(threads, count))], ENCODERS.submit)
+        return [done[number] for number in range(count)]
 
     def clear(self) -> None:
         """Starts anew, for the next stripe."""

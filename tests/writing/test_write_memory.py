@@ -41,6 +41,13 @@ def test_a_thousand_columns(peaks, rng):
     assert max(peaks) < 2 * MIB
 
 
+def test_slices_get_small_when_the_stripe_is_nearly_full(peaks, rng):
+    """What waits for its chunk counts twice: the last slice of 4 MiB took a stripe 8 MiB beyond its size."""
+    values = rng.integers(0, 2**62, 12_000)
+    orcidx.write_table(pa.table({f"c{i}": values for i in range(200)}), io.BytesIO(), stripe_size=16 * MIB)
+    assert max(peaks) < 19 * MIB
+
+
 def test_rows_of_a_megabyte_end_stripes(peaks, rng):
     """C++ looks after 1,024 rows only: 512 of them became a stripe of 512 MB."""
     table = pa.table({"b": [rng.bytes(1_000_000) for _ in range(24)]})
