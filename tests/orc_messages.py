@@ -47,6 +47,18 @@ def packed(number: int, values: Iterable[int]) -> bytes:
     return blob(number, b"".join(map(varint, values)))
 
 
+def encode(fields: list[tuple[int, int, int | bytes]]) -> bytes:
+    """A message of (wire type, field number, value) each."""
+    out = b""
+    for wire, number, value in fields:
+        key = varint(number << 3 | wire)
+        if isinstance(value, int):
+            out += key + varint(value)
+        else:
+            out += key + (varint(len(value)) if wire == 2 else b"") + value
+    return out
+
+
 def type_message(kind: str, subtypes: Sequence[int] = (), names: Sequence[str] = (), **fields: int) -> bytes:
     """``fields``: max_length, precision, scale."""
     numbers = {"max_length": 4, "precision": 5, "scale": 6}

@@ -100,12 +100,14 @@ def run_value(steps: Generator[Any, Any, T], source: RangeSource) -> T:
 class Turn:
     """A step generator to run when its turn comes: ``start`` makes it, ``source`` has its bytes.
 
-    ``finish`` is called when its results have all been taken.
+    ``finish`` is called when its results have all been taken. ``at_once``: gives the only result of a turn that neither
+    reads nor waits, sooner than steps would; None of any other.
     """
 
     start: Callable[[], Generator[Any, Any, Any]]
     source: RangeReader
     finish: Callable[[], None] | None = None
+    at_once: Callable[[], Any] | None = None
 
 
 class Turns(Protocol):
@@ -193,8 +195,19 @@ class _Running:
             self._send(buffers)
         elif self.coming is not None:
             self._answer()
-        else:
+        elif self._steps is not None or not self._is_done_at_once():
             self._send(None)
+        return True
+
+    def _is_done_at_once(self) -> bool:
+        if self.turn.at_once is None:
+            return False
+        with self._stage("decode"):
+            result = self.turn.at_once()
+        if result is None:
+            return False
+        self.results.append(result)
+        self._ended = True
         return True
 
     def take_results(self) -> list[Any]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 from orcidx.index_directory.lookup import ListingPlan, plan_listing
-from orcidx.options import OptionsByName, ReadOptions
+from orcidx.options import USUAL_OPTIONS, OptionsByName, ReadOptions
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.pruning.evaluate import Note
 from orcidx.scanner.arguments import FilesArguments
@@ -78,7 +78,7 @@ def scan(
         limit=limit,
         row_numbers=row_numbers,
         schema=schema,
-        options=(options or ReadOptions()).override(**option_overrides),
+        options=(options or USUAL_OPTIONS).override(**option_overrides),
         match=match,
         file_path=file_path,
     )

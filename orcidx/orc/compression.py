@@ -113,6 +113,10 @@ def read_framed(
     if codec is None:
         return bytes(buffer)
     check_block_size(block_size)
+    if codec.native is not None:
+        found = codec.native.unframe(buffer, block_size, max_size)
+        if found is not None:
+            return found
     result = bytearray()
     scratch: memoryview | None = None
     with memoryview(buffer) as whole:

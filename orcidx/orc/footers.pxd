@@ -1,16 +1,29 @@
 from libc.stdint cimport int64_t, uint64_t
 
 
+cdef struct EncodingRow:
+    uint64_t kind
+    uint64_t dictionary_size
+    uint64_t bloom_encoding
+
+
+cdef struct StreamRow:
+    uint64_t kind
+    uint64_t column
+    uint64_t length
+    int64_t offset              # in the file
+    int64_t following           # the next stream of its column, -1 without one
+
+
 cdef class EncodingTable:
-    cdef uint64_t[:, ::1] numbers   # of a column: kind, dictionary size, bloom encoding
+    cdef EncodingRow* rows
+    cdef Py_ssize_t columns
 
 
 cdef class StreamTable:
-    cdef uint64_t[:, ::1] numbers   # of a stream: kind, column, length
-    cdef int64_t[::1] offsets
-    cdef int64_t[::1] heads         # of a column: its first stream, -1 without one
-    cdef int64_t[::1] following     # of a stream: the next one of its column
-    cdef Py_ssize_t columns
+    cdef StreamRow* rows
+    cdef int64_t* heads         # of a column: its first stream, -1 without one
+    cdef Py_ssize_t streams, columns
 
-    # The place of a stream in the tables above, -1 without one.
+    # The place of a stream in the table above, -1 without one.
     cdef int64_t find(self, Py_ssize_t column, uint64_t kind) noexcept

@@ -1,6 +1,9 @@
 """The messages of footers that grow with the columns of a file, walked without an object for each column.
 
-    Footer         3 StripeInformation*  4 Type*  7 ColumnStatistics*
+    Footer         3 StripeInformation*  4 Type*  5 UserMetadataItem*  7 ColumnStatistics*  8 row index stride
+                   9 writer  10 Encryption  11 calendar  12 software version
+    PostScript     1 footer length  2 codec  3 block size  4 version*  5 metadata length  6 writer version
+                   7 length of the encrypted statistics of stripes
     StripeFooter   1 Stream* (1 kind, 2 column, 3 length)  2 ColumnEncoding* (1 kind, 2 entries, 3 bloom encoding)
     Type           1 kind  2 subtypes  3 names  4 length  5 precision  6 scale  7 attributes  8 CRS  9 edge algorithm
 
@@ -9,17 +12,26 @@ occurrence of a field counts, a field of another wire type is unknown.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
-from orcidx.orc.wire cimport LENGTH, VARINT, Cursor, Field, open_cursor, read_field, read_varint
-
-import numpy as np
+from orcidx.orc.wire cimport LENGTH, VARINT, Cursor, Field, open_cursor, read_field, read_varint, unzigzag
 
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.orc.wire import Message
 
-__all__ = ["EncodingTable", "StreamTable", "count_types", "read_types", "split_footer", "split_stripe_footer"]
+__all__ = [
+    "EncodingTable",
+    "FooterParts",
+    "StreamTable",
+    "count_types",
+    "integer_extremes",
+    "read_types",
+    "split_footer",
+    "split_postscript",
+    "split_stripe_footer",
+]
 
 
 cdef object corrupt(str name, Py_ssize_t at):
@@ -49,16 +61,24 @@ cdef str text_of(bytes value, str name):
         raise CorruptFile(f"a name in the {name} is not UTF-8: {error.reason}") from error
 
 
-def split_footer(const uint8_t[::1] data not None, Py_ssize_t most):
-    """The parts of a Footer: (five numbers for each stripe, the type fields, the other fields without statistics).
+cdef class FooterParts:
+    """A Footer, taken apart: ``stripes`` (five numbers for each), ``types`` (how many) and ``type_bytes`` (the raw
+    bytes of field 4, one after the other: files of one schema have the same), ``items`` (the messages of user
+    metadata), the bytes of ``software`` and ``encryption`` (None without), ``stride``, ``writer`` and ``calendar``."""
 
-    The type fields are the raw bytes of field 4, one after the other: files of one schema have the same. The other
-    fields are a message as well. More than ``most`` fields are ``Unsupported``.
-    """
+    cdef readonly list stripes, items
+    cdef readonly bytes type_bytes, software, encryption
+    cdef readonly Py_ssize_t types
+    cdef readonly uint64_t stride, writer, calendar
+
+
+def split_footer(const uint8_t[::1] data not None, Py_ssize_t most):
+    """The ``FooterParts`` of a Footer, all but the statistics. More than ``most`` fields are ``Unsupported``."""
     cdef Cursor cursor = open_cursor(data)
     cdef Field field
-    cdef Py_ssize_t before, types = 0, others = 0, fields = 0
-    stripes = []
+    cdef Py_ssize_t before, first = -1, last = 0, length = 0, fields = 0
+    cdef FooterParts parts = FooterParts.__new__(FooterParts)
+    parts.stripes, parts.items = [], []
     while cursor.at < cursor.end:
         before = cursor.at
         if not read_field(&cursor, &field):
@@ -66,30 +86,100 @@ def split_footer(const uint8_t[::1] data not None, Py_ssize_t most):
         fields += 1
         if fields > most:
             raise too_many("Footer", most)
-        if field.wire_type == LENGTH and field.number == 3:
-            stripes.append(stripe_numbers(inner_cursor(&cursor, &field), field.start))
-        elif field.wire_type == LENGTH and field.number == 4:
-            types += cursor.at - before
-        elif field.wire_type != LENGTH or field.number != 7:
-            others += cursor.at - before
-    cdef bytes type_bytes = PyBytes_FromStringAndSize(NULL, types)
-    cdef bytes other_bytes = PyBytes_FromStringAndSize(NULL, others)
-    fill_parts(open_cursor(data), <uint8_t*><char*>type_bytes, <uint8_t*><char*>other_bytes)
-    return stripes, type_bytes, other_bytes
+        if field.wire_type == LENGTH:
+            if field.number == 3:
+                parts.stripes.append(stripe_numbers(inner_cursor(&cursor, &field), field.start))
+            elif field.number == 4:
+                first, last = before if first < 0 else first, cursor.at
+                length += cursor.at - before
+                parts.types += 1
+            elif field.number == 5:
+                parts.items.append(blob_of(&cursor, &field))
+            elif field.number == 10:
+                parts.encryption = blob_of(&cursor, &field)
+            elif field.number == 12:
+                parts.software = blob_of(&cursor, &field)
+        elif field.wire_type == VARINT:
+            if field.number == 8:
+                parts.stride = field.value
+            elif field.number == 9:
+                parts.writer = field.value
+            elif field.number == 11:
+                parts.calendar = field.value
+    parts.type_bytes = PyBytes_FromStringAndSize(<const char*>cursor.base + first if length == last - first else NULL,
+                                                 length) if length else b""
+    if length and length != last - first:
+        fill_types(open_cursor(data), <uint8_t*><char*>parts.type_bytes)
+    return parts
 
 
-cdef void fill_parts(Cursor cursor, uint8_t* types, uint8_t* others) noexcept:
-    # The message was checked, and the room counted. Both bytes objects are new, and nobody else's yet.
+cdef void fill_types(Cursor cursor, uint8_t* types) noexcept:
+    # The message was checked, and the room counted. The bytes object is new, and nobody else's yet.
     cdef Field field
     cdef Py_ssize_t before = cursor.at
     while cursor.at < cursor.end and read_field(&cursor, &field):
         if field.wire_type == LENGTH and field.number == 4:
             memcpy(types, cursor.base + before, cursor.at - before)
             types += cursor.at - before
-        elif field.wire_type != LENGTH or field.number not in (3, 7):
-            memcpy(others, cursor.base + before, cursor.at - before)
-            others += cursor.at - before
         before = cursor.at
+
+
+def integer_extremes(const uint8_t[::1] data not None, Py_ssize_t column):
+    """(count, minimum, maximum) that a Footer's IntegerStatistics give of a column; None where it lacks one of them,
+    and where the bytes are no statistics."""
+    cdef Cursor cursor = open_cursor(data)
+    cdef Field field
+    cdef uint64_t count = 0
+    cdef int64_t ends[2]
+    cdef int seen = 0
+    while cursor.at < cursor.end and read_field(&cursor, &field):
+        if field.wire_type == LENGTH and field.number == 7:
+            if column == 0:
+                return (count, ends[0], ends[1]) if read_extremes(inner_cursor(&cursor, &field), &count, ends, &seen) \
+                    and seen == 7 and count <= <uint64_t> INT64_MAX else None
+            column -= 1
+    return None
+
+
+cdef bint read_extremes(Cursor cursor, uint64_t* count, int64_t* ends, int* seen) noexcept nogil:
+    # `seen`: bit 0 of the count, 1 and 2 of the minimum and the maximum; False when the bytes are no message.
+    cdef Field field
+    cdef Cursor inner
+    while cursor.at < cursor.end:
+        if not read_field(&cursor, &field):
+            return False
+        if field.wire_type == VARINT and field.number == 1:
+            count[0] = field.value
+            seen[0] |= 1
+        elif field.wire_type == LENGTH and field.number == 2:
+            inner = inner_cursor(&cursor, &field)
+            while inner.at < inner.end:
+                if not read_field(&inner, &field):
+                    return False
+                if field.wire_type == VARINT and 1 <= field.number <= 2:
+                    ends[field.number - 1] = unzigzag(field.value)
+                    seen[0] |= 1 << field.number
+    return True
+
+
+def split_postscript(const uint8_t[::1] data not None, uint64_t block_size):
+    """(length of the Footer, codec, block size, version, length of the Metadata, version of the writer, length of the
+    encrypted statistics of stripes). ``block_size``: where none is given."""
+    cdef Cursor cursor = open_cursor(data)
+    cdef Field field
+    cdef Py_ssize_t before, left = data.shape[0]
+    cdef uint64_t numbers[8]
+    cdef list version = []
+    numbers[:] = [0, 0, 0, block_size, 0, 0, 0, 0]
+    while cursor.at < cursor.end:
+        before = cursor.at
+        if not read_field(&cursor, &field):
+            raise corrupt("PostScript", before)
+        if field.number == 4 and field.wire_type in (VARINT, LENGTH):
+            add_numbers(&cursor, &field, version, &left, "PostScript")
+        elif field.wire_type == VARINT and field.number < 8:
+            numbers[field.number] = field.value
+    return numbers[1], numbers[2], numbers[3], tuple(version), numbers[5], numbers[6], numbers[7]
 
 
 cdef tuple stripe_numbers(Cursor cursor, Py_ssize_t start):
@@ -147,7 +237,7 @@ cdef tuple read_type(Cursor cursor, Py_ssize_t start, Py_ssize_t* left):
         if not read_field(&cursor, &field):
             raise corrupt("Type", before - start)
         if field.number == 2 and field.wire_type in (VARINT, LENGTH):
-            add_numbers(&cursor, &field, subtypes, left)
+            add_numbers(&cursor, &field, subtypes, left, "Type")
         elif field.wire_type == LENGTH:
             left[0] -= field.number == 3 or field.number == 7
             if field.number == 3:
@@ -170,7 +260,7 @@ cdef tuple read_type(Cursor cursor, Py_ssize_t start, Py_ssize_t* left):
     return kind, tuple(subtypes), tuple(names), length, precision, scale, tuple(attributes), crs, edge
 
 
-cdef int add_numbers(Cursor* cursor, Field* field, list out, Py_ssize_t* left) except -1:
+cdef int add_numbers(Cursor* cursor, Field* field, list out, Py_ssize_t* left, str name) except -1:
     cdef Cursor packed
     cdef uint64_t value
     if field.wire_type == VARINT:
@@ -181,7 +271,7 @@ cdef int add_numbers(Cursor* cursor, Field* field, list out, Py_ssize_t* left) e
     while packed.at < packed.end and left[0] >= 0:
         left[0] -= 1
         if not read_varint(&packed, &value):
-            raise CorruptFile("field 2 of the Type breaks off in a packed number")
+            raise CorruptFile(f"field {field.number} of the {name} breaks off in a packed number")
         out.append(value)
     return 0
 
@@ -216,18 +306,18 @@ def split_stripe_footer(const uint8_t[::1] data not None, Py_ssize_t most):
             encodings += 1
         else:
             others.append(PyBytes_FromStringAndSize(<const char*>cursor.base + before, cursor.at - before))
-    numbers = np.zeros((streams, 3), np.uint64)
-    kinds = np.zeros((encodings, 3), np.uint64)
-    fill_numbers(open_cursor(data), 1, "Stream", numbers)
-    fill_numbers(open_cursor(data), 2, "ColumnEncoding", kinds)
-    return StreamTable(numbers, encodings), EncodingTable(kinds), b"".join(others)
+    cdef StreamTable table = StreamTable.__new__(StreamTable, streams, encodings)
+    cdef EncodingTable kinds = EncodingTable.__new__(EncodingTable, encodings)
+    fill_numbers(open_cursor(data), 1, "Stream", &table.rows[0].kind, sizeof(StreamRow))
+    fill_numbers(open_cursor(data), 2, "ColumnEncoding", &kinds.rows[0].kind, sizeof(EncodingRow))
+    return table, kinds, b"".join(others) if others else b""
 
 
-cdef int fill_numbers(Cursor cursor, uint32_t number, str name, uint64_t[:, ::1] out) except -1:
-    # The three numbers of each message of one field; the outer message was checked.
+cdef int fill_numbers(Cursor cursor, uint32_t number, str name, uint64_t* out, size_t step) except -1:
+    # The three numbers of each message of one field, `step` bytes from one to the next; the outer message was checked.
     cdef Field field, value
     cdef Cursor inner
-    cdef Py_ssize_t before, at = 0
+    cdef Py_ssize_t before
     while cursor.at < cursor.end and read_field(&cursor, &field):
         if field.number != number or field.wire_type != LENGTH:
             continue
@@ -237,32 +327,43 @@ cdef int fill_numbers(Cursor cursor, uint32_t number, str name, uint64_t[:, ::1]
             if not read_field(&inner, &value):
                 raise corrupt(name, before - field.start)
             if value.wire_type == VARINT and 1 <= value.number <= 3:
-                out[at, value.number - 1] = value.value
-        at += 1
+                out[value.number - 1] = value.value
+        out = <uint64_t*> (<char*> out + step)
     return 0
+
+
+cdef void* cleared(Py_ssize_t count, size_t size) except NULL:
+    cdef void* room = calloc(count if count else 1, size)
+    if room == NULL:
+        raise MemoryError
+    return room
 
 
 cdef class EncodingTable:
     """The encodings of a stripe's columns: ``table[column]`` is (kind, dictionary size, bloom encoding)."""
 
-    def __init__(self, numbers):
-        self.numbers = numbers
+    def __cinit__(self, Py_ssize_t columns):
+        self.rows = <EncodingRow*> cleared(columns, sizeof(EncodingRow))
+        self.columns = columns
+
+    def __dealloc__(self):
+        free(self.rows)
 
     def __len__(self):
-        return self.numbers.shape[0]
+        return self.columns
 
     def __getitem__(self, Py_ssize_t column):
-        if not 0 <= column < self.numbers.shape[0]:
+        if not 0 <= column < self.columns:
             raise IndexError(column)
-        return self.numbers[column, 0], self.numbers[column, 1], self.numbers[column, 2]
+        return self.rows[column].kind, self.rows[column].dictionary_size, self.rows[column].bloom_encoding
 
     @property
     def largest_kind(self):
         """The largest kind of all."""
         cdef uint64_t largest = 0
         cdef Py_ssize_t i
-        for i in range(self.numbers.shape[0]):
-            largest = max(largest, self.numbers[i, 0])
+        for i in range(self.columns):
+            largest = max(largest, self.rows[i].kind)
         return largest
 
 
@@ -272,21 +373,27 @@ cdef class StreamTable:
     Those of kinds that are not known, or of columns that the file does not have, only take their room.
     """
 
-    def __init__(self, numbers, Py_ssize_t columns):
-        self.numbers = numbers
+    def __cinit__(self, Py_ssize_t streams, Py_ssize_t columns):
+        cdef Py_ssize_t i
+        self.rows = <StreamRow*> cleared(streams, sizeof(StreamRow))
+        self.streams = streams
+        self.heads = <int64_t*> cleared(columns, sizeof(int64_t))
         self.columns = columns
-        self.offsets = np.zeros(len(numbers), np.int64)
-        self.heads = np.full(columns, -1, np.int64)
-        self.following = np.full(len(numbers), -1, np.int64)
+        for i in range(columns):
+            self.heads[i] = -1
+
+    def __dealloc__(self):
+        free(self.rows)
+        free(self.heads)
 
     def __len__(self):
-        return self.numbers.shape[0]
+        return self.streams
 
     def numbers_of(self, Py_ssize_t stream):
         """(kind, column id, length) of a stream by its place in the file."""
-        if not 0 <= stream < self.numbers.shape[0]:
+        if not 0 <= stream < self.streams:
             raise IndexError(stream)
-        return self.numbers[stream, 0], self.numbers[stream, 1], self.numbers[stream, 2]
+        return self.rows[stream].kind, self.rows[stream].column, self.rows[stream].length
 
     def locate(self, int64_t start, int64_t end, uint64_t known, uint64_t placeholders):
         """Places the streams one after the other from ``start``; called once.
@@ -295,41 +402,44 @@ cdef class StreamTable:
         Returns (stream, where it would start) of the first that ends behind ``end``, (stream, -1) of the first that is
         there twice, else None.
         """
-        cdef Py_ssize_t i, count = self.numbers.shape[0]
+        cdef Py_ssize_t i
         cdef uint64_t kind, column
         cdef int64_t at = start, other
-        strangers = set()
-        for i in range(count):
-            kind, column = self.numbers[i, 0], self.numbers[i, 1]
-            if end < at or self.numbers[i, 2] > <uint64_t>(end - at):
+        cdef StreamRow* row
+        strangers = None
+        for i in range(self.streams):
+            row = &self.rows[i]
+            kind, column = row.kind, row.column
+            if end < at or row.length > <uint64_t>(end - at):
                 return i, at
-            self.offsets[i] = at
-            at += <int64_t>self.numbers[i, 2]
+            row.offset = at
+            at += <int64_t>row.length
             if kind >= 64 or known >> kind & 1 == 0 or placeholders >> kind & 1:
                 continue
             if column >= <uint64_t>self.columns:
+                strangers = strangers or set()
                 if (column, kind) in strangers:
                     return i, -1
                 strangers.add((column, kind))
                 continue
             other = self.heads[column]
             while other >= 0:
-                if self.numbers[other, 0] == kind:
+                if self.rows[other].kind == kind:
                     return i, -1
-                other = self.following[other]
-            self.following[i] = self.heads[column]
+                other = self.rows[other].following
+            row.following = self.heads[column]
             self.heads[column] = i
         return None
 
     def get(self, place, default=None):
         """(offset in the file, length) of the stream of ``place``: (column id, kind); ``default`` without one."""
         cdef int64_t i = self.find(place[0], place[1])
-        return default if i < 0 else (self.offsets[i], <int64_t>self.numbers[i, 2])
+        return default if i < 0 else (self.rows[i].offset, <int64_t>self.rows[i].length)
 
     cdef int64_t find(self, Py_ssize_t column, uint64_t kind) noexcept:
         cdef int64_t i = self.heads[column] if 0 <= column < self.columns else -1
-        while i >= 0 and self.numbers[i, 0] != kind:
-            i = self.following[i]
+        while i >= 0 and self.rows[i].kind != kind:
+            i = self.rows[i].following
         return i
 
     def __contains__(self, place):
@@ -345,8 +455,8 @@ cdef class StreamTable:
         """((column id, kind), (offset, length)) of every stream that can be looked up, in file order."""
         cdef Py_ssize_t i
         found = []
-        for i in range(self.numbers.shape[0]):
-            place = self.numbers[i, 1], self.numbers[i, 0]
-            if self.get(place) == (self.offsets[i], self.numbers[i, 2]):
-                found.append((place, (self.offsets[i], <int64_t>self.numbers[i, 2])))
+        for i in range(self.streams):
+            place = self.rows[i].column, self.rows[i].kind
+            if self.get(place) == (self.rows[i].offset, self.rows[i].length):
+                found.append((place, (self.rows[i].offset, <int64_t>self.rows[i].length)))
         return found

@@ -7,20 +7,17 @@ same conditions. What it does not rule out, they are asked.
 
 from __future__ import annotations
 
-from orcidx.errors import CorruptFile, Unsupported
 from orcidx.options import ReadOptions
 from orcidx.orc.bounds import INTEGER_RANGES, distrust
+from orcidx.orc.footers import integer_extremes
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata import FileTail
 from orcidx.orc.types import OrcType, reads_as_timestamp
-from orcidx.orc.wire import Part, read_statistics
 from orcidx.predicate import BoundLeaf, Domain, Op
 
 __all__ = ["file_rules_out"]
 
 _KINDS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
-_BOTH = 0b111
-"""Bits of the typed part, its minimum and its maximum."""
 
 
 def file_rules_out(leaf: BoundLeaf, node: OrcType, tail: FileTail, options: ReadOptions) -> bool:
@@ -30,14 +27,12 @@ def file_rules_out(leaf: BoundLeaf, node: OrcType, tail: FileTail, options: Read
         return False
     if distrust(node, "file", tail.facts, options) is not None:
         return False
-    try:
-        raw = tail.footer.raw_statistics(node.id)
-        found = read_statistics(raw, [0], [len(raw)], Part.INTEGER)
-    except (CorruptFile, Unsupported):
+    found = integer_extremes(tail.footer.raw, node.id)
+    if found is None:
         return False
-    if int(found["fields"][0]) & 0b111 != _BOTH or not 0 < int(found["count"][0]) <= tail.footer.rows:
+    count, low, high = found
+    if not 0 < count <= tail.footer.rows:
         return False
-    low, high = int(found["integers"][0, 0]), int(found["integers"][1, 0])
     least, most = INTEGER_RANGES[node.kind]
     return least <= low <= high <= most and _is_outside(leaf, low, high)
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.orc.compression import open_codec, read_framed
-from orcidx.orc.footers import count_types, read_types, split_footer
+from orcidx.orc.footers import count_types, read_types, split_footer, split_postscript
 from orcidx.orc.foreign import HEAD_BYTES, describe_foreign
 from orcidx.orc.kinds import CompressionKind, TypeKind, WriterKind
 from orcidx.orc.metadata_checks import check_extents, check_types
@@ -59,7 +59,7 @@ MOST_ROWS = (1 << 63) - 1
 
 
 # An unknown value must not fall back to 0, as proto2 libraries make it do.
-_COMPRESSION_KINDS = frozenset(CompressionKind)
+_COMPRESSION_KINDS = {int(kind): kind for kind in CompressionKind}
 _TYPE_KINDS = {int(kind): kind for kind in TypeKind}
 _WRITER_KINDS = {int(kind): kind for kind in WriterKind}
 
@@ -393,22 +393,22 @@ def _read_postscript(last: memoryview, size: int) -> tuple[PostScript, int]:
     if length == 0 or length + 1 > size:
         raise CorruptFile(f"its last byte gives a PostScript of {length} bytes in a file of {size}")
     raw = last[-1 - length : -1]
-    message = Message(raw, "PostScript")
-    kind = message.uint(2)
+    footer_length, kind, block_size, version, metadata_length, writer_version, stripe_statistics_length = (
+        split_postscript(raw, DEFAULT_BLOCK_SIZE)
+    )
     if kind not in _COMPRESSION_KINDS:
         raise Unsupported(f"compression kind {kind} is unknown")
-    compression = CompressionKind(kind)
-    block_size = message.uint(3, DEFAULT_BLOCK_SIZE)
+    compression = _COMPRESSION_KINDS[kind]
     if compression is not CompressionKind.NONE and not 0 < block_size <= LARGEST_BLOCK_SIZE:
         raise CorruptFile(f"compression block size {block_size} is not between 1 and {LARGEST_BLOCK_SIZE}")
     postscript = PostScript(
-        footer_length=message.uint(1),
+        footer_length=footer_length,
         compression=compression,
         block_size=block_size,
-        version=tuple(message.uints(4)),
-        metadata_length=message.uint(5),
-        writer_version=message.uint(6),
-        stripe_statistics_length=message.uint(7),
+        version=version,
+        metadata_length=metadata_length,
+        writer_version=writer_version,
+        stripe_statistics_length=stripe_statistics_length,
     )
     claimed = postscript.footer_length + postscript.metadata_length + postscript.stripe_statistics_length
     if claimed + length + 1 > size:
@@ -417,27 +417,26 @@ def _read_postscript(last: memoryview, size: int) -> tuple[PostScript, int]:
 
 
 def _read_footer(raw: bytes, limits: MetadataLimits) -> Footer:
-    numbers, type_bytes, others = split_footer(raw, limits.metadata_items)
-    limits.check_columns(count_types(type_bytes))
-    limits.check_stripes(len(numbers))
-    message = Message(others, "Footer")
-    stripes = tuple(StripeInformation(*one) for one in numbers)
-    rows = sum(stripe.rows for stripe in stripes)
+    parts = split_footer(raw, limits.metadata_items)
+    limits.check_columns(parts.types)
+    limits.check_stripes(len(parts.stripes))
+    stripes = tuple([StripeInformation(*one) for one in parts.stripes])
+    rows = sum([stripe.rows for stripe in stripes])
     if rows > MOST_ROWS:
         raise CorruptFile(f"the stripes claim {rows} rows")
-    items = [Message(item, "UserMetadataItem") for item in message.blobs(5)]
+    items = [Message(item, "UserMetadataItem") for item in parts.items]
     return Footer(
         rows=rows,
         stripes=stripes,
-        type_bytes=type_bytes,
+        type_bytes=parts.type_bytes,
         user_metadata={item.text(1, "replace"): item.blob(2) for item in items},
         raw=raw,
         most_items=limits.metadata_items,
-        row_index_stride=message.uint(8),
-        writer=_WRITER_KINDS.get(message.uint(9), message.uint(9)),
-        calendar=message.uint(11),
-        software_version=message.text(12, "replace"),
-        encryption=_read_encryption(Message(message.blob(10), "Encryption")) if message.has(10) else None,
+        row_index_stride=parts.stride,
+        writer=_WRITER_KINDS.get(parts.writer, parts.writer),
+        calendar=parts.calendar,
+        software_version=(parts.software or b"").decode("utf-8", "replace"),
+        encryption=None if parts.encryption is None else _read_encryption(Message(parts.encryption, "Encryption")),
     )
 
 

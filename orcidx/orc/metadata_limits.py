@@ -44,6 +44,12 @@ class MetadataLimits:
 
     def for_file(self, size: int) -> MetadataLimits:
         """The limits of a file of ``size`` bytes."""
+        if (
+            size <= ITEM_BYTES * self.metadata_items
+            and size <= COLUMN_BYTES * self.metadata_columns
+            and size <= STRIPE_BYTES * self.metadata_stripes
+        ):
+            return self
         return replace(
             self,
             metadata_items=max(self.metadata_items, size // ITEM_BYTES),

@@ -6,7 +6,9 @@ takes one out of a slot by an atomic exchange, and puts it back afterwards. Noth
 of a call loses one context and blocks nobody.
 """
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport free, malloc
 
 cdef extern from *:
     """
@@ -26,6 +28,12 @@ ctypedef void (*destroy_t)(void*) noexcept nogil
 ctypedef int (*deflate_t)(void*, const void*, size_t, void*, size_t, size_t*, size_t*) noexcept nogil
 ctypedef size_t (*zstd_t)(void*, void*, size_t, const void*, size_t) noexcept nogil
 ctypedef unsigned int (*is_error_t)(size_t) noexcept nogil
+
+
+cdef enum:
+    LARGEST_ROOM = 1 << 18      # bytes; the usual block sizes are 64 and 256 KiB
+
+cdef void* ROOM = NULL          # of so many bytes for a piece of metadata, taken out and put back like a context
 
 
 cdef class NativeCodec:
@@ -87,6 +95,31 @@ cdef class NativeCodec:
         if written == -2:
             raise MemoryError
         return written
+
+    def unframe(self, const uint8_t[::1] data not None, Py_ssize_t block_size, Py_ssize_t most):
+        """What the only chunk of ``data`` holds, as a footer mostly is; None where there are several, where something
+        is wrong, and for more than ``most`` bytes: ``compression.read_framed`` sees to these."""
+        cdef Py_ssize_t length = data.shape[0] - 3, written
+        cdef int64_t header
+        cdef uint8_t* room
+        if length <= 0:
+            return None
+        header = data[0] | data[1] << 8 | data[2] << 16
+        if header >> 1 != length:
+            return None
+        if header & 1:
+            return PyBytes_FromStringAndSize(<const char*> &data[3], length) if length <= most else None
+        if not length <= block_size <= LARGEST_ROOM:
+            return None
+        room = <uint8_t*> orcidx_exchange(&ROOM, NULL)
+        if room == NULL:
+            room = <uint8_t*> malloc(LARGEST_ROOM)
+            if room == NULL:
+                raise MemoryError
+        written = self.decompress(&data[3], length, room, block_size)
+        found = PyBytes_FromStringAndSize(<const char*> room, written) if 0 <= written <= most else None
+        free(orcidx_exchange(&ROOM, room))
+        return found
 
 
 cdef int64_t lzo_length(const uint8_t** p, const uint8_t* end, int64_t length, int bits) noexcept nogil:

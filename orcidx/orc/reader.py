@@ -30,13 +30,13 @@ from orcidx.orc.stripe_plan import group_ranges
 from orcidx.orc.stripe_streams import CHUNK_HEADER, DEMAND_BYTES, Ahead, PlannedStream, StripeBytes, planned_bytes
 from orcidx.orc.types import OrcType
 from orcidx.orc.window import Window
-from orcidx.storage import RangeReader, start_read
+from orcidx.storage import Fingerprint, RangeReader, start_read
 
 if TYPE_CHECKING:
     from orcidx.options import ReadOptions
     from orcidx.orc.row_index import RowIndex
 
-__all__ = ["OpenStripe", "OrcReader", "stripe_limits"]
+__all__ = ["OpenStripe", "OrcReader", "held_bytes", "stripe_limits"]
 
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
@@ -48,7 +48,12 @@ EXPANSION = 16
 
 def stripe_limits(stripe: StripeInformation, options: ReadOptions) -> Limits:
     """What reading one stripe may allocate."""
-    return Limits(options.batch_bytes, held_bytes=max(options.held_bytes, EXPANSION * stripe.data_length))
+    return Limits(options.batch_bytes, held_bytes=held_bytes(stripe, options))
+
+
+def held_bytes(stripe: StripeInformation, options: ReadOptions) -> int:
+    """Most bytes that reading one stripe may hold in windows and dictionaries."""
+    return max(options.held_bytes, EXPANSION * stripe.data_length)
 
 
 class OrcReader:
@@ -60,11 +65,15 @@ class OrcReader:
         self.root: OrcType
         self.tail, self.root = read_tail_cached(storage, limits or MetadataLimits())
         self._listed = 0
-        self.fingerprint = storage.fingerprint()
         self.name: str = self.tail.name
         self.facts: FileFacts = self.tail.facts
         self.stripes: tuple[StripeInformation, ...] = self.tail.footer.stripes
         self._footers: dict[int, StripeFooter] = {}
+
+    @cached_property
+    def fingerprint(self) -> Fingerprint:
+        """Which version of the file this is, as far as its storage tells."""
+        return self.storage.fingerprint()
 
     @property
     def schema_key(self) -> bytes:

@@ -146,7 +146,7 @@ cdef class Stripe:
             free(self.rooms[self.free_rooms])
 
     def column(self, Py_ssize_t column, int shape, int width, kind):
-        cdef uint64_t encoding = self.encodings.numbers[column, 0]
+        cdef uint64_t encoding = self.encodings.rows[column].kind
         cdef Window window
         self.windows = []
         self.read_present(column)
@@ -178,7 +178,7 @@ cdef class Stripe:
     cdef Window window(self, Py_ssize_t column, int kind):
         cdef int64_t at = self.streams.find(column, kind), offset = 0, length = 0
         if at >= 0:
-            offset, length = self.streams.offsets[at] - self.first, <int64_t> self.streams.numbers[at, 2]
+            offset, length = self.streams.rows[at].offset - self.first, <int64_t> self.streams.rows[at].length
         window = Window(HeldStream(self.data, offset, length), self.codec, self.block_size, name=STREAM_NAMES[kind])
         if self.free_rooms:
             self.free_rooms -= 1
@@ -187,7 +187,7 @@ cdef class Stripe:
         return window
 
     cdef IntRle integers(self, Py_ssize_t column, int kind, bint signed):
-        version = 2 if self.encodings.numbers[column, 0] >= DIRECT_V2 else 1
+        version = 2 if self.encodings.rows[column].kind >= DIRECT_V2 else 1
         return IntRle(self.window(column, kind), version=version, signed=signed)
 
     cdef object allocate(self, int64_t size):
@@ -276,7 +276,7 @@ cdef class Stripe:
         return array
 
     cdef object dictionary(self, Py_ssize_t column, kind):
-        cdef uint64_t size = self.encodings.numbers[column, 1]
+        cdef uint64_t size = self.encodings.rows[column].dictionary_size
         cdef int64_t entry_bytes, total
         if size > <uint64_t> MOST_ROWS:
             raise Unusual

@@ -26,7 +26,7 @@ class Joiner:
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Takes a batch and yields those that are ready; to be exhausted."""
-        for piece in _cut(batch, self._batch_size):
+        for piece in (batch,) if batch.num_rows <= self._batch_size else _cut(batch, self._batch_size):
             if piece.num_rows == 0:
                 continue
             if self._waiting and self._rows + piece.num_rows > self._batch_size:
@@ -66,8 +66,5 @@ def join_batches(
 
 
 def _cut(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
-    if batch.num_rows <= most:
-        yield batch
-        return
     for start in range(0, batch.num_rows, most):
         yield batch.slice(start, most)

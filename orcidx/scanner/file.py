@@ -12,7 +12,7 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery
 from orcidx.explain.facts import facts_html
 from orcidx.fetching.drive import run_value
-from orcidx.options import OptionsByName, ReadOptions
+from orcidx.options import USUAL_OPTIONS, OptionsByName, ReadOptions
 from orcidx.orc.file_statistics import column_statistics, statistics_table
 from orcidx.orc.metadata import FileTail, StripeInformation, TypeKind, WriterKind
 from orcidx.orc.metadata_limits import MetadataLimits
@@ -53,7 +53,7 @@ class OrcFile:
 
     def __init__(self, source: Source, options: ReadOptions | None = None, expected: Fingerprint | None = None) -> None:
         self.source = source
-        self.options = options or ReadOptions()
+        self.options = options or USUAL_OPTIONS
         self._storage: RangeReader | None = source.open(self.options, expected=expected)
         try:
             self._reader = OrcReader(self._storage, MetadataLimits.of(self.options))

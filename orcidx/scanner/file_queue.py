@@ -56,7 +56,8 @@ def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFi
     storage = job.source.open(request.options, expected=job.fingerprint)
     try:
         scan = FileScan(OrcReader(storage, MetadataLimits.of(request.options)), job, request, metrics)
-        run_value(scan.prepare(), storage)
+        if request.options.strings == "dictionary":
+            run_value(scan.prepare(), storage)
         return OpenFile(storage, scan)
     except BaseException:
         storage.close()
@@ -128,7 +129,8 @@ class FileQueue:
             with self._metrics.stage("open"):
                 file = self._opening.popleft().result()
         self._taken += 1
-        self._in_use = [*(one for one in self._in_use if one.is_open), file]
+        self._in_use = [one for one in self._in_use if one.is_open]
+        self._in_use.append(file)
         self._count(file)
         self._fill()
         return file
@@ -150,7 +152,8 @@ class FileQueue:
         metrics.stripes += len(reader.stripes)
         metrics.stripes_skipped += len(reader.stripes) - alive
         stride = reader.facts.row_index_stride
-        metrics.row_groups += sum(group_count(stripe.rows, stride) for stripe in reader.stripes)
+        for stripe in reader.stripes:
+            metrics.row_groups += group_count(stripe.rows, stride)
 
     def __iter__(self) -> Iterator[OpenFile]:
         """The files one after the other, each closed when the next is wanted."""

@@ -20,6 +20,7 @@ from orcidx.fetching.drive import Fetch, Pending
 from orcidx.orc.bounds import within_nanoseconds
 from orcidx.orc.kinds import EncodingKind
 from orcidx.orc.reader import OpenStripe, OrcReader, stripe_limits
+from orcidx.orc.row_index import group_count
 from orcidx.orc.types import STRING_KINDS, OrcType
 from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.constant_evidence import ConstantEvidence
@@ -32,7 +33,7 @@ from orcidx.planner.stripe_pruning import FilePruner, StripeDecision
 from orcidx.pruning.evaluate import Evidence, Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.metrics import ScanMetrics
-from orcidx.scanner.small_stripes import held_stripe, read_at_once
+from orcidx.scanner.small_stripes import Held, held_stripe, read_at_once
 from orcidx.scanner.stripe_reader import Step, read_stripe
 
 __all__ = ["FileScan"]
@@ -186,14 +187,27 @@ class FileScan:
             return ()
 
     @cached_property
+    def _is_plain(self) -> bool:
+        """Whether the caller wants all rows, before any predicate."""
+        job, request = self.job, self.request
+        limited = request.limit is not None and request.where is None
+        return (job.selection, job.row_range, job.stripes, job.deleted) == (None, None, None, None) and not limited
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether all rows of the file are wanted, so that nothing has a say in that."""
+        return self.request.where is None and self._is_plain
+
+    @cached_property
     def wanted_rows(self) -> RowSelection:
         """The rows that the caller wants, before any predicate: his selection, range and stripes, less the deleted.
 
         Without a predicate a limit says which rows those are; what lies behind them is then not even fetched.
         """
-        bounds = self.reader.stripe_bounds
-        rows = int(bounds[-1])
+        rows = self.reader.tail.footer.rows
         wanted = RowSelection.all(rows)
+        if self._is_plain:
+            return wanted
         if self.job.selection is not None:
             with located(file=self.reader.name):
                 wanted = wanted & as_selection(self.job.selection, rows)
@@ -201,6 +215,7 @@ class FileScan:
             start, stop = self.job.row_range
             wanted = wanted & RowSelection.from_runs([(min(max(start, 0), rows), min(max(stop, start, 0), rows))], rows)
         if self.job.stripes is not None:
+            bounds = self.reader.stripe_bounds
             mask = np.zeros(len(bounds) - 1, bool)
             unknown = [one for one in self.job.stripes if not 0 <= one < len(mask)]
             if unknown:
@@ -216,7 +231,12 @@ class FileScan:
     def stripe_numbers(self) -> list[int]:
         """The stripes that hold wanted rows and that the file's and the stripes' own statistics leave alive."""
         if self._alive is None:
-            self._alive = self.pruner.stripes()
+            if self.takes_all:
+                with located(file=self.reader.name):
+                    self.schema_plan.nodes  # noqa: B018  a column that is not there is an error now, as with a predicate
+                self._alive = [number for number, stripe in enumerate(self.reader.stripes) if stripe.rows]
+            else:
+                self._alive = self.pruner.stripes()
         return self._alive
 
     def decide(self, stripe: int) -> Generator[Fetch | Pending, Any, StripeDecision]:
@@ -240,15 +260,18 @@ class FileScan:
         if decision.rows.may.is_empty:
             return
         held = yield from held_stripe(self.reader, self.schema_plan, decision)
-        batch = read_at_once(self.reader, self.schema_plan, decision, held, options=self.options, metrics=self.metrics)
-        if batch is not None:
-            yield self.complete(batch)
-            return
+        whole = self.reader.whole()
+        at_once = held if whole is None else (0, whole)
+        if at_once is not None and decision.rows.may.is_all:
+            batch = self._decoded(decision.stripe, at_once)
+            if batch is not None:
+                yield batch
+                return
         stripe = OpenStripe(
             self.reader,
             decision.stripe,
             index=decision.index,
-            read_ahead=0 if self.reader.whole() is not None else self._read_ahead(),
+            read_ahead=0 if whole is not None else self._read_ahead(),
             limits=stripe_limits(self.reader.stripes[decision.stripe], self.options),
             dictionaries=self._dictionaries,
             held=held,
@@ -287,6 +310,21 @@ class FileScan:
             for window in stripe.windows:
                 self.metrics.chunks_decompressed += window.chunks_decompressed
                 self.metrics.bytes_decompressed += window.bytes_decompressed
+
+    def at_once(self, stripe: int) -> pa.RecordBatch | None:
+        """All of a stripe of a file that is in memory, where there is nothing to decide; None where there is, and where
+        it takes column readers."""
+        whole = self.reader.whole() if self.takes_all else None
+        batch = None if whole is None else self._decoded(stripe, (0, whole))
+        if batch is not None:
+            self.metrics.row_groups_kept += group_count(batch.num_rows, self.reader.facts.row_index_stride)
+            self.metrics.rows_considered += batch.num_rows
+        return batch
+
+    def _decoded(self, stripe: int, held: Held) -> pa.RecordBatch | None:
+        plan = self.schema_plan
+        batch = read_at_once(self.reader, plan, stripe, held, options=self.options, metrics=self.metrics)
+        return None if batch is None else self.complete(batch)
 
     def _read_ahead(self) -> int:
         """Bytes to fetch of one stream at a time, so that all streams together stay within the budget."""

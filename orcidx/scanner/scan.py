@@ -177,7 +177,7 @@ class Scan(ArrowStream):
             closing(run_in_turn(_StripeTurns(self, files), stage=metrics.stage)) as results,
         ):
             yield from join_batches(
-                limited(results, self.limit),
+                results if self.limit is None else limited(results, self.limit),
                 batch_size=self.options.batch_size,
                 batch_bytes=self.options.batch_bytes,
                 first=first,
@@ -246,6 +246,11 @@ class Scan(ArrowStream):
         request = replace(self.resolved, columns=(), row_numbers=None, file_path=None)
         with self._queue(request, ScanMetrics()) as files:
             for file in files:
+                if self.limit is not None and total >= self.limit:
+                    return self.limit
+                if self.request.where is None:  # nothing of a stripe need be known
+                    total += file.scan.wanted_rows.count
+                    continue
                 for number in file.scan.stripe_numbers():
                     if self.limit is not None and total >= self.limit:
                         return self.limit
@@ -439,4 +444,5 @@ def _turns_of(file: OpenFile, budget: ByteBudget) -> Iterator[Turn]:
         file.close()
     for number in numbers:
         finish = file.close if number == numbers[-1] else None
-        yield Turn(partial(_decided_scan, file.scan, number, budget), file.storage, finish)
+        at_once = partial(file.scan.at_once, number) if file.storage.is_local else None
+        yield Turn(partial(_decided_scan, file.scan, number, budget), file.storage, finish, at_once)

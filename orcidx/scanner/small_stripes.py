@@ -10,15 +10,16 @@ from orcidx.fetching.drive import Fetch
 from orcidx.options import ReadOptions
 from orcidx.orc.compression import open_codec
 from orcidx.orc.kinds import StreamKind
-from orcidx.orc.reader import OrcReader, stripe_limits
+from orcidx.orc.reader import OrcReader, held_bytes
 from orcidx.orc.small_stripe import MOST_ROWS, read_stripe
 from orcidx.planner.schema_plan import SchemaPlan
 from orcidx.planner.stripe_pruning import StripeDecision
 from orcidx.scanner.metrics import ScanMetrics
 
-__all__ = ["held_stripe", "read_at_once"]
+__all__ = ["Held", "held_stripe", "read_at_once"]
 
 Held = tuple[int, memoryview]
+"""(offset in the file, bytes) of all streams of a stripe."""
 
 SMALL_STRIPE = 1 << 20
 """Bytes of a local stripe that is read at once, where all of it is wanted: instead of a read for each stream."""
@@ -39,24 +40,19 @@ def held_stripe(
 
 
 def read_at_once(
-    reader: OrcReader,
-    plan: SchemaPlan,
-    decision: StripeDecision,
-    held: Held | None,
-    *,
-    options: ReadOptions,
-    metrics: ScanMetrics,
+    reader: OrcReader, plan: SchemaPlan, stripe: int, held: Held, *, options: ReadOptions, metrics: ScanMetrics
 ) -> pa.RecordBatch | None:
-    """All of a stripe that is in memory; None where some of it is left out, and where it needs column readers."""
-    whole = reader.whole()
-    first, data = (0, whole) if held is None else held
-    if data is None or not decision.rows.may.is_all or plan.recipe is None:
+    """All of a stripe that is in memory; None of one that needs column readers."""
+    information, recipe = reader.stripes[stripe], plan.recipe
+    rows = information.rows
+    if recipe is None or rows > min(MOST_ROWS, options.batch_size):
         return None
-    rows, footer, facts = decision.rows.may.length, reader.footer(decision.stripe), reader.facts
-    if rows > min(MOST_ROWS, options.batch_size) or (0, StreamKind.PRESENT) in footer.streams:
+    footer, facts = reader.footer(stripe), reader.facts
+    if (0, StreamKind.PRESENT) in footer.streams:
         return None
+    first, data = held
     found = read_stripe(
-        plan.recipe,
+        recipe,
         data,
         first,
         footer,
@@ -64,7 +60,7 @@ def read_at_once(
         open_codec(facts.compression),
         facts.block_size,
         most=options.batch_bytes,
-        held=stripe_limits(reader.stripes[decision.stripe], options).held_bytes,
+        held=held_bytes(information, options),
         shifted=facts.hybrid_calendar and options.calendar == "proleptic",
     )
     if found is None:

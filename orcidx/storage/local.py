@@ -10,6 +10,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -127,7 +128,7 @@ class LocalReader(_LocalBase):
             self._map = mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
         self._local_file = LocalFile(fd, size=self._size, mtime_ns=status.st_mtime_ns, metrics=self.metrics)
 
-    @property
+    @cached_property
     def identity(self) -> tuple[Any, ...] | None:
         """Device, inode, size and times; ``None`` for a file so young that a rewrite might leave them as they are."""
         status = self._status

@@ -25,20 +25,9 @@ FIELDS = st.lists(
 )
 
 
-def encode(fields: list[tuple[int, int, int | bytes]]) -> bytes:
-    out = b""
-    for wire, number, value in fields:
-        key = pb.varint(number << 3 | wire)
-        if isinstance(value, int):
-            out += key + pb.varint(value)
-        else:
-            out += key + (pb.varint(len(value)) if wire == 2 else b"") + value
-    return out
-
-
 @given(FIELDS)
 def test_reads_every_field_and_the_last_of_each_wins(fields: list[tuple[int, int, int | bytes]]) -> None:
-    message = Message(encode(fields), "test")
+    message = Message(pb.encode(fields), "test")
     for number in {number for _, number, _ in fields}:
         texts = [value for wire, other, value in fields if other == number and wire == 2]
         numbers = [value for wire, other, value in fields if other == number and wire == 0]
@@ -50,9 +39,9 @@ def test_reads_every_field_and_the_last_of_each_wins(fields: list[tuple[int, int
 
 @given(FIELDS, st.data())
 def test_every_truncation_is_read_or_refused(fields: list[tuple[int, int, int | bytes]], data: st.DataObject) -> None:
-    raw = encode(fields)
+    raw = pb.encode(fields)
     cut = data.draw(st.integers(0, len(raw)))
-    whole = [encode(fields[:i]) for i in range(len(fields) + 1)]
+    whole = [pb.encode(fields[:i]) for i in range(len(fields) + 1)]
     if raw[:cut] in whole:
         Message(raw[:cut], "test")
     else:

@@ -45,9 +45,9 @@ def test_python_calls_of_a_small_file(folder: Path) -> None:
     def scan(paths: list[str], where: Any = None) -> orcidx.Scan:
         return orcidx.scan(paths, where=where, use_threads=False)
 
-    assert per_file(folder, lambda paths: scan(paths).to_table()) < 300
-    assert per_file(folder, lambda paths: scan(paths, col("key") == -1).to_table()) < 220
-    assert per_file(folder, lambda paths: scan(paths).count_rows()) < 195
+    assert per_file(folder, lambda paths: scan(paths).to_table()) < 215
+    assert per_file(folder, lambda paths: scan(paths, col("key") == -1).to_table()) < 185
+    assert per_file(folder, lambda paths: scan(paths).count_rows()) < 155
 
 
 def test_python_calls_of_a_column(tmp_path: Path) -> None:

@@ -194,6 +194,32 @@ def test_libraries_are_called_without_the_gil() -> None:
         assert codec_of(kind, False).native is None
 
 
+@pytest.mark.parametrize("kind", ["ZLIB", "ZSTD"])
+def test_one_chunk_is_read_in_one_call(kind: str, rng: np.random.Generator) -> None:
+    """Or not at all: then it is read chunk by chunk, which says what is wrong."""
+    codec, slow = open_codec(kind), open_codec(kind, native=False)
+    assert codec is not None
+    if codec.native is None:
+        pytest.skip("the library exports no functions")
+    data = bytes(rng.integers(0, 4, 3000, np.uint8))
+    chunk = COMPRESS[kind](data)
+    packed = (len(chunk) << 1).to_bytes(3, "little") + chunk
+    for framed in (packed, original(data)):
+        assert codec.native.unframe(framed, 4096, 4096) == data
+        assert codec.native.unframe(framed, 4096, 2999) is None
+        assert codec.native.unframe(framed + framed, 4096, 8192) is None
+        assert read_framed(framed + framed, codec, 4096, name="footer") == data + data
+        for end in range(0, len(framed), 7):
+            assert codec.native.unframe(framed[:end], 4096, 4096) is None
+        for place in range(0, len(framed), 11):
+            damaged = bytearray(framed)
+            damaged[place] ^= 0x55
+            found = codec.native.unframe(damaged, 4096, 4096)
+            if found is not None:
+                assert found == read_framed(damaged, slow, 4096, name="footer")
+    assert codec.native.unframe(packed, 2999, 4096) is None
+
+
 @pytest.mark.parametrize("native", [True, False])
 def test_framed_blobs(native: bool) -> None:
     codec = codec_of("ZLIB", native)
