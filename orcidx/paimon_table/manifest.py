@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from orcidx.errors import CorruptFile
+from orcidx.errors import CorruptFile, Unsupported
 from orcidx.paimon_table.avro_file import read_avro
 from orcidx.paimon_table.snapshot import is_file_name
 
@@ -147,8 +147,9 @@ def manifest_info(record: dict[str, Any]) -> ManifestInfo:
 
 def index_entry(record: dict[str, Any]) -> IndexEntry:
     """A record of an index manifest."""
-    if _int(record, "_KIND") != ADD:
+    if (kind := _int(record, "_KIND")) == DELETE:
         raise CorruptFile("index manifest holds a deletion")
+    _check_kind(kind, "an index manifest")
     ranges = _optional(record, "_DELETIONS_VECTORS_RANGES", list) or []
     return IndexEntry(
         partition=_get(record, "_PARTITION", bytes),
@@ -166,8 +167,9 @@ def file_entry(record: dict[str, Any]) -> FileEntry:
     """A record of a manifest."""
     file = _record(record, "_FILE")
     kind, rows = _int(record, "_KIND"), _int(file, "_ROW_COUNT")
-    if kind not in (ADD, DELETE) or rows < 0:
-        raise CorruptFile(f"manifest entry of kind {kind} with {rows} rows")
+    _check_kind(kind, "a manifest")
+    if rows < 0:
+        raise CorruptFile(f"manifest entry with {rows} rows")
     return FileEntry(
         kind=kind,
         partition=_get(record, "_PARTITION", bytes),
@@ -190,6 +192,11 @@ def file_entry(record: dict[str, Any]) -> FileEntry:
         first_row_id=_optional(file, "_FIRST_ROW_ID", int),
         written_columns=_texts(file, "_WRITE_COLS"),
     )
+
+
+def _check_kind(kind: int, what: str) -> None:
+    if kind not in (ADD, DELETE):
+        raise Unsupported(f"{what} has an entry of kind {kind}, and {ADD} (added) and {DELETE} (deleted) are known")
 
 
 def _stats(record: dict[str, Any]) -> RowStats:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 import pytest
+from paimon_edits import edit_avro, edit_manifest, edit_snapshot
 from paimon_empty import empty_table
 from paimon_invariants import check_table, files_of, snapshot, snapshot_numbers
 from paimon_soak import SPEC, rows
@@ -42,30 +42,6 @@ def folder(tmp_path: Path) -> Path:
     made = empty_table(tmp_path / "t", file_index__in_manifest_threshold="10 b")
     open_table(made).append(rows(0))
     return made
-
-
-def edit_snapshot(folder: Path, **fields: Any) -> None:
-    path = folder / "snapshot" / f"snapshot-{snapshot_numbers(folder)[-1]}"
-    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
-
-
-def edit_avro(path: Path, change: Callable[[list[Any]], None]) -> None:
-    with path.open("rb") as file:
-        reader = fastavro.reader(file)
-        schema, found = reader.writer_schema, list(reader)
-    change(found)
-    with path.open("wb") as file:
-        fastavro.writer(file, schema, found, codec="deflate")
-
-
-def edit_manifest(folder: Path, change: Callable[[list[Any]], None]) -> None:
-    """The only manifest, and the sizes that the lists and the snapshot tell."""
-    (path,) = (folder / "manifest").glob("manifest-[0-9a-f]*")
-    edit_avro(path, change)
-    for name in ("baseManifestList", "deltaManifestList"):
-        listed = folder / "manifest" / snapshot(folder)[name]
-        edit_avro(listed, lambda found: [one.update(_FILE_SIZE=path.stat().st_size) for one in found])
-        edit_snapshot(folder, **{f"{name}Size": listed.stat().st_size})
 
 
 # ---------------------------------------------------------------------- changed while the change ran
