@@ -295,7 +295,8 @@ class Catalog:
             file = LimitedParquet(source)
             described = json.loads(file.schema_metadata[_METADATA])
             if described["version"] != VERSION:
-                raise CorruptFile(f"a catalog of version {described['version']}; only {VERSION} is known")
+                told = f"a catalog of version {described['version']}; only {VERSION} is known"
+                raise CorruptFile(f"{told}; build the indexes again")
             keys = [StatisticsKey(one["column"], one["type"]) for one in described["statistics"]]
             wanted = None if columns is None else {name.lower() for name in columns}
             chosen = {f"s{i}": key for i, key in enumerate(keys) if wanted is None or key.column.lower() in wanted}

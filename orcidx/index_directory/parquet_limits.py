@@ -13,11 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import CorruptFile
+from orcidx.index_directory.parquet_footer import FooterFacts, read_footer
 
 __all__ = ["LimitedParquet"]
 
-_ENCODINGS = frozenset({"PLAIN", "RLE", "BIT_PACKED", "RLE_DICTIONARY", "PLAIN_DICTIONARY"})
-"""Those of catalogs; with others a value may repeat the one before it."""
+_ENCODINGS = frozenset({0, 2, 3, 4, 8})
+"""PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED, RLE_DICTIONARY: those of catalogs; with others a value may repeat the one
+before it."""
 _LEAST_ROWS, _LEAST_VALUES, _LEAST_BYTES = 50_000, 5_000_000, 32 << 20
 _ROW_BYTES = 4
 _VALUES_PER_BYTE = _BYTES_PER_BYTE = 16
@@ -30,12 +32,13 @@ class LimitedParquet:
     def __init__(self, source: Any) -> None:
         from pyarrow import parquet
 
-        metadata = parquet.read_metadata(source)
+        file = pa.input_stream(source, compression=None)
+        self._size = _check(read_footer(file))
+        metadata = parquet.read_metadata(file)
         schema = metadata.schema
         texts = [column.path for column in map(schema.column, range(len(schema))) if "BYTE" in column.physical_type]
-        self._size = _check(metadata)
         self._file = parquet.ParquetFile(
-            source, metadata=metadata, read_dictionary=texts, pre_buffer=True, page_checksum_verification=True
+            file, metadata=metadata, read_dictionary=texts, pre_buffer=True, page_checksum_verification=True
         )
 
     @property
@@ -52,15 +55,14 @@ class LimitedParquet:
         return table
 
 
-def _check(metadata: Any) -> int:
+def _check(footer: FooterFacts) -> int:
     """Bytes of the file up to the end of its last column chunk, which is what the limits go by."""
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
-    size = max((_start(chunk) + chunk.total_compressed_size for chunk in chunks), default=0)
+    chunks = footer.chunks
+    size = max((chunk.start + chunk.stored for chunk in chunks), default=0)
     limits = {
-        "rows": (max(0, *(group.num_rows for group in groups), metadata.num_rows) if groups else 0, _LEAST_ROWS),
-        "values": (sum(max(0, chunk.num_values) for chunk in chunks), _LEAST_VALUES),
-        "bytes": (sum(max(0, chunk.total_uncompressed_size) for chunk in chunks), _LEAST_BYTES),
+        "rows": (footer.rows if chunks else 0, _LEAST_ROWS),
+        "values": (sum(max(0, chunk.values) for chunk in chunks), _LEAST_VALUES),
+        "bytes": (sum(max(0, chunk.decompressed) for chunk in chunks), _LEAST_BYTES),
     }
     per_byte = {"rows": 1 / _ROW_BYTES, "values": _VALUES_PER_BYTE, "bytes": _BYTES_PER_BYTE}
     for what, (count, least) in limits.items():
@@ -68,15 +70,10 @@ def _check(metadata: Any) -> int:
             raise CorruptFile(
                 f"a catalog of {size} bytes claims {count} {what}, more than {most}; build the indexes again"
             )
-    if strange := {name for chunk in chunks for name in chunk.encodings} - _ENCODINGS:
-        told = f"a catalog has the encoding {sorted(strange)[0]}, which no catalog is written with"
+    if strange := {number for chunk in chunks for number in chunk.encodings} - _ENCODINGS:
+        told = f"a catalog has encoding {min(strange)} of Parquet, which no catalog is written with"
         raise CorruptFile(f"{told}; build the indexes again")
     return size
-
-
-def _start(chunk: Any) -> int:
-    dictionary = chunk.dictionary_page_offset if chunk.has_dictionary_page else None
-    return int(chunk.data_page_offset if not dictionary else min(dictionary, chunk.data_page_offset))
 
 
 def _text_bytes(array: pa.Array) -> int:
