@@ -197,6 +197,18 @@ def test_links_between_documents_lead_somewhere() -> None:
     assert not dead, dead
 
 
+def test_modules_that_documents_name_are_there() -> None:
+    """Decisions tell of their own time, and may name modules that have moved since."""
+    pages = [path for path in project_files() if path.suffix == ".md" and "decisions" not in path.parts]
+    gone = {
+        (name_of(page), named)
+        for page in pages
+        for named in re.findall(r"\borcidx/[a-z_/]+\.pyx?\b", page.read_text())
+        if not (ROOT / named).exists()
+    }
+    assert not gone, gone
+
+
 def test_ci_finds_the_readme_commands() -> None:
     readme = (ROOT / "README.md").read_text()
     for name, command in (("demo", "orcidx demo"), ("tests", "pytest")):
