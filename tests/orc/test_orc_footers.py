@@ -42,7 +42,11 @@ def plain_postscript(raw: bytes) -> tuple[Any, ...]:
 @example(pb.packed(4, [0, 12]) + pb.uint(4, 3), 0)
 def test_postscripts(raw: bytes, cut: int) -> None:
     raw = raw[: max(0, len(raw) - cut)]
-    assert outcome(lambda data: split_postscript(data, 77), raw) == outcome(plain_postscript, raw)
+    found, expected = outcome(lambda data: split_postscript(data, 77), raw), outcome(plain_postscript, raw)
+    if isinstance(expected[0], type):  # of two defects either may be met first
+        assert found[0] is expected[0]
+    else:
+        assert found == expected
 
 
 @given(st.lists(MESSAGE | st.binary(max_size=12).map(lambda blob: pb.blob(4, blob)), max_size=4).map(b"".join))
