@@ -69,6 +69,8 @@ cdef class OutStream:
 
     cdef int append(self, const uint8_t* data, size_t length) except -1 nogil:
         cdef size_t part
+        if length == 0:  # of a stream without bytes, whose address memcpy may not be given
+            return 0
         if self.compressor is None or self.keeps_raw or self.joined:
             memcpy(self.reserve(length), data, length)
             return self.advance(length)
