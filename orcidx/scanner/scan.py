@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import aclosing, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -281,8 +281,7 @@ class Scan(ArrowStream):
             notes: tuple[Note, ...] = ()
             if self.indexes is not None and request.where is not None:
                 left, notes = self.indexes.plan(jobs, request)
-                with_index = {job.source: job for job in left}
-                jobs = tuple(with_index.get(job.source, job) for job in jobs)
+                jobs = _with_indexes(jobs, left)
             with FileQueue(jobs, request, ScanMetrics(), open_all=True) as queue:
                 files = [explain_file(file.scan, file.storage, ranges) for file in queue]
             if notes and files:
@@ -304,6 +303,12 @@ def _dotted(path: str | tuple[str, ...]) -> str:
 def _short(value: object) -> str:
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
+
+
+def _with_indexes(jobs: Iterable[FileJob], left: Iterable[FileJob]) -> tuple[FileJob, ...]:
+    """All files, those that are left as they are there; these come in the same order, with the same sources."""
+    found = deque(left)
+    return tuple(found.popleft() if found and found[0].source is job.source else job for job in jobs)
 
 
 def _decided_scan(scan: FileScan, number: int, budget: ByteBudget) -> Any:

@@ -176,3 +176,14 @@ def test_remote_files_named_one_by_one_are_asked_when_told_to(indexed: Path, mon
             assert places is None or len(asked) == places, (sources, asked)
     finally:
         memory.rm("/lake", recursive=True)
+
+
+def test_sources_that_have_no_hash_are_explained(indexed: Path) -> None:
+    """A file in memory, and one named twice of which only the first has a selection."""
+    data = next(indexed.rglob("1.orc")).read_bytes()
+    for source in (bytearray(data), pa.py_buffer(data), memoryview(data)):
+        assert len(orcidx.scan(source, where=WHERE).explain().files) == 1
+    path = str(next(indexed.rglob("1.orc")))
+    twice = orcidx.scan([path, path], where=WHERE, selection={path: [3]})
+    assert twice.to_table().num_rows == 2
+    assert len(twice.explain().files) == 2
