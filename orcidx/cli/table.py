@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -115,17 +116,16 @@ _jvm_zone = click.option(
 )
 
 
+def _query_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What a command that reads rows, or plans to, takes."""
+    options = (snapshot_option, as_json, columns_option, where_option, limit_option, top_option)
+    for option in reversed((click.argument("path"), *options, _jvm_zone, storage_option, external_option)):
+        command = option(command)
+    return command
+
+
 @table.command()
-@click.argument("path")
-@snapshot_option
-@as_json
-@columns_option
-@where_option
-@limit_option
-@top_option
-@_jvm_zone
-@storage_option
-@external_option
+@_query_options
 def scan(
     path: str,
     snapshot: int | None,
@@ -142,16 +142,7 @@ def scan(
 
 
 @table.command()
-@click.argument("path")
-@snapshot_option
-@as_json
-@columns_option
-@where_option
-@limit_option
-@top_option
-@_jvm_zone
-@storage_option
-@external_option
+@_query_options
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page that needs no other file.")
 def explain(
     path: str,

@@ -18,8 +18,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from orcidx.errors import CorruptFile
 
 __all__ = ["ChunkFacts", "FooterFacts", "read_footer"]
@@ -61,7 +59,7 @@ def read_footer(source: Any) -> FooterFacts:
     source.seek(size - 8 - length)
     try:
         return _file_facts(_Compact(source.read(length)))
-    except (IndexError, KeyError, pa.ArrowException) as error:
+    except (IndexError, KeyError) as error:
         raise CorruptFile("not a catalog: its Parquet footer is damaged; build the indexes again") from error
 
 

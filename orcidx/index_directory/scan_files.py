@@ -62,6 +62,8 @@ def scan(
 
     Raises ``FileNotFoundError``, and ``InvalidQuery`` where there is no file and no ``schema``.
     """
+    if indexes not in ("auto", "all", "none"):
+        raise InvalidQuery(f"indexes={indexes!r} is none of 'auto', 'all', 'none'")
     found = list_sources(sources, storage_options=storage_options, filesystem=filesystem)
     files = [source for source in found if source.size != 0 or source.root is None]
     if not files and schema is None:
@@ -69,8 +71,6 @@ def scan(
     chosen = _by_file(files, selection=selection, deleted=deletion_vector, file_index=file_index)
     constants = partition_values(files, schema) if hive_partitions else [{} for _ in files]
     jobs = [FileJob(source, constants=values, **chosen[i]) for i, (source, values) in enumerate(zip(files, constants))]
-    if indexes not in ("auto", "all", "none"):
-        raise InvalidQuery(f"indexes={indexes!r} is none of 'auto', 'all', 'none'")
     rows = make_scan(
         jobs,
         columns,
