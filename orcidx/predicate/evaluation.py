@@ -8,6 +8,7 @@ and times compare as integers, decimals as 128-bit integers, strings as unsigned
 from __future__ import annotations
 
 import decimal
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -193,8 +194,7 @@ def _points_and_range(
 
 
 def _match_integers(values: Any, points: list[int] | None, low: int | None, high: int | None) -> BoolArray:
-    limits = np.iinfo(values.dtype)
-    smallest, largest = int(limits.min), int(limits.max)
+    smallest, largest = _limits(values.dtype)
     if points is not None:
         return _any_equal(values, [point for point in points if smallest <= point <= largest])
     if (low is not None and low > largest) or (high is not None and high < smallest):
@@ -206,6 +206,12 @@ def _match_integers(values: Any, points: list[int] | None, low: int | None, high
         below = values <= values.dtype.type(high)
         result = below if result is None else result & below
     return np.ones(len(values), np.bool_) if result is None else result
+
+
+@functools.cache  # numpy makes a new object at each asking
+def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
 
 
 def _any_equal(values: Any, points: Iterable[Any]) -> BoolArray:

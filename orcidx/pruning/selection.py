@@ -309,9 +309,14 @@ class RowSelection:
             within = self._bitmap & BitMap(range(start, stop))
             return RowSelection(stop - start, None, within.shift(-start))
         runs = self.runs()
-        first = int(np.searchsorted(runs[:, 1], start, "right"))
-        last = int(np.searchsorted(runs[:, 0], stop, "left")) if start < stop else first
-        part = np.clip(runs[first:last], start, stop) - start
+        first = int(runs[:, 1].searchsorted(start, "right"))
+        last = int(runs[:, 0].searchsorted(stop, "left")) if start < stop else first
+        if first == last:
+            return RowSelection(stop - start, _NO_RUNS)
+        part = runs[first:last] - start
+        # runs ascend and don't touch: no other than the first and the last can reach out of the part
+        part[0, 0] = max(int(part[0, 0]), 0)
+        part[-1, 1] = min(int(part[-1, 1]), stop - start)
         return RowSelection(stop - start, part)
 
     def shift_into(self, length: int, offset: int) -> RowSelection:

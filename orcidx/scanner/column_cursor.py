@@ -67,7 +67,7 @@ class ColumnCursor:
         return array
 
     def _seek(self, start: int) -> None:
-        group = int(np.searchsorted(self._bounds, start, "right")) - 1
+        group = int(self._bounds.searchsorted(start, "right")) - 1
         first = int(self._bounds[group])
         ids, index, row = self._reader.node.ids, self._stripe.index, self._row
         self._row = None

@@ -85,7 +85,7 @@ class ColumnGroup:
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
     def located(self, *, row: int | None = None) -> AbstractContextManager[None]:
-        group = None if row is None else int(np.searchsorted(self._bounds, row, "right")) - 1
+        group = None if row is None else int(self._bounds.searchsorted(row, "right")) - 1
         return located(file=self.stripe.reader.name, stripe=self.stripe.number, row_group=group)
 
     def plan(self, groups: npt.NDArray[np.bool_]) -> list[PlannedStream]:
@@ -97,7 +97,7 @@ class ColumnGroup:
         if row == self.row or self.cursors or not self._readers:
             self.row = row
             return
-        group = int(np.searchsorted(self._bounds, row, "right")) - 1
+        group = int(self._bounds.searchsorted(row, "right")) - 1
         start = int(self._bounds[group])
         with self.located(row=row):
             if row < self.row or start > self.row:
