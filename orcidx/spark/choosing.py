@@ -20,12 +20,13 @@ from orcidx.index_directory.lookup import store_above, stores_of
 from orcidx.index_directory.store import IndexStore
 from orcidx.predicate import And, Constant, Leaf, Op, Predicate, all_of, bind
 from orcidx.spark.conditions import Condition, analysed
+from orcidx.spark.connect_pruning import listing_of_client, listing_of_server, proven
 from orcidx.spark.key_frames import Keys, keys_of, pruning_by
 from orcidx.spark.plan import Query
 from orcidx.spark.relation import FEW, Listing, Relation, relation_of
 from orcidx.spark.sessions import SessionFacts, is_connect
 from orcidx.spark.spark_columns import column_of
-from orcidx.spark.spark_types import arrow_schema_of
+from orcidx.spark.spark_types import arrow_schema_of, collated
 from orcidx.spark.survivors import Survivors, find_survivors
 from orcidx.storage import Source, list_sources
 
@@ -141,32 +142,47 @@ def choose(spark: Any, facts: SessionFacts, query: Query, engine: Engine, where_
 
     if condition is None and not keys:
         return by_spark("nothing is asked of the rows")
-    if is_connect(spark):
-        return by_spark("Spark Connect tells no listing to prune")
+    if is_connect(spark) and query.table is not None:
+        return by_spark("Spark Connect does not tell where a table lies")
     sources, stores = ([], []) if engine == "orcidx" else _indexed(query.path)
     if not stores and engine != "orcidx":
         return by_spark("there is no index of the directory")
-    asked = Condition(Constant(True), frozenset())
-    if condition is not None:
-        asked = analysed(filtered, frozenset(relation.frame.columns), facts.clock_zone)
+    asked = _asked(relation, query, filtered, facts)
     if asked.obstacle is not None:
         return by_spark(f"no file can be left out by a condition where {asked.obstacle}")
     asked = Condition(all_of(asked.may, pruning_by(keys)), asked.columns | {one.column for one in keys})
     if engine == "orcidx":
         needed = _needed(relation, asked, query.columns)
         return Chosen(Choice("orcidx", "it was asked to"), None, asked.may, needed, condition, keys)
-    listing = relation.listing()
+    listing = listing_of_client(sources) if is_connect(spark) else relation.listing()
     if listing is None:
         return by_spark("Spark does not tell its files")
     found = _survivors(stores, sources, relation, listing, asked, (query, facts))
+    if is_connect(spark) and not found.kept.all():  # else it is not worth a job
+        listing = listing_of_server(spark, query.path, query.reader_options)
+        found = _survivors(stores, sources, relation, listing, asked, (query, facts))
     counts = _counts(listing, found, keys)
-    by_keys = engine != "spark" and not query.reader_options and query.table is None
+    by_keys = engine != "spark" and not query.reader_options and query.table is None and not collated(query.schema)
     looked_up = _looked_up(asked.may, found, relation, query.columns, counts) if by_keys else None
     if looked_up is not None:
         needed = _needed(relation, asked, query.columns)
         return Chosen(Choice("orcidx", looked_up, **counts), None, asked.may, needed, condition, keys)
     frame, how = _restricted(relation, listing, found, counts)
     return by_spark(how, _filtered(frame, condition), **counts)
+
+
+def _asked(relation: Relation, query: Query, filtered: Any, facts: SessionFacts) -> Condition:
+    """What of the condition rules out files, and the columns that it names."""
+    columns = frozenset(relation.frame.columns)
+    if query.where is None:
+        return Condition(Constant(True), frozenset())
+    schema = relation.frame.schema
+    if not is_connect(relation.spark):
+        return analysed(filtered, columns, facts.clock_zone, collated=collated(schema))
+    may = proven(query, schema)
+    if may == Constant(True):
+        return Condition(may, columns, "Spark Connect does not tell what it means, and orcidx does not read it so")
+    return Condition(may, columns)
 
 
 def _indexed(path: Any) -> tuple[list[Source], list[tuple[IndexStore, list[int]]]]:

@@ -92,23 +92,24 @@ class _Truth:
 _UNKNOWN = _Truth()
 
 
-def analysed(filtered: Any, columns: frozenset[str], clock_zone: str) -> Condition:
+def analysed(filtered: Any, columns: frozenset[str], clock_zone: str, *, collated: frozenset[str]) -> Condition:
     """The condition of a DataFrame that was made by one filter, over a relation of ``columns``. Classic sessions only.
 
-    ``clock_zone``: of the JVM, on whose clock Spark writes times down in its plans.
+    ``clock_zone``: of the JVM, on whose clock Spark writes times down in its plans; ``collated``: columns of text that
+    is not compared by its bytes, of which Catalyst's JSON does not tell.
     """
     jvm = filtered.sparkSession._jvm
     plan = filtered._jdf.queryExecution().analyzed()
     if plan.getClass().getSimpleName() != "Filter":  # as for _metadata, whose columns are added below it
         return Condition(_ANY, columns, "Spark asks for more than columns of the files")
     condition = plan.condition()
-    before = json.loads(condition.toJSON())
+    before = _with_collations(condition.toJSON(), collated)
     obstacle = None if condition.deterministic() else "it is not deterministic"
     if obstacle := obstacle or _obstacle(before, columns):
         return Condition(_ANY, _columns_of(before), obstacle)
     for rule in _rules(jvm):
         plan = rule.apply(plan)
-    nodes = json.loads(plan.condition().toJSON())
+    nodes = _with_collations(plan.condition().toJSON(), collated)
     parts = conjuncts(before)
     if not any(map(_asks_the_time, parts)):
         return Condition(condition_of_json(nodes, load_zone(clock_zone)), _columns_of(before))
@@ -117,6 +118,14 @@ def analysed(filtered: Any, columns: frozenset[str], clock_zone: str) -> Conditi
         return Condition(_ANY, _columns_of(before), "it asks for the time of each action")
     may = [part_of_json(one, now, load_zone(clock_zone)) for one, now in zip(parts, folded)]
     return Condition(all_of(*may), _columns_of(before))
+
+
+def _with_collations(text: str, collated: frozenset[str]) -> Nodes:
+    nodes: Nodes = json.loads(text)
+    for node in nodes:
+        if collated and node.get("name") in collated:
+            node["dataType"] = "collated string"
+    return nodes
 
 
 @lru_cache(maxsize=1)

@@ -129,6 +129,10 @@ class Query:
             return on_any_clock(parse(self.where), schema, case_sensitive=self.case_sensitive, unknown=unknown)
         return on_session_clock(parse(self.where), schema, self.session_zone, case_sensitive=self.case_sensitive)
 
+    def on_any_clock(self, schema: pa.Schema) -> Predicate:
+        """What is true wherever ``where`` is, on whichever clock."""
+        return on_any_clock(parse(self.where), schema, case_sensitive=self.case_sensitive)
+
     def of_session(self, schema: pa.Schema, partitions: Mapping[str, tuple[str, Any]]) -> OfSession | None:
         """What waits for the tasks, where the session is not known. ``partitions``: columns of directories, by name:
         their key and type."""

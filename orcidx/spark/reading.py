@@ -36,7 +36,7 @@ from orcidx.spark.plan import (
 from orcidx.spark.read_task import ROW, TASK, ReadTasks
 from orcidx.spark.reader_options import options_of_reader, struct_of_ddl
 from orcidx.spark.sessions import SessionFacts, facts_of
-from orcidx.spark.spark_types import width_of
+from orcidx.spark.spark_types import collated, width_of
 
 __all__ = ["read", "why"]
 
@@ -127,6 +127,10 @@ def _by_engine(spark: Any, query: Query, facts: SessionFacts, wanted: Engine, wh
         raise InvalidQuery(
             f"{own or 'asked to by engine=orcidx'}; for that give the directory of the table, {query.table.location!r}"
         )
+    if collated(query.schema):
+        by_spark = "a collation in schema="
+        if wanted == "orcidx":
+            raise InvalidQuery("text with a collation is Spark's to compare, and engine='orcidx' is another")
     if own is not None and (wanted == "spark" or by_spark is not None):
         raise InvalidQuery(f"{by_spark or 'the engine spark'} cannot be had here: {own}")
     if own is not None or (wanted == "orcidx" and where_in is None and _understood(where)):

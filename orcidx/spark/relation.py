@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from orcidx.spark.catalog_tables import CatalogTable
+from orcidx.spark.sessions import is_connect
 from orcidx.spark.spark_types import json_of_schema
 
-__all__ = ["FEW", "MOST_TEXT", "Listing", "Relation", "relation_of"]
+__all__ = ["FEW", "MOST_TEXT", "Listing", "Relation", "paths_of", "relation_of"]
 
 FEW = 32
 """So many files are read by explicit paths; 2,000 took Spark 13.6 s to look up."""
@@ -81,6 +82,8 @@ class Relation:
     @property
     def named_files_are_alike(self) -> bool:
         """Whether files that are named have the partition columns that they have in the whole."""
+        if is_connect(self.spark):
+            return self.root is not None and self.table is None
         unpartitioned = self._location.partitionSchema().isEmpty()
         if self.table is None:
             return self.root is not None or unpartitioned
@@ -115,7 +118,8 @@ class Relation:
 
     def _spelled(self, names: Iterable[str]) -> list[str] | None:
         """Names as ``_metadata.file_path`` has them: of local files only, encoded as ``java.net.URI`` does."""
-        paths = self.spark._jvm.org.apache.hadoop.fs
+        connect = is_connect(self.spark)
+        paths: Any = None if connect else self.spark._jvm.org.apache.hadoop.fs
         spelled, unusual = [], 0
         for name in names:
             if not name.startswith("file:/") or "'" in name or "\\" in name:
@@ -124,7 +128,7 @@ class Relation:
                 spelled.append(name)
                 continue
             unusual += 1
-            if unusual > _MOST_UNUSUAL:
+            if unusual > _MOST_UNUSUAL or connect:
                 return None
             spelled.append(paths.Path(name).toUri().toString() + "/" * name.endswith("/"))
         return spelled
@@ -142,15 +146,20 @@ def relation_of(
     options = dict(options or {})
     if table is not None:
         return Relation(spark, spark.table(table.name), table.location, options, table)
-    paths = [path] if isinstance(path, str) else list(path)
     reader = spark.read.options(**options)
     if schema is not None:
         from pyspark.sql.types import StructType
 
         reader = reader.schema(StructType.fromJson(json_of_schema(schema)))
-    frame = reader.orc([_escaped(one) if os.path.exists(one) else one for one in paths])
+    frame = reader.orc(paths_of(path))
     root = path if isinstance(path, str) and os.path.isdir(path) else None
     return Relation(spark, frame, None if root is None else os.path.abspath(root), options)
+
+
+def paths_of(path: Any) -> list[str]:
+    """What Spark is to read, for a path or several: names of files that are there are no globs."""
+    paths = [path] if isinstance(path, str) else list(path)
+    return [_escaped(one) if os.path.exists(one) else one for one in paths]
 
 
 def _escaped(path: str) -> str:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from orcidx.predicate import And, Constant, Leaf, Op, Or, Predicate, resolve_column
 from orcidx.predicate.nodes import ExactTime
 
-__all__ = ["column_of"]
+__all__ = ["column_of", "is_exact"]
 
 _INTEGERS, _MOST = pa.types.is_integer, 1 << 63
 
@@ -40,9 +40,9 @@ def column_of(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -> A
     if not isinstance(where, Leaf):
         return None
     path, kind = resolve_column(where.path, schema, case_sensitive=case_sensitive)
-    literals = [_literal(value, kind) for value in where.literals]
-    if any(one is None for one in literals):
+    if not all(is_exact(value, kind) for value in where.literals):
         return None
+    literals = [_literal(value) for value in where.literals]
     column = F.col(".".join("`" + part.replace("`", "``") + "`" for part in path))
     asked = _asked(column, where, literals)
     return None if asked is None else (~asked if where.negated else asked)
@@ -79,24 +79,30 @@ def _asked(column: Any, leaf: Leaf, literals: list[Any]) -> Any:
     return None
 
 
-def _literal(value: Any, kind: pa.DataType) -> Any:
-    """The literal of exactly the column's kind; None for any other."""
-    from pyspark.sql import functions as F
-
+def is_exact(value: Any, kind: pa.DataType) -> bool:
+    """Whether a literal is of exactly the column's kind, so that Spark converts neither before it compares them."""
     types = pa.types
     if isinstance(value, bool):
-        return F.lit(value) if types.is_boolean(kind) else None
-    if isinstance(value, int) and -_MOST <= value < _MOST:
-        return F.expr(f"{value}L") if _INTEGERS(kind) and value > -_MOST else None
+        return bool(types.is_boolean(kind))
+    if isinstance(value, int):
+        return bool(_INTEGERS(kind) and -_MOST < value < _MOST)
     if isinstance(value, float):
-        return F.lit(value) if types.is_floating(kind) else None
+        return bool(types.is_floating(kind))
     if isinstance(value, str):
-        return F.lit(value) if types.is_string(kind) else None
+        return bool(types.is_string(kind))
     if isinstance(value, decimal.Decimal):
-        return F.lit(value) if types.is_decimal(kind) and value.is_finite() else None
+        return bool(types.is_decimal(kind) and value.is_finite())
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
-        return F.lit(value) if types.is_date(kind) else None
-    if isinstance(value, ExactTime) and value.zone is not None and types.is_timestamp(kind) and kind.tz is not None:
-        micros, rest = divmod(value.nanos, 1000)
-        return None if rest else F.timestamp_micros(F.lit(micros))
-    return None
+        return bool(types.is_date(kind))
+    if isinstance(value, ExactTime) and value.zone is not None:
+        return bool(types.is_timestamp(kind) and kind.tz is not None and value.nanos % 1000 == 0)
+    return False
+
+
+def _literal(value: Any) -> Any:
+    """The literal of what is exact."""
+    from pyspark.sql import functions as F
+
+    if isinstance(value, int) and not isinstance(value, bool):
+        return F.expr(f"{value}L")
+    return F.timestamp_micros(F.lit(value.nanos // 1000)) if isinstance(value, ExactTime) else F.lit(value)

@@ -19,6 +19,7 @@ from orcidx.paimon.data_types import DataField, DataType
 
 __all__ = [
     "arrow_schema_of",
+    "collated",
     "field_json",
     "field_of_orc",
     "json_of_orc",
@@ -165,6 +166,13 @@ def _of_paimon(kind: DataType, column: str) -> Json:
         value = children[1] if kind.root == "MAP" else "integer"
         return {"type": "map", "keyType": children[0], "valueType": value, "valueContainsNull": True}
     raise Unsupported(f"{kind} cannot be read into Spark; name the other columns with columns=", column=column)
+
+
+def collated(schema: Any) -> frozenset[str]:
+    """Columns of a ``StructType`` whose text has a collation, by which other bytes may be equal; a column of CHAR or of
+    anything else is none of them."""
+    kinds = {one.name: one.dataType for one in getattr(schema, "fields", ())}
+    return frozenset(name for name, kind in kinds.items() if getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY")
 
 
 def json_of_schema(schema: Any) -> Json:

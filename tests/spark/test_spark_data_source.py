@@ -210,11 +210,12 @@ def test_what_spark_keeps_from_a_python_source_is_said(spark: Any, files: Path) 
 
 
 CONNECT = """
+import os
 import sys
 import pyarrow as pa
-from pyspark.sql import SparkSession
-from orcidx import CorruptFile
-from orcidx.spark import build_file_index, explain, read, refresh, register
+from pyspark.sql import SparkSession, functions
+from orcidx import CorruptFile, col
+from orcidx.spark import build_file_index, explain, read, refresh, register, why
 from orcidx.spark.sessions import facts_of
 
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
@@ -235,7 +236,27 @@ assert spark.sql("SELECT max(at) AS at FROM v WHERE i < 10").first().at.year == 
 built = build_file_index(spark, path, {"bitmap": {"i": {}}}, progress=True)
 assert {row.status for row in built.collect()} == {"built"}
 assert {row.status for row in refresh(spark, path).collect()} == {"fresh"}
-assert read(spark, path, where="i = 120").count() == 1
+for asked in ("i = 120", "I = 120 AND abs(i) = 120", col("i") == 120, [("i", "=", 120)]):
+    found = read(spark, path, where=asked)
+    assert found.count() == 1
+    assert (why(found).files, why(found).files_left) == (3, 1), str(why(found))
+for asked in ("abs(i) = 120", "i = '120'", functions.col("i") == 120):
+    found = read(spark, path, where=asked)
+    assert found.count() == 1
+    assert why(found).files is None, str(why(found))
+assert read(spark, path, where="i = 1200").count() == 0
+spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+early = read(spark, path, ["i"], "at < TIMESTAMP '2020-01-01 00:00:00'")
+spark.conf.set("spark.sql.session.timeZone", "America/Los_Angeles")
+assert early.count() == spark.read.orc(path).where("at < TIMESTAMP '2020-01-01 00:00:00'").count()
+os.utime(path + "/0.orc", (1, 1))
+moved = read(spark, path, where="i = 120")
+assert (moved.count(), why(moved).files_left) == (1, 2), str(why(moved))
+os.utime(path + "/0.orc")
+assert {row.status for row in refresh(spark, path).collect()} == {"fresh", "rebuilt"}
+keys = spark.range(120, 122).selectExpr("id AS i")
+some = read(spark, path, where_in={"i": keys})
+assert (some.count(), why(some).files_left) == (2, 1), str(why(some))
 assert explain(spark, path, "i = 120").funnel[0].after == 1
 with open(path + "/bad.orc", "wb") as bad:
     bad.write(b"nonsense")
