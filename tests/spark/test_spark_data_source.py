@@ -292,6 +292,6 @@ def test_spark_connect(files: Path, tmp_path: Path) -> None:
     environment |= {"SPARK_TESTING": "1"}  # pyspark then lets the server choose a free port, instead of 15002
     command = [sys.executable, "-P", "-c", CONNECT, str(data)]
     done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=200
+        command, env=environment, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=400
     )
     assert done.stdout.endswith("ok\n"), done.stdout + done.stderr
