@@ -26,7 +26,6 @@ from orcidx.paimon_table.jvm_instants import moves, put_back
 from orcidx.paimon_table.parquet_rows import read_parquet
 from orcidx.paimon_table.plan import FileTask, TablePlan
 from orcidx.paimon_table.schema import TableSchema, char_lengths
-from orcidx.paimon_table.top_rows import SortKey, first_rows
 from orcidx.predicate import BoundPredicate, Predicate, bind
 from orcidx.pruning.evaluate import Note
 from orcidx.pruning.selection import RowSelection
@@ -35,6 +34,7 @@ from orcidx.scanner.batches import join_batches
 from orcidx.scanner.file import open_file
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
+from orcidx.scanner.top_rows import SortKey, first_rows
 
 __all__ = ["TableBatches", "TableScan", "matching_rows"]
 

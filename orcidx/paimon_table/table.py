@@ -43,9 +43,9 @@ from orcidx.paimon_table.schema import TableSchema, char_lengths
 from orcidx.paimon_table.snapshot import Snapshot, parse_snapshot
 from orcidx.paimon_table.table_paths import bucket_path, index_path, partition_values
 from orcidx.paimon_table.table_state import TableState
-from orcidx.paimon_table.top_rows import parse_order
 from orcidx.planner.query_words import asked_columns, asked_limit
 from orcidx.predicate import bind, parse, resolve_column
+from orcidx.scanner.top_rows import parse_order
 from orcidx.storage import Source
 
 __all__ = ["Table", "open_table"]

@@ -24,13 +24,13 @@ from orcidx.orc.types import OrcType
 from orcidx.paimon_table.plan import FileTask
 from orcidx.paimon_table.scan import TableScan
 from orcidx.paimon_table.table import Table, open_table
-from orcidx.paimon_table.top_rows import SortKey, parse_order
 from orcidx.planner.constant_evidence import rules_out
 from orcidx.planner.request import FileJob
 from orcidx.planner.schema_mapping import choose_fields, column_path
 from orcidx.predicate import Predicate, bind, parse, resolve_column
 from orcidx.scanner.file import make_scan, open_file
 from orcidx.scanner.scan import Scan, Split
+from orcidx.scanner.top_rows import SortKey, parse_order
 from orcidx.spark.catalog_tables import CatalogTable
 from orcidx.spark.hive_columns import partition_constants, partition_types
 from orcidx.spark.local_times import on_any_clock, on_session_clock

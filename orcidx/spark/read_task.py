@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from orcidx.errors import StorageError
 from orcidx.paimon_table.scan import TableScan
-from orcidx.paimon_table.top_rows import SortKey, first_rows
 from orcidx.planner.schema_mapping import widen
 from orcidx.scanner.scan import Scan
+from orcidx.scanner.top_rows import SortKey, first_rows
 from orcidx.spark.task_session import OfSession
 
 __all__ = ["ROW", "TASK", "ReadTask", "ReadTasks", "gone_files_named"]
