@@ -25,9 +25,11 @@ __all__ = [
     "file_argument",
     "list_files",
     "open_from",
+    "parse_top",
     "scan_from",
     "sources_argument",
     "storage_option",
+    "top_option",
     "where_option",
 ]
 
@@ -40,6 +42,9 @@ columns_option = click.option(
     "-c", "--columns", metavar="A,B.C", help="Only these columns: names or dotted paths with commas between them."
 )
 where_option = click.option("-w", "--where", metavar="SQL", help="Only rows for which this is true, as in: id > 5")
+top_option = click.option(
+    "--top", metavar="COLUMN[:asc|desc[:first|last]],...", help="The first --limit rows in this order; nulls last."
+)
 storage_option = click.option(
     "--storage-option",
     "storage_options",
@@ -54,6 +59,13 @@ def parse_columns(columns: str | None) -> list[str] | None:
     if columns is None:
         return None
     return [name.strip() for name in columns.split(",") if name.strip()]
+
+
+def parse_top(top: str | None) -> list[tuple[str, ...]] | None:
+    """``score:desc:last,id`` as ``Table.scan`` takes it."""
+    if top is None:
+        return None
+    return [tuple(part.strip() for part in key.split(":")) for key in top.split(",")]
 
 
 def parse_storage_options(pairs: tuple[str, ...]) -> dict[str, Any]:

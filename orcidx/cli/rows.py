@@ -16,9 +16,11 @@ from orcidx.cli.arguments import (
     each_file,
     list_files,
     parse_columns,
+    parse_top,
     scan_from,
     sources_argument,
     storage_option,
+    top_option,
     where_option,
 )
 from orcidx.cli.output import print_json, print_table, python_values
@@ -114,6 +116,7 @@ def count(sources: tuple[str, ...], as_json: bool, where: str | None, storage_op
 @where_option
 @storage_option
 @click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many rows.")
+@top_option
 @click.option("--row-numbers", is_flag=True, help="Add the number of each row in its file.")
 @click.option(
     "--timing/--no-timing", default=None, help="Say on standard error what it took; by itself on a terminal only."
@@ -125,10 +128,12 @@ def scan(
     where: str | None,
     storage_options: tuple[str, ...],
     timing: bool | None,
+    top: str | None,
     **rows: Any,
 ) -> None:
     """Rows of SOURCES that match, and on standard error what was read to find them, and the time that it took."""
     began, worked = time.perf_counter(), time.process_time()
+    rows["top"] = parse_top(top)
     scan = scan_from(sources, storage_options, parse_columns(columns), where, timestamp_unit="us", **rows)
     with scan.to_batches() as batches:
         print_rows(scan.schema.names, batches, as_json=as_json, table=False)

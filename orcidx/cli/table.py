@@ -13,7 +13,9 @@ from orcidx.cli.arguments import (
     columns_option,
     parse_columns,
     parse_storage_options,
+    parse_top,
     storage_option,
+    top_option,
     where_option,
 )
 from orcidx.cli.output import print_json, print_table
@@ -23,9 +25,6 @@ __all__ = ["table"]
 
 snapshot_option = click.option("--snapshot", type=click.IntRange(min=1), help="This snapshot, not the latest.")
 limit_option = click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many rows.")
-top_option = click.option(
-    "--top", metavar="COLUMN[:asc|desc[:first|last]],...", help="The first --limit rows in this order; nulls last."
-)
 external_option = click.option(
     "--external-paths",
     multiple=True,
@@ -47,13 +46,6 @@ def open_table(
 
     options = parse_storage_options(storage_options) or None
     return paimon.open_table(path, snapshot_id=snapshot, storage_options=options, external_paths=external_paths)
-
-
-def parse_top(top: str | None) -> list[tuple[str, ...]] | None:
-    """``score:desc:last,id`` as ``Table.scan`` takes it."""
-    if top is None:
-        return None
-    return [tuple(part.strip() for part in key.split(":")) for key in top.split(",")]
 
 
 @table.command()

@@ -26,7 +26,7 @@ from orcidx.paimon_table.jvm_instants import moves, put_back
 from orcidx.paimon_table.parquet_rows import read_parquet
 from orcidx.paimon_table.plan import FileTask, TablePlan
 from orcidx.paimon_table.schema import TableSchema, char_lengths
-from orcidx.predicate import BoundPredicate, Predicate, bind
+from orcidx.predicate import BoundPredicate, Predicate, all_of, bind
 from orcidx.pruning.evaluate import Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.arrow_stream import ArrowStream, Batches, limited
@@ -34,7 +34,8 @@ from orcidx.scanner.batches import join_batches
 from orcidx.scanner.file import open_file
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
-from orcidx.scanner.top_rows import SortKey, first_rows
+from orcidx.scanner.top_rows import FirstRows, SortKey
+from orcidx.scanner.top_scan import bound_condition
 
 __all__ = ["TableBatches", "TableScan", "matching_rows"]
 
@@ -146,18 +147,32 @@ class TableBatches(Batches):
 
 
 def _batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Generator[pa.RecordBatch, None, None]:
-    def rows_of(wanted: TableScan) -> Iterator[pa.RecordBatch]:
-        for task in wanted.plan.tasks:
-            yield from _TaskRun(task, wanted, metrics, notes).batches()
+    def rows_of(task: FileTask, wanted: TableScan) -> Iterator[pa.RecordBatch]:
+        return _TaskRun(task, wanted, metrics, notes).batches()
 
     if scan.top:
         columns = tuple(dict.fromkeys((*scan.columns, *(key.column for key in scan.top))))
         every = replace(scan, columns=columns)
-        rows = first_rows(rows_of(every), every.schema, scan.top, scan.limit or 0)
-        pieces: Iterator[pa.RecordBatch] = iter(rows.select(list(scan.columns)).to_batches())
+        first = FirstRows(every.schema, scan.top, scan.limit or 0)
+        for task in scan.plan.tasks if scan.limit else ():
+            for batch in rows_of(task, _within_bound(every, first)):
+                first.add(batch)
+        pieces: Iterator[pa.RecordBatch] = iter(first.table().select(list(scan.columns)).to_batches())
     else:
-        pieces = limited(rows_of(scan), scan.limit)
+        every_row = (batch for task in scan.plan.tasks for batch in rows_of(task, scan))
+        pieces = limited(every_row, scan.limit)
     yield from join_batches(pieces, batch_size=scan.options.batch_size, batch_bytes=scan.options.batch_bytes)
+
+
+def _within_bound(scan: TableScan, first: FirstRows) -> TableScan:
+    """The scan of the next file, whose rows must sort before the last of the first rows found so far."""
+    last, key = first.last(), scan.top[0]
+    if last is None or scan.table_schema.by_name[key.column].type.root == "CHAR":  # compares trimmed, and sorts padded
+        return scan
+    bound = bound_condition(key, last[key.column], scan.options, strictly=len(scan.top) == 1)
+    if bound is None:
+        return scan
+    return replace(scan, where=bound if scan.where is None else all_of(scan.where, bound))
 
 
 class _TaskRun:

@@ -21,6 +21,7 @@ class RowArguments(OptionsByName, total=False):
     stripes: Iterable[int] | None
     row_range: tuple[int, int] | None
     limit: int | None
+    top: Sequence[Any] | None
     row_numbers: bool | str
     selection: Any
     deletion_vector: Any
@@ -40,6 +41,7 @@ class FilesArguments(OptionsByName, total=False):
     """The keywords of ``orcidx.scan``, but for ``columns`` and ``where``."""
 
     limit: int | None
+    top: Sequence[Any] | None
     row_numbers: bool | str
     file_path: bool | str
     selection: Mapping[Any, Any] | None

@@ -27,6 +27,7 @@ from orcidx.scanner.arrow_stream import Batches
 from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import SPLIT_BYTES, Scan, Split
+from orcidx.scanner.top_rows import parse_order
 from orcidx.storage import Fingerprint, RangeReader, Source, describe_source
 
 __all__ = ["OrcFile", "Writer", "make_scan", "open_file"]
@@ -173,6 +174,7 @@ class OrcFile:
         stripes: Iterable[int] | None = None,
         row_range: tuple[int, int] | None = None,
         limit: int | None = None,
+        top: Sequence[Any] | None = None,
         row_numbers: bool | str = False,
         selection: Any = None,
         deletion_vector: Any = None,
@@ -185,11 +187,14 @@ class OrcFile:
 
         ``columns``: names, dotted paths or sequences of names, None for all; ``where``: see ``orcidx.col``, also SQL
         text, a ``pyarrow.compute.Expression`` or a DNF list; ``stripes``: only these; ``row_range``: (start, stop) of
-        file rows; ``limit``: at most so many rows; ``row_numbers``: True or a name adds the number of each row in the
-        file as an int64 column (``row_number``) at the end; ``selection``: row numbers, a bool mask or a
-        ``RowSelection`` of the only rows to read; ``deletion_vector``: rows never to return; ``file_index``: a Paimon
-        file index of this file, or its bytes or path; ``schema``: read into this schema (by name; missing columns are
-        null). ``options`` and any option by name: see ``ReadOptions``.
+        file rows; ``limit``: at most so many rows; ``top``: the first ``limit`` rows in an order, such as
+        ``[("score", "desc", "last"), "id"]``: column, direction ("asc"), place of nulls ("last"); NaN is above every
+        number, and of equal rows the earlier ones come; what cannot be among them is skipped, by a bound that moves
+        while rows are read; ``row_numbers``: True or a name adds the number of each row in the file as an int64 column
+        (``row_number``) at the end; ``selection``: row numbers, a bool mask or a ``RowSelection`` of the only rows to
+        read; ``deletion_vector``: rows never to return; ``file_index``: a Paimon file index of this file, or its bytes
+        or path; ``schema``: read into this schema (by name; missing columns are null). ``options`` and any option by
+        name: see ``ReadOptions``.
         """
         job = FileJob(
             self.source,
@@ -205,6 +210,7 @@ class OrcFile:
             columns,
             where,
             limit=limit,
+            top=top,
             row_numbers=row_numbers,
             schema=schema,
             options=(options or self.options).override(**option_overrides),
@@ -255,6 +261,7 @@ def make_scan(
     options: ReadOptions,
     match: Literal["name", "position", "field_id"] = "name",
     file_path: bool | str = False,
+    top: Sequence[Any] | None = None,
 ) -> Scan:
     """A scan from a caller's words; raises ``InvalidQuery`` for what cannot be."""
     if not isinstance(schema, pa.Schema | None):
@@ -270,7 +277,10 @@ def make_scan(
         file_path=asked_name(file_path, "file_path", "file_path"),
         options=options,
     )
-    return Scan(tuple(jobs), request, None if limit is None else asked_limit(limit))
+    if top is not None and limit is None:
+        raise InvalidQuery("top gives the first rows in an order; say how many by limit")
+    order = () if top is None else parse_order(top)
+    return Scan(tuple(jobs), request, None if limit is None else asked_limit(limit), top=order)
 
 
 def open_file(

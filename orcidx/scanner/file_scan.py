@@ -20,7 +20,7 @@ from orcidx.fetching.drive import Fetch, Pending
 from orcidx.orc.bounds import within_nanoseconds
 from orcidx.orc.kinds import EncodingKind
 from orcidx.orc.reader import OpenStripe, OrcReader, stripe_limits
-from orcidx.orc.row_index import group_count
+from orcidx.orc.row_index import group_count, usual_bounds
 from orcidx.orc.types import STRING_KINDS, OrcType
 from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.constant_evidence import ConstantEvidence
@@ -36,7 +36,7 @@ from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.small_stripes import Held, held_stripe, read_at_once
 from orcidx.scanner.stripe_reader import Step, read_stripe
 
-__all__ = ["FileScan"]
+__all__ = ["FileScan", "count_groups"]
 
 Requests = Generator[Fetch, Any, Any]
 
@@ -333,3 +333,15 @@ class FileScan:
         if self.reader.storage.is_local:
             largest = max(LOCAL_PIECE, min(LARGEST_PIECE, LOCAL_BYTES // columns))
         return max(SMALLEST_PIECE, min(largest, self.options.io_bytes // (4 * columns)))
+
+
+def count_groups(scan: FileScan, decision: StripeDecision) -> None:
+    """Adds what is left of a stripe to the metrics of the scan."""
+    may, bounds = decision.rows.may, decision.rows.bounds
+    if may.is_all:
+        kept = group_count(may.length, scan.reader.facts.row_index_stride)
+    else:
+        bounds = usual_bounds(scan.reader.tail, decision.stripe) if len(bounds) == 2 else bounds  # no index was needed
+        kept = int(may.any_in(bounds).sum())
+    scan.metrics.row_groups_kept += kept
+    scan.metrics.rows_considered += may.count

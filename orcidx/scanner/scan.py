@@ -22,7 +22,6 @@ from orcidx.explain.model import Explanation
 from orcidx.fetching.byte_budget import ByteBudget
 from orcidx.fetching.drive import Turn, arun_in_turn, off_loop, run, run_in_turn, run_value
 from orcidx.options import ReadOptions
-from orcidx.orc.row_index import group_count, usual_bounds
 from orcidx.planner.index_evidence import StoredIndex
 from orcidx.planner.request import FileIndexes, FileJob, ScanRequest
 from orcidx.planner.stripe_pruning import StripeDecision
@@ -31,7 +30,7 @@ from orcidx.scanner.arrow_stream import ArrowStream, Batches, limited
 from orcidx.scanner.batches import Joiner, join_batches
 from orcidx.scanner.explaining import explain_file
 from orcidx.scanner.file_queue import FileQueue, OpenFile, open_job
-from orcidx.scanner.file_scan import FileScan
+from orcidx.scanner.file_scan import FileScan, count_groups
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.overlap import GroupRanges
 from orcidx.scanner.row_limit import RowsLeft, limit_note, open_in_turn
@@ -44,6 +43,8 @@ from orcidx.scanner.split import (
     request_from_json,
     request_to_json,
 )
+from orcidx.scanner.top_rows import SortKey
+from orcidx.scanner.top_scan import TopPass, resolved_order, top_note
 from orcidx.storage import Source
 
 __all__ = ["Batches", "Scan", "Split", "StripeScan"]
@@ -73,6 +74,7 @@ class Scan(ArrowStream):
     request: ScanRequest
     limit: int | None = None
     indexes: FileIndexes | None = None
+    top: tuple[SortKey, ...] = ()
 
     @property
     def options(self) -> ReadOptions:
@@ -85,7 +87,8 @@ class Scan(ArrowStream):
         of = first if len(names) < 2 else f"{len(names):,} files, {first} …"
         columns = "" if request.columns is None else f", columns {_short(list(request.columns))}"
         where = "" if request.where is None else f", where {_short(request.where)}"
-        return f"<Scan of {of}{columns}{where}{'' if self.limit is None else f', limit {self.limit}'}>"
+        top = f", top {_short([key.column for key in self.top])}" if self.top else ""
+        return f"<Scan of {of}{columns}{where}{top}{'' if self.limit is None else f', limit {self.limit}'}>"
 
     def _repr_html_(self) -> str:
         """The question, without asking it: nothing is opened."""
@@ -93,6 +96,7 @@ class Scan(ArrowStream):
         facts = {
             "columns": "all" if columns is None else _short(", ".join(map(_dotted, columns))),
             "where": None if self.request.where is None else _short(self.request.where),
+            "top": _short(", ".join(key.column for key in self.top)) if self.top else None,
             "limit": self.limit,
         }
         rows = [(job.source.name, job.source.size) for job in self.jobs]
@@ -116,6 +120,10 @@ class Scan(ArrowStream):
     def _limited(self) -> ScanRequest:
         """What is asked of every file by a pass that ends after ``limit`` rows."""
         return self.resolved if self.limit is None else replace(self.resolved, limit=self.limit)
+
+    @property
+    def _order(self) -> tuple[SortKey, ...]:
+        return resolved_order(self.top, self.jobs, self.resolved)
 
     def _known(self, name: str, find: Callable[[], T]) -> T:
         if name not in self.__dict__:
@@ -150,6 +158,9 @@ class Scan(ArrowStream):
     # ------------------------------------------------------------------ batches
 
     def _queue(self, request: ScanRequest, metrics: ScanMetrics) -> FileQueue:
+        return FileQueue(self._jobs_left(request, metrics), request, metrics)
+
+    def _jobs_left(self, request: ScanRequest, metrics: ScanMetrics) -> tuple[FileJob, ...]:
         """The files that the indexes beside them leave, which are asked now."""
         jobs = self.jobs
         if self.indexes is not None and request.where is not None:
@@ -157,7 +168,7 @@ class Scan(ArrowStream):
                 jobs, _ = self.indexes.plan(jobs, request)
             metrics.files += len(self.jobs) - len(jobs)
             metrics.files_skipped += len(self.jobs) - len(jobs)
-        return FileQueue(jobs, request, metrics)
+        return jobs
 
     def to_batches(self) -> Batches:
         """An iterator over the batches, with ``.metrics`` of its own pass and ``.close()``."""
@@ -171,6 +182,13 @@ class Scan(ArrowStream):
 
     def _batches(self, metrics: ScanMetrics, *, first: int | None = None) -> Generator[pa.RecordBatch, None, None]:
         if self.limit == 0:
+            return
+        if self.top:
+            options = self.options
+            jobs = self._jobs_left(self.resolved, metrics)
+            rows = TopPass(jobs, self.resolved, self._order, self.limit or 0, metrics).rows(self.schema)
+            pieces = rows.to_batches(max_chunksize=options.batch_size)
+            yield from join_batches(pieces, batch_size=options.batch_size, batch_bytes=options.batch_bytes)
             return
         with (
             self._queue(self._limited, metrics) as files,
@@ -187,6 +205,10 @@ class Scan(ArrowStream):
         """Batches; ranges are awaited, decoding runs off the event loop."""
         left = self.limit
         if left == 0:
+            return
+        if self.top:
+            for batch in await off_loop(lambda: list(self.to_batches())):
+                yield batch
             return
         joiner = Joiner(batch_size=self.options.batch_size, batch_bytes=self.options.batch_bytes)
         metrics = ScanMetrics()
@@ -215,6 +237,8 @@ class Scan(ArrowStream):
         which it is reached; what is read of them counts in the order in which it is. Iterate a stripe before the next
         file's: its file is closed then.
         """
+        if self.top:
+            raise InvalidQuery("the first rows in an order come from stripes in any order: leave top out of stripes()")
         left = None if self.limit is None else RowsLeft(self.limit)
         with closing(self._files_of_stripes()) as files:
             for file in files:
@@ -273,7 +297,7 @@ class Scan(ArrowStream):
     def explain(self) -> Explanation:
         """What the scan will read and why it can skip the rest; reads metadata and indexes only."""
         ranges = GroupRanges()
-        if self.limit is not None and self.request.where is None:
+        if self.limit is not None and self.request.where is None and not self.top:
             with closing(open_in_turn(self.jobs, self.resolved, self.limit, to_the_end=True)) as files_in_turn:
                 files = [explain_file(file.scan, file.storage, ranges) for file in files_in_turn]
         else:
@@ -287,7 +311,8 @@ class Scan(ArrowStream):
             if notes and files:
                 files[0] = replace(files[0], notes=(*notes, *files[0].notes))
         if self.limit is not None and files:
-            files[0] = replace(files[0], notes=(limit_note(self.limit, self.request), *files[0].notes))
+            note = top_note(self._order, self.limit) if self.top else limit_note(self.limit, self.request)
+            files[0] = replace(files[0], notes=(note, *files[0].notes))
         where = None if self.request.where is None else repr(self.request.where)
         return Explanation(where, tuple(self.schema.names), tuple(files), ranges.depths)
 
@@ -315,21 +340,10 @@ def _decided_scan(scan: FileScan, number: int, budget: ByteBudget) -> Any:
     share = budget.enter()
     try:
         decision = yield from scan.decide(number)
-        _count_groups(scan, decision)
+        count_groups(scan, decision)
         yield from scan.read(decision, share)
     finally:
         share.close()
-
-
-def _count_groups(scan: FileScan, decision: StripeDecision) -> None:
-    may, bounds = decision.rows.may, decision.rows.bounds
-    if may.is_all:
-        kept = group_count(may.length, scan.reader.facts.row_index_stride)
-    else:
-        bounds = usual_bounds(scan.reader.tail, decision.stripe) if len(bounds) == 2 else bounds  # no index was needed
-        kept = int(may.any_in(bounds).sum())
-    scan.metrics.row_groups_kept += kept
-    scan.metrics.rows_considered += may.count
 
 
 def _count_stripe(file: OpenFile, number: int) -> int:

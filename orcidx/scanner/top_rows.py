@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
 
-__all__ = ["SortKey", "first_rows", "parse_order"]
+__all__ = ["FirstRows", "SortKey", "first_rows", "parse_order", "sorts"]
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,13 @@ def parse_order(top: Sequence[Any]) -> tuple[SortKey, ...]:
 
     Raises ``InvalidQuery``.
     """
+    if isinstance(top, str):
+        raise InvalidQuery(f"top is a list: give [{top!r}]")
+    if not isinstance(top, Iterable):
+        raise InvalidQuery(f"top is {top!r}, of type {type(top).__name__}: give a list of columns")
     keys = []
     for entry in top:
-        given = (entry,) if isinstance(entry, str) else tuple(entry)
+        given = tuple(entry) if isinstance(entry, tuple | list) else (entry,)
         column, direction, nulls = (*given, *("", "asc", "last")[len(given) :])[:3]
         known = isinstance(column, str) and direction in ("asc", "desc") and nulls in ("first", "last")
         if not known or len(given) > 3:
@@ -44,13 +48,54 @@ def parse_order(top: Sequence[Any]) -> tuple[SortKey, ...]:
 def first_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, keys: Sequence[SortKey], k: int) -> pa.Table:
     """The first ``k`` rows of all batches in the order of ``keys``, sorted; of equal rows the earlier ones.
 
-    Holds ``k`` rows and a batch at a time.
+    Holds ``k`` rows and about as many more, or a batch, at a time.
     """
-    best = schema.empty_table()
+    first = FirstRows(schema, keys, k)
     for batch in batches:
-        if k and batch.num_rows:
-            best = _first(pa.concat_tables([best, pa.table(batch)]), keys, k)
-    return best
+        first.add(batch)
+    return first.table()
+
+
+class FirstRows:
+    """The first ``k`` of the rows that it is given, in the order of ``keys``; of equal rows the earlier ones."""
+
+    def __init__(self, schema: pa.Schema, keys: Sequence[SortKey], k: int) -> None:
+        self._keys = keys
+        self._k = k
+        self._best = schema.empty_table()
+        self._waiting: list[pa.Table] = []
+        self._rows = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Takes rows. They are sorted once there are as many new ones as are kept, so that a large ``k`` costs no more
+        than sorting everything a few times."""
+        if self._k and batch.num_rows:
+            self._waiting.append(pa.table(batch))
+            self._rows += batch.num_rows
+            if self._rows >= self._k:
+                self.table()
+
+    def table(self) -> pa.Table:
+        """The first rows of those that came, sorted."""
+        if self._waiting:
+            self._best = _first(pa.concat_tables([self._best, *self._waiting]), self._keys, self._k)
+            self._waiting, self._rows = [], 0
+        return self._best
+
+    def last(self) -> dict[str, pa.Scalar] | None:
+        """The last of the first ``k`` rows, by column: a row that sorts behind it can't be among them. None while fewer
+        rows came."""
+        table = self.table()
+        if table.num_rows < self._k:
+            return None
+        return {name: table[name][self._k - 1] for name in table.column_names}
+
+
+def sorts(kind: pa.DataType) -> bool:
+    """Whether columns of this type have an order here: numbers, truth values, text, bytes, dates and times."""
+    if pa.types.is_dictionary(kind):
+        return sorts(kind.value_type)
+    return not (pa.types.is_nested(kind) or pa.types.is_null(kind) or isinstance(kind, pa.BaseExtensionType))
 
 
 def _first(table: pa.Table, keys: Sequence[SortKey], k: int) -> pa.Table:
@@ -62,7 +107,7 @@ def _first(table: pa.Table, keys: Sequence[SortKey], k: int) -> pa.Table:
         columns.append(values)
 
     for key in keys:
-        values = table[key.column]
+        values = _sortable(table[key.column])
         add(pc.is_null(values), key.nulls_first)
         if pa.types.is_floating(values.type):
             add(pc.fill_null(pc.is_nan(values), False), key.descending)
@@ -75,3 +120,13 @@ def _first(table: pa.Table, keys: Sequence[SortKey], k: int) -> pa.Table:
     names = [name for name, _ in orders]
     order = pc.sort_indices(pa.table(columns, names=names), sort_keys=orders)
     return table.take(order.slice(0, k)).combine_chunks()
+
+
+def _sortable(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """In a type that Arrow sorts."""
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        return _sortable(values.cast(kind.value_type))
+    if pa.types.is_string_view(kind):
+        return values.cast(pa.string())
+    return values.cast(pa.binary()) if pa.types.is_binary_view(kind) else values

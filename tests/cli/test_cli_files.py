@@ -215,3 +215,12 @@ def test_rows_are_written_as_python_would(rng):
     assert [line.split("\t")[0] for line in cells] == ["" if r["i"] is None else str(r["i"]) for r in expected]
     empty = pa.record_batch([pa.nulls(2)], names=["n"])
     assert b"".join(json_lines(empty)) == b'{"n": null}\n{"n": null}\n'
+
+
+def test_scan_gives_the_first_rows_in_an_order(orcidx_command, tmp_path):
+    orcidx.write_table(pa.table({"id": [3, 1, 2, None], "city": ["a", "b", "c", "d"]}), tmp_path / "a.orc")
+    code, out, _ = orcidx_command("scan", tmp_path / "a.orc", "--top", "id:desc:first", "-n", 2, "--json")
+    assert (code, list(map(json.loads, out.splitlines()))) == (0, [{"id": None, "city": "d"}, {"id": 3, "city": "a"}])
+    code, _, err = orcidx_command("scan", tmp_path / "a.orc", "--top", "id")
+    assert code == 2
+    assert "say how many by limit" in err

@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -444,6 +445,20 @@ def test_partition_columns_come_from_the_files(table: PaimonTable) -> None:
 
 
 # ---------------------------------------------------------------------- top
+
+
+def test_the_bound_of_top_moves_from_file_to_file(table: PaimonTable) -> None:
+    """What cannot reach the last of the rows found so far is not read of the next file, without any index."""
+    table.schema({0: ("id", "INT"), 1: ("score", "DOUBLE")})
+    for number in range(4):
+        ids = np.arange(number * 1000, number * 1000 + 1000, dtype="i4")
+        data = pa.table({"id": ids, "score": np.where(ids == 3500, -1.0, ids.astype("f8"))})
+        table.add(f"data-{number}.orc", data, _VALUE_STATS_COLS=[])
+    table.commit()
+    scan = open_table(table.path).scan(["id"], top=["score"], limit=3)
+    with scan.to_batches() as batches:
+        assert [row for batch in batches for row in batch["id"].to_pylist()] == [3500, 0, 1]
+        assert batches.metrics.rows_considered == 2000  # the first file, and that of -1
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -1,0 +1,365 @@
+"""The first rows of a scan in an order, read best first and pruned by a bound that moves.
+
+Stripes are read in the order of the best value that their statistics allow, and within one its row groups likewise, few
+at first and twice as many each time. Once as many rows are there as are wanted, the last of them is a bound: what comes
+later must not sort behind it. It is put to the files as a condition, so that statistics, indexes beside the file and
+the rows themselves are asked by the same code, with the same distrust, as for any ``where``. The order in which things
+are read is a guess that statistics suggest; that nothing is lost follows from the condition alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
+from orcidx.fetching.drive import run, run_value
+from orcidx.options import ReadOptions
+from orcidx.orc.bounds import StatisticsColumn, bound_statistics
+from orcidx.orc.kinds import TypeKind
+from orcidx.orc.row_index import usual_bounds
+from orcidx.orc.statistics import stripe_statistics
+from orcidx.orc.types import OrcType
+from orcidx.planner.request import FileJob, ScanRequest
+from orcidx.planner.row_indexes import StripeIndexes
+from orcidx.planner.schema_mapping import column_path, widen
+from orcidx.planner.stripe_pruning import StripeDecision
+from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, any_of, resolve_column
+from orcidx.pruning.evaluate import Note
+from orcidx.pruning.selection import RowSelection
+from orcidx.scanner.file_queue import FileQueue, OpenFile, open_job
+from orcidx.scanner.file_scan import FileScan, count_groups
+from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.top_rows import FirstRows, SortKey, sorts
+
+__all__ = ["TopPass", "bound_condition", "resolved_order", "top_note"]
+
+Rank = tuple[int, Any]
+"""How good a unit may be: its class (0 first), and within class 1 its best value."""
+
+
+def resolved_order(order: Sequence[SortKey], jobs: Sequence[FileJob], request: ScanRequest) -> tuple[SortKey, ...]:
+    """The keys as the schema spells them. Raises ``InvalidQuery`` for a column that is not there, or has no order."""
+    asked = replace(request, columns=tuple(dict.fromkeys((key.column,) for key in order)), row_numbers=None)
+    schema = asked.wanted_schema
+    if schema is None:
+        with open_job(jobs[0], asked, ScanMetrics()) as file:
+            schema = file.scan.schema
+    keys = []
+    for key in order:
+        path, kind = resolve_column((key.column,), schema, case_sensitive=request.options.case_sensitive)
+        if len(path) > 1 or not sorts(kind):
+            raise InvalidQuery(
+                f"top sorts by whole columns with one value a row: {key.column!r} is {kind}", column=key.column
+            )
+        keys.append(replace(key, column=path[0]))
+    return tuple(keys)
+
+
+def top_note(order: Sequence[SortKey], limit: int) -> Note:
+    """What an order means for an explanation."""
+    keys = ", ".join(
+        f"{key.column} {'descending' if key.descending else 'ascending'}{', nulls first' if key.nulls_first else ''}"
+        for key in order
+    )
+    text = (
+        f"the first {limit} rows by {keys}: what may hold the best values of {order[0].column} is read first, and what "
+        "cannot reach the last of the rows found so far is skipped; only the data tells how much: this is the most"
+    )
+    return Note("top", "silent", text)
+
+
+def bound_condition(key: SortKey, last: pa.Scalar, options: ReadOptions, *, strictly: bool = False) -> Any:
+    """What is true of every row that sorts before ``last`` by this key, or beside it; None where any row may.
+
+    ``strictly``: only of those before it. ``last`` is a value as it was read: where reading rounds, so that different
+    values of the file look alike, the condition leaves room for all of them.
+    """
+    path = (key.column,)
+    null = Leaf(path, Op.IS_NULL)
+    nulls: tuple[Predicate, ...] = (null,) if key.nulls_first else ()
+    if not last.is_valid:
+        if key.nulls_first:
+            return Constant(False) if strictly else null
+        return ~null if strictly else None
+    value = last.value if isinstance(last, pa.DictionaryScalar) else last
+    if pa.types.is_boolean(value.type):
+        return None  # two values are no bound
+    if pa.types.is_floating(value.type):
+        nan = Leaf(path, Op.IS_NAN)
+        if bool(np.isnan(value.as_py())):  # above every number
+            if key.descending:
+                return any_of(*nulls) if strictly else any_of(nan, *nulls)
+            return any_of(~nan, *nulls) if strictly else (None if key.nulls_first else ~null)
+        if key.descending:
+            nulls = (nan, *nulls)
+    loose = _loosened(value, options, up=not key.descending)
+    if loose is None:
+        return None
+    exactly = strictly and loose is value
+    op = {(False, False): Op.LE, (False, True): Op.LT, (True, False): Op.GE, (True, True): Op.GT}
+    return any_of(Leaf(path, op[key.descending, exactly], (loose,)), *nulls)
+
+
+def _loosened(value: pa.Scalar, options: ReadOptions, *, up: bool) -> Any:
+    """The value, or one beyond all that reading rounds to it; None where there is none."""
+    kind = value.type
+    if pa.types.is_timestamp(kind) and kind.unit != "ns":
+        step = pa.scalar(1 if up else -1, pa.duration(kind.unit))
+        try:
+            return pc.add_checked(value, step)
+        except pa.ArrowInvalid:
+            return None
+    if pa.types.is_decimal(kind) and options.decimal_rounding != "error":
+        number: Decimal = value.as_py()
+        digits = number.as_tuple()
+        unscaled = int("".join(map(str, digits.digits))) * (-1 if digits.sign else 1) + (1 if up else -1)
+        return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -kind.scale))
+    return value
+
+
+@dataclass(frozen=True)
+class _Stripe:
+    """A stripe that may hold rows: its file's number, its own, and its first row."""
+
+    file: int
+    number: int
+    first_row: int
+    rank: Rank
+
+
+class TopPass:
+    """One pass over files for the first ``k`` rows of a request in an order. Of equal rows the earlier ones are kept,
+    whatever was read first, so that no index changes the result."""
+
+    def __init__(
+        self, jobs: Iterable[FileJob], request: ScanRequest, order: Sequence[SortKey], k: int, metrics: ScanMetrics
+    ) -> None:
+        self._jobs = tuple(jobs)
+        self._order = tuple(order)
+        # Arrow does not sort or take views: they are made of the few rows that are left.
+        self._options = (
+            request.options.override(strings="string") if request.options.strings == "view" else request.options
+        )
+        self._metrics = metrics
+        self._number = request.row_numbers or _unused("row", request)
+        self._file = _unused("file", request)
+        self._request = replace(
+            request, columns=self._columns(request), row_numbers=self._number, limit=None, options=self._options
+        )
+        self._where = request.where
+        self._k = k
+        self._first: FirstRows | None = None
+        self._chars: frozenset[str] = frozenset()
+        """Keys that are CHAR in a file, and compare without the spaces at their end."""
+        self._open: tuple[int, OpenFile] | None = None
+        self._step = k
+        """Rows of the row groups that are read next before the bound is looked at again."""
+
+    def _columns(self, request: ScanRequest) -> tuple[str | tuple[str, ...], ...] | None:
+        """The wanted ones and those that sort."""
+        if request.columns is None:
+            return None
+        there = {column_path(column) for column in request.columns}
+        return (*request.columns, *((key.column,) for key in self._order if (key.column,) not in there))
+
+    def rows(self, schema: pa.Schema) -> pa.Table:
+        """The rows, in their order; ``schema``: of the result."""
+        try:
+            for stripe in self._stripes():
+                self._read(self._opened(stripe.file), stripe)
+        finally:
+            self._close()
+        if self._first is None:
+            return schema.empty_table()
+        if not schema.names:
+            return self._first.table().select([])
+        found = self._first.table().combine_chunks().to_batches()
+        arrays = [widen(found[0].column(field.name), field.type) for field in schema] if found else []
+        return pa.Table.from_arrays(arrays, schema=schema) if arrays else schema.empty_table()
+
+    # ------------------------------------------------------------------ what to read first
+
+    def _stripes(self) -> list[_Stripe]:
+        """The stripes that the files' own statistics leave, the best first; every file's tail is read for it."""
+        found: list[_Stripe] = []
+        numbers = {id(job): number for number, job in enumerate(self._jobs)}
+        with FileQueue(self._jobs, self._request, self._metrics) as files:
+            for file in files:
+                alive = file.scan.stripe_numbers()
+                ranks = self._ranks_of_stripes(file.scan)
+                self._chars |= self._char_keys(file.scan)
+                bounds = file.scan.reader.stripe_bounds
+                number = numbers[id(file.scan.job)]
+                found += [_Stripe(number, one, int(bounds[one]), ranks[one]) for one in alive]
+        return _best_first(found, [stripe.rank for stripe in found], descending=self._order[0].descending)
+
+    def _ranks_of_stripes(self, scan: FileScan) -> list[Rank]:
+        node = self._node(scan)
+        count = len(scan.reader.stripes)
+        if node is not None and self._options.row_index:
+            try:
+                raw = stripe_statistics(scan.reader.tail, node)
+                return _ranks(bound_statistics(raw, scan.reader.facts, self._options), self._order[0])
+            except (CorruptFile, Unsupported):
+                pass  # it is read in the order of the file
+        return [(0, None)] * count
+
+    def _node(self, scan: FileScan) -> OrcType | None:
+        """The file's column of the first key; None where it has none."""
+        name = self._order[0].column
+        sources = scan.schema_plan.fields
+        return next((one.column for one in sources if one.field.name == name), None)
+
+    def _char_keys(self, scan: FileScan) -> frozenset[str]:
+        names = {key.column for key in self._order}
+        chars = (one for one in scan.schema_plan.fields if one.column is not None and one.column.kind is TypeKind.CHAR)
+        return frozenset(one.field.name for one in chars if one.field.name in names)
+
+    # ------------------------------------------------------------------ reading
+
+    def _opened(self, number: int) -> OpenFile:
+        if self._open is None or self._open[0] != number:
+            self._close()
+            with self._metrics.stage("open"):
+                self._open = number, open_job(self._jobs[number], self._request, self._metrics)
+        return self._open[1]
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None
+
+    def _read(self, file: OpenFile, stripe: _Stripe) -> None:
+        """The rows of a stripe that may be among the first."""
+        decided = self._decide(file, stripe, None, stripe.first_row)
+        if decided is None:
+            return
+        scan, decision = decided
+        groups = [] if decision.rows.may.count <= self._step else self._groups(file, decision, stripe)
+        if not groups:
+            self._take(file, stripe, scan, decision)
+            return
+        while groups:
+            chosen: list[tuple[int, int]] = []
+            rows = 0
+            while groups and (rows < self._step or not chosen):
+                chosen.append(groups.pop(0))
+                rows += chosen[-1][1] - chosen[-1][0]
+            self._step *= 2
+            wanted = RowSelection.from_runs(sorted(chosen), scan.reader.tail.footer.rows)
+            decided = self._decide(file, stripe, wanted, min(start for start, _ in chosen))
+            if decided is not None:
+                self._take(file, stripe, *decided)
+
+    def _decide(
+        self, file: OpenFile, stripe: _Stripe, rows: RowSelection | None, first_row: int
+    ) -> tuple[FileScan, StripeDecision] | None:
+        """A scan of a stripe under the bound as it is now, and what is left of it; None where nothing is. ``rows``: the
+        only ones of the file to look at; ``first_row``: the first of them."""
+        job = replace(self._jobs[stripe.file], stripes=(stripe.number,))
+        if rows is not None:
+            # What the caller chose is part of the file's wanted rows already.
+            job = replace(job, selection=rows & file.scan.wanted_rows, deleted=None, row_range=None)
+        bound = self._bound(stripe.file, first_row)
+        request = self._request
+        if bound is not None:
+            request = replace(request, where=bound if self._where is None else all_of(self._where, bound))
+        scan = FileScan(file.scan.reader, job, request, self._metrics)
+        if self._options.strings == "dictionary":
+            run_value(scan.prepare(), file.storage)
+        if stripe.number not in scan.stripe_numbers():
+            return None
+        with self._metrics.stage("prune"):
+            decision = run_value(scan.decide(stripe.number), file.storage)
+        return None if decision.rows.may.is_empty else (scan, decision)
+
+    def _bound(self, file: int, first_row: int) -> Predicate | None:
+        """What the rows of a file from this one on must be to sort before the last of the first, as far as its first
+        key tells; rows that tie with it must come before it."""
+        last = None if self._first is None else self._first.last()
+        if last is None:
+            return None
+        behind = (file, first_row) > (last[self._file].as_py(), last[self._number].as_py())
+        key = self._order[0]
+        value = last[self._sorted_by(key.column)]
+        bound: Predicate | None = bound_condition(key, value, self._options, strictly=behind and len(self._order) == 1)
+        return bound
+
+    def _groups(self, file: OpenFile, decision: StripeDecision, stripe: _Stripe) -> list[tuple[int, int]]:
+        """The row groups of a stripe that are left, as (start, stop) in rows of the file, the best first; none where no
+        row index tells of the first key."""
+        node = self._node(file.scan)
+        if node is None or not self._options.row_index:
+            return []
+        reader, nodes = file.scan.reader, file.scan.pruner.nodes
+        if decision.index is None and len(usual_bounds(reader.tail, stripe.number)) < 3:
+            return []
+        index = run_value(StripeIndexes(reader, stripe.number, nodes, {node.id}).of_leaves(), file.storage)
+        if index is None or node.id not in index.columns:
+            return []
+        column = bound_statistics(index.columns[node.id].statistics, reader.facts, self._options)
+        ranks = _ranks(column, self._order[0])
+        kept = np.flatnonzero(decision.rows.may.any_in(index.bounds)).tolist()
+        runs = [tuple((index.bounds[group : group + 2] + stripe.first_row).tolist()) for group in kept]
+        return _best_first(runs, [ranks[group] for group in kept], descending=self._order[0].descending)
+
+    def _take(self, file: OpenFile, stripe: _Stripe, scan: FileScan, decision: StripeDecision) -> None:
+        count_groups(scan, decision)
+        batches: Iterator[pa.RecordBatch] = run(scan.read(decision), file.storage)
+        trimmed = self._char_keys(scan)
+        for batch in batches:
+            rows = batch.append_column(self._file, pa.array(np.full(batch.num_rows, stripe.file, np.int64)))
+            for name in sorted(self._chars):
+                values = batch.column(name)
+                if name in trimmed:
+                    values = pc.ascii_rtrim(values.cast(pa.string()), " ")
+                rows = rows.append_column(self._sorted_by(name), values.cast(pa.string()))
+            if self._first is None:
+                keys = [replace(key, column=self._sorted_by(key.column)) for key in self._order]
+                ties = [SortKey(self._file, False, False), SortKey(self._number, False, False)]
+                self._first = FirstRows(rows.schema, [*keys, *ties], self._k)
+            self._first.add(rows)
+
+    def _sorted_by(self, name: str) -> str:
+        return f"{self._file} {name}" if name in self._chars else name
+
+
+def _unused(name: str, request: ScanRequest) -> str:
+    """A name that no column of the user's is likely to have, made longer until none of the request's has it."""
+    taken = {request.file_path, *(() if request.schema is None else request.schema.names)}
+    name = f"__orcidx_{name}"
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _best_first(units: list[Any], ranks: Sequence[Rank], *, descending: bool) -> list[Any]:
+    """The units by rank; equal ones stay in their order."""
+    classes: dict[int, list[int]] = {0: [], 1: [], 2: []}
+    for place, (kind, _) in enumerate(ranks):
+        classes[kind].append(place)
+    classes[1].sort(key=lambda place: ranks[place][1], reverse=descending)
+    return [units[place] for kind in (0, 1, 2) for place in classes[kind]]
+
+
+def _ranks(column: StatisticsColumn, key: SortKey) -> list[Rank]:
+    """Of each unit: 0 where nothing is known, or the very first values may be there; 2 where only the very last are."""
+    values = (column.upper if key.descending else column.lower).at(np.arange(len(column)))
+    ranks: list[Rank] = []
+    for value, may_null, all_null, may_nan in zip(
+        values, column.may_null.tolist(), column.all_null.tolist(), column.may_nan.tolist()
+    ):
+        if (key.nulls_first and may_null) or (key.descending and may_nan):
+            ranks.append((0, None))
+        elif all_null:
+            ranks.append((2, None))
+        else:
+            ranks.append((0, None) if value is None else (1, value))
+    return ranks
