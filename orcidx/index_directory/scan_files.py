@@ -56,12 +56,10 @@ def scan(
     ``OrcFile.scan``; any option may be given by name, see ``ReadOptions``.
 
     ``indexes``: with a predicate, what ``_orcidx/`` knows of the files is asked when the scan is iterated, and files
-    that it rules out are not opened. ``"auto"`` looks beside local files and in the directories above them, and in
-    those that were listed of a remote storage; ``"all"`` also beside and above remote files named one by one, which
-    takes a few requests; ``"none"`` nowhere. What is known of an older version of a file is not used; ``explain`` says
-    so, and what was damaged or could not be read.
-
-    Raises ``FileNotFoundError``, and ``InvalidQuery`` where there is no file and no ``schema``.
+    that it rules out are not opened. ``"auto"`` looks beside local files, above them, and where files were listed of a
+    remote storage; ``"all"`` also beside and above remote files named one by one, which takes a few requests;
+    ``"none"`` nowhere. What is known of an older version of a file is not used; ``explain`` says so, and what was
+    damaged. Raises ``FileNotFoundError``, and ``InvalidQuery`` where there is no file and no ``schema``.
     """
     if indexes not in ("auto", "all", "none"):
         raise InvalidQuery(f"indexes={indexes!r} is none of 'auto', 'all', 'none'")
