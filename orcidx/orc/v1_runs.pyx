@@ -1,8 +1,11 @@
 """Whole runs of version 1 in a row (the format: ``int_runs``).
 
-Varints are found 64 bytes at a time, one bit for each byte that ends one. With AVX2 eight such bits choose how a byte
-shuffle brings four values of up to two bytes, or two of up to four, to their lanes: 1.0 ns a value of one or two bytes
-where decoding varint by varint, which has to wait for the length of the one before, took 6.
+Varints are found 64 bytes at a time, one bit for each byte that ends one. With AVX2 those bits choose: sixteen values
+of a byte each are widened as they are; up to eight of one or two bytes are brought to their lanes by a byte shuffle
+from a table; any others are loaded four at a time from where the bits say that they start, and their groups of seven
+bits joined by two multiplications. None waits for the value before, only for the bits: 0.5 ns a value of one byte, 1.1 of two and
+3.3 where literals of three and four bytes alternate with runs of three (0.8, 1.2 and 3.6 with shuffles for each width,
+6 varint by varint; one core of two, shared).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -46,127 +49,226 @@ cdef extern from *:
     }
 
     #define ORCIDX_SIGNED(v) (zigzag ? (v) >> 1 ^ (0 - ((v) & 1)) : (v))
-    #define ORCIDX_ONE_BY_ONE(p, ends, count, out, zigzag, size) 0
-
-    #if defined(__x86_64__) && defined(__GNUC__)
-    #include <immintrin.h>
-    #define ORCIDX_V1_AVX2 __attribute__((target("avx2")))
-    /* By which of eight bytes end a varint: where the bytes of the first values lie, four in 16 bits or two in 32 each,
-       and how many bytes the first one to four take; 0 where one of them needs more bits. */
-    typedef struct { uint8_t lanes[8], taken[4]; } orcidx_places;
-    static orcidx_places orcidx_fours[256], orcidx_twos[256];
-    static void orcidx_fill(orcidx_places* places, int width) {
-        int ends, lane, at, i;
-        for (ends = 0; ends < 256; ends++, places++) {
-            memset(places->lanes, 128, 8);
-            for (lane = at = 0; lane < 8 / width; lane++) {
-                int before = 0;             /* the last byte */
-                while (before < width && at + before < 8 && !(ends >> (at + before) & 1)) before++;
-                if (before == width || at + before == 8) break;
-                for (i = 0; i <= before; i++) places->lanes[width * lane + i] = (uint8_t)at++;
-                places->taken[lane] = (uint8_t)at;
-            }
-        }
-    }
-    static void orcidx_fill_lanes(void) {
-        orcidx_fill(orcidx_fours, 2);
-        orcidx_fill(orcidx_twos, 4);
-    }
-    ORCIDX_V1_AVX2 ORCIDX_INLINE __m128i orcidx_lanes_of(const uint8_t* p, const orcidx_places* places) {
-        return _mm_and_si128(_mm_set1_epi8(127), _mm_shuffle_epi8(
-            _mm_loadl_epi64((const __m128i*)p), _mm_loadl_epi64((const __m128i*)places->lanes)));
-    }
-    /* The next values, count of them at most four: how many there are, and *size, their bytes; or 0. */
-    #define ORCIDX_V1_SOME(NAME, T, STORE) \\
-    ORCIDX_V1_AVX2 ORCIDX_INLINE int NAME( \\
-            const uint8_t* p, uint64_t ends, int count, T* out, int zigzag, int* size) { \\
-        const orcidx_places* places = orcidx_fours + (ends & 255); \\
-        __m128i v; \\
-        if ((*size = places->taken[count - 1]) != 0) { \\
-            v = orcidx_lanes_of(p, places); \\
-            v = _mm_or_si128(_mm_and_si128(v, _mm_set1_epi16(127)), \\
-                _mm_srli_epi16(_mm_and_si128(v, _mm_set1_epi16(127 << 8)), 1)); \\
-            if (zigzag) v = _mm_xor_si128(_mm_srli_epi16(v, 1), _mm_sub_epi16( \\
-                _mm_setzero_si128(), _mm_and_si128(v, _mm_set1_epi16(1)))); \\
-            STORE(out, _mm_cvtepi16_epi32(v)) \\
-            return count; \\
-        } \\
-        places = orcidx_twos + (ends & 255); \\
-        if (count > 2) count = 2; \\
-        if ((*size = places->taken[count - 1]) == 0) return 0; \\
-        v = orcidx_lanes_of(p, places); \\
-        v = _mm_or_si128(_mm_and_si128(v, _mm_set1_epi32(0x7f007f)), \\
-            _mm_srli_epi32(_mm_and_si128(v, _mm_set1_epi32(0x7f007f00)), 1)); \\
-        v = _mm_or_si128(_mm_and_si128(v, _mm_set1_epi32(0x3fff)), \\
-            _mm_srli_epi32(_mm_and_si128(v, _mm_set1_epi32(0x3fff0000)), 2)); \\
-        if (zigzag) v = _mm_xor_si128(_mm_srli_epi32(v, 1), _mm_sub_epi32( \\
-            _mm_setzero_si128(), _mm_and_si128(v, _mm_set1_epi32(1)))); \\
-        STORE(out, v) \\
-        return count; \\
-    }
-    #define ORCIDX_V1_STORE64(out, v) _mm256_storeu_si256((__m256i*)(out), _mm256_cvtepi32_epi64(v));
-    #define ORCIDX_V1_STORE32(out, v) _mm_storeu_si128((__m128i*)(out), v);
-    ORCIDX_V1_SOME(orcidx_some64, uint64_t, ORCIDX_V1_STORE64)
-    ORCIDX_V1_SOME(orcidx_some32, uint32_t, ORCIDX_V1_STORE32)
-    #else
-    #define ORCIDX_V1_AVX2
-    #define orcidx_some64 ORCIDX_ONE_BY_ONE
-    #define orcidx_some32 ORCIDX_ONE_BY_ONE
-    static void orcidx_fill_lanes(void) {}
-    #endif
 
     /* The literals of a run, left in number: how many bytes they take, or 0 where they do not lie whole before end. */
-    #define ORCIDX_V1_LITERALS(NAME, T, WIDE, SOME) \\
+    #define ORCIDX_V1_ONE_BY_ONE(NAME, T, WIDE) \\
     ORCIDX_INLINE int64_t NAME(const uint8_t* start, const uint8_t* end, T* out, int left, int zigzag) { \\
         const uint8_t* p = start; \\
         uint64_t seen = 0; \\
         while (left) { \\
             uint64_t ends, v; \\
-            int at = 0, size, i; \\
+            int at = 0, size; \\
             if (p >= end) return 0; \\
             ends = orcidx_varint_ends(p); \\
             if (end - p < 64) ends &= ((uint64_t)1 << (end - p)) - 1; \\
             if (!ends) return 0; \\
-            if ((ends & 0xffff) == 0xffff && left >= 16) {      /* a byte each */ \\
-                for (i = 0; i < 16; i++) { \\
-                    v = p[i]; \\
-                    out[i] = (T)ORCIDX_SIGNED(v); \\
-                } \\
-                p += 16; \\
-                out += 16; \\
-                left -= 16; \\
-                continue; \\
-            } \\
             do { \\
-                i = at <= 56 ? SOME(p + at, ends, left < 4 ? left : 4, out, zigzag, &size) : 0; \\
-                if (!i) { \\
-                    i = 1; \\
-                    size = orcidx_low_bit(ends) + 1; \\
-                    if (size > 10) return 0; \\
-                    v = orcidx_varint(p + at, size); \\
-                    seen |= v; \\
-                    *out = (T)ORCIDX_SIGNED(v); \\
-                } \\
-                out += i; \\
-                left -= i; \\
+                size = orcidx_low_bit(ends) + 1; \\
+                if (size > 10) return 0; \\
+                v = orcidx_varint(p + at, size); \\
+                seen |= v; \\
+                *out++ = (T)ORCIDX_SIGNED(v); \\
+                left--; \\
                 at += size; \\
-                ends = size < 64 ? ends >> size : 0; \\
+                ends >>= size; \\
             } while (ends && left); \\
             p += at; \\
         } \\
         return !(WIDE) && seen >> 32 ? 0 : p - start; \\
     }
+    ORCIDX_V1_ONE_BY_ONE(orcidx_literals64, uint64_t, 1)
+    ORCIDX_V1_ONE_BY_ONE(orcidx_literals32, uint32_t, 0)
+    /* value, value + step, ...: count of them, or up to 16 more. */
+    #define ORCIDX_V1_RAMP(NAME, T) \\
+    ORCIDX_INLINE void NAME(T* out, T value, T step, int count) { \\
+        int i; \\
+        for (i = 0; i < 16; i++) out[i] = value + (T)i * step; \\
+        for (; i < count; i++) out[i] = value + (T)i * step; \\
+    }
+    ORCIDX_V1_RAMP(orcidx_ramp64, uint64_t)
+    ORCIDX_V1_RAMP(orcidx_ramp32, uint32_t)
 
-    #define ORCIDX_V1_RUNS(NAME, T, WIDE, LITERALS, ZIGZAG) \\
+    #if defined(__x86_64__) && defined(__GNUC__)
+    #include <immintrin.h>
+    #define ORCIDX_V1_AVX2 __attribute__((target("avx2,bmi,popcnt,lzcnt")))
+    /* By which of eight bytes end a varint: where the bytes of values of one or two lie, in 16 bits each, and how many
+       bytes the first one to eight take. */
+    typedef struct { uint8_t lanes[16], taken[8]; } orcidx_places;
+    static orcidx_places orcidx_pairs[256];
+    static const int64_t orcidx_first_lanes[8] = {-1, -1, -1, -1, 0, 0, 0, 0};
+    static void orcidx_fill_pairs(void) {
+        int ends, lane, at, i;
+        for (ends = 0; ends < 256; ends++) {
+            orcidx_places* places = orcidx_pairs + ends;
+            memset(places->lanes, 128, 16);
+            for (lane = at = i = 0; i < 8; i++) {
+                if (!(ends >> i & 1)) continue;
+                if (i - at < 2) places->lanes[2 * lane] = (uint8_t)at;
+                if (i - at == 1) places->lanes[2 * lane + 1] = (uint8_t)i;
+                at = i + 1;
+                places->taken[lane++] = (uint8_t)at;
+            }
+        }
+    }
+
+    /* Sixteen values of a byte each. */
+    ORCIDX_V1_AVX2 ORCIDX_INLINE __m128i orcidx_bytes(const uint8_t* p, int zigzag) {
+        __m128i v = _mm_loadu_si128((const __m128i*)p);
+        return zigzag ? _mm_xor_si128(_mm_and_si128(_mm_srli_epi16(v, 1), _mm_set1_epi8(63)),
+            _mm_sub_epi8(_mm_setzero_si128(), _mm_and_si128(v, _mm_set1_epi8(1)))) : v;
+    }
+    /* Up to eight values of one or two bytes, in 16 bits each. */
+    ORCIDX_V1_AVX2 ORCIDX_INLINE __m128i orcidx_words(const uint8_t* p, const orcidx_places* places, int zigzag) {
+        __m128i v = _mm_shuffle_epi8(
+            _mm_loadl_epi64((const __m128i*)p), _mm_loadu_si128((const __m128i*)places->lanes));
+        v = _mm_or_si128(_mm_and_si128(v, _mm_set1_epi16(127)),
+            _mm_srli_epi16(_mm_and_si128(v, _mm_set1_epi16(127 << 8)), 1));
+        return zigzag ? _mm_xor_si128(_mm_srli_epi16(v, 1), _mm_sub_epi16(
+            _mm_setzero_si128(), _mm_and_si128(v, _mm_set1_epi16(1)))) : v;
+    }
+    /* The varints of up to eight bytes at four places. Pairs of groups of seven bits become 14, then 28, then 56. */
+    ORCIDX_V1_AVX2 ORCIDX_INLINE __m256i orcidx_four_varints(const uint8_t* p, int second, int third, int fourth) {
+        const __m256i high = _mm256_set1_epi8((char)128), halves = _mm256_set1_epi64x(0xffffffff);
+        __m256i v = _mm256_setr_epi64x((long long)orcidx_load_little(p), (long long)orcidx_load_little(p + second),
+            (long long)orcidx_load_little(p + third), (long long)orcidx_load_little(p + fourth));
+        __m256i stops = _mm256_andnot_si256(v, high);
+        v = _mm256_and_si256(v, _mm256_xor_si256(stops, _mm256_add_epi64(stops, _mm256_set1_epi64x(-1))));
+        v = _mm256_maddubs_epi16(_mm256_set1_epi16((short)0x8001), _mm256_andnot_si256(high, v));
+        v = _mm256_madd_epi16(v, _mm256_set1_epi32(0x40000001));
+        return _mm256_or_si256(_mm256_and_si256(v, halves), _mm256_srli_epi64(_mm256_andnot_si256(halves, v), 4));
+    }
+
+    ORCIDX_V1_AVX2 ORCIDX_INLINE void orcidx_put_bytes64(uint64_t* out, __m128i v) {
+        __m128i w = _mm_unpackhi_epi64(v, v);
+        _mm256_storeu_si256((__m256i*)out, _mm256_cvtepi8_epi64(v));
+        _mm256_storeu_si256((__m256i*)(out + 4), _mm256_cvtepi8_epi64(_mm_srli_si128(v, 4)));
+        _mm256_storeu_si256((__m256i*)(out + 8), _mm256_cvtepi8_epi64(w));
+        _mm256_storeu_si256((__m256i*)(out + 12), _mm256_cvtepi8_epi64(_mm_srli_si128(w, 4)));
+    }
+    ORCIDX_V1_AVX2 ORCIDX_INLINE void orcidx_put_bytes32(uint32_t* out, __m128i v) {
+        _mm256_storeu_si256((__m256i*)out, _mm256_cvtepi8_epi32(v));
+        _mm256_storeu_si256((__m256i*)(out + 8), _mm256_cvtepi8_epi32(_mm_unpackhi_epi64(v, v)));
+    }
+    ORCIDX_V1_AVX2 ORCIDX_INLINE void orcidx_put_words64(uint64_t* out, __m128i v) {
+        _mm256_storeu_si256((__m256i*)out, _mm256_cvtepi16_epi64(v));
+        _mm256_storeu_si256((__m256i*)(out + 4), _mm256_cvtepi16_epi64(_mm_unpackhi_epi64(v, v)));
+    }
+    ORCIDX_V1_AVX2 ORCIDX_INLINE void orcidx_put_words32(uint32_t* out, __m128i v) {
+        _mm256_storeu_si256((__m256i*)out, _mm256_cvtepi16_epi32(v));
+    }
+    ORCIDX_V1_AVX2 ORCIDX_INLINE void orcidx_put_four64(uint64_t* out, __m256i v, int zigzag) {
+        if (zigzag) v = _mm256_xor_si256(_mm256_srli_epi64(v, 1), _mm256_sub_epi64(
+            _mm256_setzero_si256(), _mm256_and_si256(v, _mm256_set1_epi64x(1))));
+        _mm256_storeu_si256((__m256i*)out, v);
+    }
+    ORCIDX_V1_AVX2 ORCIDX_INLINE void orcidx_put_four32(uint32_t* out, __m256i v, int zigzag) {
+        __m128i w = _mm256_castsi256_si128(
+            _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6)));
+        if (zigzag) w = _mm_xor_si128(_mm_srli_epi32(w, 1), _mm_sub_epi32(
+            _mm_setzero_si128(), _mm_and_si128(w, _mm_set1_epi32(1))));
+        _mm_storeu_si128((__m128i*)out, w);
+    }
+    ORCIDX_V1_AVX2 ORCIDX_INLINE void orcidx_ramp64_avx2(uint64_t* out, uint64_t value, uint64_t step, int count) {
+        __m256i v = _mm256_setr_epi64x((long long)value, (long long)(value + step),
+            (long long)(value + 2 * step), (long long)(value + 3 * step));
+        __m256i four = _mm256_set1_epi64x((long long)(4 * step));
+        int i;
+        for (i = 0; i < count; i += 8) {
+            _mm256_storeu_si256((__m256i*)(out + i), v);
+            v = _mm256_add_epi64(v, four);
+            _mm256_storeu_si256((__m256i*)(out + i + 4), v);
+            v = _mm256_add_epi64(v, four);
+        }
+    }
+    ORCIDX_V1_AVX2 ORCIDX_INLINE void orcidx_ramp32_avx2(uint32_t* out, uint32_t value, uint32_t step, int count) {
+        __m256i v = _mm256_add_epi32(_mm256_set1_epi32((int)value), _mm256_mullo_epi32(
+            _mm256_set1_epi32((int)step), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)));
+        __m256i eight = _mm256_set1_epi32((int)(8 * step));
+        int i;
+        for (i = 0; i < count; i += 8, v = _mm256_add_epi32(v, eight)) _mm256_storeu_si256((__m256i*)(out + i), v);
+    }
+
+    /* As one by one; up to 15 values more may be stored. In `ends` and `longer` bit i is that of byte at + i: whether
+       it ends a varint, and whether neither it nor the next one does. */
+    #define ORCIDX_V1_LITERALS(NAME, T, WIDE, SUFFIX) \\
+    ORCIDX_V1_AVX2 ORCIDX_INLINE int64_t NAME( \\
+            const uint8_t* start, const uint8_t* end, T* out, int left, int zigzag) { \\
+        const uint8_t* p = start; \\
+        __m256i seen = _mm256_setzero_si256(); \\
+        while (left > 0) { \\
+            uint64_t ends, longer, eight; \\
+            int at = 0, size, count; \\
+            ends = orcidx_varint_ends(p); \\
+            longer = ~ends & ~ends >> 1; \\
+            eight = longer & longer >> 2; \\
+            if (end - p < 80 || (eight & eight >> 4)) { \\
+                int64_t rest = orcidx_literals##SUFFIX(p, end, out, left, zigzag); \\
+                if (!rest) return 0; \\
+                p += rest; \\
+                break; \\
+            } \\
+            do { \\
+                uint64_t bytes = left < 16 ? ((uint64_t)1 << left) - 1 : 0xffff; \\
+                if ((ends & bytes) == bytes) {              /* a byte each */ \\
+                    orcidx_put_bytes##SUFFIX(out, orcidx_bytes(p + at, zigzag)); \\
+                    count = size = left < 16 ? left : 16; \\
+                } else if (!(longer & 127)) {               /* one or two */ \\
+                    const orcidx_places* places = orcidx_pairs + (ends & 255); \\
+                    orcidx_put_words##SUFFIX(out, orcidx_words(p + at, places, zigzag)); \\
+                    count = __builtin_popcountll(ends & 255); \\
+                    size = 64 - __builtin_clzll(ends & 255); \\
+                    if (count > left) { \\
+                        count = left; \\
+                        size = places->taken[left - 1]; \\
+                    } \\
+                } else { \\
+                    uint64_t two = _blsr_u64(ends), three = _blsr_u64(two), four = _blsr_u64(three); \\
+                    uint64_t a = _tzcnt_u64(ends) + 1, b = _tzcnt_u64(two) + 1, c = _tzcnt_u64(three) + 1; \\
+                    uint64_t sizes = a | b << 8 | c << 16 | (_tzcnt_u64(four) + 1) << 24; \\
+                    __m256i v = orcidx_four_varints(p + at, (int)a, (int)b, (int)c); \\
+                    orcidx_put_four##SUFFIX(out, v, zigzag); \\
+                    count = __builtin_popcountll(ends); \\
+                    count = count < left ? count : left; \\
+                    count = count < 4 ? count : 4; \\
+                    size = (int)(sizes >> (8 * count - 8) & 255); \\
+                    if (!(WIDE)) seen = _mm256_or_si256(seen, _mm256_and_si256(v, \\
+                        _mm256_loadu_si256((const __m256i*)(orcidx_first_lanes + 4 - count)))); \\
+                } \\
+                out += count; \\
+                left -= count; \\
+                at += size; \\
+                ends >>= size; \\
+                longer >>= size; \\
+            } while (ends && left); \\
+            p += at; \\
+        } \\
+        return (WIDE) || _mm256_testz_si256(seen, _mm256_set1_epi64x((long long)0xffffffff00000000ull)) \\
+            ? p - start : 0; \\
+    }
+    ORCIDX_V1_LITERALS(orcidx_literals64_avx2, uint64_t, 1, 64)
+    ORCIDX_V1_LITERALS(orcidx_literals32_avx2, uint32_t, 0, 32)
+    static int orcidx_v1_may_use_avx2(void) {      /* LZCNT is older than BMI */
+        return __builtin_cpu_supports("bmi") && __builtin_cpu_supports("popcnt");
+    }
+    #else
+    #define ORCIDX_V1_AVX2
+    #define orcidx_literals64_avx2 orcidx_literals64
+    #define orcidx_literals32_avx2 orcidx_literals32
+    #define orcidx_ramp64_avx2 orcidx_ramp64
+    #define orcidx_ramp32_avx2 orcidx_ramp32
+    static void orcidx_fill_pairs(void) {}
+    static int orcidx_v1_may_use_avx2(void) { return 0; }
+    #endif
+
+    #define ORCIDX_V1_RUNS(NAME, T, WIDE, LITERALS, RAMP, ZIGZAG) \\
     static int64_t NAME(const uint8_t** at, const uint8_t* end, T* out, int64_t n) { \\
         enum { zigzag = ZIGZAG }; \\
         const uint8_t* p = *at; \\
         T* stop = out + n; \\
-        while (end - p >= 2 && stop - out >= 144) {     /* the longest run, and 16 values stored at once */ \\
+        while (end - p >= 2 && stop - out >= 144) {     /* the longest run, and 14 values more */ \\
             uint64_t word, ends, v; \\
             int64_t size; \\
-            int count, i; \\
-            T step; \\
+            int count; \\
             if (p[0] >= 128) { \\
                 count = 256 - p[0]; \\
                 size = LITERALS(p + 1, end, out, count, zigzag); \\
@@ -184,30 +286,28 @@ cdef extern from *:
             v = ORCIDX_SIGNED(v); \\
             if (!(WIDE) && v + (1u << 29) >= 1u << 30) break; \\
             count = p[0] + 3; \\
-            step = (T)(int64_t)(int8_t)p[1]; \\
-            for (i = 0; i < 16; i++) out[i] = (T)v + (T)i * step; \\
-            for (; i < count; i++) out[i] = (T)v + (T)i * step; \\
+            RAMP(out, (T)v, (T)(int64_t)(int8_t)p[1], count); \\
             p += 2 + size; \\
             out += count; \\
         } \\
         *at = p; \\
         return n - (stop - out); \\
     }
-    #define ORCIDX_V1(ISA, T, SUFFIX, WIDE, SOME) \\
-        ISA ORCIDX_V1_LITERALS(orcidx_v1_literals##SUFFIX, T, WIDE, SOME) \\
-        ISA ORCIDX_V1_RUNS(orcidx_v1_runs##SUFFIX, T, WIDE, orcidx_v1_literals##SUFFIX, 0) \\
-        ISA ORCIDX_V1_RUNS(orcidx_v1_runs##SUFFIX##_zigzag, T, WIDE, orcidx_v1_literals##SUFFIX, 1)
-    ORCIDX_V1(, uint64_t, 64, 1, ORCIDX_ONE_BY_ONE)
-    ORCIDX_V1(, uint32_t, 32, 0, ORCIDX_ONE_BY_ONE)
-    ORCIDX_V1(ORCIDX_V1_AVX2, uint64_t, 64_avx2, 1, orcidx_some64)
-    ORCIDX_V1(ORCIDX_V1_AVX2, uint32_t, 32_avx2, 0, orcidx_some32)
+    #define ORCIDX_V1(ISA, T, SUFFIX, WIDE) \\
+        ISA ORCIDX_V1_RUNS(orcidx_v1_runs##SUFFIX, T, WIDE, orcidx_literals##SUFFIX, orcidx_ramp##SUFFIX, 0) \\
+        ISA ORCIDX_V1_RUNS(orcidx_v1_runs##SUFFIX##_zigzag, T, WIDE, orcidx_literals##SUFFIX, orcidx_ramp##SUFFIX, 1)
+    ORCIDX_V1(, uint64_t, 64, 1)
+    ORCIDX_V1(, uint32_t, 32, 0)
+    ORCIDX_V1(ORCIDX_V1_AVX2, uint64_t, 64_avx2, 1)
+    ORCIDX_V1(ORCIDX_V1_AVX2, uint32_t, 32_avx2, 0)
 
     typedef int64_t (*orcidx_v1_decoder64)(const uint8_t**, const uint8_t*, uint64_t*, int64_t);
     typedef int64_t (*orcidx_v1_decoder32)(const uint8_t**, const uint8_t*, uint32_t*, int64_t);
     static orcidx_v1_decoder64 orcidx_v1_decode64[2] = {orcidx_v1_runs64, orcidx_v1_runs64_zigzag};
     static orcidx_v1_decoder32 orcidx_v1_decode32[2] = {orcidx_v1_runs32, orcidx_v1_runs32_zigzag};
     static void orcidx_v1_use_avx2(void) {
-        orcidx_fill_lanes();
+        if (!orcidx_v1_may_use_avx2()) return;
+        orcidx_fill_pairs();
         orcidx_v1_decode64[0] = orcidx_v1_runs64_avx2;
         orcidx_v1_decode64[1] = orcidx_v1_runs64_avx2_zigzag;
         orcidx_v1_decode32[0] = orcidx_v1_runs32_avx2;

@@ -212,6 +212,24 @@ def test_runs_of_version_1_in_a_row(rng: np.random.Generator, bits: int, signed:
                 assert out[-1] == 77
 
 
+@pytest.mark.parametrize("size", [8, 9, 10, 11])
+def test_long_varints_among_short_ones_of_version_1(size: int) -> None:
+    """Varints of up to eight bytes, of nine and ten, and longer ones take three ways through the kernels."""
+    literals = bytes([256 - 20, *range(9), *([255] * (size - 1)), 1, *range(10)])
+    data = literals * 20
+    value = sum(127 << 7 * place for place in range(size - 1)) + (1 << 7 * (size - 1))
+    for dtype in (np.int64, np.int32):
+        out = np.zeros(600, dtype)
+        reader = IntRle(chop(data + bytes([200, 0, 0]) * 300, 10_000, "NONE").window(), version=1, signed=False)
+        if size > 10:
+            with pytest.raises(CorruptFile, match="more than 10 bytes"):
+                reader.read(out, 400)
+        else:
+            reader.read(out, 400)
+            wanted = np.array([*range(9), value % 2**64, *range(10)] * 20, np.uint64).astype(np.int64).astype(dtype)
+            assert np.array_equal(out[:400], wanted)
+
+
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.int16])
 def test_output_larger_than_a_cache(rng: np.random.Generator, dtype: type, version: int) -> None:
