@@ -80,16 +80,17 @@ def stages(explanation: Explanation) -> list[tuple[str, str, str, str]]:
     return lines
 
 
-def _fate(group: RowGroupExplanation) -> tuple[object, ...]:
-    """What happened to a row group, and by which evidence; those that share it are told in one line."""
-    return _look(group), tuple((reason.source, reason.leaf) for reason in group.reasons), bool(group.proved_rows)
+_Fate = tuple[tuple[str, str], tuple[tuple[str, str], ...], bool]
+"""What happened to a row group, and by which evidence; those that share it are told in one line: its look, (source,
+leaf) of the reasons, whether rows are proved."""
 
 
-def _by_fate(groups: Iterable[RowGroupExplanation]) -> list[list[RowGroupExplanation]]:
-    fates: dict[tuple[object, ...], list[RowGroupExplanation]] = {}
-    for group in groups:
-        fates.setdefault(_fate(group), []).append(group)
-    return list(fates.values())
+def _fates(stripe: StripeExplanation) -> list[_Fate]:
+    """Those of its row groups. There may be tens of thousands, so that each is found out once."""
+    return [
+        (_look(group), tuple([(reason.source, reason.leaf) for reason in group.reasons]), group.proved_rows > 0)
+        for group in stripe.row_groups
+    ]
 
 
 def _numbers(noun: str, numbers: Sequence[int]) -> str:
@@ -149,8 +150,9 @@ def explanation_text(explanation: Explanation) -> str:
     lines += [f"  {name:<10} {before:>14} → {after:>12}  {share}" for name, before, after, share in stages(explanation)]
     used = set()
     for file in explanation.files:
-        lines += ["", *_file_lines(file)]
-        used |= {_look(group) for stripe in file.stripes for group in stripe.row_groups}
+        fates = [_fates(stripe) for stripe in file.stripes]
+        lines += ["", *_file_lines(file, fates)]
+        used |= {look for of_stripe in fates for look, _, _ in of_stripe}
     names = {look: name for name, look in _LOOKS.items()} | {
         _KEPT: "kept", _PARTLY: "partly kept", _OTHER: "other evidence",
     }  # fmt: skip
@@ -175,11 +177,11 @@ def overlap_lines(depths: Sequence[ColumnDepth]) -> list[str]:
     return [*lines, f"… and {len(shown) - _LINES} more columns"] if len(shown) > _LINES else lines
 
 
-def _file_lines(file: FileExplanation) -> list[str]:
+def _file_lines(file: FileExplanation, fates: Sequence[list[_Fate]]) -> list[str]:
     lines = [f"{file.file}: {file.rows:,} rows → {file.kept_rows:,}"]
     if not file.kept and file.reasons:
         return [*lines, *(f"  skipped: {reason}" for reason in file.reasons)]
-    alike = _alike(file.stripes)
+    alike = _alike(zip(file.stripes, fates))
     for stripes in alike[:_LINES]:
         lines += _stripe_lines(stripes)
     if len(alike) > _LINES:
@@ -187,42 +189,49 @@ def _file_lines(file: FileExplanation) -> list[str]:
     return lines
 
 
-def _alike(stripes: Iterable[StripeExplanation]) -> list[list[StripeExplanation]]:
+_Stripe = tuple[StripeExplanation, list[_Fate]]
+
+
+def _alike(stripes: Iterable[_Stripe]) -> list[list[_Stripe]]:
     """Neighbouring stripes all of whose row groups share one fate, told together."""
-    found: list[list[StripeExplanation]] = []
+    found: list[list[_Stripe]] = []
     before = None
-    for stripe in stripes:
-        fates = {_fate(group) for group in stripe.row_groups}
-        if found and len(fates) == 1 and fates == before:
-            found[-1].append(stripe)
+    for stripe, fates in stripes:
+        kinds = set(fates)
+        if found and len(kinds) == 1 and kinds == before:
+            found[-1].append((stripe, fates))
         else:
-            found.append([stripe])
-        before = fates
+            found.append([(stripe, fates)])
+        before = kinds
     return found
 
 
-def _stripe_lines(stripes: Sequence[StripeExplanation]) -> list[str]:
+def _stripe_lines(alike: Sequence[_Stripe]) -> list[str]:
+    stripes = [stripe for stripe, _ in alike]
     rows, kept = sum(stripe.rows for stripe in stripes), sum(stripe.kept_rows for stripe in stripes)
     size = size_text(sum(stripe.kept_bytes for stripe in stripes))
     numbers = _numbers("stripe", [stripe.stripe for stripe in stripes])
     lines = [f"  {numbers}: {rows:,} rows → {kept:,}, {size}"]
-    letters = " ".join("".join(_look(group)[0] for group in stripe.row_groups) for stripe in stripes)
-    shown = letters[: _MAP_WIDTH * _MAP_LINES]
+    most = _MAP_WIDTH * _MAP_LINES
+    shown = " ".join("".join([fate[0][0] for fate in fates[:most]]) for _, fates in alike[:most])[:most]
     lines += [f"    {shown[i : i + _MAP_WIDTH]}" for i in range(0, len(shown), _MAP_WIDTH)]
     if len(stripes) > 1:
         groups = [group for stripe in stripes for group in stripe.row_groups]
         return [*lines, f"    all {_told(groups)}"]
-    told = _row_group_lines(stripes[0])
+    told = _row_group_lines(*alike[0])
     lines += [f"    {line}" for line in told[:_LINES]]
     if len(told) > _LINES:
         lines.append(f"    … and {len(told) - _LINES} more lines like these")
     return lines
 
 
-def _row_group_lines(stripe: StripeExplanation) -> list[str]:
+def _row_group_lines(stripe: StripeExplanation, fates: Sequence[_Fate]) -> list[str]:
     """What happened to the row groups of a stripe, a line for each fate."""
-    alike = _by_fate(stripe.row_groups)
-    return [f"{_numbers('row group', [group.row_group for group in groups])} {_told(groups)}" for groups in alike]
+    alike: dict[_Fate, list[RowGroupExplanation]] = {}
+    for group, fate in zip(stripe.row_groups, fates):
+        alike.setdefault(fate, []).append(group)
+    told = alike.values()
+    return [f"{_numbers('row group', [group.row_group for group in groups])} {_told(groups)}" for groups in told]
 
 
 # ---------------------------------------------------------------------- HTML
@@ -288,7 +297,7 @@ def _file_html(file: FileExplanation) -> str:
 
 def _stripe_html(stripe: StripeExplanation) -> str:
     summary = f"stripe {stripe.stripe}: {stripe.rows:,} rows → {stripe.kept_rows:,}, {size_text(stripe.kept_bytes)}"
-    return f"<details><summary>{summary}</summary>{list_html(_row_group_lines(stripe))}</details>"
+    return f"<details><summary>{summary}</summary>{list_html(_row_group_lines(stripe, _fates(stripe)))}</details>"
 
 
 def details_html(explanation: Explanation) -> str:

@@ -50,7 +50,10 @@ class NumberBounds:
 
     def at(self, units: Int64s) -> list[int | float | Decimal | None]:
         """The bounds of some units, None where they are not valid."""
-        known = zip(self.values[units].tolist(), self.valid[units].tolist())
+        found, valid = self.values[units].tolist(), self.valid[units]
+        if not self.scale and valid.all():
+            return list(found)
+        known = zip(found, valid.tolist())
         return [self._known(value) if valid else None for value, valid in known]
 
     def _known(self, value: int | float) -> int | float | Decimal:
@@ -84,7 +87,10 @@ class BytesBounds:
 
     def at(self, units: Int64s) -> list[bytes | None]:
         """The bounds of some units, None where they are not valid."""
-        known = zip(self.spans[units].tolist(), self.valid[units].tolist())
+        spans, valid = self.spans[units].tolist(), self.valid[units]
+        if valid.all():
+            return [self.buffer[start:stop] for start, stop in spans]
+        known = zip(spans, valid.tolist())
         return [self.buffer[start:stop] if valid else None for (start, stop), valid in known]
 
 

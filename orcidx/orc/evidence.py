@@ -20,7 +20,7 @@ import pyarrow as pa
 from orcidx.options import ReadOptions
 from orcidx.orc.bloom import BloomFilters
 from orcidx.orc.bloom_keys import MAY_WRAP, literal_hashes, many_hashes
-from orcidx.orc.bound_values import Bounds, NumberBounds, successor
+from orcidx.orc.bound_values import Bounds, BytesBounds, NumberBounds, successor
 from orcidx.orc.bounds import StatisticsColumn
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata import FileFacts
@@ -312,10 +312,15 @@ class UnitText:
             facts = [["nulls among the rows"] if null else [] for null in may_null]
         else:
             numbers = self.leaf.domain in _NUMBERS and isinstance(column.lower, NumberBounds)
-            show = str if numbers else partial(_show, leaf=self.leaf)
+            texts = self.leaf.domain is Domain.STRING and isinstance(column.lower, BytesBounds)
+            show = str if numbers else _show_text if texts else partial(_show, leaf=self.leaf)
+            bounds = list(zip(column.lower.at(units), column.upper.at(units)))
+            if not (any(all_null) or self.leaf.op is Op.IS_NAN or any(None in pair for pair in bounds)):
+                ends = ["" if null else ", no null" for null in may_null]
+                return [f"min {show(low)}, max {show(high)}{end}" for (low, high), end in zip(bounds, ends)]
             facts = [
                 [f"{side} {show(bound)}" for side, bound in (("min", low), ("max", high)) if bound is not None]
-                for low, high in zip(column.lower.at(units), column.upper.at(units))
+                for low, high in bounds
             ]
             if self.leaf.op is Op.IS_NAN:
                 facts = [told if nan else ["no NaN"] for told, nan in zip(facts, column.may_nan[units].tolist())]
@@ -330,11 +335,15 @@ _SHOWN = 40
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
+def _show_text(value: Any) -> str:
+    text = value.decode("utf-8", "replace")
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
+
+
 def _show(value: Any, leaf: BoundLeaf) -> str:
     if isinstance(value, bytes):
         if leaf.domain is Domain.STRING:
-            text = value.decode("utf-8", "replace")
-            return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
+            return _show_text(value)
         return value[:_SHOWN].hex() + ("…" if len(value) > _SHOWN else "")
     if leaf.domain is Domain.BOOL:
         return "true" if value else "false"

@@ -3,9 +3,9 @@
 Varints are found 64 bytes at a time, one bit for each byte that ends one. With AVX2 those bits choose: sixteen values
 of a byte each are widened as they are; up to eight of one or two bytes are brought to their lanes by a byte shuffle
 from a table; any others are loaded four at a time from where the bits say that they start, and their groups of seven
-bits joined by two multiplications. None waits for the value before, only for the bits: 0.5 ns a value of one byte, 1.1 of two and
-3.3 where literals of three and four bytes alternate with runs of three (0.8, 1.2 and 3.6 with shuffles for each width,
-6 varint by varint; one core of two, shared).
+bits joined by two multiplications. None waits for the value before, only for the bits: 0.5 ns a value of one byte, 1.1
+of two and 3.3 where literals of three and four bytes alternate with runs of three (0.8, 1.2 and 3.6 with shuffles for
+each width, 6 varint by varint; a shared machine).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t

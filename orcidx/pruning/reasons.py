@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,9 +49,14 @@ _HEARD = (
 def deciding(reasons: Sequence[Reason]) -> Reason:
     """Of reasons that only together ruled rows out, as for the branches of an OR, the one that came last: until then
     there were rows left, whatever the order of the branches."""
-    return max(enumerate(reasons), key=lambda one: (_heard(one[1].source), one[0]))[1]
+    last = reasons[0]
+    for reason in reasons[1:]:
+        if _heard(reason.source) >= _heard(last.source):
+            last = reason
+    return last
 
 
+@lru_cache(maxsize=256)
 def _heard(source: str) -> int:
     return next((place for place, name in enumerate(_HEARD) if name in source), -1)
 
