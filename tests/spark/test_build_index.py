@@ -126,7 +126,7 @@ def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return {**one, "read_bytes": 0} == {**other, "read_bytes": 0}
 
 
-@pytest.mark.parametrize("count", [18, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [8, pytest.param(300, marks=pytest.mark.slow)])
 def test_a_job_ends_right_whatever_happens_to_its_tasks(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
