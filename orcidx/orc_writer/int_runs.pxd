@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t, uint64_t
 
 from orcidx.orc_writer.chunks cimport OutStream
+from orcidx.orc_writer.even_steps cimport EvenSteps
 
 cdef enum:
     RUN = 512                   # most values of a run
@@ -27,10 +28,15 @@ cdef class IntRuns:
     cdef int filled
     cdef int64_t values[RUN]                # of the run that is being filled
     cdef Totals totals                      # since `forget_totals`
+    cdef EvenSteps sequence
 
     cdef int put_many(self, const int64_t* values, int64_t n) except -1 nogil
     cdef int put_same(self, int64_t value, int64_t n) except -1 nogil
     cdef int end_run(self) except -1 nogil
     cdef int _encode(self, const int64_t* values, int n) except -1 nogil
+    cdef void join_sequence(self, IntRuns other) noexcept nogil
+    cdef bint is_sequence(self, int64_t count) noexcept nogil
+    cdef object write_sequence(self)
+    cdef void forget_sequence(self) noexcept nogil
     cdef void forget_totals(self) noexcept nogil
     cdef object sum(self)

@@ -10,6 +10,10 @@ One scan of a block (least, greatest, differences, all vectorised) decides betwe
     PATCHED_BASE   the distance from the least value in few bits, with a list of the high bits of the few that need more
 
 Where at least a quarter of the neighbours are equal, the block is cut into repeats and the stretches between them.
+
+Runs that end with row groups let row groups be encoded side by side. In a plain sequence (row numbers) they cost most
+of the file, as the runs of each row group begin elsewhere; so when all values of a stripe turn out to be one, its runs
+are written once more, all but the last of 512 values (see 0076).
 """
 
 import os
@@ -17,7 +21,9 @@ import os
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
+from orcidx.orc_writer.bit_packing cimport runs_bits  # no-cython-lint: the C below calls its C
 from orcidx.orc_writer.chunks cimport OutStream
+from orcidx.orc_writer.even_steps cimport EvenSteps, join_steps, note_steps
 
 import numpy as np
 
@@ -25,23 +31,6 @@ cdef extern from *:
     """
     #include <stdint.h>
     #include <string.h>
-
-    #if defined(_MSC_VER)
-    #include <intrin.h>
-    #include <stdlib.h>
-    #define RUNS_INLINE static __forceinline
-    #define RUNS_BSWAP _byteswap_uint64
-    static int runs_bits(uint64_t v) { unsigned long i; return _BitScanReverse64(&i, v) ? (int)i + 1 : 0; }
-    #else
-    #define RUNS_INLINE static inline __attribute__((always_inline))
-    #define RUNS_BSWAP __builtin_bswap64
-    static inline int runs_bits(uint64_t v) { return v ? 64 - __builtin_clzll(v) : 0; }
-    #endif
-    #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    #define RUNS_BIG(word) (word)
-    #else
-    #define RUNS_BIG(word) RUNS_BSWAP(word)
-    #endif
 
     typedef struct {
         int64_t least, greatest;
@@ -94,56 +83,6 @@ cdef extern from *:
         s->falls = !(up >> 63);
         s->even = !uneven;
         s->equal = (int)equal;
-    }
-
-    /* Eight values take `width` whole bytes; the shifts are constants for a constant width. Stores 8 bytes too many. */
-    RUNS_INLINE void runs_store(uint8_t* p, uint64_t word) { word = RUNS_BIG(word); memcpy(p, &word, 8); }
-
-    RUNS_INLINE void runs_eight(const uint64_t* v, uint8_t* out, const int width) {
-        uint64_t word = 0;
-        int used = 0, at = 0, k;
-        #if defined(__GNUC__)
-        #pragma GCC unroll 8
-        #endif
-        for (k = 0; k < 8; k++) {
-            if (used + width <= 64) {
-                word = (width == 64 ? 0 : word << (width & 63)) | v[k];
-                used += width;
-            } else {
-                int rest = used + width - 64;
-                word = (word << ((64 - used) & 63)) | v[k] >> (rest & 63);
-                runs_store(out + at, word);
-                at += 8;
-                word = v[k];
-                used = rest;
-            }
-            if (used == 64) {
-                runs_store(out + at, word);
-                at += 8;
-                word = 0;
-                used = 0;
-            }
-        }
-        if (used) runs_store(out + at, word << ((64 - used) & 63));
-    }
-
-    RUNS_INLINE void runs_pack_width(const uint64_t* v, int n, uint8_t* out, const int width) {
-        uint64_t last[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-        int i;
-        for (; n >= 8; n -= 8, v += 8, out += width) runs_eight(v, out, width);
-        for (i = 0; i < n; i++) last[i] = v[i];
-        if (n) runs_eight(last, out, width);
-    }
-
-    #define RUNS_WIDTH(w) case w: runs_pack_width(v, n, out, w); break;
-    RUNS_INLINE void runs_pack(const uint64_t* v, int n, uint8_t* out, int width) {
-        switch (width) {
-            RUNS_WIDTH(1) RUNS_WIDTH(2) RUNS_WIDTH(3) RUNS_WIDTH(4) RUNS_WIDTH(5) RUNS_WIDTH(6) RUNS_WIDTH(7)
-            RUNS_WIDTH(8) RUNS_WIDTH(9) RUNS_WIDTH(10) RUNS_WIDTH(11) RUNS_WIDTH(12) RUNS_WIDTH(13) RUNS_WIDTH(14)
-            RUNS_WIDTH(15) RUNS_WIDTH(16) RUNS_WIDTH(17) RUNS_WIDTH(18) RUNS_WIDTH(19) RUNS_WIDTH(20) RUNS_WIDTH(21)
-            RUNS_WIDTH(22) RUNS_WIDTH(23) RUNS_WIDTH(24) RUNS_WIDTH(26) RUNS_WIDTH(28) RUNS_WIDTH(30) RUNS_WIDTH(32)
-            RUNS_WIDTH(40) RUNS_WIDTH(48) RUNS_WIDTH(56) RUNS_WIDTH(64)
-        }
     }
 
     RUNS_INLINE void runs_zigzag_all(const int64_t* v, int n, uint64_t* out) {
@@ -221,6 +160,22 @@ cdef extern from *:
         p = runs_varint(runs_header(p, 3, 0, n), coded);
         *p++ = 0;
         return p;
+    }
+
+    /* One run of values in even steps, none beyond 64 bits. */
+    static uint8_t* runs_even(int64_t first, int64_t step, int n, int is_signed, uint8_t* p) {
+        if (n < 4) {                            /* too short for other writers' delta runs */
+            int64_t few[3];
+            uint64_t bits = 0;
+            int i;
+            for (i = 0; i < n; i++) {
+                few[i] = (int64_t)((uint64_t)first + (uint64_t)i * (uint64_t)step);
+                bits |= runs_coded(few[i], is_signed);
+            }
+            return runs_direct(few, n, is_signed, runs_widths[runs_bits(bits)], p);
+        }
+        p = runs_varint(runs_header(p, 3, 0, n), runs_coded(first, is_signed));
+        return runs_varint(p, runs_zigzag(step));
     }
 
     /* Bits that the patched form takes with this width for most, at most `limit` patches of `high` bits above it. */
@@ -344,10 +299,7 @@ cdef extern from *:
         if (n <= 3) return runs_direct(v, n, is_signed, width, p);
         /* A range that overflows makes steps and distances meaningless. */
         if (s.least < 0 && s.greatest > INT64_MAX + s.least) return runs_direct(v, n, is_signed, width, p);
-        if (s.even) {
-            p = runs_varint(runs_header(p, 3, 0, n), runs_coded(v[0], is_signed));
-            return runs_varint(p, runs_zigzag(v[1] - v[0]));
-        }
+        if (s.even) return runs_even(v[0], v[1] - v[0], n, is_signed, p);
         if (s.rises || s.falls) {
             int step = runs_widths[runs_bits(s.steps)];
             if (step < 2) step = 2;             /* width code 0 says that all steps are equal */
@@ -375,6 +327,7 @@ cdef extern from *:
     void runs_set_avx2(int on)
     uint8_t* runs_block(const int64_t* v, int n, int flags, uint8_t* p, Totals* totals) noexcept nogil
     uint8_t* runs_constant(int64_t value, int n, int is_signed, uint8_t* p) noexcept nogil
+    uint8_t* runs_even(int64_t first, int64_t step, int n, int is_signed, uint8_t* p) noexcept nogil
 
 # ORCIDX_SIMD=none keeps to portable code, for tests and for comparing
 runs_set_avx2(os.environ.get("ORCIDX_SIMD") != "none")
@@ -394,6 +347,7 @@ cdef class IntRuns:
         if stream.compressor is not None and stream.compressor.name in ("ZSTD", "ZLIB"):
             self.flags |= 4
         self.forget_totals()
+        self.forget_sequence()
 
     cdef int put_many(self, const int64_t* values, int64_t n) except -1 nogil:
         cdef int part
@@ -439,8 +393,40 @@ cdef class IntRuns:
     cdef int _encode(self, const int64_t* values, int n) except -1 nogil:
         cdef uint8_t* start = self.stream.reserve(ROOM)
         cdef uint8_t* end = runs_block(values, n, self.flags, start, &self.totals)
+        if not self.sequence.broken:
+            note_steps(&self.sequence, values, n, start)
         self.stream.advance(end - start)
         return 0
+
+    cdef void join_sequence(self, IntRuns other) noexcept nogil:
+        """Takes over what another stream knows of the values that come behind those here."""
+        join_steps(&self.sequence, &other.sequence)
+
+    cdef bint is_sequence(self, int64_t count) noexcept nogil:
+        """Whether so many values were written, all in even steps."""
+        return not self.sequence.broken and self.sequence.count == count and not self.filled
+
+    cdef object write_sequence(self):
+        """Writes the whole stream anew, in runs of 512 values; returns where each begins, and where the last ends."""
+        cdef EvenSteps known = self.sequence
+        cdef int64_t[::1] starts = np.empty((known.count + RUN - 1) // RUN + 1, np.int64)
+        cdef Py_ssize_t run
+        cdef uint8_t* start
+        self.stream.clear()
+        with nogil:
+            for run in range(starts.shape[0] - 1):
+                starts[run] = self.stream.total
+                start = self.stream.reserve(ROOM)
+                self.stream.advance(runs_even(
+                    <int64_t>(<uint64_t>known.first + <uint64_t>(run * RUN) * <uint64_t>known.step), known.step,
+                    <int>min(known.count - run * RUN, <int64_t>RUN), self.signed, start,
+                ) - start)
+            starts[starts.shape[0] - 1] = self.stream.total
+        return np.asarray(starts)
+
+    cdef void forget_sequence(self) noexcept nogil:
+        self.sequence.count = 0
+        self.sequence.broken = False
 
     cdef void forget_totals(self) noexcept nogil:
         self.totals.least = INT64_MAX

@@ -12,7 +12,7 @@ from orcidx.orc_writer.byte_runs cimport Bits, ByteRuns
 from orcidx.orc_writer.chunks cimport OutStream
 from orcidx.orc_writer.columns cimport BLOCK, Column
 from orcidx.orc_writer.compaction cimport compact8, compact16, compact32, compact64
-from orcidx.orc_writer.int_runs cimport IntRuns
+from orcidx.orc_writer.int_runs cimport RUN, IntRuns
 from orcidx.orc_writer.source cimport Source
 
 import numpy as np
@@ -28,6 +28,7 @@ cdef class IntegerColumn(Column):
 
     cdef IntRuns runs
     cdef int width
+    cdef object run_starts                  # of a plain sequence, whose runs go on across row groups; else None
 
     def __init__(self, open_stream, int width, *, bloom=None):
         self.width = width
@@ -68,6 +69,27 @@ cdef class IntegerColumn(Column):
         found = (self.runs.totals.least, self.runs.totals.greatest, self.runs.sum())
         self.runs.forget_totals()
         return found
+
+    def take_over(self, Column other not None):
+        cdef IntegerColumn more = other
+        self.runs.join_sequence(more.runs)
+        Column.take_over(self, other)
+
+    def finish(self):
+        if not self.keeps_present and len(self.group_starts) > 1 and self.runs.is_sequence(self.rows):
+            self.run_starts = self.runs.write_sequence()
+        Column.finish(self)
+
+    def position_columns(self, Py_ssize_t groups):
+        if self.run_starts is None:
+            return Column.position_columns(self, groups)
+        rows = np.array([starts[0] for starts in self.group_starts[:groups]], np.int64)
+        return [*self.runs.stream.positions(self.run_starts[rows // RUN]), rows % RUN]
+
+    def clear(self):
+        Column.clear(self)
+        self.runs.forget_sequence()
+        self.run_starts = None
 
 
 cdef struct FloatTotals:

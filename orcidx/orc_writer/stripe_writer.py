@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from functools import partial
 from typing import Any, cast
 
@@ -112,16 +111,25 @@ class StripeWriter:
         self.rows += batch.num_rows
 
     def _write_in_threads(self, tasks: Sequence[tuple[ColumnWriter, Any]], pieces: Sequence[Piece], first: int) -> None:
-        """The largest columns first. Of several errors the first column's is raised, as without threads."""
-        order = sorted(range(len(tasks)), key=lambda i: -tasks[i][1].nbytes)
-        running: dict[int, Future[None]] = {}
-        for i in order:
-            writer, array = tasks[i]
-            running[i] = ENCODERS.submit(partial(self._write_column, writer, array, pieces, first))
-        errors = [running[i].exception() for i in range(len(tasks))]
-        for error in errors:
-            if error is not None:
-                raise error
+        """The largest columns first, each taken by whichever thread is free. Of several errors the first column's is
+        raised, as without threads."""
+        waiting = sorted(range(len(tasks)), key=lambda i: written_bytes(tasks[i][1]))
+        errors: dict[int, BaseException] = {}
+
+        def work() -> None:
+            while waiting:
+                try:
+                    number = waiting.pop()
+                except IndexError:  # another thread was faster
+                    return
+                try:
+                    self._write_column(*tasks[number], pieces, first)
+                except BaseException as error:  # raised below, where it is known whether a column before has one
+                    errors[number] = error
+
+        run_all([work] * min(pa.cpu_count(), len(tasks)), ENCODERS.submit)
+        if errors:
+            raise errors[min(errors)]
 
     def _write_in_lanes(self, arrays: Sequence[Any], split: SplitRows, first: int, threads: int) -> None:
         """Row groups of each column side by side, for tables of few columns."""

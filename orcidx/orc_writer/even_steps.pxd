@@ -1,0 +1,55 @@
+# Whether all integers of a stream are one arithmetic progression, looked at a block at a time as they are encoded.
+
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+
+
+ctypedef struct EvenSteps:
+    int64_t count               # of values so far
+    int64_t first
+    int64_t last
+    int64_t step                # not 0
+    bint broken
+
+
+cdef inline int64_t step_from(int64_t value, EvenSteps* known) noexcept nogil:
+    """The next value, unless 64 bits end there."""
+    cdef int64_t found = <int64_t>(<uint64_t>value + <uint64_t>known.step)
+    if (found > value) != (known.step > 0):
+        known.broken = True
+    return found
+
+
+cdef inline void note_steps(EvenSteps* known, const int64_t* values, int n, const uint8_t* run) noexcept nogil:
+    """Looks whether a block of values, which became the run or runs that begin here, goes on in the same steps."""
+    cdef int i
+    if not known.count:
+        if n < 2 or values[0] == values[1]:     # repeats are small enough
+            known.broken = True
+            return
+        known.first = values[0]
+        known.step = <int64_t>(<uint64_t>values[1] - <uint64_t>values[0])
+    elif values[0] != step_from(known.last, known):
+        known.broken = True
+    if n > 3:                                   # a run of even steps says so itself: it is DELTA without bits for them
+        if run[0] & 0xFE != 0xC0 or ((run[0] & 1) << 8 | run[1]) + 1 != n:
+            known.broken = True
+        if <int64_t>(<uint64_t>values[1] - <uint64_t>values[0]) != known.step:
+            known.broken = True
+    for i in range(1, n if n <= 3 else 1):
+        if values[i] != step_from(values[i - 1], known):
+            known.broken = True
+    known.last = values[n - 1]
+    known.count += n
+
+
+cdef inline void join_steps(EvenSteps* known, const EvenSteps* more) noexcept nogil:
+    """Takes in what is known of the values behind."""
+    if not more.count and not more.broken:
+        return
+    if not known.count and not known.broken:
+        known[0] = more[0]
+        return
+    if more.broken or more.step != known.step or more.first != step_from(known.last, known):
+        known.broken = True
+    known.last = more.last
+    known.count += more.count
