@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "orcidx"
 MODULE_LINES = 500
 FUNCTION_LINES = 60
+CLASS_LINES = 260
 PARAMETERS = 7
 VAGUE_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "core"}
 TEXT_SUFFIXES = {".py", ".pyx", ".pxd", ".pyi", ".md", ".toml", ".json", ".java", ".sh", ".cfg", ".txt", ""}
@@ -71,6 +72,18 @@ def test_functions_are_small() -> None:
         for path in sources(".pyx")
         for line, lines in cython_functions(path)
         if lines > FUNCTION_LINES
+    ]
+    assert not long, "\n".join(long)
+
+
+def test_classes_are_small() -> None:
+    """Of Python: a class of Cython has its declarations in one place and its loops in another, and the whole module's
+    limit."""
+    long = [
+        f"{name_of(path)}: {node.name} has {lines} lines"
+        for path in sources(".py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and (lines := (node.end_lineno or 0) - node.lineno + 1) > CLASS_LINES
     ]
     assert not long, "\n".join(long)
 

@@ -344,9 +344,10 @@ class IndexStore:
         store, gone = self, self._gone(listed)
         for attempt in range(COMMIT_ATTEMPTS):
             try:
-                other = store.generation != self.generation and store._is_of_another_spec(news)
-                mine = news if store.generation == self.generation else self._unless_later(news, store)
-                content, whole = store._next(mine, gone)
+                moved = store.generation != self.generation
+                other = moved and store._is_of_another_spec(news)
+                mine = _unless_later(news, store._versions(), self._versions()) if moved else news
+                content, whole = store._with_news(mine, gone)
             except (FileNotFoundError, StorageError):  # a catalog was replaced and cleaned away since it was listed
                 if attempt == COMMIT_ATTEMPTS - 1 or store.generation == (store := store.again()).generation:
                     raise
@@ -381,38 +382,36 @@ class IndexStore:
             known = Catalog.empty().files
         return known.select(LISTING.names)
 
+    def _with_news(self, news: Catalog, gone: pa.Table) -> tuple[Catalog, bool]:
+        """The next catalog, and whether it is whole: the news alone, or everything when the parts have become many."""
+        try:
+            known = self._identities if self._written else None
+            if known is None or not self._catalogs:
+                return news, True
+            if news.spec_key == self.spec_key and _is_a_part(len(news), known, gone, parts=len(self._catalogs)):
+                return news, False
+            whole = Catalog.concat([self.catalog(), news]).latest()
+        except CorruptFile:
+            return news, True
+        return whole.take(np.flatnonzero(~among(whole.files, gone))) if len(gone) else whole, True
+
     def _gone(self, listed: pa.Array | None) -> pa.Table:
         """The files known here that are not listed."""
         known = self._versions()
         return known.slice(0, 0) if listed is None else known.filter(pc.invert(pc.is_in(known["path"], listed)))
 
-    def _unless_later(self, news: Catalog, store: IndexStore) -> Catalog:
-        """The news without files of which another job has committed a later version since this store was opened."""
-        theirs = store._versions()
-        since = theirs.filter(pa.array(~among(theirs, self._versions())))
-        outdated = later(news.files, since)
-        return news.take(np.flatnonzero(~outdated)) if outdated.any() else news
 
-    def _next(self, news: Catalog, gone: pa.Table) -> tuple[Catalog, bool]:
-        """The next catalog, and whether it is whole: the news alone, or everything when the parts have become many."""
-        try:
-            known = self._identities if self._written else None
-        except CorruptFile:
-            return news, True
-        if known is None or not len(self._catalogs):
-            return news, True
-        changes = len(news)
-        if dropped := int(among(known.files, gone).sum()):
-            changes = len(known) if len(known) <= REWRITTEN_AT_ONCE else changes + dropped
-        if 0 < 4 * changes < len(known) and len(self._catalogs) <= MOST_PARTS and news.spec_key == self.spec_key:
-            return news, False
-        try:
-            whole = Catalog.concat([self.catalog(), news]).latest()
-        except CorruptFile:
-            return news, True
-        if len(gone):
-            whole = whole.take(np.flatnonzero(~among(whole.files, gone)))
-        return whole, True
+def _unless_later(news: Catalog, theirs: pa.Table, ours: pa.Table) -> Catalog:
+    """The news without files of which another job has committed a later version: those that it knows and we did not."""
+    outdated = later(news.files, theirs.filter(pa.array(~among(theirs, ours))))
+    return news.take(np.flatnonzero(~outdated)) if outdated.any() else news
+
+
+def _is_a_part(changes: int, known: Catalog, gone: pa.Table, *, parts: int) -> bool:
+    """Whether so many new rows are few beside those that are known, so that they are written by themselves."""
+    if dropped := int(among(known.files, gone).sum()):
+        changes = len(known) if len(known) <= REWRITTEN_AT_ONCE else changes + dropped
+    return 0 < 4 * changes < len(known) and parts <= MOST_PARTS
 
 
 def _refuse_pattern(root: Source) -> None:

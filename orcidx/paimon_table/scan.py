@@ -25,7 +25,7 @@ from orcidx.paimon_table.evolution import FileWhere, convert, translate
 from orcidx.paimon_table.jvm_instants import moves, put_back
 from orcidx.paimon_table.parquet_rows import read_parquet
 from orcidx.paimon_table.plan import FileTask, TablePlan
-from orcidx.paimon_table.schema import TableSchema, char_lengths
+from orcidx.paimon_table.schema import FieldMapping, TableSchema, char_lengths
 from orcidx.predicate import BoundPredicate, Predicate, all_of, bind
 from orcidx.pruning.evaluate import Note
 from orcidx.pruning.selection import RowSelection
@@ -399,7 +399,7 @@ class _TaskRun:
                     truth = self._bound_in_file(pushed, batch.schema).evaluate(batch)
                     batch, rows = batch.filter(pa.array(truth)), rows[truth]
                 if self.rest is not None:
-                    rows = rows[self.rest.evaluate(self._converted(batch))]
+                    rows = rows[self.rest.evaluate(_converted(batch, self.entries, self.schema, self.moved_by))]
                 yield rows
 
     def _orc_places(self, asked: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
@@ -425,25 +425,28 @@ class _TaskRun:
 
     def _finished(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """In the table's schema, without what the rest of the predicate denies."""
-        batch = self._converted(batch)
+        batch = _converted(batch, self.entries, self.schema, self.moved_by)
         if self.rest is not None:
             batch = batch.filter(pa.array(self.rest.evaluate(batch)))
         if batch.num_rows:
             yield batch.select(list(self.scan.columns)) if self.entries else batch
 
-    def _converted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The wanted columns, in the table's types."""
-        arrays = []
-        for entry, field in zip(self.entries, self.schema):
-            if entry.file_field is None:
-                arrays.append(pa.nulls(batch.num_rows, field.type))
-            else:
-                with located(column=entry.field.name):
-                    array = batch.column(entry.file_field.name)
-                    if self.moved_by is not None and entry.file_field.type.has_instants:
-                        array = put_back(array, self.moved_by)
-                    arrays.append(convert(array, entry.file_field.type, entry.field.type, field.type))
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema) if arrays else batch
+
+def _converted(
+    batch: pa.RecordBatch, entries: Sequence[FieldMapping], schema: pa.Schema, moved_by: str | None
+) -> pa.RecordBatch:
+    """The wanted columns, in the table's types. ``moved_by``: the zone of the JVM that moved the file's instants."""
+    arrays = []
+    for entry, field in zip(entries, schema):
+        if entry.file_field is None:
+            arrays.append(pa.nulls(batch.num_rows, field.type))
+        else:
+            with located(column=entry.field.name):
+                array = batch.column(entry.file_field.name)
+                if moved_by is not None and entry.file_field.type.has_instants:
+                    array = put_back(array, moved_by)
+                arrays.append(convert(array, entry.file_field.type, entry.field.type, field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else batch
 
 
 def matching_rows(task: FileTask, scan: TableScan) -> Iterator[npt.NDArray[np.int64]]:

@@ -6,7 +6,7 @@ Append tables, and primary-key tables as far as their files need no merging. Pla
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Unpack
 
@@ -183,27 +183,14 @@ class Table:
             field.name: value.decode("utf-8", "replace") if value is not None and field.type.root in _TEXTS else value
             for field, value in zip(schema.partition_fields, values)
         }
-        deletion = self._deletion_files().get((entry.partition, entry.bucket, entry.name))
+        if self._deletions is None:
+            self._deletions = _deletion_files(self.index_files(), self._index_source, self.path)
+        deletion = self._deletions.get((entry.partition, entry.bucket, entry.name))
         return TableFile(source, partition, values, entry, entry.embedded_index, index, deletion)
 
     def _partition_values(self, entry: FileEntry | IndexEntry) -> tuple[Any, ...]:
         with located(file=self.path):
             return partition_values(self._table_schema, entry.partition)
-
-    def _deletion_files(self) -> dict[tuple[bytes, int, str], DeletionFile]:
-        if self._deletions is None:
-            found: dict[tuple[bytes, int, str], DeletionFile] = {}
-            for entry in self.index_files():
-                if entry.index_type != _DELETION_VECTORS or not entry.deletion_ranges:
-                    continue
-                source = self._index_source(entry)
-                for data_file, where in entry.deletion_ranges:
-                    key = (entry.partition, entry.bucket, data_file)
-                    if key in found:
-                        raise CorruptFile(f"two deletion vectors for {data_file}", file=self.path)
-                    found[key] = DeletionFile(source, where.offset, where.length, where.cardinality)
-            self._deletions = found
-        return self._deletions
 
     def _index_source(self, entry: IndexEntry) -> Source:
         if entry.external_path is not None:
@@ -266,9 +253,9 @@ class Table:
         limit = None if limit is None else asked_limit(limit)
         if top is not None and limit is None:
             raise InvalidQuery("top gives the first rows in an order; say how many by limit")
-        chosen = self.schema.names if names is None else [self._column(name, options) for name in names]
+        chosen = self.schema.names if names is None else [_whole_column(name, self.schema, options) for name in names]
         order = () if top is None else parse_order(top)
-        order = tuple(replace(key, column=self._column(key.column, options)) for key in order)
+        order = tuple(replace(key, column=_whole_column(key.column, self.schema, options)) for key in order)
         predicate = None if where is None else parse(where)
         zone = check_zone(jvm_zone)
         plan = self.plan(predicate, nan=options.nan, case_sensitive=options.case_sensitive, jvm_zone=zone)
@@ -326,12 +313,30 @@ class Table:
         """
         return append_rows(self, data, dry_run=dry_run, given=commit)
 
-    def _column(self, name: str | tuple[str, ...], options: ReadOptions) -> str:
-        asked = (name,) if isinstance(name, str) else name
-        path, _ = resolve_column(asked, self.schema, case_sensitive=options.case_sensitive)
-        if len(path) > 1:
-            raise InvalidQuery(f"a table's scan gives whole columns: ask for {path[0]!r}", column=".".join(path))
-        return path[0]
+
+def _deletion_files(
+    entries: Iterable[IndexEntry], source_of: Callable[[IndexEntry], Source], path: str
+) -> dict[tuple[bytes, int, str], DeletionFile]:
+    """Where the deletion vector of each data file is, by the file's partition, bucket and name."""
+    found: dict[tuple[bytes, int, str], DeletionFile] = {}
+    for entry in entries:
+        if entry.index_type != _DELETION_VECTORS or not entry.deletion_ranges:
+            continue
+        source = source_of(entry)
+        for data_file, where in entry.deletion_ranges:
+            key = (entry.partition, entry.bucket, data_file)
+            if key in found:
+                raise CorruptFile(f"two deletion vectors for {data_file}", file=path)
+            found[key] = DeletionFile(source, where.offset, where.length, where.cardinality)
+    return found
+
+
+def _whole_column(name: str | tuple[str, ...], schema: pa.Schema, options: ReadOptions) -> str:
+    asked = (name,) if isinstance(name, str) else name
+    path, _ = resolve_column(asked, schema, case_sensitive=options.case_sensitive)
+    if len(path) > 1:
+        raise InvalidQuery(f"a table's scan gives whole columns: ask for {path[0]!r}", column=".".join(path))
+    return path[0]
 
 
 def open_table(

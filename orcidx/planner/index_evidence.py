@@ -11,6 +11,7 @@ import pyarrow as pa
 from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, Unsupported
 from orcidx.options import ReadOptions
 from orcidx.orc.kinds import TypeKind
+from orcidx.orc.reader import OrcReader
 from orcidx.orc.types import OrcType
 from orcidx.paimon.data_types import parse_type
 from orcidx.paimon.file_index import FileIndex, read_file_index
@@ -20,7 +21,7 @@ from orcidx.pruning.reasons import Fact
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import Source
 
-__all__ = ["IndexEvidence", "StoredIndex", "bind_to_index", "index_evidence", "paimon_types"]
+__all__ = ["IndexEvidence", "StoredIndex", "bind_to_index", "evidence_of_file", "index_evidence", "paimon_types"]
 
 _UNASKED = ("TIMESTAMP", "TIMESTAMP_LTZ", "MAP")
 KINDS = ("bitmap", "range-bitmap", "bsi", "bloom-filter")
@@ -109,6 +110,23 @@ def index_evidence(
     elif not isinstance(index, FileIndex):
         index = read_file_index(index, types=paimon_types(root.names, root.children), strict=strict, rows=rows)
     return tuple(IndexEvidence(index, kind, rows, names) for kind in KINDS)
+
+
+def evidence_of_file(index: Any, reader: OrcReader, notes: list[Note], *, strict: bool) -> tuple[IndexEvidence, ...]:
+    """Evidence from the indexes of an open file; none, and a note, where they are damaged, or stored for another
+    version of it. ``strict``: damage is an error."""
+    stored = isinstance(index, StoredIndex)
+    if stored and index.tail is not None and index.tail != reader.tail.checksum:
+        notes.append(Note("Paimon file index", "stale", "the file's tail is not the one that was indexed"))
+        return ()
+    try:
+        return index_evidence(index, reader.root, reader.tail.footer.rows, strict=strict)
+    except (CorruptFile, Unsupported, FileNotFoundError) as error:
+        missing = isinstance(error, FileNotFoundError)
+        if strict or (missing and not stored):
+            raise
+        notes.append(Note("Paimon file index", "absent" if missing else "damaged", str(error)))
+        return ()
 
 
 _SQL = {

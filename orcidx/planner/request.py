@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery, located
@@ -18,7 +19,7 @@ from orcidx.pruning.evaluate import Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import Fingerprint, Source
 
-__all__ = ["FileIndexes", "FileJob", "ScanRequest", "as_selection", "deleted_rows"]
+__all__ = ["FileIndexes", "FileJob", "ScanRequest", "as_selection", "deleted_rows", "wanted_rows"]
 
 
 @dataclass(frozen=True)
@@ -126,3 +127,31 @@ def deleted_rows(deleted: Any, rows: int, name: str) -> RowSelection:
     if found.length != rows:
         raise InvalidQuery(f"the deletion vector reaches past the {rows} rows of {name}")
     return found
+
+
+def wanted_rows(job: FileJob, request: ScanRequest, stripe_bounds: npt.NDArray[np.int64], name: str) -> RowSelection:
+    """The rows that the caller wants of a file, before any predicate: his selection, range and stripes, less the
+    deleted. ``stripe_bounds``: the first row of each stripe, and the end.
+
+    Without a predicate a limit says which rows those are; what lies behind them is then not even fetched.
+    """
+    rows = int(stripe_bounds[-1])
+    wanted = RowSelection.all(rows)
+    if job.selection is not None:
+        with located(file=name):
+            wanted = wanted & as_selection(job.selection, rows)
+    if job.row_range is not None:
+        start, stop = job.row_range
+        wanted = wanted & RowSelection.from_runs([(min(max(start, 0), rows), min(max(stop, start, 0), rows))], rows)
+    if job.stripes is not None:
+        mask = np.zeros(len(stripe_bounds) - 1, bool)
+        unknown = [one for one in job.stripes if not 0 <= one < len(mask)]
+        if unknown:
+            raise InvalidQuery(f"no stripe {unknown[0]}; the file has {len(mask)}", file=name)
+        mask[list(job.stripes)] = True
+        wanted = wanted & RowSelection.from_groups(mask, stripe_bounds)
+    if job.deleted is not None:
+        wanted = wanted - deleted_rows(job.deleted, rows, name)
+    if request.limit is not None and request.where is None:
+        wanted = wanted.limit(request.limit)
+    return wanted

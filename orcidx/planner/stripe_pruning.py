@@ -8,9 +8,8 @@ An index that is damaged, distrusted or absent keeps the rows and leaves a note.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,23 +18,20 @@ import numpy.typing as npt
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.fetching.drive import Fetch
 from orcidx.options import ReadOptions
-from orcidx.orc.bloom import BloomFilters
-from orcidx.orc.bloom_keys import MAY_WRAP, distrust_bloom, may_wrap, surely_fits
-from orcidx.orc.bounds import StatisticsColumn, bound_statistics
 from orcidx.orc.dictionary import StreamData, fetch_dictionaries
-from orcidx.orc.evidence import BloomEvidence, DictionaryEvidence, StatisticsEvidence, bloom_answers
+from orcidx.orc.evidence import DictionaryEvidence, StatisticsEvidence
 from orcidx.orc.integer_range import file_rules_out
-from orcidx.orc.kinds import DATA_KINDS, StreamKind, TypeKind
-from orcidx.orc.metadata import unframe
+from orcidx.orc.kinds import StreamKind, TypeKind
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.row_index import RowIndex
 from orcidx.orc.statistics import RawStatistics, file_statistics, stripe_statistics
-from orcidx.orc.timezones import Zone, zone_of_statistics
+from orcidx.orc.timezones import Zone
 from orcidx.orc.types import OrcType
+from orcidx.planner.bloom_choice import BloomChoice, PrunedColumns
 from orcidx.planner.column_plan import StripeRows
 from orcidx.planner.row_indexes import StripeIndexes
 from orcidx.predicate import And, BoundLeaf, BoundPredicate, Or
-from orcidx.pruning.evaluate import Evidence, Finding, Note, NoteKind, Outcome, evaluate
+from orcidx.pruning.evaluate import Evidence, Finding, Note, Outcome, evaluate
 from orcidx.pruning.selection import RowSelection
 
 __all__ = ["FilePruner", "StripeDecision"]
@@ -43,8 +39,6 @@ __all__ = ["FilePruner", "StripeDecision"]
 Path = tuple[str, ...]
 Requests = Generator[Fetch, Any, Any]
 
-BLOOM_SHARE = 1.0
-"""A bloom filter is fetched when its bytes are at most this share of the data that it may save."""
 DICTIONARY_SHARE = 0.1
 LARGEST_DICTIONARY = 1 << 20
 """Bytes of a dictionary that is read to rule a stripe out."""
@@ -131,6 +125,8 @@ class FilePruner:
     def __post_init__(self) -> None:
         self._leaf_nodes = {path: node for path, node in self.places.items() if node is not None}
         self._fetched: dict[int, StreamData] = {}
+        self._known = PrunedColumns(self.reader, self.nodes, self._leaf_nodes, self.options)
+        self._blooms = BloomChoice(self._known)
 
     # ------------------------------------------------------------------ the file
 
@@ -163,14 +159,10 @@ class FilePruner:
         missing = {}
         for path, node in self._leaf_nodes.items():
             try:
-                columns[path] = self._bounded(node, read(node), zone)
+                columns[path] = self._known.bounded(node, read(node), zone)
             except (CorruptFile, Unsupported) as error:
                 missing[path] = f"damaged: {error.message}"
         return StatisticsEvidence(name, columns, bounds, self.options, missing=missing)
-
-    def _bounded(self, node: OrcType, raw: RawStatistics, zone: Zone | None = None) -> StatisticsColumn:
-        repeated = node.id in self.reader.root.repeated_ids
-        return bound_statistics(raw, self.reader.facts, self.options, repeated=repeated, zone=zone)
 
     def _ruled_out(self, node: Any) -> bool:
         """Whether plain comparisons with the file's statistics rule out a part of the predicate."""
@@ -236,10 +228,6 @@ class FilePruner:
     def _asks_wall_clocks(self) -> bool:
         return self.options.row_index and any(node.kind is TypeKind.TIMESTAMP for node in self._leaf_nodes.values())
 
-    def _zone(self, stripe: int) -> Zone | None:
-        """The zone by which the writer of a stripe made wall clocks, which only the stripe's footer tells."""
-        return zone_of_statistics(self.reader.footer(stripe).writer_timezone)
-
     def _statistics_by_zone(self, stripe: int, rows: int) -> StatisticsEvidence:
         """The statistics of one stripe once more, now that its zone is known and its timestamps have closer bounds."""
         bounds = np.array([0, rows], np.int64)
@@ -248,7 +236,7 @@ class FilePruner:
             "stripe statistics",
             lambda node: stripe_statistics(tail, node, stripe=stripe),
             bounds,
-            zone=self._zone(stripe),
+            zone=self._known.zone(stripe),
         )
 
     def _refine(
@@ -258,7 +246,7 @@ class FilePruner:
         if index is not None and self.options.row_index:
             outcome = self._hear(outcome, self._group_statistics(stripe, index))
         if self.options.bloom_filters and index is not None and not outcome.proved:
-            blooms = yield from self._bloom_filters(stripe, outcome, index)
+            blooms = yield from self._blooms.fetch(stripe, self._open_leaves(outcome), outcome.may, index)
             if blooms is not None:
                 outcome = self._hear(outcome, blooms)
         if self.options.row_index and not outcome.proved:
@@ -271,6 +259,10 @@ class FilePruner:
         heard = evaluate(outcome.root, [evidence], outcome.span, prior=outcome.states)
         notes = tuple(dict.fromkeys((*outcome.notes, *heard.notes)))
         return Outcome(heard.root, heard.span, heard.may, heard.must, heard.states, notes)
+
+    def bloom_places(self, stripe: int) -> list[tuple[int, int]]:
+        """Where those bloom filters of a stripe lie that may be asked, if its row groups' statistics leave enough."""
+        return [] if self.where is None else self._blooms.places(stripe, self.where.leaves())
 
     def _open_leaves(self, outcome: Outcome) -> list[BoundLeaf]:
         """Leaves of which some living row is still undecided."""
@@ -288,106 +280,17 @@ class FilePruner:
         missing = {}
         for path, node in self._leaf_nodes.items():
             if node.id in index.columns:
-                columns[path] = self._bounded(node, index.columns[node.id].statistics, self._zone(stripe))
+                columns[path] = self._known.bounded(node, index.columns[node.id].statistics, self._known.zone(stripe))
             elif node.id in index.untrusted:
                 missing[path] = index.untrusted[node.id]
         name = "row-group statistics"
         return StatisticsEvidence(name, columns, index.bounds, self.options, stripe=stripe, missing=missing)
 
-    # ------------------------------------------------------------------ bloom filters
-
-    def _bloom_filters(
-        self, stripe: int, outcome: Outcome, index: RowIndex
-    ) -> Generator[Fetch, Any, BloomEvidence | None]:
-        """The bloom filters that may decide an open leaf, where they are trusted and pay; None when there are none."""
-        ignored: dict[Path, tuple[NoteKind, str]] = {}
-        chosen: dict[Path, tuple[OrcType, tuple[int, int]]] = {}
-        believed: dict[Path, npt.NDArray[np.bool_]] = {}
-        bounds = index.bounds
-        saved = self._data_bytes(stripe) * float(outcome.may.any_in(bounds).mean())
-        for leaf in self._open_leaves(outcome):
-            node = self._leaf_nodes.get(leaf.path)
-            if node is None or not bloom_answers(leaf, node, self.options) or leaf.path in chosen:
-                continue
-            found = self._bloom_stream(stripe, node)
-            if isinstance(found, str):
-                ignored[leaf.path] = "distrusted", found
-            elif found is not None and found[1] > BLOOM_SHARE * saved:
-                ignored[leaf.path] = "off", f"its {found[1]} bytes are more than the data that it may save"
-            elif found is not None:
-                if may_wrap(node, self.reader.facts):
-                    believed[leaf.path] = self._fitting_groups(stripe, node, index)
-                    if not believed[leaf.path].any():
-                        ignored[leaf.path] = "distrusted", MAY_WRAP
-                        continue
-                chosen[leaf.path] = node, found
-        if not chosen and not ignored:
-            return None
-        answer = (yield Fetch(tuple(extent for _, extent in chosen.values()), "bloom")) if chosen else ()
-        filters = {}
-        for (path, (node, _)), buffer in zip(chosen.items(), answer, strict=True):
-            try:
-                tail = self.reader.tail
-                raw = unframe(buffer, tail.postscript, name="BLOOM_FILTER_UTF8", limits=tail.limits)
-                filters[path] = node, BloomFilters(raw)
-            except (CorruptFile, Unsupported) as error:
-                ignored[path] = "damaged", error.message
-        facts, options = self.reader.facts, self.options
-        zone = self._zone(stripe)
-        return BloomEvidence(
-            filters, bounds, facts, options, stripe=stripe, zone=zone, believed=believed, ignored=ignored
-        )
-
-    def _fitting_groups(self, stripe: int, node: OrcType, index: RowIndex) -> npt.NDArray[np.bool_]:
-        """The row groups whose statistics, or else those of their stripe or file, show that no value wraps around."""
-        fits = np.zeros(len(index.bounds) - 1, np.bool_)
-        if node.id in index.columns:
-            fits |= surely_fits(self._bounded(node, index.columns[node.id].statistics))
-        tail = self.reader.tail
-        for read in (partial(stripe_statistics, stripe=stripe), file_statistics):
-            if not fits.all():
-                with suppress(CorruptFile):  # the levels above said so
-                    fits |= surely_fits(self._bounded(node, read(tail, node)))
-        return fits
-
-    def bloom_places(self, stripe: int) -> list[tuple[int, int]]:
-        """Where those bloom filters of a stripe lie that may be asked, if its row groups' statistics leave enough."""
-        if self.where is None or not self.options.bloom_filters:
-            return []
-        nodes: dict[int, OrcType] = {}
-        for leaf in self.where.leaves():
-            node = self._leaf_nodes.get(leaf.path)
-            if node is not None and bloom_answers(leaf, node, self.options):
-                nodes[node.id] = node
-        most = min(BLOOM_SHARE * self._data_bytes(stripe), self.options.io_bytes // 4)
-        found = [self._bloom_stream(stripe, node) for node in nodes.values()]
-        return [place for place in found if isinstance(place, tuple) and place[1] <= most]
-
-    def _bloom_stream(self, stripe: int, node: OrcType) -> tuple[int, int] | str | None:
-        """Where the column's filters lie; why they are not believed; or None without any."""
-        extents = self.reader.extents(stripe)
-        encoding = self.reader.footer(stripe).encodings[node.id]
-        reason = None
-        for kind in (StreamKind.BLOOM_FILTER_UTF8, StreamKind.BLOOM_FILTER):
-            extent: tuple[int, int] | None = extents.get((node.id, kind))
-            if extent is None or not extent[1]:
-                continue
-            distrusted = distrust_bloom(kind, node, encoding, self.reader.facts, self.options)
-            if distrusted is None:
-                return extent
-            reason = reason or distrusted
-        return reason
-
-    def _data_bytes(self, stripe: int) -> int:
-        """Bytes of the stripe's data streams of the columns that are read."""
-        extents = self.reader.extents(stripe)
-        return sum(extents.get((column, kind), (0, 0))[1] for column in self.nodes for kind in DATA_KINDS)
-
     # ------------------------------------------------------------------ dictionaries
 
     def _dictionaries(self, stripe: int, outcome: Outcome) -> Generator[Fetch, Any, DictionaryEvidence | None]:
         """The dictionaries of open string leaves, where they are small beside the data; None when there are none."""
-        data = self._data_bytes(stripe)
+        data = self._known.data_bytes(stripe)
         chosen: dict[Path, OrcType] = {}
         for leaf in self._open_leaves(outcome):
             node = self._leaf_nodes.get(leaf.path)

@@ -11,10 +11,9 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, located
+from orcidx.errors import located
 from orcidx.fetching.byte_budget import Share
 from orcidx.fetching.drive import Fetch, Pending
 from orcidx.orc.bounds import within_nanoseconds
@@ -24,9 +23,10 @@ from orcidx.orc.row_index import group_count, usual_bounds
 from orcidx.orc.types import STRING_KINDS, OrcType
 from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.constant_evidence import ConstantEvidence
+from orcidx.planner.data_fetches import piece_bytes
 from orcidx.planner.fetch_policy import StripeRequests
-from orcidx.planner.index_evidence import IndexEvidence, StoredIndex, index_evidence
-from orcidx.planner.request import FileJob, ScanRequest, as_selection, deleted_rows
+from orcidx.planner.index_evidence import evidence_of_file
+from orcidx.planner.request import FileJob, ScanRequest, wanted_rows
 from orcidx.planner.schema_mapping import FieldSource, widen
 from orcidx.planner.schema_plan import SchemaPlan, schema_plan
 from orcidx.planner.stripe_pruning import FilePruner, StripeDecision
@@ -39,15 +39,6 @@ from orcidx.scanner.stripe_reader import Step, read_stripe
 __all__ = ["FileScan", "count_groups"]
 
 Requests = Generator[Fetch, Any, Any]
-
-SMALLEST_PIECE = 64 << 10
-LARGEST_PIECE = 1 << 19
-"""Bounds in bytes of what is fetched of one stream at a time when a stripe is too large to be fetched at once."""
-
-LOCAL_PIECE = 1 << 18
-LOCAL_BYTES = 1 << 20
-"""Locally, pieces are larger than the one only as long as all columns' together stay within the other: memory that
-stays in the processor's cache is worth more than fewer reads."""
 
 
 class FileScan:
@@ -167,24 +158,9 @@ class FileScan:
             constants = {path: self._valued(source) for path, source in plan.asked_constants.items()}
             beforehand.append(ConstantEvidence(constants, self.reader.tail.footer.rows))
             if self.job.file_index is not None:
-                beforehand += self._file_index(notes)
+                strict = self.options.strict_index
+                beforehand += evidence_of_file(self.job.file_index, self.reader, notes, strict=strict)
         return FilePruner(self.reader, where, self.wanted_rows, nodes, places, self.options, tuple(beforehand), notes)
-
-    def _file_index(self, notes: list[Note]) -> tuple[IndexEvidence, ...]:
-        """The file's Paimon indexes; none, and a note, where they are damaged, or stored for another version of it."""
-        strict, index = self.options.strict_index, self.job.file_index
-        stored = isinstance(index, StoredIndex)
-        if stored and index.tail is not None and index.tail != self.reader.tail.checksum:
-            notes.append(Note("Paimon file index", "stale", "the file's tail is not the one that was indexed"))
-            return ()
-        try:
-            return index_evidence(index, self.reader.root, self.reader.tail.footer.rows, strict=strict)
-        except (CorruptFile, Unsupported, FileNotFoundError) as error:
-            missing = isinstance(error, FileNotFoundError)
-            if strict or (missing and not stored):
-                raise
-            notes.append(Note("Paimon file index", "absent" if missing else "damaged", str(error)))
-            return ()
 
     @cached_property
     def _is_plain(self) -> bool:
@@ -204,29 +180,9 @@ class FileScan:
 
         Without a predicate a limit says which rows those are; what lies behind them is then not even fetched.
         """
-        rows = self.reader.tail.footer.rows
-        wanted = RowSelection.all(rows)
         if self._is_plain:
-            return wanted
-        if self.job.selection is not None:
-            with located(file=self.reader.name):
-                wanted = wanted & as_selection(self.job.selection, rows)
-        if self.job.row_range is not None:
-            start, stop = self.job.row_range
-            wanted = wanted & RowSelection.from_runs([(min(max(start, 0), rows), min(max(stop, start, 0), rows))], rows)
-        if self.job.stripes is not None:
-            bounds = self.reader.stripe_bounds
-            mask = np.zeros(len(bounds) - 1, bool)
-            unknown = [one for one in self.job.stripes if not 0 <= one < len(mask)]
-            if unknown:
-                raise InvalidQuery(f"no stripe {unknown[0]}; the file has {len(mask)}", file=self.reader.name)
-            mask[list(self.job.stripes)] = True
-            wanted = wanted & RowSelection.from_groups(mask, bounds)
-        if self.job.deleted is not None:
-            wanted = wanted - deleted_rows(self.job.deleted, rows, self.reader.name)
-        if self.request.limit is not None and self.request.where is None:
-            wanted = wanted.limit(self.request.limit)
-        return wanted
+            return RowSelection.all(self.reader.tail.footer.rows)
+        return wanted_rows(self.job, self.request, self.reader.stripe_bounds, self.reader.name)
 
     def stripe_numbers(self) -> list[int]:
         """The stripes that hold wanted rows and that the file's and the stripes' own statistics leave alive."""
@@ -271,7 +227,7 @@ class FileScan:
             self.reader,
             decision.stripe,
             index=decision.index,
-            read_ahead=0 if whole is not None else self._read_ahead(),
+            read_ahead=0 if whole is not None else self._piece_bytes(),
             limits=stripe_limits(self.reader.stripes[decision.stripe], self.options),
             dictionaries=self._dictionaries,
             held=held,
@@ -326,13 +282,9 @@ class FileScan:
         batch = read_at_once(self.reader, plan, stripe, held, options=self.options, metrics=self.metrics)
         return None if batch is None else self.complete(batch)
 
-    def _read_ahead(self) -> int:
-        """Bytes to fetch of one stream at a time, so that all streams together stay within the budget."""
-        columns = max(1, sum(len(column.ids) for column in (*self.plan.output, *self.plan.predicate)))
-        largest = LARGEST_PIECE
-        if self.reader.storage.is_local:
-            largest = max(LOCAL_PIECE, min(LARGEST_PIECE, LOCAL_BYTES // columns))
-        return max(SMALLEST_PIECE, min(largest, self.options.io_bytes // (4 * columns)))
+    def _piece_bytes(self) -> int:
+        columns = sum(len(column.ids) for column in (*self.plan.output, *self.plan.predicate))
+        return piece_bytes(columns, self.options, is_local=self.reader.storage.is_local)
 
 
 def count_groups(scan: FileScan, decision: StripeDecision) -> None:

@@ -19,20 +19,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.fetching.byte_budget import ByteBudget, Share
-from orcidx.fetching.drive import PENDING, Fetch, Pending
+from orcidx.fetching.drive import Fetch, Pending
 from orcidx.options import ReadOptions
 from orcidx.orc.column_readers import BatchTooLarge
 from orcidx.orc.reader import OpenStripe
-from orcidx.orc.stripe_streams import PlannedStream, priming_request
 from orcidx.orc.types import OrcType
 from orcidx.planner.column_plan import ColumnPlan, StripeRows
+from orcidx.planner.data_fetches import DataFetches
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.column_group import ColumnGroup, read_groups
 from orcidx.scanner.decode_ahead import DecodeAhead
 from orcidx.scanner.decode_pool import thread_count
 from orcidx.scanner.row_width import RowWidth
 from orcidx.scanner.span_plan import FIRST_ROWS, SpanPlan
-from orcidx.storage.ranges import over_read_bytes
 
 __all__ = ["Step", "read_stripe"]
 
@@ -43,11 +42,6 @@ DENSE = 0.5
 
 SPARSE_RUNS = 8
 """Up to so many runs of survivors in a span the other columns skip and read; beyond, they read all and filter."""
-
-TOGETHER = 1 << 20
-"""Bytes that are fetched at once from a remote file sooner than with a request of their own..."""
-TOGETHER_OVER_READ = 4 << 20
-"""...if the over-read is no more than this."""
 
 Constants = Sequence[tuple[str, pa.Scalar]]
 Step = Generator[Fetch | Pending | pa.RecordBatch, Sequence[object] | None, None]
@@ -82,18 +76,16 @@ class _Survivors:
 class StripeReader:
     """The state of one stripe's scan; ``read_stripe`` runs it.
 
-    ``requests``: those that are left for the stripe's data, None where nothing limits them. The predicate's columns
-    take one, the other columns the rest; the last is for all that may still be wanted. ``share``: of the bytes that the
-    scan may hold. ``constants``: (name, value) of what the predicate asks that is no column of the file. ``goes_on``:
-    whether who reads has taken a batch and asked for another one; nothing is decoded ahead before.
+    ``fetches``: brings what was planned. ``constants``: (name, value) of what the predicate asks that is no column of
+    the file. ``goes_on``: whether who reads has taken a batch and asked for another one; nothing is decoded ahead
+    before.
     """
 
     stripe: OpenStripe
     columns: ColumnPlan
     rows: StripeRows
     options: ReadOptions
-    requests: int | None
-    share: Share
+    fetches: DataFetches
     constants: Constants = ()
     goes_on: Callable[[], bool] = bool
     width: RowWidth = field(init=False)
@@ -145,9 +137,10 @@ class StripeReader:
     def _run(self, *, filtering: bool) -> Step:
         if not filtering:
             self.dense, self.together = True, self.rows.may.is_all
-            yield from self._prime(self.first.plan(self.alive) + self.rest.plan(self.alive))
+            yield from self.fetches.fetch(self.first.plan(self.alive) + self.rest.plan(self.alive))
         else:
-            yield from self._prime_first()
+            later = (lambda: self.rest.plan(self.alive)) if self.rest.columns else None
+            yield from self.fetches.fetch_first(self.first.plan(self.alive), later)
         while planned := self.spans.plan(self.width.next_rows(), dense=self.dense):
             if self.ahead is not None and self.ahead.has_room and self.goes_on():
                 self._expect(self.ahead, planned, filtering=filtering)
@@ -160,7 +153,7 @@ class StripeReader:
                 if self._is_dense(stop):
                     yield from self._turn_dense()
                 elif self._waited_enough():
-                    yield from self._turn_dense() if self.requests == 1 else self._flush(most=1)
+                    yield from self._turn_dense() if self.fetches.requests == 1 else self._flush(most=1)
         yield from self._flush()
 
     def _expect(self, ahead: DecodeAhead, planned: Sequence[tuple[int, int]], *, filtering: bool) -> None:
@@ -176,57 +169,6 @@ class StripeReader:
         """Whether a span takes the predicate's columns."""
         needs_test = filtering and not self._is_proved(start, stop)
         return bool(self.first.columns) and (needs_test or not self._first_is_hidden())
-
-    def _prime_first(self) -> Step:
-        """The predicate's columns; the others with them where that is cheaper than a round trip later, or the last."""
-        first = self.first.plan(self.alive)
-        if self.stripe.is_local or not self.rest.columns:
-            yield from self._prime(first)
-            return
-        rest = self.rest.plan(self.alive)
-        most = self._share_of(first, rest)
-        yield from self._prime(first, most=most) if most else self._prime(first + rest)
-
-    def _share_of(self, first: list[PlannedStream], rest: list[PlannedStream]) -> int:
-        """How many of the requests the predicate's columns take, so that the over-read is least; 0 where all columns
-        come together."""
-        needed = self.stripe.planned_bytes(rest)
-        if self.requests is None:
-            return 0 if needed <= TOGETHER else 1
-        left = self.requests
-        together = self._over_read(first + rest, left)
-        if left == 1 or (needed <= TOGETHER and together <= TOGETHER_OVER_READ):
-            return 0
-        alone = {most: self._over_read(first, most) for most in range(1, left)}
-        share = min(alone, key=lambda most: alone[most] + self._over_read(rest, left - most))
-        return 0 if together + needed <= alone[share] else share
-
-    def _over_read(self, streams: list[PlannedStream], most: int) -> int:
-        """Bytes between what is planned that come with it in so many requests."""
-        places = [stream.absolute(piece) for stream in streams for piece in stream.planned]
-        return over_read_bytes(places, most=most, options=self.options)
-
-    def _prime(self, streams: list[PlannedStream], *, most: int | None = None) -> Step:
-        """Fetches what is planned, in ``most`` requests or in all that are left."""
-        # A local file is read piece by piece, into memory that stays in the cache; elsewhere round trips count.
-        if self.stripe.is_local:
-            return
-        needed = self.stripe.planned_bytes(streams)
-        while (budget := self.share.room(needed, whole=self.requests is not None)) is None:
-            yield PENDING
-        wanted = priming_request(streams, budget=budget)
-        if not wanted:
-            return
-        self.share.held += sum(stop - start for _, (start, stop) in wanted)
-        if self.requests is not None:
-            most = min(most or self.requests, self.requests) or 1
-            self.requests = max(0, self.requests - most)
-        # Between first pieces lies what comes after them: no reason to fetch it twice.
-        limit = None if self.requests is None or needed > budget else most
-        buffers = yield Fetch(tuple(stream.absolute(piece) for stream, piece in wanted), "data", limit)
-        assert buffers is not None
-        for (stream, piece), buffer in zip(wanted, buffers, strict=True):
-            stream.put(piece[0], buffer)
 
     def _filtered(self, start: int, stop: int, *, filtering: bool) -> Iterator[_Survivors]:
         """The survivors of a span; of its halves where its bytes are too many for one batch."""
@@ -314,20 +256,7 @@ class StripeReader:
         bounds = self.rows.bounds
         looked = self.alive & (bounds[:-1] < examined)
         most = max(2.0, DENSE * int(looked.sum()))
-        return bool(self.columns.rest and len(self.surviving()) >= most)
-
-    def surviving(self) -> npt.NDArray[np.int64]:
-        """Numbers of the row groups that hold waiting survivors."""
-        bounds = self.rows.bounds
-        touched = np.zeros(len(bounds) - 1, np.bool_)
-        for found in self.waiting:
-            first, last = (np.searchsorted(bounds, (found.start, found.stop - 1), "right") - 1).tolist()
-            if found.mask is None:
-                touched[first : last + 1] = True
-            else:
-                starts = np.maximum(bounds[first : last + 1], found.start) - found.start
-                touched[first : last + 1] |= np.logical_or.reduceat(found.mask, starts)
-        return np.flatnonzero(touched)
+        return bool(self.columns.rest and len(_surviving(self.waiting, self.rows.bounds)) >= most)
 
     def _waited_enough(self) -> bool:
         if sum(found.rows for found in self.waiting) >= self.options.batch_size:
@@ -340,7 +269,7 @@ class StripeReader:
         self.dense = True
         first = self.waiting[0].start
         groups = self.alive & (self.rows.bounds[1:] > first)
-        yield from self._prime(self.rest.plan(groups))
+        yield from self.fetches.fetch(self.rest.plan(groups))
         for found in self.waiting:
             yield from self._batches(found)
         self.waiting.clear()
@@ -351,8 +280,8 @@ class StripeReader:
             return
         if self.rest.columns:
             groups = np.zeros(len(self.rows.bounds) - 1, bool)
-            groups[self.surviving()] = True
-            yield from self._prime(self.rest.plan(groups), most=most)
+            groups[_surviving(self.waiting, self.rows.bounds)] = True
+            yield from self.fetches.fetch(self.rest.plan(groups), most=most)
         for found in self.waiting:
             yield from self._batches(found)
         self.waiting.clear()
@@ -362,7 +291,7 @@ class StripeReader:
     def _batches(self, found: _Survivors) -> Iterator[pa.RecordBatch]:
         """A batch of the survivors; several where the other columns' bytes are too many for one."""
         if found.others is not None:
-            yield self._batch(found, found.others)
+            yield _batch(self.columns, found, found.others, self.rows.first_row)
             return
         if self.width.fits(self.rest, found.rows):
             try:
@@ -370,26 +299,10 @@ class StripeReader:
             except BatchTooLarge:
                 self._was_too_large()
             else:
-                yield self._batch(found, rest)
+                yield _batch(self.columns, found, rest, self.rows.first_row)
                 return
         for half in found.halves():
             yield from self._batches(half)
-
-    def _batch(self, found: _Survivors, others: list[pa.Array]) -> pa.RecordBatch:
-        rest = iter(others)
-        plan = self.columns
-        arrays = [found.arrays[shared] if shared is not None else next(rest) for shared in plan.shared]
-        if plan.row_number is not None:
-            arrays.insert(plan.row_number, self._row_numbers(found))
-        if not arrays:
-            return pa.RecordBatch.from_struct_array(pa.array([{}] * found.rows, pa.struct([])))
-        return pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
-
-    def _row_numbers(self, found: _Survivors) -> pa.Array:
-        start = self.rows.first_row + found.start
-        if found.mask is None:
-            return pa.array(np.arange(start, start + found.rows, dtype=np.int64))
-        return pa.array(start + np.flatnonzero(found.mask).astype(np.int64))
 
     def _read_rest(self, found: _Survivors) -> list[pa.Array]:
         if not self.rest.columns:
@@ -419,6 +332,37 @@ class StripeReader:
         return [pa.concat_arrays(list(column)) for column in zip(*pieces)]
 
 
+def _surviving(waiting: Sequence[_Survivors], bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Numbers of the row groups that hold waiting survivors."""
+    touched = np.zeros(len(bounds) - 1, np.bool_)
+    for found in waiting:
+        first, last = (np.searchsorted(bounds, (found.start, found.stop - 1), "right") - 1).tolist()
+        if found.mask is None:
+            touched[first : last + 1] = True
+        else:
+            starts = np.maximum(bounds[first : last + 1], found.start) - found.start
+            touched[first : last + 1] |= np.logical_or.reduceat(found.mask, starts)
+    return np.flatnonzero(touched)
+
+
+def _batch(plan: ColumnPlan, found: _Survivors, others: list[pa.Array], first_row: int) -> pa.RecordBatch:
+    """The survivors as a batch. ``first_row``: of the stripe, in the file."""
+    rest = iter(others)
+    arrays = [found.arrays[shared] if shared is not None else next(rest) for shared in plan.shared]
+    if plan.row_number is not None:
+        arrays.insert(plan.row_number, _row_numbers(found, first_row))
+    if not arrays:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * found.rows, pa.struct([])))
+    return pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
+
+
+def _row_numbers(found: _Survivors, first_row: int) -> pa.Array:
+    start = first_row + found.start
+    if found.mask is None:
+        return pa.array(np.arange(start, start + found.rows, dtype=np.int64))
+    return pa.array(start + np.flatnonzero(found.mask).astype(np.int64))
+
+
 def read_stripe(
     stripe: OpenStripe,
     columns: ColumnPlan,
@@ -435,4 +379,5 @@ def read_stripe(
     ``requests``: those that its data may take of remote storage; ``share``: of the bytes that the scan may hold."""
     if not rows.may.is_empty:
         share = share or ByteBudget(options.io_bytes).enter()
-        yield from StripeReader(stripe, columns, rows, options, requests, share, constants, goes_on).run()
+        fetches = DataFetches(stripe, options, requests, share)
+        yield from StripeReader(stripe, columns, rows, options, fetches, constants, goes_on).run()

@@ -1,0 +1,152 @@
+"""Which bloom filters of a stripe are asked: those that may decide an open leaf, are trusted, and pay."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from orcidx.errors import CorruptFile, Unsupported
+from orcidx.fetching.drive import Fetch
+from orcidx.options import ReadOptions
+from orcidx.orc.bloom import BloomFilters
+from orcidx.orc.bloom_keys import MAY_WRAP, distrust_bloom, may_wrap, surely_fits
+from orcidx.orc.bounds import StatisticsColumn, bound_statistics
+from orcidx.orc.evidence import BloomEvidence, bloom_answers
+from orcidx.orc.kinds import DATA_KINDS, StreamKind
+from orcidx.orc.metadata import unframe
+from orcidx.orc.reader import OrcReader
+from orcidx.orc.row_index import RowIndex
+from orcidx.orc.statistics import RawStatistics, file_statistics, stripe_statistics
+from orcidx.orc.timezones import Zone, zone_of_statistics
+from orcidx.orc.types import OrcType
+from orcidx.predicate import BoundLeaf
+from orcidx.pruning.evaluate import NoteKind
+from orcidx.pruning.selection import RowSelection
+
+__all__ = ["BloomChoice", "PrunedColumns"]
+
+Path = tuple[str, ...]
+
+BLOOM_SHARE = 1.0
+"""A bloom filter is fetched when its bytes are at most this share of the data that it may save."""
+
+
+@dataclass(frozen=True)
+class PrunedColumns:
+    """The columns of a file that are read (``nodes``, by column id) and asked (``leaf_nodes``, by the leaf's path)."""
+
+    reader: OrcReader
+    nodes: Mapping[int, OrcType]
+    leaf_nodes: Mapping[Path, OrcType]
+    options: ReadOptions
+
+    def bounded(self, node: OrcType, raw: RawStatistics, zone: Zone | None = None) -> StatisticsColumn:
+        """What statistics of a column say for sure."""
+        repeated = node.id in self.reader.root.repeated_ids
+        return bound_statistics(raw, self.reader.facts, self.options, repeated=repeated, zone=zone)
+
+    def zone(self, stripe: int) -> Zone | None:
+        """The zone by which the writer of a stripe made wall clocks, which only the stripe's footer tells."""
+        return zone_of_statistics(self.reader.footer(stripe).writer_timezone)
+
+    def data_bytes(self, stripe: int) -> int:
+        """Bytes of the stripe's data streams of the columns that are read."""
+        extents = self.reader.extents(stripe)
+        return sum(extents.get((column, kind), (0, 0))[1] for column in self.nodes for kind in DATA_KINDS)
+
+
+@dataclass(frozen=True)
+class BloomChoice:
+    """Finds and fetches the bloom filters of the asked columns."""
+
+    columns: PrunedColumns
+
+    def fetch(
+        self, stripe: int, leaves: Iterable[BoundLeaf], may: RowSelection, index: RowIndex
+    ) -> Generator[Fetch, Any, BloomEvidence | None]:
+        """The bloom filters that may decide one of the leaves, which are open for some of the rows of ``may``, where
+        they are trusted and pay; None when there are none."""
+        reader, options = self.columns.reader, self.columns.options
+        ignored: dict[Path, tuple[NoteKind, str]] = {}
+        chosen: dict[Path, tuple[OrcType, tuple[int, int]]] = {}
+        believed: dict[Path, npt.NDArray[np.bool_]] = {}
+        bounds = index.bounds
+        saved = self.columns.data_bytes(stripe) * float(may.any_in(bounds).mean())
+        for leaf in leaves:
+            node = self.columns.leaf_nodes.get(leaf.path)
+            if node is None or not bloom_answers(leaf, node, options) or leaf.path in chosen:
+                continue
+            found = self._stream(stripe, node)
+            if isinstance(found, str):
+                ignored[leaf.path] = "distrusted", found
+            elif found is not None and found[1] > BLOOM_SHARE * saved:
+                ignored[leaf.path] = "off", f"its {found[1]} bytes are more than the data that it may save"
+            elif found is not None:
+                if may_wrap(node, reader.facts):
+                    believed[leaf.path] = self._fitting_groups(stripe, node, index)
+                    if not believed[leaf.path].any():
+                        ignored[leaf.path] = "distrusted", MAY_WRAP
+                        continue
+                chosen[leaf.path] = node, found
+        if not chosen and not ignored:
+            return None
+        answer = (yield Fetch(tuple(extent for _, extent in chosen.values()), "bloom")) if chosen else ()
+        filters = {}
+        for (path, (node, _)), buffer in zip(chosen.items(), answer, strict=True):
+            try:
+                tail = reader.tail
+                raw = unframe(buffer, tail.postscript, name="BLOOM_FILTER_UTF8", limits=tail.limits)
+                filters[path] = node, BloomFilters(raw)
+            except (CorruptFile, Unsupported) as error:
+                ignored[path] = "damaged", error.message
+        zone = self.columns.zone(stripe)
+        return BloomEvidence(
+            filters, bounds, reader.facts, options, stripe=stripe, zone=zone, believed=believed, ignored=ignored
+        )
+
+    def _fitting_groups(self, stripe: int, node: OrcType, index: RowIndex) -> npt.NDArray[np.bool_]:
+        """The row groups whose statistics, or else those of their stripe or file, show that no value wraps around."""
+        fits = np.zeros(len(index.bounds) - 1, np.bool_)
+        if node.id in index.columns:
+            fits |= surely_fits(self.columns.bounded(node, index.columns[node.id].statistics))
+        tail = self.columns.reader.tail
+        for read in (partial(stripe_statistics, stripe=stripe), file_statistics):
+            if not fits.all():
+                with suppress(CorruptFile):  # the levels above said so
+                    fits |= surely_fits(self.columns.bounded(node, read(tail, node)))
+        return fits
+
+    def places(self, stripe: int, leaves: Iterable[BoundLeaf]) -> list[tuple[int, int]]:
+        """Where those bloom filters of a stripe lie that these leaves may ask."""
+        if not self.columns.options.bloom_filters:
+            return []
+        nodes: dict[int, OrcType] = {}
+        for leaf in leaves:
+            node = self.columns.leaf_nodes.get(leaf.path)
+            if node is not None and bloom_answers(leaf, node, self.columns.options):
+                nodes[node.id] = node
+        most = min(BLOOM_SHARE * self.columns.data_bytes(stripe), self.columns.options.io_bytes // 4)
+        found = [self._stream(stripe, node) for node in nodes.values()]
+        return [place for place in found if isinstance(place, tuple) and place[1] <= most]
+
+    def _stream(self, stripe: int, node: OrcType) -> tuple[int, int] | str | None:
+        """Where the column's filters lie; why they are not believed; or None without any."""
+        reader = self.columns.reader
+        extents = reader.extents(stripe)
+        encoding = reader.footer(stripe).encodings[node.id]
+        reason = None
+        for kind in (StreamKind.BLOOM_FILTER_UTF8, StreamKind.BLOOM_FILTER):
+            extent: tuple[int, int] | None = extents.get((node.id, kind))
+            if extent is None or not extent[1]:
+                continue
+            distrusted = distrust_bloom(kind, node, encoding, reader.facts, self.columns.options)
+            if distrusted is None:
+                return extent
+            reason = reason or distrusted
+        return reason

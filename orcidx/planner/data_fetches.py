@@ -1,0 +1,105 @@
+"""What is fetched of a stripe's data, when, and in how many requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+
+from orcidx.fetching.byte_budget import Share
+from orcidx.fetching.drive import PENDING, Fetch, Pending
+from orcidx.options import ReadOptions
+from orcidx.orc.reader import OpenStripe
+from orcidx.orc.stripe_streams import PlannedStream, priming_request
+from orcidx.storage.ranges import over_read_bytes
+
+__all__ = ["DataFetches", "piece_bytes"]
+
+TOGETHER = 1 << 20
+"""Bytes that are fetched at once from a remote file sooner than with a request of their own..."""
+TOGETHER_OVER_READ = 4 << 20
+"""...if the over-read is no more than this."""
+
+SMALLEST_PIECE = 64 << 10
+LARGEST_PIECE = 1 << 19
+"""Bounds in bytes of what is fetched of one stream at a time when a stripe is too large to be fetched at once."""
+
+LOCAL_PIECE = 1 << 18
+LOCAL_BYTES = 1 << 20
+"""Locally, pieces are larger than the one only as long as all columns' together stay within the other: memory that
+stays in the processor's cache is worth more than fewer reads."""
+
+Steps = Generator[Fetch | Pending, Sequence[object] | None, None]
+
+
+def piece_bytes(columns: int, options: ReadOptions, *, is_local: bool) -> int:
+    """Bytes to fetch of one stream at a time, so that those of all columns together stay within the budget."""
+    largest = LARGEST_PIECE
+    if is_local:
+        largest = max(LOCAL_PIECE, min(LARGEST_PIECE, LOCAL_BYTES // max(1, columns)))
+    return max(SMALLEST_PIECE, min(largest, options.io_bytes // (4 * max(1, columns))))
+
+
+@dataclass
+class DataFetches:
+    """Brings what is planned of the data of one stripe.
+
+    ``requests``: those that are left for it, None where nothing limits them. The predicate's columns take some, the
+    other columns the rest; the last is for all that may still be wanted. ``share``: of the bytes that the scan may
+    hold.
+    """
+
+    stripe: OpenStripe
+    options: ReadOptions
+    requests: int | None
+    share: Share
+
+    def fetch_first(self, first: list[PlannedStream], later: Callable[[], list[PlannedStream]] | None) -> Steps:
+        """The predicate's columns; the others, planned by ``later``, with them where that is cheaper than a round trip
+        later, or the last. None: there are no others."""
+        if self.stripe.is_local or later is None:
+            yield from self.fetch(first)
+            return
+        rest = later()
+        most = self._share_of(first, rest)
+        yield from self.fetch(first, most=most) if most else self.fetch(first + rest)
+
+    def _share_of(self, first: list[PlannedStream], rest: list[PlannedStream]) -> int:
+        """How many of the requests the predicate's columns take, so that the over-read is least; 0 where all columns
+        come together."""
+        needed = self.stripe.planned_bytes(rest)
+        if self.requests is None:
+            return 0 if needed <= TOGETHER else 1
+        left = self.requests
+        together = self._over_read(first + rest, left)
+        if left == 1 or (needed <= TOGETHER and together <= TOGETHER_OVER_READ):
+            return 0
+        alone = {most: self._over_read(first, most) for most in range(1, left)}
+        share = min(alone, key=lambda most: alone[most] + self._over_read(rest, left - most))
+        return 0 if together + needed <= alone[share] else share
+
+    def _over_read(self, streams: list[PlannedStream], most: int) -> int:
+        """Bytes between what is planned that come with it in so many requests."""
+        places = [stream.absolute(piece) for stream in streams for piece in stream.planned]
+        return over_read_bytes(places, most=most, options=self.options)
+
+    def fetch(self, streams: list[PlannedStream], *, most: int | None = None) -> Steps:
+        """Fetches what is planned, in ``most`` requests or in all that are left."""
+        # A local file is read piece by piece, into memory that stays in the cache; elsewhere round trips count.
+        if self.stripe.is_local:
+            return
+        needed = self.stripe.planned_bytes(streams)
+        while (budget := self.share.room(needed, whole=self.requests is not None)) is None:
+            yield PENDING
+        wanted = priming_request(streams, budget=budget)
+        if not wanted:
+            return
+        self.share.held += sum(stop - start for _, (start, stop) in wanted)
+        if self.requests is not None:
+            most = min(most or self.requests, self.requests) or 1
+            self.requests = max(0, self.requests - most)
+        # Between first pieces lies what comes after them: no reason to fetch it twice.
+        limit = None if self.requests is None or needed > budget else most
+        buffers = yield Fetch(tuple(stream.absolute(piece) for stream, piece in wanted), "data", limit)
+        assert buffers is not None
+        for (stream, piece), buffer in zip(wanted, buffers, strict=True):
+            stream.put(piece[0], buffer)

@@ -1,0 +1,235 @@
+"""The two forms in which a set of rows is kept, and what they tell: ``RowSelection`` adds the algebra.
+
+Runs ``[start, stop)`` (an int64 array of shape (k, 2), sorted, disjoint, non-empty and never adjacent) or a roaring
+bitmap; the other form is made when it is asked for and kept.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap, BitMap64
+
+__all__ = ["FEW_RUNS", "NO_RUNS", "BoolArray", "Int64Array", "RowForms", "joined_runs", "runs_of_sorted"]
+
+Int64Array = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+# A bitmap is turned into runs window by window, so that a nearly full bitmap never becomes a list of all its rows.
+_WINDOW = 1 << 20
+# Bitmap algebra pays when both sides are bitmaps, or the side in runs has few enough of them to add one by one.
+FEW_RUNS = 256
+_BITMAP_ROWS = 1 << 32
+
+
+def _frozen(runs: Int64Array) -> Int64Array:
+    runs.flags.writeable = False
+    return runs
+
+
+NO_RUNS = _frozen(np.empty((0, 2), np.int64))
+
+
+class RowForms:
+    """An immutable set of rows of a span of ``length`` rows, whatever the form it came in."""
+
+    __slots__ = ("_bitmap", "_count", "_runs", "length")
+
+    length: int
+    _runs: Int64Array | None
+    _bitmap: Any
+    _count: int | None
+
+    def __init__(self, length: int, runs: Int64Array | None, bitmap: Any = None) -> None:
+        # Takes canonical runs or a bitmap within the span; callers outside this module use the constructors below.
+        object.__setattr__(self, "length", length)
+        object.__setattr__(self, "_runs", None if runs is None else _frozen(runs))
+        object.__setattr__(self, "_bitmap", bitmap)
+        object.__setattr__(self, "_count", None)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a RowSelection does not change")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.length, None if self._runs is None else self._runs.copy(), self._bitmap)
+
+    # ------------------------------------------------------------------ facts
+
+    @property
+    def count(self) -> int:
+        """Number of selected rows."""
+        if self._count is None:
+            if self._runs is None:
+                count = len(self._bitmap)
+            else:
+                count = int((self._runs[:, 1] - self._runs[:, 0]).sum())
+            object.__setattr__(self, "_count", count)
+        count_known = self._count
+        assert count_known is not None
+        return count_known
+
+    @property
+    def is_all(self) -> bool:
+        """Whether every row of the span is selected (true of an empty span)."""
+        return self.count == self.length
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row is selected."""
+        return self.count == 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __bool__(self) -> bool:
+        raise TypeError("ask .is_empty, .is_all or .count: the truth of a RowSelection is ambiguous")
+
+    def __repr__(self) -> str:
+        runs = self.runs()
+        shown = ", ".join(f"[{start}, {stop})" for start, stop in runs[:4].tolist())
+        return f"RowSelection({self.count} of {self.length} rows: {shown}{', ...' if len(runs) > 4 else ''})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RowForms):
+            return NotImplemented
+        if self.length != other.length or self.count != other.count:
+            return False
+        if self._bitmap is not None and other._bitmap is not None and type(self._bitmap) is type(other._bitmap):
+            return bool(self._bitmap == other._bitmap)
+        return bool(np.array_equal(self.runs(), other.runs()))
+
+    def __hash__(self) -> int:
+        return hash((self.length, self.runs().tobytes()))
+
+    # ------------------------------------------------------------------ forms
+
+    def runs(self) -> Int64Array:
+        """Runs ``[start, stop)``: read-only int64 array of shape (k, 2), sorted, disjoint, never adjacent."""
+        if self._runs is None:
+            object.__setattr__(self, "_runs", _frozen(_runs_of_bitmap(self._bitmap, self.length)))
+        runs = self._runs
+        assert runs is not None
+        return runs
+
+    def positions(self) -> Int64Array:
+        """The selected row numbers, ascending: int64 array of ``count`` values."""
+        return _positions_of(self.runs())
+
+    def mask(self) -> BoolArray:
+        """Boolean array of ``length`` values."""
+        if self._runs is None:
+            mostly = 2 * self.count > self.length
+            fewer = self._bitmap.flip(0, self.length) if mostly else self._bitmap
+            found = np.full(self.length, mostly)
+            found[np.asarray(fewer.to_array())] = not mostly
+            return found
+        runs = self.runs()
+        edges = np.zeros(self.length + 1, np.int8)
+        edges[runs[:, 0]] = 1
+        edges[runs[:, 1]] = -1
+        return np.cumsum(edges[:-1], dtype=np.int8).view(np.bool_)
+
+    def bitmap(self) -> BitMap | BitMap64:
+        """A roaring bitmap of the rows (``BitMap64`` when the span passes 2**32 rows); the caller may change it."""
+        if self._bitmap is None:
+            object.__setattr__(self, "_bitmap", self._as_bitmap())
+        copy: BitMap | BitMap64 = self._bitmap.copy()
+        return copy
+
+    def _as_bitmap(self) -> Any:
+        if self._bitmap is not None:
+            return self._bitmap
+        runs = self.runs()
+        kind = self._kind
+        # Short runs go in as one array; long ones as ranges, which roaring stores as runs of containers.
+        lengths = runs[:, 1] - runs[:, 0]
+        short = lengths < FEW_RUNS
+        dtype = np.uint32 if kind is BitMap else np.uint64
+        bitmap = kind(_positions_of(runs[short]).astype(dtype)) if short.any() else kind()
+        for start, stop in runs[~short].tolist():
+            bitmap.add_range(start, stop)
+        return bitmap
+
+    @property
+    def _kind(self) -> Any:
+        """The kind of bitmap for this span."""
+        return BitMap if self.length <= _BITMAP_ROWS else BitMap64
+
+    # ------------------------------------------------------------------ groups
+
+    def count_in(self, bounds: Int64Array) -> Int64Array:
+        """Selected rows in each group ``[bounds[g], bounds[g + 1])``: int64 array one shorter than ``bounds``."""
+        bounds = np.asarray(bounds, np.int64)
+        if self.is_all and len(bounds) and bounds[0] >= 0 and bounds[-1] <= self.length:
+            return bounds[1:] - bounds[:-1]
+        if self._runs is None:
+            edges = np.clip(bounds, 0, self.length).tolist()
+            return np.array([self._bitmap.range_cardinality(*edge) for edge in itertools.pairwise(edges)], np.int64)
+        runs = self.runs()
+        if not len(runs):
+            return np.zeros(max(len(bounds) - 1, 0), np.int64)
+        lengths = runs[:, 1] - runs[:, 0]
+        before = np.cumsum(lengths) - lengths
+        at = np.maximum(np.searchsorted(runs[:, 0], bounds, "right") - 1, 0)
+        below = before[at] + np.clip(bounds - runs[at, 0], 0, lengths[at])
+        counts: Int64Array = np.diff(below)
+        return counts
+
+    def any_in(self, bounds: Int64Array) -> BoolArray:
+        """Whether each group ``[bounds[g], bounds[g + 1])`` holds a selected row."""
+        return self.count_in(bounds) > 0
+
+
+def _positions_of(runs: Int64Array) -> Int64Array:
+    """The rows of runs, ascending."""
+    lengths = runs[:, 1] - runs[:, 0]
+    before = np.cumsum(lengths) - lengths
+    rows: Int64Array = np.arange(int(lengths.sum()), dtype=np.int64) + np.repeat(runs[:, 0] - before, lengths)
+    return rows
+
+
+def joined_runs(runs: Int64Array) -> Int64Array:
+    """Joins adjacent runs of a sorted, disjoint list."""
+    if len(runs) < 2:
+        return runs
+    gap = runs[1:, 0] > runs[:-1, 1]
+    if gap.all():
+        return runs
+    starts = runs[np.concatenate(([True], gap)), 0]
+    stops = runs[np.concatenate((gap, [True])), 1]
+    return np.stack((starts, stops), axis=1)
+
+
+def runs_of_sorted(positions: Int64Array) -> Int64Array:
+    """Runs of rows that are ascending."""
+    if not len(positions):
+        return NO_RUNS
+    breaks = np.flatnonzero(np.diff(positions) != 1)
+    starts = positions[np.concatenate(([0], breaks + 1))]
+    stops = positions[np.concatenate((breaks, [len(positions) - 1]))] + 1
+    return np.stack((starts, stops), axis=1)
+
+
+def _runs_of_bitmap(bitmap: Any, length: int) -> Int64Array:
+    if not len(bitmap):
+        return NO_RUNS
+    pieces: list[Int64Array] = []
+    kind = type(bitmap)
+    start = int(bitmap.min()) // _WINDOW * _WINDOW
+    while start < length:
+        stop = min(start + _WINDOW, length)
+        present = bitmap.range_cardinality(start, stop)
+        if present == stop - start:
+            pieces.append(np.array([[start, stop]], np.int64))
+        elif present:
+            part = bitmap & kind(range(start, stop))
+            pieces.append(runs_of_sorted(np.asarray(part.to_array()).astype(np.int64)))
+        else:
+            following = bitmap.next_set_bit(stop) if stop <= bitmap.max() else length
+            start = following // _WINDOW * _WINDOW if following < length else length
+            continue
+        start = stop
+    return joined_runs(np.concatenate(pieces))
