@@ -341,11 +341,11 @@ class IndexStore:
         Each number is taken once: by one exclusive name, whatever the catalog is. ``clean`` frees numbers, but below
         the last whole catalog alone; who takes such a number finds the later ones afterwards, and writes once more.
         """
-        store, gone = self, self._gone(listed)
+        store, gone = self, _not_listed(self._versions(), listed)
         for attempt in range(COMMIT_ATTEMPTS):
             try:
                 moved = store.generation != self.generation
-                other = moved and store._is_of_another_spec(news)
+                other = moved and _is_of_another_spec(store, news)
                 mine = _unless_later(news, store._versions(), self._versions()) if moved else news
                 content, whole = store._with_news(mine, gone)
             except (FileNotFoundError, StorageError):  # a catalog was replaced and cleaned away since it was listed
@@ -361,12 +361,6 @@ class IndexStore:
             if taken and name in store._names_in_use():
                 return store
         raise StorageError("other jobs keep writing the catalog; run again", file=self.root.name)
-
-    def _is_of_another_spec(self, news: Catalog) -> bool:
-        try:
-            return bool(self.catalog_names) and self.spec_key != news.spec_key
-        except CorruptFile:
-            return False
 
     def _names_in_use(self) -> Sequence[str]:
         try:
@@ -395,10 +389,17 @@ class IndexStore:
             return news, True
         return whole.take(np.flatnonzero(~among(whole.files, gone))) if len(gone) else whole, True
 
-    def _gone(self, listed: pa.Array | None) -> pa.Table:
-        """The files known here that are not listed."""
-        known = self._versions()
-        return known.slice(0, 0) if listed is None else known.filter(pc.invert(pc.is_in(known["path"], listed)))
+
+def _is_of_another_spec(store: IndexStore, news: Catalog) -> bool:
+    try:
+        return bool(store.catalog_names) and store.spec_key != news.spec_key
+    except CorruptFile:
+        return False
+
+
+def _not_listed(known: pa.Table, listed: pa.Array | None) -> pa.Table:
+    """Those of the known files that are not listed; none without a listing."""
+    return known.slice(0, 0) if listed is None else known.filter(pc.invert(pc.is_in(known["path"], listed)))
 
 
 def _unless_later(news: Catalog, theirs: pa.Table, ours: pa.Table) -> Catalog:
