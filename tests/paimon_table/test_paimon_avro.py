@@ -7,6 +7,7 @@ import json
 import struct
 import zlib
 from typing import Any
+from uuid import UUID
 
 import cramjam
 import fastavro
@@ -14,7 +15,10 @@ import pytest
 import zstandard
 
 from orcidx.errors import CorruptFile, Unsupported
+from orcidx.paimon_table import avro_file
 from orcidx.paimon_table.avro_file import read_avro
+from orcidx.paimon_table.avro_write import write_avro
+from orcidx.paimon_table.manifest_schemas import MANIFEST_SCHEMA, field_names
 
 SCHEMA = {
     "type": "record",
@@ -127,6 +131,24 @@ def test_schemas_that_are_refused(schema: Any, message: str) -> None:
 def test_blocks_that_are_refused(block: bytes, count: int, codec: str, message: str) -> None:
     with pytest.raises(CorruptFile, match=message):
         list(read_avro(container(SCHEMA, block, count, codec)))
+
+
+@pytest.mark.parametrize("codec", ["zstandard", "deflate"])
+def test_manifests_of_many_small_files_are_read(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that one writer named, and an entry that deletes each beside the one that adds it again, are a few bytes
+    when they are compressed: 20,000 of them were "more memory than such a file may take"."""
+    monkeypatch.setattr(avro_file, "_LEAST_MEMORY", 1 << 20)
+    stats = {"_MIN_VALUES": bytes(40), "_MAX_VALUES": bytes(40), "_NULL_COUNTS": [0, 0]}
+    row = {"_MIN_KEY": bytes(12), "_MAX_KEY": bytes(12), "_KEY_STATS": stats, "_VALUE_STATS": stats}
+    numbers = dict.fromkeys(("_FILE_SIZE", "_ROW_COUNT", "_MIN_SEQUENCE_NUMBER", "_MAX_SEQUENCE_NUMBER"), 100)
+    row |= numbers | {"_SCHEMA_ID": 0, "_LEVEL": 0, "_EXTRA_FILES": []}
+    entry = {"_VERSION": 2, "_PARTITION": bytes(12), "_BUCKET": 0, "_TOTAL_BUCKETS": -1}
+    missing = dict.fromkeys(field_names(MANIFEST_SCHEMA, "_FILE") - row.keys())
+    files = [{**missing, **row, "_FILE_NAME": f"data-{UUID(int=5)}-{number}.orc"} for number in range(1000)]
+    records = [{**entry, "_KIND": kind, "_FILE": file} for file in files for kind in (1, 0)]
+    data = write_avro(MANIFEST_SCHEMA, codec, records)
+    assert len(list(read_avro(memoryview(data)))) == 2000
+    assert len(data) < 40_000
 
 
 def test_frames_that_are_refused() -> None:
