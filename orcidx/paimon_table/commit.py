@@ -230,6 +230,7 @@ class Committer:
             if there is None and not won:
                 continue  # absent after an error: the same bytes again, under the same number
             if there is not None and there.get("uuid") == candidate.document["uuid"]:
+                self._check_base(attempt, candidate)
                 return
             if won:
                 raise CommitConflict(
@@ -264,6 +265,38 @@ class Committer:
             return None if data is None else parse_json_object(data, "snapshot")
         except (OSError, CorruptFile) as error:
             raise self._unknown(candidate, failure or error) from error
+
+    def _check_base(self, attempt: Attempt, candidate: Candidate) -> None:
+        """Raises ``CommitConflict`` where the snapshot below ours is not the one that ours was made of.
+
+        A rollback deletes snapshots from the newest down, and not one that comes in meanwhile: that then stands above a
+        gap, where Paimon's later commits run into it and are lost. As long as the hint leads readers below the gap
+        nobody has seen it, and it is taken away again; the change is then tried on what the rollback left.
+        """
+        base, number = attempt.state.document, candidate.document["id"]
+        if base is None:
+            return
+        try:
+            below = self._document(number - 1)
+            lowest = number - 1 if below is not None else self.files.nearest_below(number)
+            unseen = below is None and lowest == self.files.hint("LATEST")
+        except (OrcidxError, OSError):
+            return  # ours is there, and nobody can tell of the one below
+        if below == base or lowest is None:  # those below have expired
+            return
+        said = f"the table was rolled back to snapshot {lowest} or below while snapshot {number} was committed"
+        if unseen and not self.discard([f"snapshot/snapshot-{number}"]):
+            self.in_doubt = False
+            conflict = CommitConflict(f"{said}; it was taken back, and the change can be run again")
+            self.take_back(attempt.written, conflict)
+            raise conflict
+        what = f"roll the table back to {lowest}" if below is not None else f"delete snapshot/snapshot-{number}"
+        raise CommitConflict(
+            f"{said}, which is made of what was taken back: {what}, and run the change again",
+            other_user=None if below is None else below.get("commitUser"),
+            snapshot_id=number,
+            left_behind=tuple(candidate.written),
+        )
 
     def _unknown(self, candidate: Candidate, failure: Exception | None) -> CommitUncertain:
         number = candidate.document["id"]

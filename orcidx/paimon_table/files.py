@@ -85,7 +85,7 @@ class TableFiles:
 
         LATEST is only a hint: numbers are probed upwards from it, and the directory is listed where it leads nowhere.
         """
-        hint = self._hint("LATEST")
+        hint = self.hint("LATEST")
         latest = None if hint is None else self._last(self.snapshot, hint)
         if latest is not None:
             return latest
@@ -105,10 +105,15 @@ class TableFiles:
             latest = self._last(self.snapshot, latest.id)  # committed meanwhile, or rolled back
         if latest is not None and most > latest.id:
             raise CorruptFile(
-                f"snapshot {latest.id + 1} is missing, and {most} is there: roll the table back to one of them first",
+                f"snapshot {latest.id + 1} is missing, and {most} is there, into which commits to come would run: roll "
+                f"the table back to {most}, or delete the files of snapshot/ above {latest.id}",
                 file=self.root.name,
             )
         return latest
+
+    def nearest_below(self, number: int) -> int | None:
+        """The largest number of a snapshot below this one."""
+        return max((one for one in self._listed("snapshot", "snapshot-") if one < number), default=None)
 
     def schema(self, schema_id: int) -> TableSchema:
         """A schema by number."""
@@ -131,7 +136,8 @@ class TableFiles:
         texts = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
         return [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) <= 19]
 
-    def _hint(self, name: str) -> int | None:
+    def hint(self, name: str) -> int | None:
+        """The number in LATEST or EARLIEST; None where there is none that can be read."""
         try:
             return self.parsed(f"snapshot/{name}", parse_hint)
         except FileNotFoundError:

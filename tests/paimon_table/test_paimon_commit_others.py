@@ -20,6 +20,7 @@ from orcidx.paimon import open_table
 from orcidx.paimon_table.index_rewriting import IndexTask
 from orcidx.paimon_table.row_deleting import DeleteTask
 from orcidx.predicate import col
+from orcidx.storage.folder import Folder
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "append": lambda table, **given: table.append(rows(1000, 10), **given),
@@ -154,6 +155,91 @@ def test_a_commit_below_a_gap_would_be_hidden(folder: Path, operation: str) -> N
     with pytest.raises(CorruptFile, match="snapshot 3 is missing, and 4 is there"):
         OPERATIONS[operation](open_table(folder))
     assert every_file(folder) == before
+
+
+def _roll_back(folder: Path, to: int) -> None:
+    """As Paimon's Java: the hint first, then snapshots from the newest down."""
+    numbers = snapshot_numbers(folder)
+    (folder / "snapshot" / "LATEST").write_text(str(to))
+    for number in sorted(numbers, reverse=True):
+        if number > to:
+            (folder / "snapshot" / f"snapshot-{number}").unlink()
+
+
+def _while_creating(monkeypatch: pytest.MonkeyPatch, *events: Callable[[], Any]) -> None:
+    """What others do right before our next snapshots are created."""
+    create, waiting = Folder.create, list(events)
+
+    def late(self: Folder, name: str, data: bytes, **given: Any) -> bool:
+        if waiting:
+            waiting.pop(0)()
+        return create(self, name, data, **given)
+
+    monkeypatch.setattr(Folder, "create", late)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_rollback_while_it_commits_leaves_no_snapshot_above_a_gap(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    """Paimon's later commits ran into such a snapshot: of two rows that Java wrote after it, both were lost."""
+    for number in range(2):
+        open_table(folder).append(rows(5000 + number, 1))
+    _while_creating(monkeypatch, lambda: _roll_back(folder, 1))
+    result = OPERATIONS[operation](open_table(folder))
+    monkeypatch.undo()
+    assert (result.snapshot_id, result.attempts, snapshot_numbers(folder)) == (2, 2, [1, 2])
+    check_table(folder)
+    assert ids(folder) == AFTER[operation]
+
+
+def test_a_rollback_whose_snapshot_cannot_be_taken_back_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(2):
+        open_table(folder).append(rows(5000 + number, 1))
+    delete = Folder.delete
+
+    def failing(self: Folder, name: str) -> None:
+        if name.startswith("snapshot/"):
+            raise OSError("no")
+        delete(self, name)
+
+    monkeypatch.setattr(Folder, "delete", failing)
+    _while_creating(monkeypatch, lambda: _roll_back(folder, 1))
+    with pytest.raises(
+        CommitConflict, match=r"rolled back to snapshot 1 or below.*delete snapshot/snapshot-4"
+    ) as caught:
+        open_table(folder).append(rows(1000, 10))
+    monkeypatch.undo()
+    assert caught.value.snapshot_id == 4
+    assert all((folder / name).exists() for name in caught.value.left_behind), "the snapshot names them"
+    (folder / "snapshot" / "snapshot-4").unlink()
+    assert open_table(folder).append(rows(1000, 10)).snapshot_id == 2
+    check_table(folder)
+
+
+def test_commits_after_a_rollback_that_ours_would_hide(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_table(folder).append(rows(5000, 1))
+
+    def others() -> None:
+        _roll_back(folder, 1)
+        open_table(folder).append(rows(6000, 1), commit_user="the other")
+
+    create = Folder.create
+    _while_creating(monkeypatch, lambda: (monkeypatch.setattr(Folder, "create", create), others()))
+    with pytest.raises(CommitConflict, match="roll the table back to 2, and run the change again") as caught:
+        open_table(folder).append(rows(1000, 10), commit_user="mine")
+    monkeypatch.undo()
+    assert (caught.value.commit_user, caught.value.other_user, caught.value.snapshot_id) == ("mine", "the other", 3)
+    _roll_back(folder, 2)
+    open_table(folder).append(rows(1000, 10))
+    check_table(folder)
+    assert ids(folder) == [*range(100), *range(1000, 1010), 6000]
+
+
+def test_the_snapshot_below_may_have_expired(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _while_creating(monkeypatch, lambda: (folder / "snapshot" / "snapshot-1").unlink())
+    assert open_table(folder).append(rows(1000, 10)).snapshot_id == 2
+    assert snapshot_numbers(folder) == [2]
 
 
 def test_names_that_are_no_numbers(folder: Path) -> None:
