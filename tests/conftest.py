@@ -11,7 +11,8 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -210,6 +211,23 @@ def paimon_java(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     from interop.paimon_java import PaimonJava
 
     return PaimonJava(spark, tmp_path_factory.mktemp("paimon"))
+
+
+@pytest.fixture
+def jvm_in(paimon_java: Any) -> Callable[[str], AbstractContextManager[None]]:
+    """``with jvm_in("Asia/Kolkata"):`` sets the zone of the JVM."""
+
+    @contextmanager
+    def zone(name: str) -> Iterator[None]:
+        zones = paimon_java.jvm.java.util.TimeZone
+        before = zones.getDefault()
+        zones.setDefault(zones.getTimeZone(name))
+        try:
+            yield
+        finally:
+            zones.setDefault(before)
+
+    return zone
 
 
 @pytest.fixture(scope="session")

@@ -131,6 +131,8 @@ def scan(
     found = _scan(open_table(path, snapshot, storage_options, external_paths), columns, query)
     with found.to_batches() as batches:
         print_rows(found.schema.names, batches, as_json=as_json, table=False)
+    for note in batches.notes:
+        click.echo(f"note: {note}", err=True)
 
 
 @table.command()

@@ -168,10 +168,11 @@ def _task(
     check_inside(file.entry)
     if file.format not in ("orc", "parquet"):
         raise Unsupported(f"data files of format {file.format!r} get no index here; use Paimon", file=file.path)
-    spec, types = _in_file(wanted, table.table_schema, table.schema_of(file.schema_id))
+    written_with = table.schema_of(file.schema_id)
+    spec, types = _in_file(wanted, table.table_schema, written_with)
     if not spec:
         return None
-    check_instants(committer.state, columns_of(wanted), file.format, committer.options, "building an index")
+    check_instants(written_with, list(types), file.format, committer.options, "building an index")
     directory = bucket_path(table.table_schema, file.bucket, file.partition_values)
     entry = file.entry
     root = committer.files.root

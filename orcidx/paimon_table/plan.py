@@ -117,10 +117,14 @@ class TableFile:
 
 @dataclass(frozen=True)
 class FileTask:
-    """A file to read, and how its fields become those of the table (``mapping``, in the table's order)."""
+    """A file to read, and how its fields become those of the table (``mapping``, in the table's order).
+
+    ``moves_instants``: its TIMESTAMP WITH LOCAL TIME ZONE depends on the zone of the JVM that wrote it.
+    """
 
     file: TableFile
     mapping: tuple[FieldMapping, ...]
+    moves_instants: bool = False
 
 
 @dataclass(frozen=True)
@@ -165,10 +169,17 @@ class TablePlan:
 
 
 def matching_manifests(
-    manifests: Sequence[ManifestInfo], schema: TableSchema, bound: BoundPredicate
+    manifests: Sequence[ManifestInfo], schema: TableSchema, bound: BoundPredicate, *, instants_as_stored: bool = False
 ) -> list[ManifestInfo]:
-    """Manifests with a partition that can match; an add and its delete are always of one partition."""
-    places = {field.name: (i, field.type) for i, field in enumerate(schema.partition_fields)}
+    """Manifests with a partition that can match; an add and its delete are always of one partition.
+
+    ``instants_as_stored`` as of ``plan_files``.
+    """
+    places = {
+        field.name: (i, field.type)
+        for i, field in enumerate(schema.partition_fields)
+        if not (instants_as_stored and field.type.has_instants)
+    }
     if not places:
         return list(manifests)
 
@@ -195,17 +206,17 @@ def plan_files(
     schema_of: Callable[[int], TableSchema],
     bound: BoundPredicate | None,
     *,
-    instants_known: bool = False,
+    jvm_zone: str | None = None,
 ) -> TablePlan:
     """Plans a scan of ``files`` into ``schema``; ``schema_of`` gives a file's schema by its number.
 
-    ``instants_known``: ORC files have the instants that statistics were made of, as no JVM's zone moved them.
+    ``jvm_zone``: that of the JVMs that wrote ORC files, as far as it is known; see ``jvm_instants``.
 
     Raises ``Unsupported``, saying why, where rows must be merged before they can be filtered.
     """
     if schema.is_on("data-evolution.enabled"):
         raise Unsupported("the rows of a data-evolution table are spread over several files, which is not supported")
-    plan = _Planner(schema, schema_of, list(files))
+    plan = _Planner(schema, schema_of, list(files), jvm_zone)
     if schema.primary_keys:
         plan.hide_uncompacted()
     if bound is not None:
@@ -214,8 +225,8 @@ def plan_files(
     if schema.primary_keys:
         plan.check_raw()
     if bound is not None:
-        plan.prune_statistics(bound, moved=schema.moves_instants and not instants_known)
-    tasks = tuple(FileTask(file, plan.mapping(file)) for file in plan.files)
+        plan.prune_statistics(bound)
+    tasks = tuple(FileTask(file, plan.mapping(file), plan.moves_instants(file)) for file in plan.files)
     return TablePlan(tasks, tuple(plan.skipped), tuple(plan.notes))
 
 
@@ -226,7 +237,7 @@ def files_in_partitions(
     bound: BoundPredicate,
 ) -> tuple[list[TableFile], list[SkippedFile]]:
     """The files of partitions that match a predicate over the partition keys, and the others."""
-    plan = _Planner(schema, schema_of, list(files))
+    plan = _Planner(schema, schema_of, list(files), "UTC")  # no value of a file is compared
     plan.prune_partitions(bound)
     return plan.files, plan.skipped
 
@@ -234,16 +245,33 @@ def files_in_partitions(
 class _Planner:
     """The files that are left after each step, and those that are not."""
 
-    def __init__(self, schema: TableSchema, schema_of: Callable[[int], TableSchema], files: list[TableFile]) -> None:
+    def __init__(
+        self,
+        schema: TableSchema,
+        schema_of: Callable[[int], TableSchema],
+        files: list[TableFile],
+        jvm_zone: str | None,
+    ) -> None:
         self.schema = schema
         self.schema_of = schema_of
         self.files = files
+        self.jvm_zone = jvm_zone
         self.skipped: list[SkippedFile] = []
         self.notes: list[Note] = []
 
     def mapping(self, file: TableFile) -> tuple[FieldMapping, ...]:
         with located(file=file.path):
             return map_fields(self.schema, self.schema_of(file.schema_id))
+
+    def moves_instants(self, file: TableFile) -> bool:
+        """By the options that the file was written with, which may have been others than the table's are now."""
+        with located(file=file.path):
+            return file.format == "orc" and self.schema_of(file.schema_id).moves_instants
+
+    def _as_stored(self, file: TableFile, column: str) -> bool:
+        """Whether the column is compared by what the file has, which may not be what the table's metadata tell of."""
+        field = self.schema.by_name.get(column)
+        return field is not None and field.type.has_instants and self.jvm_zone is None and self.moves_instants(file)
 
     def _keep(self, reason_to_skip: Callable[[int, TableFile], _Ruled | _Known | None]) -> None:
         kept = []
@@ -271,16 +299,29 @@ class _Planner:
     def prune_partitions(self, bound: BoundPredicate) -> None:
         fields = self.schema.partition_fields
         if fields:
-            known = [partition_bounds(fields, file.partition_values, file.rows or 1) for file in self.files]
-            self._prune("partition", bound, lambda i, column: known[i].get(column))
+            files = self.files
+            known = [partition_bounds(fields, file.partition_values, file.rows or 1) for file in files]
+
+            def bounds_of(i: int, column: str) -> Bounds | None:
+                return None if self._as_stored(files[i], column) else known[i].get(column)
+
+            self._prune("partition", bound, bounds_of)
 
     def prune_buckets(self, bound: BoundPredicate) -> None:
         buckets = bucket_filter(self.schema, bound.root)
-        if buckets is not None:
-            other = _Known(Reason("bucket", "", "the key that is asked for hashes into another bucket"))
-            self._keep(lambda _, file: None if buckets.may_hold(file.bucket, file.entry.total_buckets) else other)
+        if buckets is None:
+            return
+        other = _Known(Reason("bucket", "", "the key that is asked for hashes into another bucket"))
+        names = [field.name for field in self.schema.bucket_fields]
 
-    def prune_statistics(self, bound: BoundPredicate, *, moved: bool) -> None:
+        def reason(_: int, file: TableFile) -> _Known | None:
+            if any(self._as_stored(file, name) for name in names):
+                return None
+            return None if buckets.may_hold(file.bucket, file.entry.total_buckets) else other
+
+        self._keep(reason)
+
+    def prune_statistics(self, bound: BoundPredicate) -> None:
         files, fields = self.files, self.schema.by_name
         partitions = [
             partition_bounds(self.schema.partition_fields, file.partition_values, file.rows) for file in files
@@ -288,9 +329,9 @@ class _Planner:
 
         def bounds_of(i: int, column: str) -> Bounds | None:
             if column in partitions[i]:
-                return partitions[i][column]
-            distrusted = moved and files[i].format == "orc"
-            if distrusted and column in fields and fields[column].type.has_instants:
+                return None if self._as_stored(files[i], column) else partitions[i][column]
+            zoned = column in fields and fields[column].type.has_instants
+            if zoned and self.jvm_zone != "UTC" and self.moves_instants(files[i]):
                 return None  # Java's statistics are of before its JVM's zone moved what the file has
             with located(file=files[i].path):
                 return value_bounds(files[i].entry, self.schema_of(files[i].schema_id), fields[column])

@@ -62,7 +62,7 @@ def plan_append(table: Table, given: dict[str, Any]) -> AppendPlan:
     if buckets > 0 and not schema.bucket_fields:
         raise CorruptFile("the table has buckets, but no bucket-key", file=committer.files.root.name)
     form = check_writable(schema)
-    check_instants(state, list(schema.by_name), form, committer.options, "appending to ORC files")
+    check_instants(schema, list(schema.by_name), form, committer.options, "appending to ORC files")
     dense = schema.is_on("metadata.stats-dense-store", default=True)
     dense = dense and "_VALUE_STATS_COLS" in field_names(_newest_schema(state), "_FILE")
     return AppendPlan(committer, schema, buckets, dense)

@@ -36,6 +36,7 @@ KIND = "OVERWRITE"
 LARGEST_FILE = (1 << 31) - 1
 """Rows of a file whose positions a vector takes; Java's readers hold them in an int."""
 
+_AS_READ = ReadOptions()
 Place = tuple[bytes, int, str]
 Isolation = Literal["snapshot", "serializable"]
 
@@ -78,13 +79,15 @@ class DeletePlan:
         self.planned_on = state.snapshot_id
 
 
-def plan_delete(table: Table, where: Any, *, everything: bool, given: dict[str, Any]) -> DeletePlan:
-    """Which files can have rows to delete; reads metadata only."""
+def plan_delete(
+    table: Table, where: Any, *, everything: bool, given: dict[str, Any], options: ReadOptions = _AS_READ
+) -> DeletePlan:
+    """Which files can have rows to delete; reads metadata only. ``options``: how values and names compare."""
     if (where is None) != everything:
         raise InvalidQuery("say which rows by where, or everything=True for all of them; one of the two")
     committer = begin(table, "delete", given)
     predicate = None if where is None else _deterministic(parse(where))
-    plan = DeletePlan(committer, table, predicate, ReadOptions(), [], 0, committer.state.schema.id)
+    plan = DeletePlan(committer, table, predicate, options, [], 0, committer.state.schema.id)
     _check(committer.state, plan)
     plan.again(committer.state)
     return plan
@@ -102,9 +105,25 @@ def _check(state: TableState, plan: DeletePlan) -> None:
             "deletion-vectors.enabled (ALTER TABLE ... SET TBLPROPERTIES), or delete with Spark"
         )
     if plan.where is not None:
-        bound = bind(plan.where, state.schema.arrow_schema, char_lengths=char_lengths(state.schema.fields))
-        if any(file.entry.name.lower().endswith(".orc") for file in state.live.values()):
-            check_instants(state, [path[0] for path in bound.columns], "orc", options, "comparing values")
+        _check_instants(state, plan, plan.where)
+
+
+def _check_instants(state: TableState, plan: DeletePlan, where: Predicate) -> None:
+    """Raises ``Unsupported`` where instants are compared that depend on the zone of the JVM that wrote a file."""
+    schema = state.schema
+    bound = bind(
+        where,
+        schema.arrow_schema,
+        nan=plan.options.nan,
+        case_sensitive=plan.options.case_sensitive,
+        char_lengths=char_lengths(schema.fields),
+    )
+    fields = {schema.by_name[path[0]].id for path in bound.columns if schema.by_name[path[0]].type.has_instants}
+    orc = [file.entry for file in state.live.values() if file.entry.name.lower().endswith(".orc")]
+    for number in sorted({entry.schema_id for entry in orc}) if fields else ():
+        written_with = plan.table.schema_of(number)
+        names = [field.name for field in written_with.fields if field.id in fields]
+        check_instants(written_with, names, "orc", plan.committer.options, "comparing values")
 
 
 def _deterministic(where: Predicate) -> Predicate:
@@ -210,11 +229,12 @@ def delete_rows(
     isolation: Isolation,
     dry_run: bool,
     given: dict[str, Any],
+    options: ReadOptions = _AS_READ,
 ) -> Changed:
-    """See ``Table.delete``."""
+    """See ``Table.delete``; ``options`` as of ``plan_delete``."""
     if isolation not in ("snapshot", "serializable"):
         raise InvalidQuery(f'isolation is "snapshot" or "serializable", not {isolation!r}')
-    plan = plan_delete(table, where, everything=everything, given=given)
+    plan = plan_delete(table, where, everything=everything, given=given, options=options)
     if earlier := plan.committer.earlier(KIND):
         return changed(plan.committer, earlier, KIND, plan.planned_on)
 

@@ -64,6 +64,11 @@ class TableScan(ArrowStream):
         """The schema of the batches: the table's own types, timestamps in the unit of their precision."""
         return _arrow_schema([self.table_schema.by_name[name] for name in self.columns], self.options)
 
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What is known before a row is read: evidence that could not be used, and instants that come as stored."""
+        return (*self.plan.notes, *_instant_notes(self))
+
     # ------------------------------------------------------------------ rows
 
     def to_batches(self) -> TableBatches:
@@ -97,21 +102,20 @@ class TableScan(ArrowStream):
             FileExplanation(skipped.file.path, skipped.file.rows, (), (), skipped.reasons)
             for skipped in self.plan.skipped
         ]
-        notes = (*self.plan.notes, *instant_notes(self))
-        if files and notes:
+        if files and (notes := self.notes):
             files[0] = replace(files[0], notes=(*notes, *files[0].notes))
         return Explanation(None if self.where is None else repr(self.where), self.columns, tuple(files))
 
 
-def instant_notes(scan: TableScan) -> list[Note]:
+def _instant_notes(scan: TableScan) -> list[Note]:
     """Says of TIMESTAMP WITH LOCAL TIME ZONE in ORC files that Paimon's Java moves it by the zone of its JVM."""
     schema = scan.table_schema
-    if not schema.moves_instants or scan.jvm_zone is not None:
+    if scan.jvm_zone is not None:
         return []
     asked = [] if scan.where is None else [path[0] for path in _bound(scan.where, schema, scan.options).columns]
     names = dict.fromkeys([*scan.columns, *asked])
     zoned = [name for name in names if schema.by_name[name].type.has_instants]
-    if not zoned or not any(task.file.format == "orc" for task in scan.plan.tasks):
+    if not zoned or not any(task.moves_instants for task in scan.plan.tasks):
         return []
     text = (
         f"{', '.join(zoned)}: instants as the ORC files have them, right where every JVM that wrote ran in UTC, for "
@@ -141,7 +145,7 @@ class TableBatches(Batches):
     """
 
     def __init__(self, scan: TableScan) -> None:
-        self.notes: list[Note] = [*scan.plan.notes, *instant_notes(scan)]
+        self.notes: list[Note] = list(scan.notes)
         metrics = ScanMetrics(files_skipped=len(scan.plan.skipped))
         super().__init__(_batches(scan, metrics, self.notes), metrics)
 
@@ -185,8 +189,7 @@ class _TaskRun:
         self.notes = notes
         self.file = task.file
         self.is_orc = self.file.format == "orc"
-        moved = self.is_orc and scan.table_schema.moves_instants and moves(scan.jvm_zone)
-        self.moved_by = scan.jvm_zone if moved else None
+        self.moved_by = scan.jvm_zone if task.moves_instants and moves(scan.jvm_zone) else None
         self.where = self._translated()
         self.rest = None if self.where.rest is None else _bound(self.where.rest, scan.table_schema, scan.options)
         names = dict.fromkeys(scan.columns)
@@ -259,7 +262,7 @@ class _TaskRun:
     def _asks_instants(self) -> bool:
         """Whether the index has other instants than the file: those of before its writer's JVM moved them."""
         schema = self.scan.table_schema
-        if not self.is_orc or not schema.moves_instants or self.scan.jvm_zone == "UTC":
+        if not self.task.moves_instants or self.scan.jvm_zone == "UTC":
             return False
         if any(schema.by_name[key.column].type.has_instants for key in self.scan.top):
             return True

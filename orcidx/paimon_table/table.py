@@ -215,15 +215,16 @@ class Table:
         files cannot be read one by one.
         """
         schema = self._table_schema
+        zone = check_zone(jvm_zone)
         manifests = self._manifest_infos()
         bound = None
         if where is not None:
             chars = char_lengths(schema.fields)
             bound = bind(parse(where), self.schema, nan=nan, case_sensitive=case_sensitive, char_lengths=chars)
-            manifests = matching_manifests(manifests, schema, bound)
+            manifests = matching_manifests(manifests, schema, bound, instants_as_stored=zone is None)
         files = [self._table_file(entry) for entry in self._live(manifests)]
         with located(file=self.path):
-            return plan_files(files, schema, self.schema_of, bound, instants_known=check_zone(jvm_zone) == "UTC")
+            return plan_files(files, schema, self.schema_of, bound, jvm_zone=zone)
 
     # ------------------------------------------------------------------ rows
 

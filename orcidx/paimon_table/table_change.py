@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from orcidx.errors import Unsupported
@@ -12,6 +13,7 @@ from orcidx.paimon_table.commit import Committed, Committer
 from orcidx.paimon_table.commit_options import CommitOptions
 from orcidx.paimon_table.manifest import FileEntry
 from orcidx.paimon_table.option_gates import Operation, check_options
+from orcidx.paimon_table.schema import TableSchema
 from orcidx.paimon_table.table_state import TableState
 
 if TYPE_CHECKING:
@@ -52,13 +54,15 @@ def check_inside(entry: FileEntry) -> None:
         raise Unsupported(f"data file {entry.name} is outside the table; change it with Paimon's Java")
 
 
-def check_instants(state: TableState, columns: list[str], data_format: str, options: CommitOptions, doing: str) -> None:
-    """Raises ``Unsupported`` where ORC files hold instants that depend on a JVM's zone, and nobody vouches for it."""
-    if data_format != "orc" or options.jvm_zone == "UTC":
+def check_instants(
+    schema: TableSchema, columns: Sequence[str], data_format: str, options: CommitOptions, doing: str
+) -> None:
+    """Raises ``Unsupported`` where ORC files hold instants that depend on a JVM's zone, and nobody vouches for it.
+
+    ``schema``: the one that the files are written with; ``columns``: by its names."""
+    if data_format != "orc" or options.jvm_zone == "UTC" or not schema.moves_instants:
         return
-    if not state.schema.is_on("orc.timestamp-ltz.legacy.type", default=True):
-        return
-    zoned = [name for name in columns if name in state.schema.by_name and state.schema.by_name[name].type.has_instants]
+    zoned = [name for name in columns if name in schema.by_name and schema.by_name[name].type.has_instants]
     if zoned:
         raise Unsupported(
             f"{doing}: Paimon's Java moves TIMESTAMP WITH LOCAL TIME ZONE of ORC files by the zone of its JVM; if all "

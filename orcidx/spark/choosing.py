@@ -111,6 +111,7 @@ def own_tasks_only(query: Query) -> str | None:
         "top": "the first rows in an order are looked for by orcidx's evidence",
         "limit": "orcidx reads no more files than a limit takes",
         "snapshot_id": "Paimon tables are read by orcidx",
+        "jvm_zone": "Paimon tables are read by orcidx",
         "storage_options": "storage_options= are for orcidx's readers",
     }
     for name, reason in told.items():

@@ -28,7 +28,7 @@ from orcidx.storage import options_of_text
 
 __all__ = ["OrcidxDataSource"]
 
-OPTIONS = ("columns", "where", "format", "snapshot_id", "target_bytes", "pushdown", "path", "paths")
+OPTIONS = ("columns", "where", "format", "snapshot_id", "jvm_zone", "target_bytes", "pushdown", "path", "paths")
 TABLE_PROPERTIES = {"owner", "provider"}
 """What Spark adds to the options of a CREATE TABLE; no one else has reason to give both."""
 SLOTS = 8
@@ -89,6 +89,7 @@ class OrcidxDataSource(DataSource):
             where=options.get("where"),
             format=options.get("format"),
             snapshot_id=_number(options, "snapshot_id"),
+            jvm_zone=options.get("jvm_zone"),
             target_bytes=_number(options, "target_bytes") or TARGET_BYTES,
             storage_options=options_of_text(storage) or None,
             **self.session,
@@ -167,6 +168,7 @@ class OrcidxReader(DataSourceReader):
         schema = arrow_schema_of(wanted)
         query = replace(self.query, columns=schema.names, retype=wanted, where=self._where(schema))
         plan = begin(query)
+        plan.warn()
         for field, one in zip(schema, arrow_schema_of(plan.schema), strict=True):
             if one.type != field.type:
                 raise InvalidQuery(

@@ -75,8 +75,8 @@ class Query:
     """What ``orcidx.spark.read`` is asked, and the session's zones; see there.
 
     ``retype``: a schema for some of the columns of ORC files, which keep their other columns; ``session_zone``: None
-    where only the tasks will know it; ``reader_options``: of Spark's reader, as text; ``table``: of the catalog, whose
-    directory ``path`` is.
+    where only the tasks will know it; ``jvm_zone``: as of ``paimon.Table.scan``; ``reader_options``: of Spark's reader,
+    as text; ``table``: of the catalog, whose directory ``path`` is.
     """
 
     path: Any
@@ -88,6 +88,7 @@ class Query:
     schema: Any = None
     retype: Any = None
     snapshot_id: int | None = None
+    jvm_zone: str | None = None
     deletion_vector: Mapping[Any, Any] | None = None
     file_index: Mapping[Any, Any] | None = None
     infer_partitions: bool = True
@@ -202,6 +203,17 @@ class Plan:
     listed: tuple[int, int] = (0, 0)
     session: OfSession | None = None
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What one should know of the rows of a Paimon table before they are read."""
+        found = self.rows.notes if isinstance(self.rows, TableScan) else ()
+        return tuple(dict.fromkeys(note.text for note in found))
+
+    def warn(self) -> None:
+        """Tells the notes as warnings, for a DataFrame has no other place for them."""
+        for text in self.notes:
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+
     def target(self, slots: int) -> int:
         """Bytes of a task: as asked, but fewer where that leaves slots idle."""
         files, size = self.listed
@@ -246,8 +258,9 @@ def _table(query: Query) -> Table | None:
 
 
 def _begin_orc(query: Query) -> Plan:
-    if query.snapshot_id is not None:
-        raise InvalidQuery("snapshot_id is for Paimon tables, and this is a path of ORC files")
+    for name in ("snapshot_id", "jvm_zone"):
+        if getattr(query, name) is not None:
+            raise InvalidQuery(f"{name} is for Paimon tables, and this is a path of ORC files")
     found = list_sources(query.path, storage_options=query.storage_options)
     files = [source for source in found if source.size != 0 or source.root is None]
     schema, types, positional = _orc_schema(query, files)
@@ -424,7 +437,7 @@ def _begin_paimon(query: Query, table: Table) -> Plan:
     shown = table.scan(asked, options=options).columns
     every = list(dict.fromkeys((*shown, *(key.column for key in order))))
     where = query.predicate(table.schema)
-    rows = table.scan(every, where, top=query.top, limit=query.limit, options=options)
+    rows = table.scan(every, where, top=query.top, limit=query.limit, options=options, jvm_zone=query.jvm_zone)
     fields = table.table_schema.by_name
     schema = struct_json([(name, json_of_paimon(fields[name])) for name in every])
     listed = (len(rows.plan.tasks), sum(task.file.size for task in rows.plan.tasks))

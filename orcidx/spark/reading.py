@@ -60,6 +60,7 @@ def read(
     format: Format | None = None,
     schema: Any = None,
     snapshot_id: int | None = None,
+    jvm_zone: str | None = None,
     deletion_vector: Mapping[Any, Any] | None = None,
     file_index: Mapping[Any, Any] | None = None,
     target_bytes: int = TARGET_BYTES,
@@ -83,6 +84,8 @@ def read(
     zone are on the session's clock. ``limit``: so many rows, any; ``top``: the first ``limit`` rows, in an order, such
     as ``[("score", "desc", "last"), "id"]``: column, direction, place of nulls. ``schema``: a ``StructType``, DDL text
     or pyarrow schema to read plain ORC files into, instead of the first file's. ``snapshot_id``: of a Paimon table.
+    ``jvm_zone``: the zone of every JVM that wrote TIMESTAMP WITH LOCAL TIME ZONE to ORC files of a Paimon table, such
+    as "America/New_York" (see ``paimon.Table.scan``); without it a warning says that the instants come as stored.
     ``deletion_vector`` and ``file_index`` for plain ORC files: ``{path: ...}``, as ``orcidx.scan`` takes them.
     ``target_bytes``: stored bytes of a task. ``storage_options`` go to fsspec, on the driver and in the tasks.
     ``options``: of Spark's own reader, which then reads: mergeSchema, ignoreCorruptFiles, ignoreMissingFiles,
@@ -100,6 +103,7 @@ def read(
         format=format,
         schema=struct_of_ddl(schema) if isinstance(schema, str) else schema,
         snapshot_id=snapshot_id,
+        jvm_zone=jvm_zone,
         deletion_vector=deletion_vector,
         file_index=file_index,
         storage_options=storage_options,
@@ -135,7 +139,7 @@ def _by_engine(spark: Any, query: Query, facts: SessionFacts, wanted: Engine, wh
         raise InvalidQuery(f"{by_spark or 'the engine spark'} cannot be had here: {own}")
     if own is not None or (wanted == "orcidx" and where_in is None and _understood(where)):
         try:
-            return _told(_planned(spark, query, facts), Choice("orcidx", own or "it was asked to"))
+            return _planned(spark, query, facts, own or "it was asked to")
         except InvalidQuery:
             if own is not None or not isinstance(where, str):
                 raise  # else Spark may understand it, as a number that is compared with text
@@ -144,21 +148,24 @@ def _by_engine(spark: Any, query: Query, facts: SessionFacts, wanted: Engine, wh
     except Unreadable as error:
         if wanted == "spark" or by_spark is not None:
             raise InvalidQuery(f"Spark cannot read {query.path!r:.200}: {error}") from None
-        return _told(_planned(spark, query, facts), Choice("orcidx", f"Spark cannot read it ({error})"))
+        return _planned(spark, query, facts, f"Spark cannot read it ({error})")
     rows = chosen.frame
     if rows is None:
-        rows = _planned(spark, replace(query, where=chosen.where, columns=chosen.needed), facts)
+        pruned = replace(query, where=chosen.where, columns=chosen.needed)
+        rows = _planned(spark, pruned, facts, chosen.choice.reason)
         rows = rows if chosen.condition is None else rows.where(chosen.condition)
     rows = restricted_to(spark, rows, chosen.keys)
     return _told(rows if query.columns is None else rows.select(*map(_quoted, query.columns)), chosen.choice)
 
 
-def _planned(spark: Any, query: Query, facts: SessionFacts) -> Any:
-    """The DataFrame of orcidx's tasks."""
+def _planned(spark: Any, query: Query, facts: SessionFacts, reason: str) -> Any:
+    """The DataFrame of orcidx's tasks, with the reason why they read; warns of what the rows may not be."""
     plan = begin(query)
+    plan.warn()
     target = plan.target(facts.slots)
     parts = _parts(spark, plan, target, facts)
-    return _frame(spark, plan, assign(plan, parts, target), parts)
+    frame = _frame(spark, plan, assign(plan, parts, target), parts)
+    return _told(frame, Choice("orcidx", reason, notes=plan.notes))
 
 
 def _understood(where: Any) -> bool:

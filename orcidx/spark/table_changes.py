@@ -18,17 +18,20 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from orcidx.errors import CommitUncertain, InvalidQuery, OrcidxError
+from orcidx.options import ReadOptions
 from orcidx.paimon_table.changed import Changed
 from orcidx.paimon_table.data_file_writing import DataFiles, WrittenFile, pieces
 from orcidx.paimon_table.index_rewriting import commit_rewrite, plan_rewrite
 from orcidx.paimon_table.row_appending import commit_append, plan_append
 from orcidx.paimon_table.row_conforming import check_columns, conformed, placed
-from orcidx.paimon_table.row_deleting import DeleteTask, commit_delete, plan_delete
+from orcidx.paimon_table.row_deleting import DeleteTask, commit_delete, delete_rows, plan_delete
 from orcidx.paimon_table.schema import TableSchema
 from orcidx.paimon_table.table import Table, open_table
 from orcidx.paimon_table.table_change import changed
+from orcidx.predicate import parse
 from orcidx.spark.arrow_tables import table_of
 from orcidx.spark.jobs import TaskFailure, failure_in, weigh
+from orcidx.spark.local_times import on_session_clock
 from orcidx.spark.placement import place
 from orcidx.spark.progress import Counters, Progress
 from orcidx.spark.sessions import facts_of
@@ -77,12 +80,21 @@ def delete(
     **commit: Any,
 ) -> Changed:
     """``Table.delete`` as a job: tasks find the rows, the driver merges and commits; on conflict only files that came
-    in anew are looked into again."""
+    in anew are looked into again.
+
+    The rows deleted are those that ``read`` with this ``where`` gives: times without a zone are on the session's clock,
+    NaN is the largest number, and names compare as the session says."""
     opened = _opened(table, storage_options)
     commit = _named(opened, commit)
-    plan = plan_delete(opened, where, everything=everything, given=commit)
+    facts = facts_of(spark)
+    cased = facts.case_sensitive
+    if where is not None:
+        where = on_session_clock(parse(where), opened.schema, facts.session_zone, case_sensitive=cased)
+    options = ReadOptions(nan="largest", case_sensitive=cased)
+    plan = plan_delete(opened, where, everything=everything, given=commit, options=options)
     if dry_run or plan.committer.earlier("OVERWRITE"):
-        return opened.delete(where, everything=everything, isolation=isolation, dry_run=dry_run, **commit)
+        named: dict[str, Any] = {"everything": everything, "isolation": isolation, "dry_run": dry_run}
+        return delete_rows(opened, where, **named, given=commit, options=options)
 
     def find(tasks: list[DeleteTask]) -> Iterable[Any]:
         sizes = [task.file.file.size for task in tasks]

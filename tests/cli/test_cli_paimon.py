@@ -206,6 +206,16 @@ def test_table_scan(orcidx_command):
     assert orcidx_command("table", "scan", WITH_VECTORS, "--where", "nowhere = 1")[0] == 2
 
 
+def test_table_scan_says_that_a_jvm_may_have_moved_instants(orcidx_command, tmp_path):
+    folder = empty_table(tmp_path / "t", {"id": "BIGINT", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"})
+    moment = pa.array([0], pa.timestamp("us", "UTC"))
+    paimon.open_table(folder).append(pa.table({"id": [1], "at": moment}), jvm_zone="UTC")
+    code, out, err = orcidx_command("table", "scan", str(folder), "--json")
+    assert (code, len(out.splitlines()), "jvm_zone=" in err) == (0, 1, True)
+    code, out, err = orcidx_command("table", "scan", str(folder), "--json", "--jvm-zone", "Asia/Kolkata")
+    assert (code, "05:30" in out, err) == (0, True, "")
+
+
 def test_table_explain(orcidx_command, tmp_path):
     page = tmp_path / "page.html"
     code, out, _ = orcidx_command("table", "explain", WITH_VECTORS, "-w", "id = 5", "--html", str(page))

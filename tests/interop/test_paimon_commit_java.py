@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -428,17 +427,8 @@ def test_java_compacts_while_two_processes_change_the_table(paimon_java: Any) ->
     check_table(folder)
 
 
-@pytest.fixture
-def jvm_zone(paimon_java: Any) -> Iterator[Callable[[str], None]]:
-    """Sets the zone of the JVM for one test."""
-    zones = paimon_java.jvm.java.util.TimeZone
-    before = zones.getDefault()
-    yield lambda name: zones.setDefault(zones.getTimeZone(name))
-    zones.setDefault(before)
-
-
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata", "Europe/Oslo"])
-def test_instants_that_a_jvm_moved_are_put_back(paimon_java: Any, jvm_zone: Any, zone: str) -> None:
+def test_instants_that_a_jvm_moved_are_put_back(paimon_java: Any, jvm_in: Any, zone: str) -> None:
     """E12: in the file stands the UTC wall clock, read in the zone of the JVM."""
     name = f"moved_{zone.partition('/')[2].lower()}"
     types = {"id": "BIGINT", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}
@@ -446,8 +436,8 @@ def test_instants_that_a_jvm_moved_are_put_back(paimon_java: Any, jvm_zone: Any,
     begin = datetime.datetime(1901, 1, 1, 12, tzinfo=datetime.UTC)
     moments = [begin + datetime.timedelta(hours=8761 * i, microseconds=i) for i in range(190)]
     epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-    jvm_zone(zone)
-    paimon_java.write_instants(name, [(moment - epoch) // datetime.timedelta(microseconds=1) for moment in moments])
+    with jvm_in(zone):
+        paimon_java.write_instants(name, [(moment - epoch) // datetime.timedelta(microseconds=1) for moment in moments])
     table = open_table(folder)
     assert table.scan().to_table()["at"].to_pylist() != moments
     scan = table.scan(jvm_zone=zone)
@@ -464,3 +454,26 @@ def test_instants_that_a_jvm_moved_are_put_back(paimon_java: Any, jvm_zone: Any,
     assert first["id"].to_pylist() == [189, 188]
     with pytest.raises(InvalidQuery, match="no time zone"):
         table.scan(jvm_zone="Middle/Earth")
+
+
+@pytest.mark.parametrize(
+    "placed",
+    [{"partition_keys": ["at"]}, {"options": {"bucket": "3", "bucket-key": "at"}}],
+    ids=["partition", "bucket"],
+)
+def test_instants_that_place_rows_are_asked_as_they_come(paimon_java: Any, jvm_in: Any, placed: dict[str, Any]) -> None:
+    """Partitions and buckets are of the instants that were meant, files have those that the JVM moved."""
+    name = f"placed_by_instants_{next(iter(placed))}"
+    types = {"id": "BIGINT", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}
+    folder = paimon_java.create(name, types, **{"options": {"bucket": "-1"}, **placed})
+    moments = [datetime.datetime(2026, 3, 4, hour, tzinfo=datetime.UTC) for hour in range(0, 24, 4)]
+    with jvm_in("America/New_York"):
+        paimon_java.write_instants(name, [int(moment.timestamp()) * 1_000_000 for moment in moments])
+    table = open_table(folder)
+    for zone in (None, "America/New_York"):
+        found = table.scan(jvm_zone=zone).to_table().to_pylist()
+        for row in found:
+            assert table.scan(where=col("at") == row["at"], jvm_zone=zone).to_table().to_pylist() == [row], zone
+        assert (sorted(row["at"] for row in found) == moments) == (zone is not None)
+    for zone in ("America/New_York", "UTC"):
+        assert table.plan(col("at") == moments[0], jvm_zone=zone).skipped, zone

@@ -715,6 +715,36 @@ def test_instants_in_orc_files_need_a_zone_that_is_known(tmp_path: Path) -> None
     assert not open_table(plain).scan().to_batches().notes
 
 
+def test_the_schema_of_each_file_tells_whether_a_jvm_moved_its_instants(tmp_path: Path) -> None:
+    """The option may be changed when there are files already; what stands in them stays."""
+    option = "orc.timestamp-ltz.legacy.type"
+    zone, meant = "Asia/Kolkata", datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
+    folder = empty_table(tmp_path / "t", {"id": "BIGINT", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"})
+    stored = {"moved": meant - datetime.timedelta(hours=5, minutes=30), "true": meant}
+
+    def one(number: int, moment: datetime.datetime) -> pa.Table:
+        return pa.table({"id": [number], "at": pa.array([moment], pa.timestamp("us", "UTC"))})
+
+    open_table(folder).append(one(0, stored["moved"]), jvm_zone="UTC")  # as Java of that zone leaves it
+    schema = json.loads((folder / "schema" / "schema-0").read_text())
+    (folder / "schema" / "schema-1").write_text(
+        json.dumps(schema | {"id": 1, "options": schema["options"] | {option: "false"}})
+    )
+    open_table(folder).append(one(1, stored["true"]))
+    assert open_table(folder).scan(jvm_zone=zone).to_table()["at"].to_pylist() == [meant, meant]
+    assert open_table(folder).scan(where=col("at") == meant, jvm_zone=zone).count_rows() == 2
+    asked = open_table(folder).scan(where=col("at") == meant)
+    assert asked.to_table()["id"].to_pylist() == [1]
+    assert [note.source for note in asked.notes] == ["ORC files"]
+    for change in (
+        lambda: open_table(folder).delete(col("at") == meant),
+        lambda: open_table(folder).rewrite_file_index(spec={"bsi": {"at": {}}}),
+    ):
+        with pytest.raises(Unsupported, match="jvm_zone"):
+            change()
+    assert open_table(folder).delete(col("id") == 0).rows == 1
+
+
 def test_on_s3_with_conditional_puts() -> None:
     with s3_bucket("lake") as (options, _):
         import s3fs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import warnings
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,16 @@ from interop.test_paimon_tables_java import INDEXES, START, TYPES, read_by_java,
 from paimon_tables import PaimonTable
 from spark_frames import collected
 
+import orcidx
 from orcidx import col, paimon
 from orcidx.errors import InvalidQuery, Unsupported
-from orcidx.spark import read
+from orcidx.spark import append, delete, read, register, rewrite_file_index, why
 from orcidx.spark.plan import Query, begin
 from orcidx.spark.spark_types import arrow_schema_of
 
 pytestmark = pytest.mark.java
 
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 SPARK_TYPES = {
     "st": "string",
     "vc": "string",
@@ -110,6 +113,66 @@ def test_frozen_tables(spark: Any, name: str) -> None:
     expected = paimon.open_table(folder).scan().to_table()
     found = collected(read(spark, folder))
     assert sorted_rows(found) == sorted_rows(in_spark_types(expected, found.schema))
+
+
+def test_instants_that_a_jvm_moved(spark: Any, paimon_java: Any, jvm_in: Any) -> None:
+    """Read as they are stored a warning says so; with the zone of the JVM they are those that were meant."""
+    name, zone = "spark_moved", "America/New_York"
+    folder = str(paimon_java.create(name, {"id": "BIGINT", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}))
+    moments = [START + dt.timedelta(hours=877 * i, microseconds=i) for i in range(60)]  # across changes of summer time
+    moments = [moment.replace(tzinfo=dt.UTC) for moment in moments]
+    with jvm_in(zone):
+        paimon_java.write_instants(name, [(m - EPOCH) // dt.timedelta(microseconds=1) for m in moments])
+    with pytest.warns(RuntimeWarning, match="at: instants as the ORC files have them.*jvm_zone="):
+        stored = read(spark, folder)
+    assert "jvm_zone=" in str(why(stored))
+    assert collected(stored)["at"].to_pylist() != moments
+    register(spark)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        assert collected(read(spark, folder, ["id"])).num_rows == 60
+        assert collected(read(spark, folder, jvm_zone=zone).orderBy("id"))["at"].to_pylist() == moments
+        for where, expected in (
+            (col("at") == moments[7], [7]),
+            (f"at >= '{moments[50]:%Y-%m-%d %H:%M:%S.%f}'", list(range(50, 60))),
+        ):
+            frame = read(spark, folder, ["id"], where, jvm_zone=zone)
+            assert sorted(row.id for row in frame.collect()) == expected
+        best = read(spark, folder, ["id"], top=[("at", "desc")], limit=2, jvm_zone=zone).collect()
+        assert [row.id for row in best] == [59, 58]
+    source = spark.read.format("orcidx").option("jvm_zone", zone).option("where", f"at < '{moments[3]:%F %T.%f}'")
+    assert sorted(row.at.astimezone(dt.UTC) for row in source.load(folder).collect()) == moments[:3]
+    with pytest.raises(InvalidQuery, match="no time zone"):
+        read(spark, folder, jvm_zone="Middle/Earth")
+
+
+def test_changes_of_instants_that_a_jvm_moved_are_refused(spark: Any, paimon_java: Any, jvm_in: Any) -> None:
+    name = "spark_moved_changes"
+    options = {"bucket": "-1", "deletion-vectors.enabled": "true"}
+    types = {"id": "BIGINT", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}
+    folder = paimon_java.create(name, types, options=options)
+    with jvm_in("Asia/Kolkata"):
+        paimon_java.write_instants(name, list(range(20)))
+    more = spark.range(20, 25).selectExpr("id", "timestamp_micros(id) as at")
+    changes: list[tuple[Any, Any]] = [
+        (rewrite_file_index, {"spec": {"bsi": {"at": {}}}}),
+        (delete, {"where": "at < '1970-01-01 00:00:00.000003'"}),
+        (append, {"rows": more}),
+    ]
+    for change, given in changes:
+        with pytest.raises(Unsupported, match="jvm_zone"):
+            change(spark, folder, **given)
+        with pytest.raises(InvalidQuery, match="only zone"):
+            change(spark, folder, **given, jvm_zone="Asia/Kolkata")
+    assert rewrite_file_index(spark, folder, spec={"bsi": {"id": {}}}).rows == 20
+    assert delete(spark, folder, "id < 3").rows == 3
+    assert append(spark, folder, more, jvm_zone="UTC").rows == 5
+
+
+def test_a_zone_is_for_tables(spark: Any, tmp_path: Path) -> None:
+    orcidx.write_table(pa.table({"id": [1]}), tmp_path / "a.orc")
+    with pytest.raises(InvalidQuery, match="jvm_zone is for Paimon tables"):
+        read(spark, tmp_path / "a.orc", jvm_zone="UTC")
 
 
 def _table(folder: Path, types: dict[str, str], rows: list[pa.Table]) -> Path:
