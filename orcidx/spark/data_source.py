@@ -24,6 +24,7 @@ from orcidx.scanner.scan import Scan
 from orcidx.spark.plan import TARGET_BYTES, Plan, Query, assign, begin, split_orc, split_paimon
 from orcidx.spark.read_task import ReadTask
 from orcidx.spark.spark_types import arrow_schema_of, json_of_schema
+from orcidx.spark.table_notes import warned_of
 from orcidx.storage import options_of_text
 
 __all__ = ["OrcidxDataSource"]
@@ -168,7 +169,7 @@ class OrcidxReader(DataSourceReader):
         schema = arrow_schema_of(wanted)
         query = replace(self.query, columns=schema.names, retype=wanted, where=self._where(schema))
         plan = begin(query)
-        plan.warn()
+        warned_of(plan.rows)
         for field, one in zip(schema, arrow_schema_of(plan.schema), strict=True):
             if one.type != field.type:
                 raise InvalidQuery(

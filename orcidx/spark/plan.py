@@ -203,17 +203,6 @@ class Plan:
     listed: tuple[int, int] = (0, 0)
     session: OfSession | None = None
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What one should know of the rows of a Paimon table before they are read."""
-        found = self.rows.notes if isinstance(self.rows, TableScan) else ()
-        return tuple(dict.fromkeys(note.text for note in found))
-
-    def warn(self) -> None:
-        """Tells the notes as warnings, for a DataFrame has no other place for them."""
-        for text in self.notes:
-            warnings.warn(text, RuntimeWarning, stacklevel=2)
-
     def target(self, slots: int) -> int:
         """Bytes of a task: as asked, but fewer where that leaves slots idle."""
         files, size = self.listed
@@ -258,9 +247,8 @@ def _table(query: Query) -> Table | None:
 
 
 def _begin_orc(query: Query) -> Plan:
-    for name in ("snapshot_id", "jvm_zone"):
-        if getattr(query, name) is not None:
-            raise InvalidQuery(f"{name} is for Paimon tables, and this is a path of ORC files")
+    if query.snapshot_id is not None or query.jvm_zone is not None:
+        raise InvalidQuery("snapshot_id and jvm_zone are for Paimon tables, and this is a path of ORC files")
     found = list_sources(query.path, storage_options=query.storage_options)
     files = [source for source in found if source.size != 0 or source.root is None]
     schema, types, positional = _orc_schema(query, files)

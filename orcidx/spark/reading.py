@@ -37,6 +37,7 @@ from orcidx.spark.read_task import ROW, TASK, ReadTasks
 from orcidx.spark.reader_options import options_of_reader, struct_of_ddl
 from orcidx.spark.sessions import SessionFacts, facts_of
 from orcidx.spark.spark_types import collated, width_of
+from orcidx.spark.table_notes import warned_of
 
 __all__ = ["read", "why"]
 
@@ -72,26 +73,22 @@ def read(
     """A DataFrame of ORC files or a Paimon table: the rows of ``spark.read.orc``, less the files that indexes rule out.
 
     The files are listed and judged now, and read whenever Spark runs the DataFrame. ``engine``: "spark" for Spark's own
-    reader, "orcidx" for tasks that read with all of orcidx's pruning, in which a file that changed or went meanwhile is
-    an error that names it, "auto" for whichever knows better; None takes the session's ``spark.orcidx.engine``, else
-    "auto". ``why`` tells of a DataFrame what was chosen. ``where_in``: ``{column: DataFrame}``, of one column of the
-    very type: only rows with one of its keys, as by a left-semi join; they are taken now, and skip files.
-
-    ``path``: a file, directory, glob or URL prefix, several in a list, or the name of an ORC table in the catalog; a
-    directory with a Paimon table's layout is one, unless ``format`` ("orc" or "paimon") says otherwise. ``columns``:
-    names, or paths into structs, None for all. ``where``: the rows wanted: a Column or SQL text as Spark takes them, or
-    a predicate (see ``orcidx.col``), a pyarrow Expression or a DNF list, with Spark's meaning of NaN; times without a
-    zone are on the session's clock. ``limit``: so many rows, any; ``top``: the first ``limit`` rows, in an order, such
-    as ``[("score", "desc", "last"), "id"]``: column, direction, place of nulls. ``schema``: a ``StructType``, DDL text
-    or pyarrow schema to read plain ORC files into, instead of the first file's. ``snapshot_id``: of a Paimon table.
-    ``jvm_zone``: the zone of every JVM that wrote TIMESTAMP WITH LOCAL TIME ZONE to ORC files of a Paimon table, such
-    as "America/New_York" (see ``paimon.Table.scan``); without it a warning says that the instants come as stored.
-    ``deletion_vector`` and ``file_index`` for plain ORC files: ``{path: ...}``, as ``orcidx.scan`` takes them.
-    ``target_bytes``: stored bytes of a task. ``storage_options`` go to fsspec, on the driver and in the tasks.
-    ``options``: of Spark's own reader, which then reads: mergeSchema, ignoreCorruptFiles, ignoreMissingFiles,
-    pathGlobFilter, recursiveFileLookup, modifiedBefore, modifiedAfter, timeZone, basePath.
-
-    Raises ``InvalidQuery``, ``FileNotFoundError``, ``CorruptFile``, ``StorageError`` and ``Unsupported``.
+    reader, "orcidx" for tasks that read with its pruning, where a file that changed meanwhile is an error, "auto" for
+    whichever knows better; None takes the session's ``spark.orcidx.engine``, else "auto"; ``why`` tells what was
+    chosen. ``where_in``: ``{column: DataFrame}``, of one column of the very type: only rows with one of its keys, as by
+    a left-semi join; taken now, they skip files. ``path``: a file, directory, glob or URL prefix, several in a list, or
+    the name of an ORC table in the catalog; a directory with a Paimon table's layout is one, unless ``format`` ("orc"
+    or "paimon") says otherwise. ``columns``: names, or paths into structs, None for all. ``where``: the rows wanted: a
+    Column or SQL text as Spark takes them, or a predicate (see ``orcidx.col``), a pyarrow Expression or a DNF list,
+    with Spark's meaning of NaN; times without a zone are on the session's clock. ``limit``: so many rows, any; ``top``:
+    the first ``limit`` rows, in an order, such as ``[("score", "desc", "last"), "id"]``: column, direction, place of
+    nulls. ``schema``: a ``StructType``, DDL text or pyarrow schema to read plain ORC files into, instead of the first
+    file's. ``snapshot_id``: of a Paimon table; ``jvm_zone`` as of its ``scan``: without it a warning says where
+    instants come as stored. ``deletion_vector`` and ``file_index`` for plain ORC files: ``{path: ...}``, as
+    ``orcidx.scan`` takes them. ``target_bytes``: stored bytes of a task. ``storage_options`` go to fsspec. ``options``:
+    of Spark's own reader, which then reads: mergeSchema, ignoreCorruptFiles, ignoreMissingFiles, pathGlobFilter,
+    recursiveFileLookup, modifiedBefore, modifiedAfter, timeZone, basePath. Raises ``InvalidQuery``,
+    ``FileNotFoundError``, ``CorruptFile``, ``StorageError`` and ``Unsupported``.
     """
     facts, table = facts_of(spark), None if format == "paimon" else catalog_table(spark, path)
     query = Query(
@@ -161,11 +158,11 @@ def _by_engine(spark: Any, query: Query, facts: SessionFacts, wanted: Engine, wh
 def _planned(spark: Any, query: Query, facts: SessionFacts, reason: str) -> Any:
     """The DataFrame of orcidx's tasks, with the reason why they read; warns of what the rows may not be."""
     plan = begin(query)
-    plan.warn()
+    notes = warned_of(plan.rows)
     target = plan.target(facts.slots)
     parts = _parts(spark, plan, target, facts)
     frame = _frame(spark, plan, assign(plan, parts, target), parts)
-    return _told(frame, Choice("orcidx", reason, notes=plan.notes))
+    return _told(frame, Choice("orcidx", reason, notes=notes))
 
 
 def _understood(where: Any) -> bool:
