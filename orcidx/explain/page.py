@@ -51,9 +51,8 @@ top:0;bottom:0}.tile span{position:absolute;left:7px;top:4px;right:4px;color:#ff
 overflow:hidden;text-overflow:ellipsis;white-space:nowrap;text-shadow:0 1px 2px #0009}.tile small{display:block;
 opacity:.9;overflow:hidden;text-overflow:ellipsis}@container(max-width:44px){span{display:none}}
 @container(max-height:22px){span{display:none}}@container(max-height:42px){small{display:none!important}}
-.t-data{background:var(--t-data)}.t-index{background:var(--t-index)}.t-bloom{background:var(--t-bloom)}
-.t-nulls{background:var(--t-nulls)}.t-footers{background:var(--t-footers)}.legend .t-data,.legend .t-index,
-.legend .t-bloom,.legend .t-nulls,.legend .t-footers{--own:none}
+.t-data{--own:var(--t-data)}.t-index{--own:var(--t-index)}.t-bloom{--own:var(--t-bloom)}
+.t-nulls{--own:var(--t-nulls)}.t-footers{--own:var(--t-footers)}.tile i{background:var(--own)}
 .bands{display:grid;gap:10px 26px;grid-template-columns:repeat(auto-fill,minmax(min(300px,100%),1fr))}
 .band svg{display:block;width:100%;height:64px;background:var(--bg);border-radius:5px;fill:var(--c-s)}
 .band-name{font-size:13px;font-weight:600;overflow-wrap:anywhere}.band-order{font-size:12px;color:var(--dim)}

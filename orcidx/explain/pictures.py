@@ -241,10 +241,11 @@ def range_bands(bands: Iterable[RangeBand]) -> str:
         size = max(1, -(-len(band.ranges) // MOST_BUCKETS))
         buckets = [band.ranges[start : start + size] for start in range(0, len(band.ranges), size)]
         marks = []
+        wide = 0.86 if len(buckets) > 1 else 1
         for place, bucket in enumerate(buckets):
             low, high = min(one[0] for one in bucket), max(one[1] for one in bucket)
             tall = max(100 * (high - low), 2.5)
-            marks.append(f"<rect x='{place}' y='{100 - 100 * low - tall:.1f}' width='.86' height='{tall:.1f}'/>")
+            marks.append(f"<rect x='{place}' y='{100 - 100 * low - tall:.1f}' width='{wide}' height='{tall:.1f}'/>")
         svg = f"<svg viewBox='0 -1 {len(buckets)} 102' preserveAspectRatio='none' role='img'>{''.join(marks)}</svg>"
         drawn.append(
             f"<div class='band'><span class='band-name'>{escape(band.name)}</span>{svg}"

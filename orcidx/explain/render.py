@@ -23,6 +23,7 @@ __all__ = [
     "merged_notes",
     "overlap_lines",
     "pruning_map_svg",
+    "rounded",
     "size_text",
     "stages",
 ]
@@ -166,12 +167,17 @@ def explanation_text(explanation: Explanation) -> str:
     return "\n".join(lines)
 
 
+def rounded(number: float) -> str:
+    """A mean of counts for people."""
+    return f"{number:,.0f}" if number >= 100 or number == int(number) else f"{number:.3g}"
+
+
 def overlap_lines(depths: Sequence[ColumnDepth]) -> list[str]:
     """Columns in order of what sorting by them would save."""
     shown = sorted(depths, key=lambda depth: -depth.average)
     width = max((len(depth.column) for depth in shown[:_LINES]), default=0)
     lines = [
-        f"{depth.column:<{width}}  {depth.average:g} of {depth.row_groups:,}, at most {depth.greatest:,}"
+        f"{depth.column:<{width}}  {rounded(depth.average)} of {depth.row_groups:,}, at most {depth.greatest:,}"
         for depth in shown[:_LINES]
     ]
     return [*lines, f"… and {len(shown) - _LINES} more columns"] if len(shown) > _LINES else lines

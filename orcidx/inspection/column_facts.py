@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from orcidx.explain.render import rounded
 from orcidx.inspection.sizes import file_sizes
 from orcidx.options import ReadOptions
 from orcidx.orc.bounds import bound_statistics
@@ -50,7 +51,7 @@ class Ranges:
             return "ascending"
         if (highs[1:] <= lows[:-1]).all():
             return "descending"
-        return f"a value is in {self.overlap:.1f} of {count:,} row groups"
+        return f"a value is in {rounded(self.overlap)} of {count:,} row groups"
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def _lead(stored: Counter[str], sizes: Sequence[FileSizes]) -> str:
     told = (
         (f"{stored['rows']:,}", "rows"),
         (size_text(sum(one.bytes for one in sizes)), "stored"),
-        (f"{stored['stripes']:,}", "stripes"),
+        (f"{stored['stripes']:,}", "stripe" if stored["stripes"] == 1 else "stripes"),
     )
     return (
         "<div class=lead>" + "".join(f"<div><b>{value}</b><span>{name}</span></div>" for value, name in told) + "</div>"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orcidx.explain.model import Explanation
-from orcidx.explain.render import size_text
+from orcidx.explain.render import rounded, size_text
 from orcidx.inspection.column_facts import Ranges
 from orcidx.inspection.sizes import FileSizes
 from orcidx.predicate import And, External, Leaf, Op, Or
@@ -91,7 +91,7 @@ def _of_query(facts: Facts) -> Iterator[str]:
         ranges = facts.ranges.get(column)
         if ranges is not None and column == max(scattered, key=lambda name: scattered[name], default=None):
             yield (
-                f"{column} is in no useful order: a value lies in the ranges of {ranges.overlap:.1f} of "
+                f"{column} is in no useful order: a value lies in the ranges of {rounded(ranges.overlap)} of "
                 f"{len(ranges.groups):,} row groups. Written sorted by {column} (orcidx rewrite IN OUT --sort-by "
                 f"{column}), statistics alone would rule out most of them."
             )

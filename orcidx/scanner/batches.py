@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-__all__ = ["Joiner", "join_batches"]
+__all__ = ["Joiner", "concatenated", "join_batches"]
+
+
+def concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Batches of one schema as one; ``pyarrow.concat_batches`` came with pyarrow 19."""
+    first = batches[0]
+    if not first.num_columns:  # only a batch that had a column keeps its rows without one
+        rows = pa.nulls(sum(batch.num_rows for batch in batches))
+        return pa.RecordBatch.from_arrays([rows], names=["rows"]).select([])
+    columns = [pa.concat_arrays([batch.column(i) for batch in batches]) for i in range(first.num_columns)]
+    return pa.RecordBatch.from_arrays(columns, schema=first.schema)
 
 
 class Joiner:
@@ -52,7 +62,7 @@ class Joiner:
         self._rows = self._size = 0
         if waiting:
             self._enough = min(2 * self._enough, self._batch_size)
-            yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
+            yield waiting[0] if len(waiting) == 1 else concatenated(waiting)
 
 
 def join_batches(

@@ -16,9 +16,14 @@ from orcidx.storage import RangeReader
 __all__ = ["explain_file"]
 
 MOST_GROUPS = 20_000
+SMALL_GROUP, SMALL_GROUPS = 1 << 7, 1 << 18
 GROUP_BYTES = 1 << 10
-"""Row groups of a file that are told one by one: so many, or one for each KiB of the file, if those are more. The
-stripes behind are told as one row group each."""
+"""Row groups of a file that are told one by one: so many; one for each 128 bytes of the file, at most a quarter of a
+million; or one for each KiB, if those are more. The stripes behind are told as one row group each."""
+
+
+def _most_groups(size: int) -> int:
+    return max(MOST_GROUPS, min(size // SMALL_GROUP, SMALL_GROUPS), size // GROUP_BYTES)
 
 
 def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> FileExplanation:
@@ -26,7 +31,7 @@ def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> F
     ``ranges`` get those of its row groups."""
     before = storage.metrics.bytes_fetched
     alive = set(scan.stripe_numbers())
-    left = max(MOST_GROUPS, scan.reader.tail.size // GROUP_BYTES)
+    left = _most_groups(scan.reader.tail.size)
     stripes = []
     for number in range(len(scan.reader.stripes)):
         stripes.append(_explain_stripe(scan, number, number in alive, storage, most_groups=left))

@@ -188,3 +188,26 @@ def test_a_browser_shows_it(path, tmp_path):
             assert int(sections) >= 7
             seen.append(colour)
     assert len(set(seen)) == 2, "light and dark"
+
+
+def test_a_hundred_thousand_row_groups_are_told_one_by_one(tmp_path):
+    """Those of one stripe were one cell, which said nothing."""
+    path = tmp_path / "many.orc"
+    noise = np.random.default_rng(1).random((2, 250_000))
+    orcidx.write_table(
+        pa.table({"id": np.arange(250_000) * 7919, "a": noise[0], "b": noise[1]}), path, row_index_stride=10
+    )
+    explained = orcidx.scan(path, where="id < 791900").explain()
+    groups = explained.funnel[2]
+    assert (groups.name, groups.before, groups.after) == ("row groups", 25_000, 10)
+
+
+def test_numbers_of_pictures_read_well(tmp_path):
+    path = tmp_path / "a.orc"
+    orcidx.write_table(pa.table({"id": np.tile(np.arange(10), 2500)}), path, row_index_stride=10)
+    page = page_of(path, "id = 3")
+    assert "a value is in 2,500 of 2,500 row groups" in page
+    assert "id 2,500 of 2,500, at most 2,500" in re.sub(" +", " ", page)
+    assert "<i class='t-data'></i>values" in page
+    assert "--own:none" not in page  # which left the legend without its colours
+    assert "<b>1</b><span>stripe</span>" in page
