@@ -74,7 +74,7 @@ def test_how_sorted_a_column_is():
     assert order((0, 1), (1, 2), (5, 9)) == "ascending"
     assert order((7, 9), (3, 6), (0, 3)) == "descending"
     assert order((4, 4), (4, 4)) == "constant"
-    assert order((0, 9), (0, 9), (0, 9), (0, 9)) == "a value is in 4.0 of 4 row groups"
+    assert order((0, 9), (0, 9), (0, 9), (0, 9)) == "a value is in 4 of 4 row groups"
     assert order((0, 5), (4, 9)) == "a value is in 1.5 of 2 row groups"
     assert order((0, 5)) is None
 
