@@ -77,12 +77,21 @@ def _open_and_prune(job: FileJob, request: ScanRequest, metrics: ScanMetrics) ->
 class FileQueue:
     """Opens the files of ``jobs``; a context manager that closes those which were not.
 
-    ``open_all``: also those that their constants rule out.
+    ``open_all``: also those that their constants rule out. ``tails_alone``: nothing of a stripe is looked at, nor
+    counted in the metrics.
     """
 
     def __init__(
-        self, jobs: Iterable[FileJob], request: ScanRequest, metrics: ScanMetrics, *, open_all: bool = False
+        self,
+        jobs: Iterable[FileJob],
+        request: ScanRequest,
+        metrics: ScanMetrics,
+        *,
+        open_all: bool = False,
+        tails_alone: bool = False,
     ) -> None:
+        self._open = open_job if tails_alone else _open_and_prune
+        self._tails_alone = tails_alone
         self._request = request
         self._open_all = open_all
         self._metrics = metrics
@@ -121,7 +130,7 @@ class FileQueue:
                 return None
             self._fill()
             with self._metrics.stage("open"):
-                file = _open_and_prune(job, self._request, self._metrics)
+                file = self._open(job, self._request, self._metrics)
         else:
             self._fill()
             if not self._opening or not (wait or self._opening[0].done()):
@@ -131,7 +140,8 @@ class FileQueue:
         self._taken += 1
         self._in_use = [one for one in self._in_use if one.is_open]
         self._in_use.append(file)
-        self._count(file)
+        if not self._tails_alone:
+            self._count(file)
         self._fill()
         return file
 
@@ -143,7 +153,7 @@ class FileQueue:
             job = next(self._jobs, None)
             if job is None:
                 return
-            self._opening.append(READERS.submit(partial(_open_and_prune, job, self._request, self._metrics)))
+            self._opening.append(READERS.submit(partial(self._open, job, self._request, self._metrics)))
 
     def _count(self, file: OpenFile) -> None:
         metrics, reader = self._metrics, file.scan.reader

@@ -52,6 +52,9 @@ class FileScan:
         self.metrics = metrics
         self._dictionaries: frozenset[int] = frozenset()
         self._alive: list[int] | None = None
+        limited = request.limit is not None and request.where is None
+        chosen = job.selection is not None or job.row_range is not None or job.stripes is not None
+        self._is_plain = not (limited or chosen or job.deleted is not None)
 
     def prepare(self) -> Requests:
         """Reads what must be known before the schema is: with ``strings="dictionary"`` every stripe's footer."""
@@ -162,13 +165,6 @@ class FileScan:
                 beforehand += evidence_of_file(self.job.file_index, self.reader, notes, strict=strict)
         return FilePruner(self.reader, where, self.wanted_rows, nodes, places, self.options, tuple(beforehand), notes)
 
-    @cached_property
-    def _is_plain(self) -> bool:
-        """Whether the caller wants all rows, before any predicate."""
-        job, request = self.job, self.request
-        limited = request.limit is not None and request.where is None
-        return (job.selection, job.row_range, job.stripes, job.deleted) == (None, None, None, None) and not limited
-
     @property
     def takes_all(self) -> bool:
         """Whether all rows of the file are wanted, so that nothing has a say in that."""
@@ -183,6 +179,11 @@ class FileScan:
         if self._is_plain:
             return RowSelection.all(self.reader.tail.footer.rows)
         return wanted_rows(self.job, self.request, self.reader.stripe_bounds, self.reader.name)
+
+    @property
+    def wanted_count(self) -> int:
+        """How many those are."""
+        return self.reader.tail.footer.rows if self._is_plain else self.wanted_rows.count
 
     def stripe_numbers(self) -> list[int]:
         """The stripes that hold wanted rows and that the file's and the stripes' own statistics leave alive."""

@@ -157,8 +157,8 @@ class Scan(ArrowStream):
 
     # ------------------------------------------------------------------ batches
 
-    def _queue(self, request: ScanRequest, metrics: ScanMetrics) -> FileQueue:
-        return FileQueue(self._jobs_left(request, metrics), request, metrics)
+    def _queue(self, request: ScanRequest, metrics: ScanMetrics, *, tails_alone: bool = False) -> FileQueue:
+        return FileQueue(self._jobs_left(request, metrics), request, metrics, tails_alone=tails_alone)
 
     def _jobs_left(self, request: ScanRequest, metrics: ScanMetrics) -> tuple[FileJob, ...]:
         """The files that the indexes beside them leave, which are asked now."""
@@ -268,12 +268,13 @@ class Scan(ArrowStream):
         """The number of rows; from metadata and indexes alone where those prove it."""
         total = 0
         request = replace(self.resolved, columns=(), row_numbers=None, file_path=None)
-        with self._queue(request, ScanMetrics()) as files:
+        tails_alone = request.where is None
+        with self._queue(request, ScanMetrics(), tails_alone=tails_alone) as files:
             for file in files:
                 if self.limit is not None and total >= self.limit:
                     return self.limit
-                if self.request.where is None:  # nothing of a stripe need be known
-                    total += file.scan.wanted_rows.count
+                if tails_alone:
+                    total += file.scan.wanted_count
                     continue
                 for number in file.scan.stripe_numbers():
                     if self.limit is not None and total >= self.limit:

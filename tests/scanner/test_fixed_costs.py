@@ -14,6 +14,7 @@ from work_done import python_calls
 import orcidx
 from orcidx import CorruptFile, InvalidQuery, col
 from orcidx.orc.metadata_cache import PLANS, forget_metadata
+from orcidx.scanner.file_scan import FileScan
 from orcidx.storage.local import SMALL_FILE
 
 FILES = 20
@@ -47,7 +48,19 @@ def test_python_calls_of_a_small_file(folder: Path) -> None:
 
     assert per_file(folder, lambda paths: scan(paths).to_table()) < 215
     assert per_file(folder, lambda paths: scan(paths, col("key") == -1).to_table()) < 185
-    assert per_file(folder, lambda paths: scan(paths).count_rows()) < 155
+    assert per_file(folder, lambda paths: scan(paths).count_rows()) < 128
+
+
+def test_counting_without_a_predicate_looks_at_tails_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of files of which the caller wants a part, and up to a limit."""
+    for name in ("stripe_numbers", "pruner"):
+        monkeypatch.setattr(FileScan, name, property(lambda _: pytest.fail("a stripe was looked at")))
+    paths = sorted(map(str, folder.iterdir()))
+    assert orcidx.scan(paths, use_threads=False).count_rows() == FILES * ROWS
+    assert orcidx.scan(paths, limit=250).count_rows() == 250
+    with orcidx.open(paths[0]) as file:
+        assert file.scan(selection=[1, 5, 7]).count_rows() == 3
+        assert file.scan(row_range=(90, 200)).count_rows() == 10
 
 
 def test_python_calls_of_a_column(tmp_path: Path) -> None:
