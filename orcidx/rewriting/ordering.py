@@ -6,6 +6,7 @@ and what has no such form (unions) is refused.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -14,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.errors import InvalidQuery, StorageError, Unsupported
 from orcidx.rewriting.z_order import MOST_COLUMNS, SAMPLE, ZOrder
 
 __all__ = ["Order", "SortKey", "asked_order"]
@@ -149,17 +150,21 @@ def _through_duckdb(
             f'"{schema.names.index(key.name)}" {"DESC" if key.descending else "ASC"} NULLS LAST' for key in order.keys
         )
     chosen = ", ".join(f'"{name}"' for name in names)
-    connection = duckdb.connect()
-    try:
-        connection.execute(f"SET memory_limit='{max(order.memory, 64 << 20)}B'")
-        found = connection.from_arrow(given).query("rows", f"SELECT {chosen} FROM rows ORDER BY {by}")
-        read = getattr(found, "to_arrow_reader", None) or found.fetch_record_batch  # the latter before DuckDB 1.4
-        for batch in read(SORT_ROWS):
-            back = zip(batch.columns, kinds, schema.types)
-            columns = [_view(column.cast(crossed), kind) for column, crossed, kind in back]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
-    finally:
-        connection.close()
+    # DuckDB's own choice is a folder of the working directory, which may not be writable.
+    with tempfile.TemporaryDirectory(prefix="orcidx-") as spill:
+        limit = f"{max(order.memory, 64 << 20)}B"
+        connection = duckdb.connect(config={"memory_limit": limit, "temp_directory": spill})
+        try:
+            found = connection.from_arrow(given).query("rows", f"SELECT {chosen} FROM rows ORDER BY {by}")
+            read = getattr(found, "to_arrow_reader", None) or found.fetch_record_batch  # the latter before DuckDB 1.4
+            for batch in read(SORT_ROWS):
+                back = zip(batch.columns, kinds, schema.types)
+                columns = [_view(column.cast(crossed), kind) for column, crossed, kind in back]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        except duckdb.IOException as error:
+            raise StorageError(f"sorting through the disk: {error}; TMPDIR names one with more room") from error
+        finally:
+            connection.close()
 
 
 _SAFE = (

@@ -401,6 +401,7 @@ def _rename(staged: Source, final: Source) -> None:
             raise _lost(staged, final)
         return
     filesystem, place = filesystem_of(staged.location, staged.storage_options)
+    filesystem.invalidate_cache()  # a task wrote it after this process listed the directory
     if filesystem.exists(place):
         filesystem.mv(place, filesystem_of(final.location, final.storage_options)[1])
         filesystem.invalidate_cache()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -216,6 +217,28 @@ def test_sorting(tmp_path, memory, keys):
     expected = TABLE.take(pc.sort_indices(TABLE, sort_keys=pairs))
     found = orcidx.open(tmp_path / "b.orc").read()
     assert found.equals(expected)
+
+
+def test_a_sort_spills_into_the_temporary_directory(tmp_path, monkeypatch):
+    """DuckDB's own choice is the working directory, which may not be writable."""
+    duckdb = pytest.importorskip("duckdb")
+    connect = duckdb.connect
+    given = []
+
+    def spy(**options):
+        given.append(Path(options["config"]["temp_directory"]))
+        assert given[0].parent == tmp_path / "spilled"
+        assert given[0].is_dir()
+        return connect(**options)
+
+    (tmp_path / "spilled").mkdir()
+    monkeypatch.setattr(duckdb, "connect", spy)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "spilled"))
+    source = make(tmp_path / "a.orc")
+    orcidx.rewrite(source, tmp_path / "b.orc", sort_by="id", sort_memory=1000)
+    assert orcidx.open(tmp_path / "b.orc").read(["id"])["id"].to_pylist() == sorted(TABLE["id"].to_pylist())
+    assert len(given) == 1
+    assert not given[0].exists()
 
 
 def test_sorting_a_directory_file_by_file(tmp_path):

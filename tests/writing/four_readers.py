@@ -145,7 +145,10 @@ class Checker:
 
     def check(self, table: pa.Table, options: dict[str, Any], rng: np.random.Generator, predicates: int = 6) -> None:
         """Raises ``AssertionError`` naming the reader."""
-        data = written(table, **options)
+        self.check_file(written(table, **options), table, rng, predicates)
+
+    def check_file(self, data: bytes, table: pa.Table, rng: np.random.Generator, predicates: int = 6) -> None:
+        """The same of a file that is to have these rows, however it was made."""
         expected = arrow_rows(table)
         check_whole(data, expected)
         starts = group_starts(data)

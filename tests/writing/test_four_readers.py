@@ -3,16 +3,21 @@ from every row group by its positions, and pruned by predicates without losing a
 
 from __future__ import annotations
 
+import gc
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from pyarrow import orc
+from spark_frames import collected
 from writing.four_readers import Checker, check_many, group_starts, open_pyorc, pyorc_row, seekable
 from writing.orc_java import OrcJava
 from writing.plain_rows import arrow_rows, java_rows
-from writing.random_tables import CODECS
+from writing.random_tables import CODECS, random_table
 from writing.written_tables import NULLS, check_readers, table, written
 
 import orcidx
@@ -77,6 +82,65 @@ def test_many_random_tables_in_four_readers(orc_java):
     assert not check_many(checker, range(40), 13)
     for who in ("pyorc", "ORC Java"):
         assert checker.tally[f"rows that {who} skipped"] > 1000
+
+
+PATCHED = {
+    "recompressed": {"compression": "lz4", "compression_block_size": 1500},
+    "stored": {"compression": "uncompressed"},
+    "indexed": {"bloom_filters": ["*"]},
+    "both": {"bloom_filters": ["row"], "compression": "zlib", "compression_block_size": 4000},
+    "merged": {"merge": True},
+    "merged and recompressed": {"merge": True, "compression": "snappy"},
+}
+
+
+def rewritten(table: pa.Table, folder: Path, writer: str, how: str, options: dict[str, Any]) -> Path:
+    """The table in two files, by pyarrow or orcidx, and what became of the first or of both."""
+    half = table.num_rows // 2 if "merge" in PATCHED[how] else table.num_rows
+    sources = [folder / f"{how}.{i}.orc" for i in range(2)]
+    for source, part in zip(sources, (table.slice(0, half), table.slice(half))):
+        if writer == "orcidx":
+            source.write_bytes(written(part, **options))
+        else:
+            orc.write_table(part, source, compression="zstd", row_index_stride=100, stripe_size=1 << 14)
+    chosen = sources if "merge" in PATCHED[how] else sources[:1]
+    target = folder / f"{how}.orc"
+    done = orcidx.rewrite(chosen, target, overwrite=True, **PATCHED[how])
+    assert done.way != "encode"
+    return target
+
+
+def of_pyarrow(rng: np.random.Generator, rows: int) -> pa.Table:
+    """Types that pyarrow writes, with row numbers before them."""
+    values = table(rng, rows, "some", 100).select(["int32", "int64", "double", "string"])
+    days = pa.array(rng.integers(-9000, 20_000, rows).astype(np.int32), mask=rng.random(rows) < 0.2).cast(pa.date32())
+    return values.add_column(0, "row", pa.array(range(rows))).append_column("date", days)  # of one calendar
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of sockets that pyspark leaves open
+def test_what_was_not_encoded_anew(orc_java, spark, tmp_path):
+    """Positions patched, filters beside data of others, stripes copied: whole, sought and pruned by each reader, and by
+    Spark's with what it pushes down."""
+    checker = Checker(orc_java)
+    for seed, how in enumerate(PATCHED):
+        rng = np.random.default_rng([17, seed])
+        data = random_table(rng, 700, 4)
+        options = {"row_index_stride": 100, "stripe_size": 1 << 14, "compression_block_size": 1 << 10}
+        made = rewritten(data, tmp_path, "orcidx", how, options)
+        checker.check_file(made.read_bytes(), data, rng)
+        data = of_pyarrow(rng, 700)
+        made = rewritten(data, tmp_path, "pyarrow", how, options)
+        checker.check_file(made.read_bytes(), data, rng)
+        frame = spark.read.orc(str(made))
+        found = collected(frame).sort_by("row")
+        assert found.to_pydict() == data.to_pydict(), how
+        for name in ("int64", "string", "date"):
+            value = data[name].drop_null()[150].as_py()
+            wanted = data.filter(pc.equal(data[name], value))["row"].to_pylist()
+            assert sorted(collected(frame.where(frame[name] == value))["row"].to_pylist()) == wanted, (how, name, value)
+    gc.collect()
+    assert checker.tally["predicates of ORC Java"] == 12 * len(PATCHED)
 
 
 @pytest.mark.parametrize("mode", ["sparse", "dense"])
