@@ -3,6 +3,9 @@
 One thread, the same codec, level, row index stride and block size of each library's own default; CPU seconds, the best
 of several, both sides in turns. Prints nanoseconds a row, the ratio, and the ratio of the sizes; checks that pyarrow
 reads both files as equal. ``python -m benchmarks.compare_writers [--rows N] [--codec zstd] [COLUMN ...]``
+
+``--threads``: orcidx with all processors beside one, on the wall clock, in turns; only a quiet machine tells.
+``--memory``: what writing lineitem takes beyond the table, for each library in a process of its own (Linux).
 """
 
 from __future__ import annotations
@@ -10,6 +13,9 @@ from __future__ import annotations
 import argparse
 import io
 import math
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -127,21 +133,84 @@ def compare(name: str, table: pa.Table, codec: str, times: int) -> tuple[float, 
     return other / own, size
 
 
+class Nowhere:
+    """A sink that keeps nothing."""
+
+    def write(self, data: bytes) -> None:
+        pass
+
+
+def compare_threads(name: str, table: pa.Table, codec: str, times: int) -> float:
+    """Prints one row; returns how much faster all processors are than one thread."""
+    least = {False: math.inf, True: math.inf}
+    for _ in range(times):
+        for use in least:
+            start = time.perf_counter()
+            orcidx.write_table(
+                table, Nowhere(), compression=codec, compression_level=PYARROW_LEVELS.get(codec), use_threads=use
+            )
+            least[use] = min(least[use], time.perf_counter() - start)
+    print(
+        f"{name:22} {least[False] * 1e3:8.1f} {least[True] * 1e3:8.1f} {least[False] / least[True]:7.2f}x", flush=True
+    )
+    return least[False] / least[True]
+
+
+def memory_of(key: str) -> int:
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(key)) >> 10
+
+
+def peak(who: str, rows: int, codec: str) -> int:
+    """MiB that writing lineitem took in this process beyond what was there."""
+    table = lineitem(np.random.default_rng(1), rows)
+    with open("/proc/self/clear_refs", "w") as refs:
+        refs.write("5")  # resets the peak
+    before = memory_of("VmRSS")
+    if who == "pyarrow":
+        orc.write_table(table, os.devnull, compression=codec, dictionary_key_size_threshold=0.8)
+    else:
+        level = PYARROW_LEVELS.get(codec)
+        orcidx.write_table(table, Nowhere(), compression=codec, compression_level=level, use_threads=who == "threads")
+    return memory_of("VmHWM") - before
+
+
+def compare_memory(rows: int, codec: str) -> None:
+    for who in ("pyarrow", "orcidx", "threads"):
+        command = [sys.executable, "-m", "benchmarks.compare_writers", "--rows", str(rows), "--codec", codec]
+        found = subprocess.run([*command, "--peak", who], check=True, capture_output=True, text=True).stdout
+        print(f"{'orcidx, all processors' if who == 'threads' else who:22} {int(found):8} MiB", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--codec", default="zstd", choices=["uncompressed", "zlib", "snappy", "lz4", "zstd"])
     parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--threads", action="store_true")
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--peak", choices=["pyarrow", "orcidx", "threads"], help=argparse.SUPPRESS)
     parser.add_argument("names", nargs="*", metavar="COLUMN")
     given = parser.parse_args()
-    pa.set_cpu_count(1)
+    if given.peak:
+        print(peak(given.peak, given.rows, given.codec))
+        return
+    if given.memory:
+        compare_memory(given.rows, given.codec)
+        return
+    if not given.threads:
+        pa.set_cpu_count(1)
     rng = np.random.default_rng(1)
     tables = {name: pa.table({"c": array}) for name, array in columns(rng, given.rows).items()}
     tables["lineitem"] = lineitem(rng, given.rows)
+    tables = {name: table for name, table in tables.items() if not given.names or name in given.names}
+    if given.threads:
+        print(f"{given.codec:22} {'one':>8} {'all':>8} {'faster':>8}   (ms)")
+        for name, table in tables.items():
+            compare_threads(name, table, given.codec, given.times)
+        return
     print(f"{given.codec:22} {'pyarrow':>8} {'orcidx':>8} {'faster':>8} {'size':>7}   (ns a row)")
-    ratios = [
-        compare(n, t, given.codec, given.times)[0] for n, t in tables.items() if not given.names or n in given.names
-    ]
+    ratios = [compare(name, table, given.codec, given.times)[0] for name, table in tables.items()]
     print(f"geometric mean {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}x, least {min(ratios):.2f}x")
 
 
