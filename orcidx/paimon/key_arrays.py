@@ -61,7 +61,9 @@ class KeyColumn:
             return values.to_numpy() if self.key_type.width else values
         if self.valid is None:
             return self.values
-        return self.values[self.valid] if isinstance(self.values, np.ndarray) else self.values.filter(self.valid)
+        if isinstance(self.values, np.ndarray):
+            return self.values[self.valid]
+        return self.values.filter(pa.array(self.valid))
 
     @property
     def present_rows(self) -> Rows:
