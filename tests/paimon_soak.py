@@ -96,7 +96,8 @@ def _work(path: str, seed: int, rounds: int, start: Any, wishes: Any, out: Any) 
         try:
             done.append(_change(path, operation, (seed * 10_000 + turn) * 10, chance.randrange(10)))
         except CommitConflict as error:
-            done.append(Step(None, None, "conflict", str(error)))
+            told = "overwritten" if error.snapshot_id is not None and wishes is not None else "conflict"
+            done.append(Step(None, None, told, str(error)))
     out.put(done)
 
 
@@ -161,7 +162,8 @@ def _compared(folder: Path, done: list[Step], java: Compactions | None) -> Count
     check_table(folder)
     found = sorted(open_table(folder).scan().to_table()["id"].to_pylist())
     assert found == sorted(model), (set(found) ^ model, len(found), len(model))
-    return Counter(step.operation for step in committed.values()) + Counter(compact=len(others))
+    lost = sum(step.operation == "overwritten" for step in done)  # by Java's check and rename, and told
+    return Counter(step.operation for step in committed.values()) + Counter(compact=len(others), overwritten=lost)
 
 
 def table_for_soak(folder: Path) -> Path:

@@ -236,6 +236,28 @@ def test_commits_after_a_rollback_that_ours_would_hide(folder: Path, monkeypatch
     assert ids(folder) == [*range(100), *range(1000, 1010), 6000]
 
 
+def test_a_rename_that_comes_after_the_snapshot_was_read_back_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Java looks whether the snapshot is there, waits, and then renames its own over ours; the append was told its
+    snapshot, and nobody had its rows."""
+    put = Folder.put
+
+    def late(self: Folder, name: str, data: bytes) -> None:
+        if name == "snapshot/LATEST":
+            document = json.loads((folder / "snapshot" / "snapshot-1").read_text())
+            document |= {"id": 2, "uuid": "another", "commitUser": "java"}
+            (folder / "snapshot" / "snapshot-2").write_text(json.dumps(document))
+        put(self, name, data)
+
+    monkeypatch.setattr(Folder, "put", late)
+    with pytest.raises(CommitConflict, match="created and then overwritten") as caught:
+        open_table(folder).append(rows(1000, 10))
+    monkeypatch.undo()
+    assert (caught.value.other_user, caught.value.snapshot_id) == ("java", 2)
+    assert ids(folder) == list(range(100))
+
+
 def test_the_snapshot_below_may_have_expired(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _while_creating(monkeypatch, lambda: (folder / "snapshot" / "snapshot-1").unlink())
     assert open_table(folder).append(rows(1000, 10)).snapshot_id == 2
