@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import click
+import pyarrow as pa
 
 from orcidx.cli.arguments import as_json, parse_storage_options, storage_option, where_option
 from orcidx.cli.output import print_json
@@ -143,4 +144,14 @@ def append(
 
     opened = open_table(path, None, storage_options, external_paths)
     rows = orcidx.scan(list(files), storage_options=parse_storage_options(storage_options) or None, timestamp_unit="us")
-    _shown(lambda **named: opened.append(rows, **named), given, as_json=as_json)
+
+    def with_bar() -> Iterator[Any]:
+        with progress("rows", None) as advance:
+            for batch in rows:
+                yield batch
+                advance(batch.num_rows)
+
+    def change(*, progress: Any, **named: Any) -> Any:  # which hears of files that are there, not of new ones
+        return opened.append(pa.RecordBatchReader.from_batches(rows.schema, with_bar()), **named)
+
+    _shown(change, given, as_json=as_json)

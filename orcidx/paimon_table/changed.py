@@ -37,6 +37,9 @@ class Changed:
     repeated: bool = False
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"<Changed: {self}>"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         plain = {**self.__dict__, "files": {status: list(names) for status, names in self.files.items()}}

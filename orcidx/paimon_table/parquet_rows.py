@@ -27,7 +27,7 @@ def read_parquet(
             yield from _rows(pa.PythonFile(ReaderFile(reader), mode="r"), columns, kept, batch_size)
         except (OrcidxError, FileNotFoundError, PermissionError):
             raise
-        except (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError, OSError) as error:
+        except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
             raise CorruptFile(f"parquet: {error}", file=source.name) from None
 
 
@@ -40,16 +40,26 @@ def _rows(file: pa.NativeFile, columns: Sequence[str], kept: RowSelection, batch
     columns = list(columns) or parquet.schema_arrow.names[:1]  # batches without a column would lose their rows
     start = 0
     for group in range(parquet.num_row_groups):
-        stop = start + parquet.metadata.row_group(group).num_rows
+        count = parquet.metadata.row_group(group).num_rows
+        if not 0 <= count <= kept.length - start:
+            raise CorruptFile(
+                f"row group {group} claims {count} rows, and {kept.length - start} are left of the file's"
+            )
+        at, stop = start, start + count
         wanted = kept.slice(start, stop)
-        at = start
         start = stop
         if wanted.is_empty:
             continue
         for batch in parquet.iter_batches(batch_size, row_groups=[group], columns=columns):
+            if batch.num_rows > stop - at:
+                raise CorruptFile(f"row group {group} has more rows than it claims")
             chosen = kept.slice(at, at + batch.num_rows)
             at += batch.num_rows
             if chosen.is_empty:
                 continue
             rows = batch if chosen.is_all else batch.filter(pa.array(chosen.mask()))
             yield rows.select(columns)
+        if at != stop:
+            raise CorruptFile(f"row group {group} has {stop - at} rows less than it claims")
+    if start != kept.length:
+        raise CorruptFile(f"its row groups have {start} rows, and its footer says {kept.length}")

@@ -79,6 +79,13 @@ class TableFile:
     index: Source | None
     deletion: DeletionFile | None
 
+    def __repr__(self) -> str:
+        facts = [f"{self.rows:,} rows", f"{self.size:,} bytes"]
+        facts += [f"{name}={value!r:.60}" for name, value in self.partition.items()]
+        facts += ["a file index"] if self.index is not None or self.embedded_index is not None else []
+        facts += ["a deletion vector"] if self.deletion is not None else []
+        return f"<TableFile {self.path!r}: {', '.join(facts)}>"
+
     @property
     def path(self) -> str:
         """The data file."""
@@ -123,7 +130,7 @@ class FileTask:
     """
 
     file: TableFile
-    mapping: tuple[FieldMapping, ...]
+    mapping: tuple[FieldMapping, ...] = field(repr=False)
     moves_instants: bool = False
 
 
@@ -166,6 +173,9 @@ class TablePlan:
     tasks: tuple[FileTask, ...]
     skipped: tuple[SkippedFile, ...]
     notes: tuple[Note, ...]
+
+    def __repr__(self) -> str:
+        return f"<TablePlan of {len(self.tasks):,} files to read and {len(self.skipped):,} left out>"
 
 
 def matching_manifests(

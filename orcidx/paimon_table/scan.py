@@ -59,6 +59,10 @@ class TableScan(ArrowStream):
     top: tuple[SortKey, ...] = ()
     jvm_zone: str | None = None
 
+    def __repr__(self) -> str:
+        where = "" if self.where is None else f", where {self.where!r:.200}"
+        return f"<TableScan of {len(self.plan.tasks):,} files, columns {', '.join(self.columns):.200}{where}>"
+
     @property
     def schema(self) -> pa.Schema:
         """The schema of the batches: the table's own types, timestamps in the unit of their precision."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from goldens import FIXTURES
+from paimon_empty import empty_table
 
 import orcidx
 from orcidx import col, paimon
@@ -26,6 +27,23 @@ def test_reprs_are_short(path):
     assert "count=10" in shown[1]
     assert "None" not in shown[1]
     assert "500 files" in shown[2]
+
+
+def test_reprs_of_tables_have_no_bytes_of_indexes(tmp_path):
+    """A file showed all of its embedded index, a plan and a scan all of their files."""
+    folder = empty_table(tmp_path / "t", file_index__in_manifest_threshold="1 mb")
+    for start in (0, 4000):
+        rows = pa.table({"id": range(start, start + 4000), "city": [f"city {i}" for i in range(4000)]})
+        paimon.open_table(folder).append(rows)
+    changed = paimon.open_table(folder).rewrite_file_index(spec={"bitmap": {"city": {}}})
+    table = paimon.open_table(folder)
+    scan = table.scan(where=col("id").is_in(range(5000)))
+    assert len(table.files()[0].embedded_index) > 10_000
+    shown = [repr(one) for one in (table.files()[0], scan.plan.tasks[0], scan.plan, scan, changed)]
+    assert max(map(len, shown)) < 700, shown
+    assert "4,000 rows" in shown[0]
+    assert "a file index" in shown[0]
+    assert "2 done" in shown[4]
 
 
 def test_notebooks_show_tables(path):
