@@ -8,11 +8,12 @@ is ever written over. A file that compaction or another rewrite took meanwhile i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from orcidx.errors import CommitConflict, CorruptFile, InvalidQuery, Unsupported, located
+from orcidx.errors import CommitConflict, CommitUncertain, CorruptFile, InvalidQuery, Unsupported, located
 from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of, split_map_key
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.file_index import read_file_index
@@ -236,12 +237,29 @@ def commit_rewrite(plan: RewritePlan, built: Sequence[BuiltIndex]) -> Changed:
         rows[:] = [old.entry.rows for old, _ in made.replaced]
         return made if made.replaced else None
 
-    committed = plan.committer.commit(KIND, change)
+    with _naming_sidecars(plan, built):
+        committed = plan.committer.commit(KIND, change)
     if committed is not None and committed.repeated:
         return _repeated(plan.committer, committed, plan)
     names = {name: tuple(found) for name, found in {**status, **plan.files}.items() if found}
     size = sum(index.size for index in built)
     return changed(plan.committer, committed, KIND, plan.planned_on, files=names, rows=sum(rows), bytes=size)
+
+
+@contextmanager
+def _naming_sidecars(plan: RewritePlan, built: Sequence[BuiltIndex]) -> Iterator[None]:
+    """Names in an error the sidecars that it leaves behind: they are not deleted, since they are named by their content
+    and another job may have committed the same ones."""
+    try:
+        yield
+    except BaseException as error:
+        directories = {task.identity: task.directory for task in plan.tasks}
+        left = [f"{directories[index.identity]}/{index.sidecar}" for index in built if index.sidecar is not None]
+        if left and isinstance(error, (CommitConflict, CommitUncertain)):
+            error.left_behind = (*error.left_behind, *left)
+        elif left:
+            error.add_note(f"left behind, named by no snapshot unless another job uses them: {', '.join(left)}")
+        raise
 
 
 def _repeated(committer: Committer, committed: Committed, plan: RewritePlan) -> Changed:
@@ -315,4 +333,8 @@ def rewrite_file_index(
     if not plan.tasks:
         names = {name: tuple(found) for name, found in plan.files.items() if found}
         return changed(committer, None, KIND, plan.planned_on, files=names)
-    return commit_rewrite(plan, [task.build() for task in committer.options.counted(plan.tasks)])
+    built: list[BuiltIndex] = []
+    with _naming_sidecars(plan, built):
+        for task in committer.options.counted(plan.tasks):
+            built.append(task.build())
+    return commit_rewrite(plan, built)

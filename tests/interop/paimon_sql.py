@@ -62,7 +62,7 @@ class PaimonSql:
         expected = expected if pushed else expected.localCheckpoint()
         expected = expected if where is None else expected.where(where)
         expected = expected if columns is None else expected.select(*columns)
-        found = read(self.spark, self.path(name), columns, where, **given)
+        found = read(self.spark, self.path(name), columns, where, jvm_zone="UTC", **given)
         assert found.schema.simpleString() == expected.schema.simpleString()
         rows, wanted = counted(found), counted(expected)
         missing, surplus = list((wanted - rows).items())[:3], list((rows - wanted).items())[:3]

@@ -264,6 +264,33 @@ def test_the_snapshot_below_may_have_expired(folder: Path, monkeypatch: pytest.M
     assert snapshot_numbers(folder) == [2]
 
 
+def test_sidecars_that_a_failed_rewrite_leaves_are_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full disk: the error named none of those that were written before."""
+    for start in (1000, 2000):
+        open_table(folder).append(rows(start))
+    before, put, written = set(every_file(folder)), Folder.put, [0]
+
+    def full(self: Folder, name: str, data: bytes) -> None:
+        written[0] += name.endswith(".index")
+        if written[0] == 3:
+            raise OSError(28, "No space left on device")
+        put(self, name, data)
+
+    monkeypatch.setattr(Folder, "put", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        open_table(folder).rewrite_file_index(spec=SPEC)
+    monkeypatch.undo()
+    left = set(every_file(folder)) - before
+    assert len(left) == 2
+    assert all(name in "".join(caught.value.__notes__) for name in left)
+    _while_creating(monkeypatch, lambda: open_table(folder).append(rows(3000, 1)))
+    with pytest.raises(CommitConflict) as conflict:
+        open_table(folder).rewrite_file_index(spec=SPEC, retries=0)
+    monkeypatch.undo()
+    assert len([name for name in conflict.value.left_behind if name.endswith(".index")]) == 3
+    check_table(folder)
+
+
 def test_names_that_are_no_numbers(folder: Path) -> None:
     for name in ("snapshot-²", "snapshot-٣", "snapshot-", "snapshot--1", "snapshot-7.tmp", ".snapshot-9"):
         (folder / "snapshot" / name).write_text("{}")

@@ -155,7 +155,7 @@ def literal(name: str, rng: np.random.Generator) -> str:
 
 def test_columns_limit_and_top(typed: Any) -> None:
     typed.check("typed", "k = 3", ["st", "arr", "ts"])
-    assert read(typed.spark, typed.path("typed"), limit=17).count() == 17
+    assert read(typed.spark, typed.path("typed"), limit=17, jvm_zone="UTC").count() == 17
     assert read(typed.spark, typed.path("typed"), ["id"], "k = 3", limit=1000).count() == typed.check("typed", "k = 3")
     for top, order in [
         (["dec", "id"], "dec ASC NULLS LAST, id"),

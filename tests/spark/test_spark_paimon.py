@@ -67,7 +67,7 @@ def test_every_type_as_paimon_reads_it(spark: Any, paimon_java: Any) -> None:
             paimon_java.either(leaf(name, "st", "equal", "longer 7 ü"), leaf(name, "l", "equal", "0")),
         ),
     ]:
-        frame = read(spark, folder, where=where)
+        frame = read(spark, folder, where=where, jvm_zone="UTC")
         found = collected(frame)
         expected = read_by_java(paimon_java, name, schema, java_where)
         assert found.num_rows > 0
