@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from orcidx.errors import CorruptFile
@@ -27,6 +28,8 @@ _SIZES = {3: 1, 7: 8}
 """Of a byte and a double."""
 _DEEPEST = 16
 _MAGIC = b"PAR1"
+_KEPT_BYTES = 64 << 10
+"""Longer footers are not kept."""
 
 
 @dataclass(frozen=True)
@@ -58,16 +61,20 @@ def read_footer(source: Any) -> FooterFacts:
         raise CorruptFile("not a catalog: it has no Parquet footer; build the indexes again")
     source.seek(size - 8 - length)
     try:
-        return _file_facts(_Compact(source.read(length)))
+        return (_kept_facts if length <= _KEPT_BYTES else _facts)(source.read(length))
     except (IndexError, KeyError) as error:
         raise CorruptFile("not a catalog: its Parquet footer is damaged; build the indexes again") from error
 
 
-def _file_facts(data: _Compact) -> FooterFacts:
-    found = data.struct({3: _INTEGER, 4: _list_of(_STRUCT, _row_group)})
+def _facts(footer: bytes) -> FooterFacts:
+    found = _Compact(footer).struct({3: _INTEGER, 4: _list_of(_STRUCT, _row_group)})
     groups = found.get(4, [])
     rows = max(found[3], 0, *(group_rows for group_rows, _ in groups))
     return FooterFacts(rows, tuple(chunk for _, chunks in groups for chunk in chunks))
+
+
+_kept_facts = lru_cache(maxsize=64)(_facts)
+"""One catalog is looked at for each query; 49 columns take 2 ms, several times."""
 
 
 def _row_group(data: _Compact) -> tuple[int, list[ChunkFacts]]:

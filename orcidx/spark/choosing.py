@@ -39,6 +39,8 @@ KEYS = 32
 LATE_COLUMNS = 4
 LEAST_BYTES = 16 << 20
 """Stored bytes of the files that are left, below which starting a Python worker costs more than decoding them."""
+RARE = 0.5
+"""Keys that are in files of more than this share of the bytes have rows in most row groups: none is passed over."""
 FILTER_SHARE = 0.5
 """A filter on the names of files costs every row that is read; it must spare this share of the bytes."""
 
@@ -145,8 +147,7 @@ def choose(spark: Any, facts: SessionFacts, query: Query, engine: Engine, where_
         return by_spark("nothing is asked of the rows")
     if is_connect(spark) and query.table is not None:
         return by_spark("Spark Connect does not tell where a table lies")
-    sources, stores = ([], []) if engine == "orcidx" else _indexed(query.path)
-    if not stores and engine != "orcidx":
+    if engine != "orcidx" and _has_no_index(query.path):
         return by_spark("there is no index of the directory")
     asked = _asked(relation, query, filtered, facts)
     if asked.obstacle is not None:
@@ -155,20 +156,29 @@ def choose(spark: Any, facts: SessionFacts, query: Query, engine: Engine, where_
     if engine == "orcidx":
         needed = _needed(relation, asked, query.columns)
         return Chosen(Choice("orcidx", "it was asked to"), None, asked.may, needed, condition, keys)
-    listing = listing_of_client(sources) if is_connect(spark) else relation.listing()
+    if asked.may == Constant(True):
+        return by_spark("the condition asks nothing that an index could rule out")
+    sources = list_sources(query.path)
+    stores = stores_of(sources)
+    if not stores:
+        return by_spark("there is no index of the directory")
+    found = _survivors(stores, sources, relation, asked, (query, facts))
+    if found.fallen.any() or query.reader_options:
+        listing = (
+            listing_of_server(spark, query.path, query.reader_options) if is_connect(spark) else relation.listing()
+        )
+    else:
+        listing = listing_of_client(sources)  # its counts are all that is wanted
     if listing is None:
         return by_spark("Spark does not tell its files")
-    found = _survivors(stores, sources, relation, listing, asked, (query, facts))
-    if is_connect(spark) and not found.kept.all():  # else it is not worth a job
-        listing = listing_of_server(spark, query.path, query.reader_options)
-        found = _survivors(stores, sources, relation, listing, asked, (query, facts))
-    counts = _counts(listing, found, keys)
+    kept = found.kept_of(listing, sources)
+    counts = _counts(listing, kept, found, keys)
     by_keys = engine != "spark" and not query.reader_options and query.table is None and not collated(query.schema)
     looked_up = _looked_up(asked.may, found, relation, query.columns, counts) if by_keys else None
     if looked_up is not None:
         needed = _needed(relation, asked, query.columns)
         return Chosen(Choice("orcidx", looked_up, **counts), None, asked.may, needed, condition, keys)
-    frame, how = _restricted(relation, listing, found, counts)
+    frame, how = _restricted(relation, listing, kept, counts)
     return by_spark(how, _filtered(frame, condition), **counts)
 
 
@@ -186,12 +196,9 @@ def _asked(relation: Relation, query: Query, filtered: Any, facts: SessionFacts)
     return Condition(may, columns)
 
 
-def _indexed(path: Any) -> tuple[list[Source], list[tuple[IndexStore, list[int]]]]:
-    """The files as orcidx lists them, and the indexes of their directories; a directory without any is not listed."""
-    if isinstance(path, str) and os.path.isdir(path) and store_above(path) is None:
-        return [], []
-    sources = list_sources(path)
-    return sources, stores_of(sources)
+def _has_no_index(path: Any) -> bool:
+    """Whether that is known without listing the files."""
+    return isinstance(path, str) and os.path.isdir(path) and store_above(path) is None
 
 
 def _relation(spark: Any, query: Query) -> Relation:
@@ -228,18 +235,17 @@ def _survivors(
     stores: Sequence[tuple[IndexStore, list[int]]],
     sources: Sequence[Source],
     relation: Relation,
-    listing: Listing,
     asked: Condition,
     session: tuple[Query, SessionFacts],
 ) -> Survivors:
     query, facts = session
     types = {one.name: _type_name(one.dataType) for one in relation.frame.schema.fields}
-    found = Survivors(np.ones(len(listing.names), np.bool_), {})
+    found = Survivors(np.zeros(len(sources), np.bool_), {})
     for store, positions in stores:
         part = find_survivors(
             store,
-            listing,
-            [sources[one] for one in positions],
+            sources,
+            positions,
             asked.may,
             types=types,
             options=query.scan_options.override(case_sensitive=True),
@@ -255,12 +261,12 @@ def _type_name(kind: Any) -> str:
     return told if isinstance(told, str) else ""
 
 
-def _counts(listing: Listing, found: Survivors, keys: Sequence[Keys]) -> dict[str, Any]:
+def _counts(listing: Listing, kept: Any, found: Survivors, keys: Sequence[Keys]) -> dict[str, Any]:
     return {
         "files": len(listing.names),
-        "files_left": int(found.kept.sum()),
+        "files_left": int(kept.sum()),
         "bytes": int(listing.sizes.sum()),
-        "bytes_left": int(listing.sizes[found.kept].sum()),
+        "bytes_left": int(listing.sizes[kept].sum()),
         "by": found.by,
         "notes": (*(one.told for one in keys), *found.notes),
     }
@@ -272,7 +278,7 @@ def _looked_up(
     """Why orcidx had better decode what is left: few keys of a column with a bloom filter, and other columns that are
     decoded for their rows alone. None where Spark had."""
     read = len(columns if columns is not None else relation.frame.columns)
-    if counts["bytes_left"] < LEAST_BYTES or read < LATE_COLUMNS:
+    if not LEAST_BYTES <= counts["bytes_left"] <= RARE * counts["bytes"] or read < LATE_COLUMNS:
         return None
     for leaf in may.children if isinstance(may, And) else (may,):
         if not isinstance(leaf, Leaf) or leaf.negated or leaf.op not in (Op.EQ, Op.IN):
@@ -282,9 +288,9 @@ def _looked_up(
     return None
 
 
-def _restricted(relation: Relation, listing: Listing, found: Survivors, counts: Mapping[str, Any]) -> tuple[Any, str]:
+def _restricted(relation: Relation, listing: Listing, kept: Any, counts: Mapping[str, Any]) -> tuple[Any, str]:
     """Spark's relation without what fell, and how that is said."""
-    left = np.flatnonzero(found.kept)
+    left = np.flatnonzero(kept)
     if len(left) == len(listing.names):
         return relation.frame, "no file is proven to be without such rows"
     if not len(left):
@@ -294,7 +300,7 @@ def _restricted(relation: Relation, listing: Listing, found: Survivors, counts: 
         return relation.of_files(names), "the files that are left are few, and named"
     if counts["bytes_left"] > FILTER_SHARE * counts["bytes"]:
         return relation.frame, "a filter on the names of files would cost more than it spares, so all are read"
-    dropped = [listing.names[number] for number in np.flatnonzero(~found.kept).tolist()]
+    dropped = [listing.names[number] for number in np.flatnonzero(~kept).tolist()]
     filtered = relation.by_names(names, dropped)
     if filtered is None:
         return relation.frame, "the names of the files that are left cannot be told to Spark, so all are read"

@@ -142,13 +142,40 @@ def conjuncts(nodes: Nodes) -> list[Nodes]:
         if _name(nodes[at]) == "And":
             at += 1
             continue
-        end, wanted = at, 1
-        while wanted:
-            wanted += nodes[end]["num-children"] - 1
-            end += 1
+        end = _end(nodes, at)
         parts.append(nodes[at:end])
         at = end
     return parts
+
+
+def _end(nodes: Nodes, at: int) -> int:
+    """Where the expression that begins at a node ends."""
+    wanted = 1
+    while wanted:
+        wanted += nodes[at]["num-children"] - 1
+        at += 1
+    return at
+
+
+def _inlined(nodes: Nodes) -> Nodes:
+    """The expression with a bare column in all its places, where Spark (since 4.0) names it once and refers to it: it
+    does so of BETWEEN. References have no numbers in JSON, so one of several names, or inside another, stays."""
+    found: Nodes = []
+    at = 0
+    while at < len(nodes):
+        if _name(nodes[at]) != "With":
+            found.append(nodes[at])
+            at += 1
+            continue
+        end = _end(nodes, at)
+        middle = _end(nodes, at + 1)
+        body, named = nodes[at + 1 : middle], nodes[middle + 1 : end]
+        if nodes[at]["num-children"] == 2 and len(named) == 1 and not any(_name(one) == "With" for one in body):
+            found += [named[0] if _name(one) == "CommonExpressionRef" else one for one in body]
+        else:
+            found += nodes[at:end]
+        at = end
+    return found
 
 
 def part_of_json(before: Nodes, folded: Nodes, clock: Zone) -> Predicate:
@@ -206,7 +233,7 @@ def _obstacle(nodes: Nodes, columns: frozenset[str]) -> str | None:
 def condition_of_json(nodes: Nodes, clock: Zone) -> Predicate:
     """What holds wherever an expression, in Catalyst's JSON (its nodes in preorder), may be true."""
     stack: list[Any] = []
-    for node in reversed(nodes):
+    for node in reversed(_inlined(nodes)):
         children = [stack.pop() for _ in range(node["num-children"])]
         stack.append(_node(node, children, clock))
     return _as_truth(stack.pop()).true

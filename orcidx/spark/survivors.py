@@ -1,8 +1,8 @@
 """Which files of Spark's listing are proven to hold no row that matches, by the indexes of their directory.
 
 A file falls only where Spark, the listing of the directory and the catalog of its indexes agree on its size and time;
-whatever is unknown is read. Statistics of a column count where the file has the type that the relation has, or one that
-widens to it without changing a value.
+whatever is unknown is read. Spark's listing is asked for where something falls by the other two. Statistics of a column
+count where the file has the type that the relation has, or one that widens to it without changing a value.
 """
 
 from __future__ import annotations
@@ -39,8 +39,11 @@ FIRST = 8
 """So many file indexes are asked before it is clear that none rules anything out, and no more are."""
 SCAN_BYTES = 200_000_000
 """Stored bytes that a core reads a second, about what Spark's reader does."""
-SHARE = 0.1
-"""Of the time that the scan of what is left would take, planning may take this share for its indexes."""
+FILE_SECONDS = 0.002
+"""What a core takes to open a file, about what Spark's reader does of small ones."""
+SHARE, LEAST_SECONDS = 0.3, 0.02
+"""Asking the indexes may take this share of the scan that has been saved by them so far, and so long at least: those of
+2,000 files of 60 kB with bloom filters of 240 kB took longer than the files."""
 _WIDENS = {
     "short": ("byte",),
     "integer": ("byte", "short"),
@@ -75,24 +78,31 @@ _OF_PAIMON = {
 
 @dataclass(frozen=True)
 class Survivors:
-    """``kept``: of Spark's listing; ``by``: how many files fell by what; ``keyed``: columns with a bloom filter;
-    ``notes``: why no more fell."""
+    """``fallen``: of the files as orcidx lists them, those proven to have no row, by the version that was listed;
+    ``by``: how many fell by what; ``keyed``: columns with a bloom filter; ``notes``: why no more fell."""
 
-    kept: Bools
+    fallen: Bools
     by: Mapping[str, int]
     keyed: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
 
     def with_other(self, other: Survivors) -> Survivors:
-        """Together with what another directory's indexes say of the same listing."""
+        """Together with what another directory's indexes say of the same files."""
         by = {name: self.by.get(name, 0) + other.by.get(name, 0) for name in (*self.by, *other.by)}
-        return Survivors(self.kept & other.kept, by, self.keyed | other.keyed, self.notes + other.notes)
+        return Survivors(self.fallen | other.fallen, by, self.keyed | other.keyed, self.notes + other.notes)
+
+    def kept_of(self, listing: Listing, sources: Sequence[Source]) -> Bools:
+        """Which files of Spark's own listing are read."""
+        kept = np.ones(len(listing.names), np.bool_)
+        place = _places(listing, sources)
+        kept[place[self.fallen & (place >= 0)]] = False
+        return kept
 
 
 def find_survivors(
     store: IndexStore,
-    listing: Listing,
     sources: Sequence[Source],
+    positions: Sequence[int],
     where: Predicate,
     *,
     types: Mapping[str, str],
@@ -100,27 +110,27 @@ def find_survivors(
     slots: int,
     infer_partitions: bool,
 ) -> Survivors:
-    """``sources``: the directory as orcidx lists it; ``types``: Spark's, of the relation's columns by name."""
-    everything = np.ones(len(listing.names), np.bool_)
-    place = _places(listing, sources)
+    """``sources``: the directory as orcidx lists it; ``positions``: of those that the store is about; ``types``:
+    Spark's, of the relation's columns by name."""
+    nothing = np.zeros(len(sources), np.bool_)
+    known_of = [sources[one] for one in positions]
     try:
-        known, fresh, plan = _planned(store, sources, where, types, options, infer_partitions=infer_partitions)
-        by = {"file statistics": len(sources) - len(plan.kept)}
-        sizes = [sources[number].size or 0 for number in plan.kept.tolist()]
-        budget = SHARE * sum(sizes) / SCAN_BYTES / slots + 0.02
+        known, fresh, plan = _planned(store, known_of, where, types, options, infer_partitions=infer_partitions)
+        by = {"file statistics": len(known_of) - len(plan.kept)}
+        sizes = [known_of[number].size or 0 for number in plan.kept.tolist()]
+        seconds = (sum(sizes) / SCAN_BYTES + len(sizes) * FILE_SECONDS) / slots
         question = _Question(where, types, options)
-        left, fell, notes = _asked(known, fresh, plan.kept.tolist(), question, budget)
+        left, fell, notes = _asked(known, fresh, plan.kept.tolist(), question, seconds / max(1, len(sizes)))
     except CorruptFile as error:
         warnings.warn(f"the directory's indexes are not used: {error}", RuntimeWarning, stacklevel=2)
-        return Survivors(everything, {}, notes=(f"the indexes are damaged: {error}",))
+        return Survivors(nothing, {}, notes=(f"the indexes are damaged: {error}",))
     by["file indexes"] = fell
-    out = np.ones(len(sources), np.bool_)
+    out = np.ones(len(known_of), np.bool_)
     out[left] = False
-    gone = np.flatnonzero(out & fresh & (place >= 0))
-    kept = everything.copy()
-    kept[place[gone]] = False
+    fallen = nothing.copy()
+    fallen[np.asarray(positions, np.int64)[out & fresh]] = True
     keyed = frozenset(store.spec.get("spec", {}).get("bloom-filter", {}))
-    return Survivors(kept, {name: count for name, count in by.items() if count}, keyed, tuple(notes))
+    return Survivors(fallen, {name: count for name, count in by.items() if count}, keyed, tuple(notes))
 
 
 def _places(listing: Listing, sources: Sequence[Source]) -> npt.NDArray[np.int64]:
@@ -181,8 +191,14 @@ class _Question:
     options: ReadOptions
 
     def rules_out(self, stored: StoredIndex, rows: int) -> bool | None:
-        """Whether an index proves its file to be without rows that match; None where it has none of the columns."""
-        types = {name: kind for name, kind in stored.types.items() if _same_index(kind, self.types.get(name))}
+        """Whether an index proves its file to be without rows that match; None where it has none of the columns that
+        are asked for, and is not read."""
+        asked = asked_columns(self.where) or ()
+        types = {
+            name: kind
+            for name, kind in stored.types.items()
+            if name in asked and _same_index(kind, self.types.get(name))
+        }
         if not types:
             return None
         try:
@@ -193,9 +209,10 @@ class _Question:
 
 
 def _asked(
-    known: KnownFiles, fresh: Bools, kept: Sequence[int], question: _Question, budget: float
+    known: KnownFiles, fresh: Bools, kept: Sequence[int], question: _Question, saved: float
 ) -> tuple[list[int], int, list[str]]:
-    """The files that their indexes leave, how many fell, and why no more were asked. ``budget``: seconds."""
+    """The files that their indexes leave, how many fell, and why no more were asked. ``saved``: seconds, by a file that
+    falls."""
     began, fell, asked = time.perf_counter(), 0, 0
     left: list[int] = []
     notes: list[str] = []
@@ -213,7 +230,7 @@ def _asked(
         spent = time.perf_counter() - began
         if asked >= FIRST and not fell:
             notes.append(f"the first {asked} file indexes rule nothing out, and no more were asked")
-        elif spent > budget and fell < asked / 2:
+        elif asked >= FIRST and spent > max(LEAST_SECONDS, SHARE * fell * saved):
             notes.append(f"{asked} file indexes took {spent:.2f} s, and more would cost more than they save")
     return left, fell, notes
 

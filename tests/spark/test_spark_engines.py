@@ -148,6 +148,7 @@ def test_what_is_told(spark: Any, directory: Path, monkeypatch: pytest.MonkeyPat
     few = read(spark, directory, ["ID", "text"], where=F.col("key") == 7919)
     assert few.columns == ["ID", "text"]
     assert "7 fell" in str(why(few)).replace(str(why(few).files - 1), "7")
+    assert why(read(spark, directory, where="id BETWEEN 5 AND 7")).files_left == 1
     assert why(read(spark, directory, limit=3)).engine == "orcidx"
     monkeypatch.setattr(choosing, "LEAST_BYTES", 0)
     keyed = read(spark, directory, where="key IN (7919, 5)")
@@ -200,6 +201,14 @@ def test_planning_stops_where_it_does_not_pay(spark: Any, directory: Path, monke
     monkeypatch.setattr(survivors, "SHARE", 1e9)
     frame = read(spark, directory, where="few = 3 AND key < 1000000")
     assert why(frame).notes == ("the first 2 file indexes rule nothing out, and no more were asked",)
+    other = read(spark, directory, where="id >= 0 AND real < 1e9")
+    assert why(other).notes == (), "indexes of other columns were read"
+    monkeypatch.setattr(survivors, "SHARE", 0)
+    monkeypatch.setattr(survivors, "LEAST_SECONDS", 0)
+    short = read(spark, directory, where="key = 7919")
+    assert "2 file indexes took" in str(why(short))
+    assert why(short).files_left >= FILES - 2
+    assert short.count() == 1
 
 
 @pytest.mark.parametrize("most", [100_000, 1])
@@ -246,7 +255,8 @@ def test_the_time_rules_out_what_is_over(spark: Any, directory: Path) -> None:
     ):
         frame = read(spark, directory, where=where)
         assert rows(frame) == rows(plain(spark, directory).where(where)), where
-        assert ((why(frame).files_left or 0) < FILES) == fell, (where, str(why(frame)))
+        chosen = why(frame)
+        assert (chosen.files is not None and chosen.files_left < FILES) == fell, (where, str(chosen))
 
 
 def test_options_of_sparks_reader(spark: Any, directory: Path, tmp_path: Path) -> None:
@@ -396,6 +406,15 @@ def five(kind: str = "long") -> tuple[str, int, dict[str, Any]]:
     return ("Literal", 0, {"value": "5", "dataType": kind})
 
 
+REFERENCE = ("CommonExpressionRef", 0, {"id": None, "dataType": "long"})
+BETWEEN = (
+    ("And", 2, {}),
+    ("GreaterThanOrEqual", 2, {}), REFERENCE, five(),
+    ("LessThanOrEqual", 2, {}), REFERENCE, five(),
+)  # fmt: skip
+"""What Spark since 4.0 writes of x BETWEEN 5 AND 5, but for what REFERENCE is."""
+
+
 @pytest.mark.parametrize(
     ("nodes", "where"),
     [
@@ -408,6 +427,10 @@ def five(kind: str = "long") -> tuple[str, int, dict[str, Any]]:
         (tree(("Not", 1, {}), ("Or", 2, {}), ("Mystery", 0, {}), ("EqualTo", 2, {}), X, five()), "x <> 5"),
         (tree(("Not", 1, {}), ("And", 2, {}), ("Mystery", 0, {}), ("EqualTo", 2, {}), X, five()), None),
         (tree(("EqualTo", 2, {}), ("Cast", 1, {}), X, five()), None),
+        (tree(("With", 2, {}), *BETWEEN, ("CommonExpressionDef", 1, {}), X), "x >= 5 AND x <= 5"),
+        (tree(("Not", 1, {}), ("With", 2, {}), *BETWEEN, ("CommonExpressionDef", 1, {}), X), "NOT (x >= 5) OR NOT (x <= 5)"),
+        (tree(("With", 2, {}), *BETWEEN, ("CommonExpressionDef", 1, {}), ("Cast", 1, {}), X), None),
+        (tree(("With", 3, {}), *BETWEEN, *2 * (("CommonExpressionDef", 1, {}), X)), None),
     ],
 )
 def test_what_an_expression_proves(nodes: list[dict[str, Any]], where: str | None) -> None:
