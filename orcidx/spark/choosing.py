@@ -24,8 +24,10 @@ from orcidx.spark.connect_pruning import listing_of_client, listing_of_server, p
 from orcidx.spark.key_frames import Keys, keys_of, pruning_by
 from orcidx.spark.plan import Query
 from orcidx.spark.relation import FEW, Listing, Relation, relation_of
+from orcidx.spark.schema_differences import without_common_schema
 from orcidx.spark.sessions import SessionFacts, is_connect
 from orcidx.spark.spark_columns import column_of
+from orcidx.spark.spark_errors import sentence_of, spark_errors, unknown_column
 from orcidx.spark.spark_types import arrow_schema_of, collated
 from orcidx.spark.survivors import Survivors, find_survivors
 from orcidx.storage import Source, list_sources
@@ -202,14 +204,14 @@ def _has_no_index(path: Any) -> bool:
 
 
 def _relation(spark: Any, query: Query) -> Relation:
-    from pyspark.errors import PySparkException
-
     try:
         found = relation_of(spark, query.path, query.schema, options=query.reader_options, table=query.table)
         if is_connect(spark):
             found.frame.schema  # noqa: B018  (there the files are looked at when it is asked)
-    except PySparkException as error:
-        raise Unreadable(str(error).strip().splitlines()[0]) from error
+    except spark_errors() as error:
+        if query.reader_options.get("mergeSchema") == "true" and (told := without_common_schema(query)):
+            raise InvalidQuery(told) from None
+        raise Unreadable(sentence_of(error)) from error
     return found
 
 
@@ -337,6 +339,6 @@ def _filtered(frame: Any, condition: Any) -> Any:
         if is_connect(frame.sparkSession):
             filtered.schema  # noqa: B018  (there a condition is looked at when it is asked)
     except PySparkException as error:
-        said = str(error).strip().splitlines()[0]
-        raise InvalidQuery(f"Spark does not understand where={str(condition)!r:.200}: {said}") from None
+        told = f"Spark does not understand where={str(condition)!r:.200}: {sentence_of(error)}"
+        raise InvalidQuery(told, column=unknown_column(error)) from None
     return filtered

@@ -34,7 +34,7 @@ from orcidx.scanner.top_rows import SortKey, parse_order
 from orcidx.spark.catalog_tables import CatalogTable
 from orcidx.spark.hive_columns import partition_constants, partition_types
 from orcidx.spark.local_times import on_any_clock, on_session_clock
-from orcidx.spark.read_task import ReadTask, gone_files_named
+from orcidx.spark.read_task import ReadTask, broken_files_passed, gone_files_named
 from orcidx.spark.spark_types import (
     arrow_schema_of,
     field_json,
@@ -351,7 +351,7 @@ def _orc_schema(query: Query, files: Sequence[Source]) -> tuple[Any, dict[str, t
 def _first_columns(files: Sequence[Source], storage_options: Mapping[str, Any] | None) -> dict[str, OrcType]:
     """The columns of the first file that has some."""
     for source in files:
-        with open_file(source, storage_options=storage_options) as file:
+        with broken_files_passed(), open_file(source, storage_options=storage_options) as file:
             if file.columns and not file.columns[0].path:
                 raise Unsupported(f"its rows are of type {file.orc_schema}, which Spark cannot read", file=source.name)
             if file.columns:
@@ -402,7 +402,7 @@ def split_orc(rows: Scan, target_bytes: int) -> list[Part]:
 
     Raises ``StorageError`` naming a file that has gone since it was listed.
     """
-    with gone_files_named():
+    with gone_files_named(), broken_files_passed():
         return [Part(one.job, one.estimated_bytes, _sure_rows(one)) for one in rows.splits(target_bytes)]
 
 

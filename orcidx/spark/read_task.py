@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from orcidx.errors import StorageError
+from orcidx.errors import CorruptFile, StorageError
 from orcidx.paimon_table.scan import TableScan
 from orcidx.planner.schema_mapping import widen
 from orcidx.scanner.scan import Scan
 from orcidx.scanner.top_rows import SortKey, first_rows
 from orcidx.spark.task_session import OfSession
 
-__all__ = ["ROW", "TASK", "ReadTask", "ReadTasks", "gone_files_named"]
+__all__ = ["ROW", "TASK", "ReadTask", "ReadTasks", "broken_files_passed", "gone_files_named"]
 
 TASK, ROW = "orcidx task", "orcidx row"
 """Names of the columns by which equal top rows keep their order, until they are dropped."""
@@ -39,7 +39,8 @@ class ReadTask:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Raises ``StorageError`` naming a file that changed or went after the read was planned."""
         rows = self.rows if self.session is None else self.session.settle(self.rows)
-        with gone_files_named():
+        plain = isinstance(self.rows, Scan)
+        with gone_files_named(), broken_files_passed() if plain else nullcontext():
             if not self.order:
                 for batch in rows:
                     yield conform(batch, self.schema)
@@ -63,6 +64,16 @@ def gone_files_named() -> Iterator[None]:
         name = error.filename if isinstance(error.filename, str) else None
         message = "the file has gone since the read was planned; make the DataFrame again"
         raise StorageError(message if name else f"{message}: {error}", file=name) from error
+
+
+@contextmanager
+def broken_files_passed() -> Iterator[None]:
+    """Says of a damaged ORC file, one of no table, how Spark's reader passes over it."""
+    try:
+        yield
+    except CorruptFile as error:
+        error.message += "; to pass over such files, give options={'ignoreCorruptFiles': True}"
+        raise
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from orcidx.errors import InvalidQuery
+from orcidx.errors import InvalidQuery, OrcidxError
 from orcidx.predicate import parse
 from orcidx.scanner.scan import Scan
 from orcidx.spark.arrow_tables import table_of
@@ -35,6 +35,7 @@ from orcidx.spark.plan import (
 )
 from orcidx.spark.read_task import ROW, TASK, ReadTasks
 from orcidx.spark.reader_options import options_of_reader, struct_of_ddl
+from orcidx.spark.schema_differences import damaged_file, with_files_named
 from orcidx.spark.sessions import SessionFacts, facts_of
 from orcidx.spark.spark_types import collated, width_of
 from orcidx.spark.table_notes import warned_of
@@ -47,6 +48,7 @@ CHUNKS_PER_SLOT = 4
 _CHOICE = "_orcidx_choice"
 _ROW_BYTES, _NUMBER_BYTES = 8, 8
 """What Catalyst adds to each row (EstimationUtils.getSizePerRow), and takes a number of a range for."""
+_FAILED = -1
 _PARTS = pa.schema([("order", pa.int64()), ("part", pa.binary())])
 
 
@@ -109,7 +111,10 @@ def read(
         table=table,
         **facts.of_query,
     )
-    return _by_engine(spark, query, facts, engine_of(spark, engine), where_in)
+    try:
+        return _by_engine(spark, query, facts, engine_of(spark, engine), where_in)
+    except InvalidQuery as error:
+        raise with_files_named(query, error)  # noqa: B904  (the same)
 
 
 def _by_engine(spark: Any, query: Query, facts: SessionFacts, wanted: Engine, where_in: Any) -> Any:
@@ -144,7 +149,7 @@ def _by_engine(spark: Any, query: Query, facts: SessionFacts, wanted: Engine, wh
         chosen = choose(spark, facts, query, wanted, where_in)
     except Unreadable as error:
         if wanted == "spark" or by_spark is not None:
-            raise InvalidQuery(f"Spark cannot read {query.path!r:.200}: {error}") from None
+            raise damaged_file(query) or InvalidQuery(f"Spark cannot read {query.path!r:.200}: {error}") from None
         return _planned(spark, query, facts, f"Spark cannot read it ({error})")
     rows = chosen.frame
     if rows is None:
@@ -230,7 +235,7 @@ def _parts(spark: Any, plan: Plan, target: int, facts: SessionFacts) -> list[Par
     if len(rows.jobs) <= DRIVER_FILES:
         return split_orc(rows, target)
     sizes = [job.source.size or 0 for job in rows.jobs]
-    count = min(CHUNKS_PER_SLOT * facts.slots, len(rows.jobs) // 64)
+    count = max(1, min(CHUNKS_PER_SLOT * facts.slots, len(rows.jobs) // 64))
     bins = pack(
         [1 + size // (1 << 20) for size in sizes], max(1, sum(1 + size // (1 << 20) for size in sizes) // count)
     )
@@ -245,18 +250,24 @@ def _parts(spark: Any, plan: Plan, target: int, facts: SessionFacts) -> list[Par
     found = table_of(frame.mapInArrow(_plan_chunks, "order bigint, part binary"), _PARTS)
     order = np.argsort(found["order"].to_numpy(), kind="stable")
     pickled = found["part"].combine_chunks()
+    if len(order) and found["order"][int(order[0])].as_py() == _FAILED:
+        raise pickle.loads(pickled[int(order[0])].as_buffer())
     return [pickle.loads(pickled[int(at)].as_buffer()) for at in order]
 
 
 def _plan_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: the parts of the pickled scans, each with the number of its file."""
+    """For ``mapInArrow``: the parts of the pickled scans, each with the number of its file; or an error."""
     for batch in batches:
         for payload in batch.column(0):
             rows, numbers, target = pickle.loads(payload.as_buffer())
             number_of = {job.source: number for job, number in zip(rows.jobs, numbers)}
-            parts = split_orc(rows, target)
-            order = pa.array([number_of[part.source] for part in parts], pa.int64())
-            pickled = pa.array([pickle.dumps(part) for part in parts], pa.binary())
+            try:
+                parts = split_orc(rows, target)
+            except OrcidxError as error:  # as a row, since Spark would tell of it with a trace of two languages
+                order, pickled = pa.array([_FAILED], pa.int64()), pa.array([pickle.dumps(error)], pa.binary())
+            else:
+                order = pa.array([number_of[part.source] for part in parts], pa.int64())
+                pickled = pa.array([pickle.dumps(part) for part in parts], pa.binary())
             yield pa.RecordBatch.from_arrays([order, pickled], schema=_PARTS)
 
 

@@ -428,7 +428,10 @@ BETWEEN = (
         (tree(("Not", 1, {}), ("And", 2, {}), ("Mystery", 0, {}), ("EqualTo", 2, {}), X, five()), None),
         (tree(("EqualTo", 2, {}), ("Cast", 1, {}), X, five()), None),
         (tree(("With", 2, {}), *BETWEEN, ("CommonExpressionDef", 1, {}), X), "x >= 5 AND x <= 5"),
-        (tree(("Not", 1, {}), ("With", 2, {}), *BETWEEN, ("CommonExpressionDef", 1, {}), X), "NOT (x >= 5) OR NOT (x <= 5)"),
+        (
+            tree(("Not", 1, {}), ("With", 2, {}), *BETWEEN, ("CommonExpressionDef", 1, {}), X),
+            "NOT (x >= 5) OR NOT (x <= 5)",
+        ),
         (tree(("With", 2, {}), *BETWEEN, ("CommonExpressionDef", 1, {}), ("Cast", 1, {}), X), None),
         (tree(("With", 3, {}), *BETWEEN, *2 * (("CommonExpressionDef", 1, {}), X)), None),
     ],

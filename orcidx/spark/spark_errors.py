@@ -1,0 +1,34 @@
+"""Errors of Spark's as a sentence: those of its analysis, and those of jobs that it runs while a relation is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["sentence_of", "spark_errors", "unknown_column"]
+
+
+def spark_errors() -> tuple[type[Exception], ...]:
+    """What Spark raises where it makes a DataFrame."""
+    from pyspark.errors import PySparkException
+
+    try:
+        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    except ImportError:  # as in a client of Spark Connect
+        return (PySparkException,)
+    return PySparkException, Py4JJavaError
+
+
+def sentence_of(error: Any) -> str:
+    """The first line of what the error says; of a Java exception its own, without the trace."""
+    java = getattr(error, "java_exception", None)
+    text = str(error) if java is None else str(java.getMessage() or java.toString())
+    return next(iter(text.strip().splitlines()), type(error).__name__).rstrip("; ")
+
+
+def unknown_column(error: Any) -> str | None:
+    """The column that Spark does not find; None for any other error."""
+    condition = getattr(error, "getCondition", None) or error.getErrorClass
+    if not str(condition() or "").startswith("UNRESOLVED_COLUMN"):
+        return None
+    named = (error.getMessageParameters() or {}).get("objectName")
+    return None if named is None else str(named).strip("`").replace("``", "`")

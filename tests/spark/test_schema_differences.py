@@ -1,0 +1,99 @@
+"""Files that differ, or are damaged: one sentence at the call, with the files and the option."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+
+import orcidx
+from orcidx import CorruptFile, InvalidQuery
+from orcidx.spark import read, reading
+
+pytestmark = pytest.mark.java
+
+
+@pytest.fixture(scope="module")
+def later_column(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("later")
+    orc.write_table(pa.table({"id": pa.array([1, 2], pa.int32())}), folder / "0.orc")
+    orc.write_table(pa.table({"id": pa.array([3, 4], pa.int32()), "new": [1.5, 2.5]}), folder / "1.orc")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def other_type(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("other")
+    orc.write_table(pa.table({"id": pa.array([1, 2], pa.int32())}), folder / "0.orc")
+    orc.write_table(pa.table({"id": ["5", "6"]}), folder / "1.orc")
+    return folder
+
+
+def test_a_column_of_other_files(spark: Any, later_column: Path) -> None:
+    from pyspark.sql import functions as F
+
+    for asked in (
+        {"columns": ["new"]},
+        {"columns": ["NEW"], "engine": "orcidx"},
+        {"columns": ["new"], "limit": 3},
+        {"where": "new > 2"},
+        {"where": F.col("new") > 2},
+        {"where": orcidx.col("new") > 2},
+        {"where_in": {"new": spark.range(3)}},
+    ):
+        with pytest.raises(InvalidQuery) as raised:
+            read(spark, later_column, **asked)
+        for told in ("0.orc", "1.orc", "{'mergeSchema': True}", "schema="):
+            assert told in str(raised.value)
+        assert "\n" not in str(raised.value)
+    found = read(spark, later_column, where="new > 2", options={"mergeSchema": True})
+    assert [row.id for row in found.collect()] == [4]
+    with pytest.raises(InvalidQuery, match=r"1\.orc' has it, and schema= leaves it out"):
+        read(spark, later_column, ["new"], schema="id int")
+    with pytest.raises(InvalidQuery) as other:
+        read(spark, later_column, ["nex"])
+    assert "mergeSchema" not in str(other.value)
+    with pytest.raises(InvalidQuery) as literal:
+        read(spark, later_column, where=orcidx.col("id") > "x")
+    assert "has it" not in str(literal.value)
+
+
+def test_a_column_of_two_types(spark: Any, other_type: Path) -> None:
+    for asked in ({"options": {"mergeSchema": True}}, {"engine": "orcidx"}):
+        with pytest.raises(InvalidQuery) as raised:
+            read(spark, other_type, **asked)
+        for told in ("0.orc", "1.orc", "int", "string", "schema="):
+            assert told in str(raised.value)
+        assert "\n" not in str(raised.value)
+    assert read(spark, other_type, schema="id STRING").count() == 4
+
+
+@pytest.mark.parametrize("files", [2, 5])
+def test_what_a_planning_task_finds_is_raised_here(
+    spark: Any, other_type: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int
+) -> None:
+    """As what it is, with its place, and without a trace of Spark's."""
+    monkeypatch.setattr(reading, "DRIVER_FILES", 3)
+    for number in range(files - 1):
+        shutil.copy(other_type / "0.orc", tmp_path / f"{number}.orc")
+    shutil.copy(other_type / "1.orc", tmp_path / "z.orc")
+    with pytest.raises(InvalidQuery, match=r"it is int in .*0\.orc.*z\.orc") as raised:
+        read(spark, tmp_path, engine="orcidx")
+    assert "Traceback" not in str(raised.value)
+    (tmp_path / "z.orc").write_bytes(b"ORC?" * 50)
+    with pytest.raises(CorruptFile, match="ignoreCorruptFiles") as broken:
+        read(spark, tmp_path, engine="orcidx")
+    assert broken.value.file == str(tmp_path / "z.orc")
+
+
+def test_a_directory_without_a_whole_file(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.orc").write_bytes(b"ORC?" * 50)
+    for engine in ("auto", "spark", "orcidx"):
+        with pytest.raises(CorruptFile, match="ignoreCorruptFiles") as raised:
+            read(spark, tmp_path, engine=engine)
+        assert raised.value.file == str(tmp_path / "a.orc")
+    assert read(spark, tmp_path, schema="id int", options={"ignoreCorruptFiles": True}).count() == 0
