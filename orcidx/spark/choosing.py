@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from orcidx.errors import InvalidQuery
+from orcidx.errors import InvalidQuery, OrcidxError
 from orcidx.index_directory.lookup import store_above, stores_of
 from orcidx.index_directory.store import IndexStore
 from orcidx.predicate import And, Constant, Leaf, Op, Predicate, all_of, bind
@@ -160,8 +160,11 @@ def choose(spark: Any, facts: SessionFacts, query: Query, engine: Engine, where_
         return Chosen(Choice("orcidx", "it was asked to"), None, asked.may, needed, condition, keys)
     if asked.may == Constant(True):
         return by_spark("the condition asks nothing that an index could rule out")
-    sources = list_sources(query.path)
-    stores = stores_of(sources)
+    try:
+        sources = list_sources(query.path)
+        stores = stores_of(sources)
+    except (OrcidxError, OSError, ImportError) as error:
+        return by_spark(f"orcidx cannot list the files to look for indexes ({error})")
     if not stores:
         return by_spark("there is no index of the directory")
     found = _survivors(stores, sources, relation, asked, (query, facts))

@@ -224,7 +224,7 @@ def _obstacle(nodes: Nodes, columns: frozenset[str]) -> str | None:
     for node in nodes:
         name = _name(node)
         if "UDF" in name or "Subquery" in name or name in ("Exists", "ListQuery", "OuterReference"):
-            return f"it has a {name}"
+            return f"it has {'an' if name[0] in 'AEIOU' else 'a'} {name}"
         if name == "AttributeReference" and node["name"] not in columns:
             return f"it asks for {node['name']}, which is no column of the files"
     return None

@@ -34,6 +34,7 @@ from orcidx.scanner.top_rows import SortKey, parse_order
 from orcidx.spark.catalog_tables import CatalogTable
 from orcidx.spark.hive_columns import partition_constants, partition_types
 from orcidx.spark.local_times import on_any_clock, on_session_clock
+from orcidx.spark.query_words import check_words
 from orcidx.spark.read_task import ReadTask, broken_files_passed, gone_files_named
 from orcidx.spark.spark_types import (
     arrow_schema_of,
@@ -102,18 +103,9 @@ class Query:
     table: CatalogTable | None = None
 
     def __post_init__(self) -> None:
-        if self.format not in (None, "orc", "paimon"):
-            raise InvalidQuery(f"format is 'orc' or 'paimon', not {self.format!r}")
-        if self.target_bytes < 1:
-            raise InvalidQuery(f"target_bytes must be at least 1, and is {self.target_bytes}")
-        if isinstance(self.columns, str):
-            raise InvalidQuery(f"columns is a list: give [{self.columns!r}]")
+        check_words(self)
         for one in self.columns or ():
             column_path(one)
-        if self.limit is not None and self.limit < 0:
-            raise InvalidQuery(f"limit must not be negative, and is {self.limit}")
-        if self.top is not None and self.limit is None:
-            raise InvalidQuery("top gives the first rows in an order; say how many by limit")
 
     @property
     def scan_options(self) -> ReadOptions:

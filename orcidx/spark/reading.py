@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from orcidx.errors import InvalidQuery, OrcidxError
+from orcidx.errors import InvalidQuery, OrcidxError, StorageError
 from orcidx.predicate import parse
 from orcidx.scanner.scan import Scan
 from orcidx.spark.arrow_tables import table_of
@@ -36,7 +36,7 @@ from orcidx.spark.plan import (
 from orcidx.spark.read_task import ROW, TASK, ReadTasks
 from orcidx.spark.reader_options import options_of_reader, struct_of_ddl
 from orcidx.spark.schema_differences import damaged_file, with_files_named
-from orcidx.spark.sessions import SessionFacts, facts_of
+from orcidx.spark.sessions import SessionFacts, facts_of, hadoop_has
 from orcidx.spark.spark_types import collated, width_of
 from orcidx.spark.table_notes import warned_of
 
@@ -111,8 +111,13 @@ def read(
         table=table,
         **facts.of_query,
     )
+    return _answered(spark, query, facts, engine_of(spark, engine), where_in)
+
+
+def _answered(spark: Any, query: Query, facts: SessionFacts, wanted: Engine, where_in: Any) -> Any:
+    """The DataFrame; an error about a column tells of files that differ in it."""
     try:
-        return _by_engine(spark, query, facts, engine_of(spark, engine), where_in)
+        return _by_engine(spark, query, facts, wanted, where_in)
     except InvalidQuery as error:
         raise with_files_named(query, error)  # noqa: B904  (the same)
 
@@ -120,7 +125,7 @@ def read(
 def _by_engine(spark: Any, query: Query, facts: SessionFacts, wanted: Engine, where_in: Any) -> Any:
     """The DataFrame, with the choice that ``why`` tells."""
     where, own = query.where, own_tasks_only(query)
-    if own is None and wanted != "orcidx" and query.table is None and is_table(query):
+    if own is None and wanted != "orcidx" and query.table is None and _seen_as_table(spark, query):
         own = "Paimon tables are read by orcidx"
     by_spark = "a Column as where" if is_column(where) else "where_in" if where_in is not None else None
     if query.reader_options:
@@ -158,6 +163,17 @@ def _by_engine(spark: Any, query: Query, facts: SessionFacts, wanted: Engine, wh
         rows = rows if chosen.condition is None else rows.where(chosen.condition)
     rows = restricted_to(spark, rows, chosen.keys)
     return _told(rows if query.columns is None else rows.select(*map(_quoted, query.columns)), chosen.choice)
+
+
+def _seen_as_table(spark: Any, query: Query) -> bool:
+    """Whether the path is of a Paimon table. Where orcidx cannot list it, for Hadoop alone knows the scheme or has the
+    keys, Hadoop tells; only what is surely none is Spark's to read."""
+    try:
+        return is_table(query)
+    except (StorageError, InvalidQuery, ImportError):
+        if query.format is not None or hadoop_has(spark, f"{query.path}/schema") is not False:
+            raise
+        return False
 
 
 def _planned(spark: Any, query: Query, facts: SessionFacts, reason: str) -> Any:

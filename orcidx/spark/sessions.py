@@ -17,7 +17,16 @@ from typing import Any
 
 from orcidx.errors import InvalidQuery, Unsupported
 
-__all__ = ["JAVA_PACKAGE", "SessionFacts", "facts_of", "java_problem", "require_spark", "session", "spark_version"]
+__all__ = [
+    "JAVA_PACKAGE",
+    "SessionFacts",
+    "facts_of",
+    "hadoop_has",
+    "java_problem",
+    "require_spark",
+    "session",
+    "spark_version",
+]
 
 JAVA_PACKAGE = "openjdk-17-jre-headless"
 OLDEST_JAVA = 17
@@ -108,6 +117,19 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
 def is_connect(spark: Any) -> bool:
     """Whether a session talks to a Spark Connect server."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def hadoop_has(spark: Any, path: str) -> bool | None:
+    """Whether Hadoop finds a path; None where it cannot say."""
+    if is_connect(spark):
+        return None
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    try:
+        found = spark._jvm.org.apache.hadoop.fs.Path(path)
+        return bool(found.getFileSystem(spark._jsc.hadoopConfiguration()).exists(found))
+    except Py4JJavaError:
+        return None
 
 
 @lru_cache(maxsize=1)

@@ -31,4 +31,4 @@ def unknown_column(error: Any) -> str | None:
     if not str(condition() or "").startswith("UNRESOLVED_COLUMN"):
         return None
     named = (error.getMessageParameters() or {}).get("objectName")
-    return None if named is None else str(named).strip("`").replace("``", "`")
+    return None if named is None else str(named).strip("`").replace("`.`", ".").replace("``", "`")

@@ -12,9 +12,8 @@ from pyarrow import orc
 
 import orcidx
 from orcidx import CorruptFile, InvalidQuery
-from orcidx.spark import read, reading
-
-pytestmark = pytest.mark.java
+from orcidx.spark import choosing, plan, read, reading, why
+from orcidx.spark.plan import Query
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +32,7 @@ def other_type(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.java
 def test_a_column_of_other_files(spark: Any, later_column: Path) -> None:
     from pyspark.sql import functions as F
 
@@ -62,6 +62,7 @@ def test_a_column_of_other_files(spark: Any, later_column: Path) -> None:
     assert "has it" not in str(literal.value)
 
 
+@pytest.mark.java
 def test_a_column_of_two_types(spark: Any, other_type: Path) -> None:
     for asked in ({"options": {"mergeSchema": True}}, {"engine": "orcidx"}):
         with pytest.raises(InvalidQuery) as raised:
@@ -72,6 +73,7 @@ def test_a_column_of_two_types(spark: Any, other_type: Path) -> None:
     assert read(spark, other_type, schema="id STRING").count() == 4
 
 
+@pytest.mark.java
 @pytest.mark.parametrize("files", [2, 5])
 def test_what_a_planning_task_finds_is_raised_here(
     spark: Any, other_type: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int
@@ -90,6 +92,7 @@ def test_what_a_planning_task_finds_is_raised_here(
     assert broken.value.file == str(tmp_path / "z.orc")
 
 
+@pytest.mark.java
 def test_a_directory_without_a_whole_file(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "a.orc").write_bytes(b"ORC?" * 50)
     for engine in ("auto", "spark", "orcidx"):
@@ -97,3 +100,49 @@ def test_a_directory_without_a_whole_file(spark: Any, tmp_path: Path) -> None:
             read(spark, tmp_path, engine=engine)
         assert raised.value.file == str(tmp_path / "a.orc")
     assert read(spark, tmp_path, schema="id int", options={"ignoreCorruptFiles": True}).count() == 0
+
+
+@pytest.mark.java
+def test_storage_that_only_spark_knows(
+    spark: Any, later_column: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a scheme of Hadoop's, or keys that Spark alone has: that orcidx cannot list it is no error."""
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise orcidx.StorageError("no keys")
+
+    monkeypatch.setattr(plan, "open_table", refuse)
+    monkeypatch.setattr(choosing, "list_sources", refuse)
+    frame = read(spark, later_column, where="id = 3")
+    assert frame.count() == 1
+    assert why(frame).engine == "spark"
+    listed = read(spark, [str(later_column)], where="id = 3")
+    assert "cannot list the files to look for indexes (no keys)" in str(why(listed))
+    shutil.copytree(later_column, tmp_path / "table")
+    (tmp_path / "table/schema").mkdir()
+    for path, kind in ((later_column, "paimon"), (tmp_path / "table", None)):
+        with pytest.raises(orcidx.StorageError):  # it may be a table, whose files are not all of its rows
+            read(spark, path, format=kind)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"limit": "3"}, "limit is a whole number, not '3'"),
+        ({"limit": True}, "limit is a whole number, not True"),
+        ({"limit": -1}, "limit must not be negative, and is -1"),
+        ({"target_bytes": "1m"}, "target_bytes is a whole number, not '1m'"),
+        ({"target_bytes": None}, "target_bytes is a whole number, not None"),
+        ({"target_bytes": 0}, "target_bytes must not be below 1, and is 0"),
+        ({"snapshot_id": "x"}, "snapshot_id is a whole number, not 'x'"),
+        ({"deletion_vector": [1]}, r"deletion_vector is {path: ...}, not \[1\]"),
+        ({"storage_options": "anon"}, "storage_options is {option: ...}, not 'anon'"),
+        ({"columns": "id"}, r"columns is a list: give \['id'\]"),
+        ({"top": "id", "limit": 3}, r"top is a list: give \['id'\]"),
+        ({"top": ["id"]}, "say how many by limit"),
+        ({"format": "parquet"}, "format is 'orc' or 'paimon'"),
+    ],
+)
+def test_options_that_cannot_be_meant(asked: dict[str, Any], told: str) -> None:
+    with pytest.raises(InvalidQuery, match=told):
+        Query(path="p", **asked)
