@@ -36,7 +36,10 @@ def catalog_table(spark: Any, path: Any) -> CatalogTable | None:
     if is_connect(spark):
         return CatalogTable(path, None)
     state = spark._jsparkSession.sessionState()
-    identifier = state.sqlParser().parseTableIdentifier(path)
+    parts = re.findall(_PART, path)
+    if len(parts) == 3 and parts[0].strip("`").lower() != "spark_catalog":
+        raise InvalidQuery(f"{path} is of another catalog than Spark's own: ask it by spark.table({path!r})")
+    identifier = state.sqlParser().parseTableIdentifier(".".join(parts[-2:]))
     if state.catalog().isTempView(identifier):
         raise InvalidQuery(f"{path} is a temporary view: ask it by spark.table({path!r})")
     found = state.catalog().getTableMetadata(identifier)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,7 +43,8 @@ FILE_SECONDS = 0.002
 """What a core takes to open a file, about what Spark's reader does of small ones."""
 SHARE, LEAST_SECONDS = 0.3, 0.02
 """Asking the indexes may take this share of the scan that has been saved by them so far, and so long at least: those of
-2,000 files of 60 kB with bloom filters of 240 kB took longer than the files."""
+2,000 files of 60 kB with bloom filters of 240 kB took longer than the files. Of local files that is processor time: a
+busy machine is slow for the scan, too."""
 _WIDENS = {
     "short": ("byte",),
     "integer": ("byte", "short"),
@@ -120,7 +121,8 @@ def find_survivors(
         sizes = [known_of[number].size or 0 for number in plan.kept.tolist()]
         seconds = (sum(sizes) / SCAN_BYTES + len(sizes) * FILE_SECONDS) / slots
         question = _Question(where, types, options)
-        left, fell, notes = _asked(known, fresh, plan.kept.tolist(), question, seconds / max(1, len(sizes)))
+        clock = time.thread_time if store.root.kind == "path" else time.perf_counter
+        left, fell, notes = _asked(known, fresh, plan.kept.tolist(), question, clock, seconds / max(1, len(sizes)))
     except CorruptFile as error:
         warnings.warn(f"the directory's indexes are not used: {error}", RuntimeWarning, stacklevel=2)
         return Survivors(nothing, {}, notes=(f"the indexes are damaged: {error}",))
@@ -209,11 +211,16 @@ class _Question:
 
 
 def _asked(
-    known: KnownFiles, fresh: Bools, kept: Sequence[int], question: _Question, saved: float
+    known: KnownFiles,
+    fresh: Bools,
+    kept: Sequence[int],
+    question: _Question,
+    clock: Callable[[], float],
+    saved: float,
 ) -> tuple[list[int], int, list[str]]:
     """The files that their indexes leave, how many fell, and why no more were asked. ``saved``: seconds, by a file that
     falls."""
-    began, fell, asked = time.perf_counter(), 0, 0
+    began, fell, asked = clock(), 0, 0
     left: list[int] = []
     notes: list[str] = []
     for place, number in enumerate(kept):
@@ -227,7 +234,7 @@ def _asked(
         if out is None:
             continue
         asked, fell = asked + 1, fell + out
-        spent = time.perf_counter() - began
+        spent = clock() - began
         if asked >= FIRST and not fell:
             notes.append(f"the first {asked} file indexes rule nothing out, and no more were asked")
         elif asked >= FIRST and spent > max(LEAST_SECONDS, SHARE * fell * saved):

@@ -110,7 +110,9 @@ def answer(frame: Any) -> Any:
 def compare(spark: Any, folder: Path, dice: random.Random, count: int) -> tuple[int, int]:
     """How many reads had fewer files, and how many raised as Spark does. Raises ``SystemExit`` where rows differ."""
     fell = errors = 0
-    for _ in range(count):
+    for done in range(count):
+        if done and done % 100 == 0:
+            sys.stderr.write(f"{folder.name}: {done} of {count}\n")
         where, engine = condition(dice, 2), dice.choice(ENGINES)
         plain = spark.read.orc(str(folder).replace("{", "\\{").replace("}", "\\}")).where(where)
         frame = orcidx_spark.read(spark, str(folder), where=where, engine=engine)

@@ -312,6 +312,7 @@ def test_tables_of_the_catalog(spark: Any, directory: Path, tmp_path: Path, part
         assert rows(frame) == rows(spark.table("shop.orders").where("id = 5"))
         assert why(frame).engine == "spark"
         assert why(frame).files_left < why(frame).files, str(why(frame))
+        assert read(spark, "spark_catalog.shop.`orders`").count() == 900
         with pytest.raises(InvalidQuery, match="give the directory of the table"):
             read(spark, "shop.orders", limit=3)
         spark.sql("CREATE OR REPLACE TEMPORARY VIEW v AS SELECT 1")
