@@ -1,14 +1,15 @@
 """``orcidx.spark.read`` beside ``spark.read.orc``, in one session: scans not slower, and lookups by an index.
 
     python -m benchmarks.spark_read [--scale 1] [--gigabytes 1] [--pairs 9] [--parts scans,lookups,tpch,many]
-        [--folder DIR]
+        [--layouts 24,2000,1] [--folder DIR] [--only-data]
 
 Pairs of runs, their order alternating, medians of each side; every time includes making the DataFrame. Spark against
 itself comes first and shows the machine's noise. Answers are compared. ``scans``: a lineitem of ``--scale`` times six
 million rows in 24 files, in 2,000 small ones and in one sorted file, each indexed; ``lookups``: ``--gigabytes`` with a
 key that follows no order and a bloom filter of it; ``tpch``: its 22 queries at ``--scale``, over views; ``many``:
 100,000 files are listed, restricted and counted. The exit code is 1 where a scan or query is below 0.95 and more than
-30 ms slower, or lookups are below 4 on average. ``--folder`` keeps the data for the next run.
+30 ms slower, or lookups are below 4 on average. ``--folder`` keeps the data for the next
+run, which ``--only-data`` makes without measuring, so that parts and layouts can be measured one by one.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ BYTES_PER_ROW = 34
 FILES, MANY = 16, 100_000
 LINES = 6_000_000
 LEAST, NOISE, LOOKUPS = 0.95, 0.030, 4.0
+LAYOUTS = {"24": "24 files", "2000": "2,000 files", "1": "one sorted file"}
 
 
 @dataclass(frozen=True)
@@ -181,9 +183,9 @@ def by_orcidx(spark: Any, path: Path, query: Query) -> Callable[[], Any]:
     return lambda: query.end(orcidx_spark.read(spark, str(path), query.columns, query.where))
 
 
-def scans(spark: Any, folder: Path, pairs: int) -> bool:
+def scans(spark: Any, folder: Path, pairs: int, layouts: Sequence[str]) -> bool:
     good = True
-    for name in ("24 files", "2,000 files", "one sorted file"):
+    for name in (LAYOUTS[one] for one in layouts):
         sys.stdout.write(f"lineitem in {name}{'':<20}    Spark   orcidx   ratio\n")
         itself = by_spark(spark, folder / name, SCANS[1])
         compared("Spark against itself", (itself, itself), pairs)
@@ -244,21 +246,25 @@ def benchmark_tpch(spark: Any, folder: Path, pairs: int) -> bool:
     return good
 
 
-def many(spark: Any, folder: Path) -> None:
-    """100,000 files, links to a few: seconds of each step, the plan's length, and the driver's memory."""
+def write_many(spark: Any, folder: Path) -> None:
+    """100,000 files, links to a hundred, with an index."""
     first = folder / "many"
-    if not (first / "_done").exists():
-        for number in range(MANY):
-            below = first / f"d={number // 1000}"
-            if number % 1000 == 0:
-                below.mkdir(parents=True, exist_ok=True)
-                spark.range(number, number + 10).coalesce(1).write.mode("overwrite").orc(str(folder / "one"))
-                source = next((folder / "one").glob("*.orc"))
-                shutil.copyfile(source, below / "0.orc")
-            else:
-                os.link(below / "0.orc", below / f"{number}.orc")
-        orcidx_spark.build_file_index(spark, str(first), {"bloom-filter": {"id": {}}}, progress=False).count()
-        (first / "_done").touch()
+    for number in range(MANY):
+        below = first / f"d={number // 1000}"
+        if number % 1000 == 0:
+            below.mkdir(parents=True, exist_ok=True)
+            spark.range(number, number + 10).coalesce(1).write.mode("overwrite").orc(str(folder / "one"))
+            shutil.copyfile(next((folder / "one").glob("*.orc")), below / "0.orc")
+        else:
+            os.link(below / "0.orc", below / f"{number}.orc")
+    orcidx_spark.build_file_index(spark, str(first), {"bloom-filter": {"id": {}}}, progress=False).count()
+    (first / "_done").touch()
+
+
+def many(spark: Any, first: Path, *, only_data: bool) -> None:
+    """Seconds of each step over 100,000 files, the plan's length, and the driver's memory."""
+    if only_data:
+        return
     for title, where in (("all", None), ("a thousand files", "id < 10"), ("half of them", "id < 50000")):
         began = time.perf_counter()
         frame = orcidx_spark.read(spark, str(first), where=where)
@@ -272,12 +278,35 @@ def many(spark: Any, folder: Path) -> None:
         sys.stdout.write(f"    {orcidx_spark.why(frame)}\n")
 
 
+def measured(spark: Any, given: argparse.Namespace, folder: Path) -> bool:
+    """Makes the data of each part that is asked for, and measures it."""
+    good, parts = True, given.parts.split(",")
+    if "scans" in parts:
+        lines = folder / f"lines-{given.scale}"
+        made(lines, lambda: write_lines(spark, lines, given.scale))
+        good &= given.only_data or scans(spark, lines, given.pairs, given.layouts.split(","))
+    if "lookups" in parts:
+        rows_of = int(given.gigabytes * 1e9 / BYTES_PER_ROW)
+        keyed = folder / f"keys-{rows_of}"
+        made(keyed, lambda: write_keys(spark, keyed, rows_of))
+        good &= given.only_data or lookups(spark, keyed, rows_of, given.pairs)
+    if "tpch" in parts:
+        tables = folder / f"tpch-{given.scale}"
+        made(tables, lambda: tpch.write_tables(spark, tables, given.scale))
+        good &= given.only_data or benchmark_tpch(spark, tables, given.pairs)
+    if "many" in parts:
+        many(spark, made(folder / "many", lambda: write_many(spark, folder)), only_data=given.only_data)
+    return good
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--gigabytes", type=float, default=1.0)
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--parts", default="scans,lookups,tpch,many")
+    parser.add_argument("--layouts", default=",".join(LAYOUTS), help=f"of scans: {', '.join(LAYOUTS)}")
+    parser.add_argument("--only-data", action="store_true", help="write and index what is missing in --folder")
     parser.add_argument("--folder", type=Path, help="where the data is, or is written and stays")
     parser.add_argument("--master", default="local[*]")
     given = parser.parse_args()
@@ -287,25 +316,8 @@ def main() -> None:
     spark.sparkContext.setLogLevel("ERROR")
     good = True
     with tempfile.TemporaryDirectory() as scratch:
-        folder = given.folder or Path(scratch)
-        if "scans" in given.parts:
-            lines = made(
-                folder / f"lines-{given.scale}",
-                lambda: write_lines(spark, folder / f"lines-{given.scale}", given.scale),
-            )
-            good &= scans(spark, lines, given.pairs)
-        if "lookups" in given.parts:
-            count_of = int(given.gigabytes * 1e9 / BYTES_PER_ROW)
-            keyed = made(folder / f"keys-{count_of}", lambda: write_keys(spark, folder / f"keys-{count_of}", count_of))
-            good &= lookups(spark, keyed, count_of, given.pairs)
-        if "tpch" in given.parts:
-            tables = made(
-                folder / f"tpch-{given.scale}",
-                lambda: tpch.write_tables(spark, folder / f"tpch-{given.scale}", given.scale),
-            )
-            good &= benchmark_tpch(spark, tables, given.pairs)
-        if "many" in given.parts:
-            many(spark, folder)
+        good = measured(spark, given, given.folder or Path(scratch))
+    if not given.only_data:
         load = os.getloadavg()[0]
         told = f"medians of {given.pairs} pairs, {given.master}, pyspark {spark.version}, load average {load:.1f}"
         sys.stdout.write(f"{told}\n{'good' if good else 'below the mark'}\n")
