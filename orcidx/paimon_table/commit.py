@@ -7,11 +7,13 @@ takes back what the attempt wrote; after an error *in* the create nothing is del
 
 from __future__ import annotations
 
+import os
 import random
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +31,10 @@ __all__ = ["Attempt", "Committed", "Committer"]
 
 _CREATES = 3
 """How often the same snapshot is created again where an error left it absent."""
+
+_RENAME_PATIENCE = 20.0
+"""Seconds to wait for another writer's rename that may have looked before our snapshot was there. Beside Java on a busy
+machine it was over in milliseconds; what a killed writer has left lies for ever, and is waited for by one commit."""
 
 
 @dataclass(frozen=True)
@@ -217,6 +223,8 @@ class Committer:
                 raise
             except (OrcidxError, OSError) as error:
                 won, failure = False, error
+            if self.files.root.kind == "path":  # elsewhere Paimon needs a lock, or writes under the name itself
+                _await_renames(self.files.source("snapshot").location, number)
             there = self._read_back(candidate, failure)
             if there is None and not won:
                 continue  # absent after an error: the same bytes again, under the same number
@@ -311,6 +319,21 @@ class Committer:
             self.folder.put("snapshot/LATEST", str(number).encode())
         except (OrcidxError, OSError):
             return
+
+
+def _await_renames(folder: str, number: int) -> None:
+    """Waits until no writer on this disk can put its snapshot ``number`` over ours any more.
+
+    Paimon's Java writes ``.snapshot-N.<uuid>.tmp``, looks whether ``snapshot-N`` is there, and renames without another
+    look. Who writes its file after our create finds ours; so only those that lie there now can be in between, and each
+    is renamed or deleted at the end (``RenamingSnapshotCommit``, ``FileIO.tryToWriteAtomic``).
+    """
+    temporary = re.compile(rf"\.snapshot-{number}\.\w+-.*\.tmp")  # ours has no dash: it replaces nothing
+    deadline, pause = time.monotonic() + _RENAME_PATIENCE, 0.001
+    with suppress(OSError):  # reading back tells of a disk that fails
+        while any(map(temporary.fullmatch, os.listdir(folder))) and time.monotonic() < deadline:
+            time.sleep(pause)
+            pause = min(2 * pause, 0.1)
 
 
 def _overwritten(candidate: Candidate, there: dict[str, Any] | None) -> CommitConflict:

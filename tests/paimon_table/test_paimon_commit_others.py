@@ -17,6 +17,7 @@ from paimon_soak import SPEC, rows
 
 from orcidx import CommitConflict, CorruptFile, InvalidQuery, Unsupported
 from orcidx.paimon import open_table
+from orcidx.paimon_table import commit
 from orcidx.paimon_table.index_rewriting import IndexTask
 from orcidx.paimon_table.row_deleting import DeleteTask
 from orcidx.predicate import col
@@ -256,6 +257,40 @@ def test_a_rename_that_comes_after_the_snapshot_was_read_back_is_told(
     monkeypatch.undo()
     assert (caught.value.other_user, caught.value.snapshot_id) == ("java", 2)
     assert ids(folder) == list(range(100))
+
+
+@pytest.mark.parametrize("ends", ["renamed", "deleted", "left"])
+def test_a_rename_under_way_is_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
+    """Java has looked, and its temporary file lies there when ours is created and read back: what becomes of it says
+    whose the snapshot is. One that a killed writer has left is not waited for without end."""
+    create, temporary = Folder.create, folder / "snapshot" / ".snapshot-2.6f2c8f5e-0000-4000-8000-000000000000.tmp"
+
+    def created(self: Folder, name: str, data: bytes, **given: Any) -> bool:
+        if name == "snapshot/snapshot-2":
+            temporary.write_text(json.dumps({**json.loads(data), "uuid": "another", "commitUser": "java"}))
+        return create(self, name, data, **given)
+
+    def slept(seconds: float) -> None:
+        waited.append(seconds)
+        if ends == "renamed" and len(waited) == 3:
+            temporary.replace(folder / "snapshot" / "snapshot-2")
+        elif ends == "deleted" and len(waited) == 3:
+            temporary.unlink()
+
+    waited: list[float] = []
+    monkeypatch.setattr(Folder, "create", created)
+    monkeypatch.setattr(commit.time, "sleep", slept)
+    monkeypatch.setattr(commit, "_RENAME_PATIENCE", 0.01 if ends == "left" else 1000)
+    if ends == "renamed":
+        with pytest.raises(CommitConflict, match="created and then overwritten") as caught:
+            open_table(folder).append(rows(1000, 10))
+        assert (caught.value.other_user, caught.value.snapshot_id) == ("java", 2)
+    else:
+        assert open_table(folder).append(rows(1000, 10)).snapshot_id == 2
+        temporary.unlink(missing_ok=True)
+        check_table(folder)
+        assert ids(folder) == [*range(100), *range(1000, 1010)]
+    assert waited if ends == "left" else len(waited) == 3
 
 
 def test_the_snapshot_below_may_have_expired(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
