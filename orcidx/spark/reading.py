@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery, OrcidxError, StorageError
-from orcidx.predicate import parse
+from orcidx.predicate import And, External, Or, Predicate, parse
 from orcidx.scanner.scan import Scan
 from orcidx.spark.arrow_tables import table_of
 from orcidx.spark.catalog_tables import catalog_table
@@ -187,13 +187,21 @@ def _planned(spark: Any, query: Query, facts: SessionFacts, reason: str) -> Any:
 
 
 def _understood(where: Any) -> bool:
-    """Whether orcidx reads a condition by itself, without Spark's analysis."""
+    """Whether orcidx reads a condition by itself, without Spark's analysis. Of text not what computes: there pyarrow's
+    functions would stand for Spark's (TRY_CAST raised where Spark has null)."""
     if is_column(where):
         return False
     try:
-        return where is None or parse(where) is not None
+        return where is None or not isinstance(where, str) or not _computes(parse(where))
     except InvalidQuery:
         return not isinstance(where, str)
+
+
+def _computes(where: Predicate) -> bool:
+    """Whether a part of a predicate is evaluated by pyarrow."""
+    if isinstance(where, And | Or):
+        return any(map(_computes, where.children))
+    return isinstance(where, External)
 
 
 def _told(frame: Any, choice: Choice) -> Any:

@@ -146,3 +146,11 @@ def test_storage_that_only_spark_knows(
 def test_options_that_cannot_be_meant(asked: dict[str, Any], told: str) -> None:
     with pytest.raises(InvalidQuery, match=told):
         Query(path="p", **asked)
+
+
+@pytest.mark.parametrize(
+    ("where", "own"),
+    [("id > 5 AND text = 'a'", True), ("id > 5 AND try_cast(text AS int) = 5", False), ("upper(text) = 'A'", False)],
+)
+def test_what_is_computed_is_sparks(where: str, own: bool) -> None:
+    assert reading._understood(where) == own
