@@ -43,7 +43,7 @@ from pruning.soundness_tables import (
 
 import orcidx
 from orcidx.orc.calendars import hybrid_days
-from orcidx.planner import stripe_pruning
+from orcidx.planner import bloom_choice
 from orcidx.predicate import Leaf, Op
 
 BATCH = 10
@@ -288,8 +288,8 @@ def check_file(written: Written, rng: np.random.Generator, predicates: int, tall
     wrong = []
     paths = list(written.table.columns)
     # Small files' filters are larger than their data, and would be left alone.
-    share = float("inf") if rng.random() < 0.7 else stripe_pruning.BLOOM_SHARE
-    with orcidx.open(written.source) as file, mock.patch.object(stripe_pruning, "BLOOM_SHARE", share):
+    share = float("inf") if rng.random() < 0.7 else bloom_choice.BLOOM_SHARE
+    with orcidx.open(written.source) as file, mock.patch.object(bloom_choice, "BLOOM_SHARE", share):
         assert file.num_rows == written.table.rows
         for _ in range(predicates):
             predicate = make_predicate(rng, paths)

@@ -23,13 +23,13 @@ from pruning.every_level import LEVELS, differences, only
 
 import orcidx
 from orcidx import InvalidQuery, ValueOutOfRange, col
-from orcidx.planner import stripe_pruning
+from orcidx.planner import bloom_choice
 
 
 @pytest.fixture(autouse=True)
 def every_bloom_filter(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bloom filters that are larger than the data are asked, too."""
-    monkeypatch.setattr(stripe_pruning, "BLOOM_SHARE", float("inf"))
+    monkeypatch.setattr(bloom_choice, "BLOOM_SHARE", float("inf"))
 
 
 def by_pyorc(kind: str, values: Sequence[Any], **options: Any) -> bytes:

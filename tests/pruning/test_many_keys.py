@@ -14,7 +14,7 @@ import pytest
 import orcidx
 from orcidx import col
 from orcidx.orc import evidence
-from orcidx.planner import stripe_pruning
+from orcidx.planner import bloom_choice
 
 KINDS = [pa.int64(), pa.float64(), pa.string(), pa.binary(), pa.decimal128(20, 2), pa.date32()]
 
@@ -49,7 +49,7 @@ def _as_kind(numbers: np.ndarray, kind: pa.DataType) -> pa.Array:
 
 def _kept(file: orcidx.OrcFile, where: Any) -> np.ndarray:
     kept = np.zeros(20, np.bool_)
-    with mock.patch.object(stripe_pruning, "BLOOM_SHARE", float("inf")):
+    with mock.patch.object(bloom_choice, "BLOOM_SHARE", float("inf")):
         for stripe in file.scan([], where).stripes():
             kept |= stripe.decision.kept  # one for all where the stripe was ruled out before its row groups were asked
     return kept

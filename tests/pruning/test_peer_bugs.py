@@ -22,7 +22,7 @@ from bad.protobuf_edit import BYTES, Message
 
 import orcidx
 from orcidx import col
-from orcidx.planner import stripe_pruning
+from orcidx.planner import bloom_choice
 
 GROUP = 100
 
@@ -290,7 +290,7 @@ def test_a_bloom_filter_from_before_the_format_settled_denies_nothing(
     golden_orc: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Java reads the bits of a number as a filter of 10,000 hashes, and loses every row of an equality."""
-    monkeypatch.setattr(stripe_pruning, "BLOOM_SHARE", float("inf"))  # it is larger than the data that it may save
+    monkeypatch.setattr(bloom_choice, "BLOOM_SHARE", float("inf"))  # it is larger than the data that it may save
     with orcidx.open(golden_orc / "over1k_bloom.orc") as file:
         values = file.read(["_col1"])["_col1"].to_pylist()
         for value in (262, 472, values[0], values[-1]):

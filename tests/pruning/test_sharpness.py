@@ -22,7 +22,7 @@ from py4j.protocol import Py4JJavaError
 
 import orcidx
 from orcidx import col
-from orcidx.planner import stripe_pruning
+from orcidx.planner import bloom_choice
 
 pytestmark = pytest.mark.java
 
@@ -89,7 +89,7 @@ def exceptions(path: Path, where: Any) -> set[str]:
 @pytest.fixture(autouse=True)
 def every_bloom_filter(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bloom filter that is larger than the data it may save is not read; Java reads it anyway. Here all are."""
-    monkeypatch.setattr(stripe_pruning, "BLOOM_SHARE", float("inf"))
+    monkeypatch.setattr(bloom_choice, "BLOOM_SHARE", float("inf"))
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +144,7 @@ def test_never_more_row_groups_than_java(spark: Any, written: Path) -> None:
 
 def test_a_bloom_filter_that_is_not_read_is_named(spark: Any, written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one policy by which more is kept than by Java: the explanation says that it was the reason."""
-    monkeypatch.setattr(stripe_pruning, "BLOOM_SHARE", 0.0)
+    monkeypatch.setattr(bloom_choice, "BLOOM_SHARE", 0.0)
     where = col("spread") == 5001
     with orcidx.open(written) as file:
         notes = file.scan([], where).explain().notes

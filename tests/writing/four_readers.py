@@ -39,7 +39,7 @@ from writing.written_tables import written
 import orcidx
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.statistics import column_statistics, stripe_statistics
-from orcidx.planner import stripe_pruning
+from orcidx.planner import bloom_choice
 from orcidx.predicate import Leaf, Op
 
 NANOSECONDS = {"timestamp_unit": "ns"}
@@ -174,7 +174,7 @@ class Checker:
         type_ = table.schema.field(leaf.path[0]).type
         zone = type_.tz if pa.types.is_timestamp(type_) else None
         # Small files' filters are larger than their data, and would be left alone.
-        with orcidx.open(data) as file, mock.patch.object(stripe_pruning, "BLOOM_SHARE", float("inf")):
+        with orcidx.open(data) as file, mock.patch.object(bloom_choice, "BLOOM_SHARE", float("inf")):
             scan = file.scan(["row"], own_leaf(leaf, kind, zone))
             found = scan.to_table().column("row").to_pylist()
             self.tally["row groups skipped by orcidx"] += "bloom" in str(scan.explain())

@@ -17,7 +17,7 @@ from writing.written_tables import NULLS, table, written
 
 import orcidx
 from orcidx import col
-from orcidx.planner import stripe_pruning
+from orcidx.planner import bloom_choice
 
 
 @pytest.mark.parametrize("nulls", NULLS)
@@ -188,7 +188,7 @@ def test_own_blooms_rule_out_row_groups_of_each_type(rng, name):
         pa.table({name: array}), row_index_stride=each, bloom_filter_columns=[name], bloom_filter_fpp=0.001, **options
     )
     ruled_out = 0
-    with orcidx.open(data) as file, mock.patch.object(stripe_pruning, "BLOOM_SHARE", float("inf")):
+    with orcidx.open(data) as file, mock.patch.object(bloom_choice, "BLOOM_SHARE", float("inf")):
         for row in rng.integers(0, len(array), 5).tolist():
             value = array[row].as_py()
             scan = file.scan(where=col(name) == value)
