@@ -1,4 +1,4 @@
-"""Writing: columns of each form and the lineitem table, by codec; nanoseconds a row follow from ROWS."""
+"""Writing columns of each form and the lineitem table, by codec, beside pyarrow."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import io
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import orc
 
 import orcidx
-from benchmarks.compare_writers import columns, lineitem
+from benchmarks.compare_writers import PYARROW_LEVELS, columns, lineitem, peak_apart
 
 ROWS = 200_000
 
@@ -22,11 +23,29 @@ class Write:
 
     def setup(self, name: str, codec: str) -> None:
         rng = np.random.default_rng(1)
-        pa.set_cpu_count(1)
         self.table = lineitem(rng, ROWS) if name == "lineitem" else pa.table({"c": columns(rng, ROWS)[name]})
 
     def time_write(self, name: str, codec: str) -> None:
-        orcidx.write_table(self.table, io.BytesIO(), compression=codec, use_threads=False)
+        level = PYARROW_LEVELS.get(codec)
+        orcidx.write_table(self.table, io.BytesIO(), compression=codec, compression_level=level, use_threads=False)
+
+    def time_write_pyarrow(self, name: str, codec: str) -> None:
+        orc.write_table(self.table, io.BytesIO(), compression=codec, dictionary_key_size_threshold=0.8)
+
+    def time_write_all_processors(self, name: str, codec: str) -> None:
+        level = PYARROW_LEVELS.get(codec)
+        orcidx.write_table(self.table, io.BytesIO(), compression=codec, compression_level=level, use_threads=True)
 
     def track_bytes(self, name: str, codec: str) -> int:
         return int(orcidx.write_table(self.table, io.BytesIO(), compression=codec, use_threads=False).bytes)
+
+
+class WriteMemory:
+    """Peak of writing lineitem, in a process of its own."""
+
+    params = (["pyarrow", "orcidx", "threads"],)
+    param_names = ("writer",)
+    unit = "MiB"
+
+    def track_peak(self, writer: str) -> int:
+        return peak_apart(writer, ROWS, "zstd")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from goldens import FIXTURES
 from paimon_empty import empty_table
@@ -15,6 +17,7 @@ from paimon_invariants import check_table, snapshot_numbers
 from orcidx import InvalidQuery, Unsupported
 from orcidx import spark as orcidx_spark
 from orcidx.paimon import open_table
+from orcidx.spark import table_changes
 
 
 def ids(folder: Path) -> list[int]:
@@ -78,6 +81,42 @@ def test_a_driver_that_is_started_again_commits_once(spark: Any, tmp_path: Path)
     assert orcidx_spark.rewrite_file_index(spark, folder, spec=spec, **named).snapshot_id == 3
     assert orcidx_spark.rewrite_file_index(spark, folder, spec=spec, **named).repeated
     assert snapshot_numbers(folder) == [1, 2, 3]
+
+
+def dying(task: Any) -> Any:
+    """The task, but that its worker dies in its first attempt, when all is done and nobody was told."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import os
+
+        from pyspark import TaskContext
+
+        results = list(task(batches))
+        if TaskContext.get().attemptNumber() == 0:
+            os._exit(1)
+        yield from results
+
+    return run
+
+
+@pytest.mark.slow
+def test_tasks_that_die_when_they_are_done_change_the_table_once(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a speculative attempt wins: files of the one that lost are in no snapshot."""
+    folder = empty_table(tmp_path / "t")
+    collected = table_changes._collected
+    monkeypatch.setattr(table_changes, "_collected", lambda frame, task: collected(frame, dying(task)))
+    frame = spark.range(0, 300, 1, 2).selectExpr("id", "concat('city ', id % 10) as city")
+    result = orcidx_spark.append(spark, folder, frame)
+    assert (result.rows, len(result.files["new"])) == (300, 2)
+    assert len(list(folder.rglob("data-*"))) == 4
+    assert orcidx_spark.delete(spark, folder, "city = 'city 7'").rows == 30
+    result = orcidx_spark.rewrite_file_index(spark, folder, spec={"bitmap": {"city": {}}})
+    assert len(result.files["done"]) == 2
+    assert snapshot_numbers(folder) == [1, 2, 3]
+    check_table(folder)
+    assert ids(folder) == [i for i in range(300) if i % 10 != 7]
 
 
 @pytest.mark.slow

@@ -79,18 +79,20 @@ CONDITIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("few", [32, 0])
-def test_conditions_of_every_kind(spark: Any, directory: Path, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+@pytest.mark.parametrize(("few", "every"), [(32, 2), pytest.param(32, 1, marks=pytest.mark.slow), (0, 4)])
+def test_conditions_of_every_kind(
+    spark: Any, directory: Path, monkeypatch: pytest.MonkeyPatch, few: int, every: int
+) -> None:
     """By explicit paths, and by a filter on the names of files."""
     monkeypatch.setattr(choosing, "FEW", few)
     whole, fell = plain(spark, directory), 0
-    for where in CONDITIONS if few else CONDITIONS[::4]:
+    for where in CONDITIONS[::every]:
         frame = read(spark, directory, where=where)
         expected = whole.where(where)
         assert frame.schema == expected.schema
         assert rows(frame) == rows(expected), (where, str(why(frame)))
         fell += why(frame).files is not None and why(frame).files_left < why(frame).files
-    assert fell >= (13 if few else 2)
+    assert fell >= (13 if every == 1 else 2)
 
 
 @pytest.mark.parametrize("engine", ["spark", "orcidx", "auto"])
