@@ -8,12 +8,21 @@ is ever written over. A file that compaction or another rewrite took meanwhile i
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from orcidx.errors import CommitConflict, CommitUncertain, CorruptFile, InvalidQuery, Unsupported, located
+from orcidx.errors import (
+    CommitConflict,
+    CommitUncertain,
+    CorruptFile,
+    InvalidQuery,
+    OrcidxError,
+    Unsupported,
+    located,
+)
 from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of, split_map_key
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.file_index import read_file_index
@@ -260,6 +269,34 @@ def _naming_sidecars(plan: RewritePlan, built: Sequence[BuiltIndex]) -> Iterator
         elif left:
             error.add_note(f"left behind, named by no snapshot unless another job uses them: {', '.join(left)}")
         raise
+
+
+@contextmanager
+def naming_what_tasks_left(plan: RewritePlan) -> Iterator[None]:
+    """Names in an error the sidecars that tasks of other processes left behind, which it has to look for."""
+    try:
+        yield
+    except BaseException as error:
+        try:
+            left = _sidecars_there(plan)
+        except (OrcidxError, OSError):
+            left = ["nobody can list what: the storage fails"]
+        if left:
+            error.add_note(f"left behind, named by no snapshot unless another job uses them: {', '.join(left)}")
+        raise
+
+
+def _sidecars_there(plan: RewritePlan) -> list[str]:
+    """Sidecars of the planned files that the snapshot they were planned on does not name."""
+    named = {name for file in plan.committer.state.live.values() for name in file.entry.extra_files}
+    planned = {f"{task.directory}/{task.name}" for task in plan.tasks}
+    found = []
+    for directory in sorted({task.directory for task in plan.tasks}):
+        for stored in plan.committer.folder.list(directory):
+            ours = re.fullmatch(r"(.+)\.[0-9a-f]{16}\.index", stored.name)
+            if ours and ours[1] in planned and stored.name.rpartition("/")[2] not in named:
+                found.append(stored.name)
+    return found
 
 
 def _repeated(committer: Committer, committed: Committed, plan: RewritePlan) -> Changed:

@@ -21,7 +21,7 @@ from orcidx.errors import CommitUncertain, InvalidQuery, OrcidxError
 from orcidx.options import ReadOptions
 from orcidx.paimon_table.changed import Changed
 from orcidx.paimon_table.data_file_writing import DataFiles, WrittenFile, pieces
-from orcidx.paimon_table.index_rewriting import commit_rewrite, plan_rewrite
+from orcidx.paimon_table.index_rewriting import commit_rewrite, naming_what_tasks_left, plan_rewrite
 from orcidx.paimon_table.row_appending import commit_append, plan_append
 from orcidx.paimon_table.row_conforming import check_columns, conformed, placed
 from orcidx.paimon_table.row_deleting import DeleteTask, commit_delete, delete_rows, plan_delete
@@ -63,7 +63,8 @@ def rewrite_file_index(
     plan = plan_rewrite(opened, where, spec, only_missing=only_missing, given=commit)
     if dry_run or not plan.tasks or plan.committer.earlier("COMPACT"):
         return opened.rewrite_file_index(where, spec, only_missing=only_missing, dry_run=dry_run, **commit)
-    built = _run(spark, plan.tasks, [task.size for task in plan.tasks], "build", target_bytes)
+    with naming_what_tasks_left(plan):
+        built = _run(spark, plan.tasks, [task.size for task in plan.tasks], "build", target_bytes)
     return commit_rewrite(plan, built)
 
 

@@ -14,7 +14,7 @@ from goldens import FIXTURES
 from paimon_empty import empty_table
 from paimon_invariants import check_table, snapshot_numbers
 
-from orcidx import InvalidQuery, Unsupported
+from orcidx import CorruptFile, InvalidQuery, Unsupported
 from orcidx import spark as orcidx_spark
 from orcidx.paimon import open_table
 from orcidx.spark import table_changes
@@ -80,6 +80,30 @@ def test_a_driver_that_is_started_again_commits_once(spark: Any, tmp_path: Path)
     spec = {"bsi": {"id": {}}}
     assert orcidx_spark.rewrite_file_index(spark, folder, spec=spec, **named).snapshot_id == 3
     assert orcidx_spark.rewrite_file_index(spark, folder, spec=spec, **named).repeated
+    assert snapshot_numbers(folder) == [1, 2, 3]
+
+
+def test_sidecars_of_tasks_beside_one_that_failed_are_named(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error named none of them."""
+    folder = empty_table(tmp_path / "t", file_index__in_manifest_threshold="10 b")
+    files: list[set[Path]] = []
+    for start in (0, 100):
+        frame = spark.range(start, start + 100, 1, 1).selectExpr("id", "concat('city ', id % 10) as city")
+        orcidx_spark.append(spark, folder, frame)
+        files.append(set(folder.rglob("data-*.orc")))
+    orcidx_spark.rewrite_file_index(spark, folder, spec={"bitmap": {"city": {}}})
+    named = {path.name for path in folder.rglob("*.index")}
+    (damaged,) = files[1] - files[0]
+    damaged.write_bytes(damaged.read_bytes()[:-40])
+    monkeypatch.setattr(table_changes, "weigh", lambda sizes, *_: [0] * len(sizes))  # one after the other
+    with pytest.raises(CorruptFile) as caught:
+        orcidx_spark.rewrite_file_index(spark, folder, spec={"bsi": {"id": {}}}, only_missing=False)
+    (left,) = (path for path in folder.rglob("*.index") if path.name not in named)
+    (note,) = (note for note in caught.value.__notes__ if "left behind" in note)
+    assert note.endswith(f": {left.relative_to(folder)}")
+    assert len(named) == 2
     assert snapshot_numbers(folder) == [1, 2, 3]
 
 
