@@ -214,12 +214,12 @@ def paimon_java(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.fixture
-def jvm_in(paimon_java: Any) -> Callable[[str], AbstractContextManager[None]]:
+def jvm_in(spark: Any) -> Callable[[str], AbstractContextManager[None]]:
     """``with jvm_in("Asia/Kolkata"):`` sets the zone of the JVM."""
 
     @contextmanager
     def zone(name: str) -> Iterator[None]:
-        zones = paimon_java.jvm.java.util.TimeZone
+        zones = spark._jvm.java.util.TimeZone
         before = zones.getDefault()
         zones.setDefault(zones.getTimeZone(name))
         try:

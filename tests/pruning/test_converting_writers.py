@@ -7,8 +7,7 @@ through every index: no row may be lost.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -254,26 +253,14 @@ ZONES = {
 """Zones of which Java's table and ours differ in some of these years, or have an offset of their own."""
 
 
-@contextmanager
-def in_zone(spark: Any, zone: str) -> Iterator[None]:
-    """The default zone of the JVM, which its writer takes for that of its wall clocks."""
-    zones = spark._jvm.java.util.TimeZone
-    default = zones.getDefault()
-    zones.setDefault(zones.getTimeZone(zone))
-    try:
-        yield
-    finally:
-        zones.setDefault(default)
-
-
 @pytest.mark.java
 @pytest.mark.parametrize("zone", ZONES)
-def test_times_whose_zone_has_other_rules_at_the_writer(spark: Any, tmp_path: Path, zone: str) -> None:
+def test_times_whose_zone_has_other_rules_at_the_writer(spark: Any, jvm_in: Any, tmp_path: Path, zone: str) -> None:
     """Each value in a file of its own, so that any difference between its statistics and what is read loses it."""
     for year in ZONES[zone]:
         start = int(np.datetime64(f"{year}-01-01", "s").astype(int))
         seconds = [start + day * 24 * HOUR + hour * HOUR for day in (0, 80, 100, 180, 300) for hour in (1, 13)]
-        with in_zone(spark, zone):
+        with jvm_in(zone):
             for part in (seconds[:1], seconds[4:5], seconds):
                 path = by_java(spark, tmp_path, "timestamp", [second * 10**9 for second in part])
                 with orcidx.open(path) as file:
