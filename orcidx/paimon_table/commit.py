@@ -7,15 +7,13 @@ takes back what the attempt wrote; after an error *in* the create nothing is del
 
 from __future__ import annotations
 
-import os
 import random
-import re
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from orcidx.errors import CommitConflict, CommitUncertain, CorruptFile, InvalidQuery, OrcidxError, Unsupported, located
 from orcidx.paimon.json_object import parse_json_object
@@ -24,26 +22,28 @@ from orcidx.paimon_table.candidate_check import check_candidate
 from orcidx.paimon_table.commit_options import LARGEST_IDENTIFIER, CommitOptions
 from orcidx.paimon_table.files import TableFiles
 from orcidx.paimon_table.option_values import parse_duration, parse_whole
+from orcidx.paimon_table.orphans import discard, take_back, taking_back
+from orcidx.paimon_table.renames import PATIENCE, Overwritten, await_renames
 from orcidx.paimon_table.table_state import ManifestFile, TableState, read_state
 from orcidx.storage.folder import Folder
 
 __all__ = ["Attempt", "Committed", "Committer"]
 
+T = TypeVar("T", CommitConflict, CommitUncertain)
+
 _CREATES = 3
 """How often the same snapshot is created again where an error left it absent."""
-
-_RENAME_PATIENCE = 20.0
-"""Seconds to wait for another writer's rename that may have looked before our snapshot was there. Beside Java on a busy
-machine it was over in milliseconds; what a killed writer has left lies for ever, and is waited for by one commit."""
 
 
 @dataclass(frozen=True)
 class Committed:
-    """A snapshot that is there; ``document`` is its JSON. ``repeated``: an earlier call made it."""
+    """A snapshot that is there; ``document`` is its JSON. ``repeated``: an earlier call made it. ``overwritten``:
+    snapshots of this change that another writer's rename replaced before."""
 
     document: dict[str, Any]
     attempts: int
     repeated: bool = False
+    overwritten: tuple[Overwritten, ...] = ()
 
 
 @dataclass
@@ -74,6 +74,7 @@ class Committer:
         prefix = self.state.schema.options.get("commit.user-prefix", "orcidx")
         self.options = options.named(f"{prefix}-{uuid.uuid4()}")
         self.searched = 0
+        self.overwritten: list[Overwritten] = []
         self.in_doubt = False
         """Whether a snapshot was being created when an error came, so that its files may be in use."""
 
@@ -135,7 +136,8 @@ class Committer:
     def commit(self, kind: str, change: Callable[[Attempt], Change | None]) -> Committed | None:
         """Commits what ``change``, which is of ``kind``, makes of the newest snapshot; None where that is nothing.
 
-        ``change`` is called again after each race that is lost, or where it raises ``CommitConflict`` itself. Raises
+        ``change`` is called again after each race that is lost, where another writer's rename took its snapshot away,
+        or where it raises ``CommitConflict`` itself. Raises
         ``CommitConflict`` when the tries are used up, ``CommitUncertain`` when nobody can tell.
         """
         self.state = self.read()  # others may have committed, or changed the schema, since the change was planned
@@ -146,17 +148,27 @@ class Committer:
             if found := self.earlier(kind):  # also one that another process made with our name since the last try
                 return found
             attempt = Attempt(self.state, self.folder, number)
+            lost = len(self.overwritten)
             try:
                 document = self._try(attempt, change)
             except CommitConflict as conflict:
+                final = conflict.snapshot_id is not None and len(self.overwritten) == lost
                 late = deadline is not None and time.monotonic() > deadline
-                if conflict.snapshot_id is not None or number > retries or late:
+                if final or number > retries or late:
                     self._signed(conflict)
                     raise
                 self._wait(number)
                 self.state = self.read()
+                self._check_not_carried()
                 continue
-            return None if document is None else Committed(document, number)
+            return None if document is None else Committed(document, number, overwritten=tuple(self.overwritten))
+
+    def _check_not_carried(self) -> None:
+        """Raises ``CommitUncertain`` where the table has what a snapshot of ours changed that is not there any more:
+        run again, the change would be there twice."""
+        for one in self.overwritten:
+            if one.carried(self.state):
+                raise self._signed(one.uncertain(self.state))
 
     def _wait(self, number: int) -> None:
         options = self.state.schema.options
@@ -164,12 +176,12 @@ class Committer:
         most = parse_duration("commit.max-retry-wait", options.get("commit.max-retry-wait", "10 s"))
         time.sleep(min(most, least * 2 ** min(number - 1, 20)) * (1 + random.random() * 0.2))
 
-    def _signed(self, error: Any) -> Any:
+    def _signed(self, error: T) -> T:
         error.commit_user, error.identifier = self.user, self.identifier
         return error
 
     def _try(self, attempt: Attempt, change: Callable[[Attempt], Change | None]) -> dict[str, Any] | None:
-        with self._taking_back(attempt):
+        with taking_back(self.folder, attempt.written):
             made = change(attempt)
             if made is None:
                 return None
@@ -178,53 +190,32 @@ class Committer:
             )
             with located(file=self.files.root.name):
                 check_candidate(attempt.state, made, candidate)
-        self._create(attempt, candidate)
+        self._create(attempt, made, candidate)
         self._hint(candidate.document["id"])
-        self._check_stays(candidate)
+        self._check_stays(made, candidate)
         return candidate.document
-
-    @contextmanager
-    def _taking_back(self, attempt: Attempt) -> Iterator[None]:
-        """Deletes what a failed attempt wrote; what cannot be deleted is named in a note of the error."""
-        try:
-            yield
-        except BaseException as error:
-            self.take_back(attempt.written, error)
-            raise
-
-    def take_back(self, paths: list[str], error: BaseException) -> None:
-        """Deletes files that no snapshot names; what stays is noted in the error."""
-        if left := self.discard(paths):
-            error.add_note(f"left behind, named by no snapshot: {', '.join(left)}")
-
-    def discard(self, paths: list[str]) -> list[str]:
-        """Deletes files that no snapshot names, and returns those that could not be."""
-        left = []
-        for path in paths:
-            try:
-                self.folder.delete(path)
-            except (OrcidxError, OSError):
-                left.append(path)
-        return left
 
     # ------------------------------------------------------------------ the atomic step
 
-    def _create(self, attempt: Attempt, candidate: Candidate) -> None:
+    def _create(self, attempt: Attempt, change: Change, candidate: Candidate) -> None:
         """Makes the candidate the newest snapshot; ``CommitConflict`` (taken back) where another one came first."""
         name, number = f"snapshot/snapshot-{candidate.document['id']}", candidate.document["id"]
         failure: Exception | None = None
+        deadline = time.monotonic() + PATIENCE
+        if self._renamed_onto:
+            self._check_settled(attempt, deadline)
         self.in_doubt = True
         for _ in range(_CREATES):
             try:
                 won = self._create_once(name, candidate.data)
             except Unsupported as error:
                 self.in_doubt = False
-                self.take_back(attempt.written, error)
+                take_back(self.folder, attempt.written, error)
                 raise
             except (OrcidxError, OSError) as error:
                 won, failure = False, error
-            if self.files.root.kind == "path":  # elsewhere Paimon needs a lock, or writes under the name itself
-                _await_renames(self.files.source("snapshot").location, number)
+            if self._renamed_onto:
+                await_renames(self.files.source("snapshot").location, [number], deadline)
             there = self._read_back(candidate, failure)
             if there is None and not won:
                 continue  # absent after an error: the same bytes again, under the same number
@@ -232,19 +223,38 @@ class Committer:
                 self._check_base(attempt, candidate)
                 return
             if won:
-                raise _overwritten(candidate, there)
+                raise self._overwritten(change, candidate, there)
             conflict = CommitConflict(
                 f"snapshot {number} was committed by {(there or {}).get('commitUser')} meanwhile; run the change again",
                 other_user=(there or {}).get("commitUser"),
             )
             self.in_doubt = False
-            self.take_back(attempt.written, conflict)
+            take_back(self.folder, attempt.written, conflict)
             raise conflict
         if failure is not None and self.files.root.kind == "path":  # absent here means that it did not happen
             self.in_doubt = False
-            self.take_back(attempt.written, failure)
+            take_back(self.folder, attempt.written, failure)
             raise failure
-        raise self._unknown(candidate, failure) from failure
+        raise self._signed(_unknown(candidate, failure)) from failure
+
+    @property
+    def _renamed_onto(self) -> bool:
+        """Whether Paimon renames snapshots into place; elsewhere it needs a lock, or writes under the name itself."""
+        return self.files.root.kind == "path"
+
+    def _check_settled(self, attempt: Attempt, deadline: float) -> None:
+        """Raises ``CommitConflict`` (taken back) unless the snapshot that the candidate is made of is still there, when
+        no writer can rename its own over that one, or to where the candidate goes, any more."""
+        number = attempt.state.snapshot_id
+        await_renames(self.files.source("snapshot").location, [number, number + 1], deadline)
+        base = attempt.state.document
+        with taking_back(self.folder, attempt.written):
+            if base is not None and self._document(number) != base:
+                raise CommitConflict(f"snapshot {number} is another one than the change was made of; run it again")
+
+    def _overwritten(self, change: Change, candidate: Candidate, there: dict[str, Any] | None) -> CommitConflict:
+        self.overwritten.append(Overwritten(candidate, change, (there or {}).get("commitUser")))
+        return self.overwritten[-1].conflict()
 
     def _create_once(self, name: str, data: bytes) -> bool:
         vouched = self.options.single_writer or self.options.lock is not None
@@ -257,9 +267,9 @@ class Committer:
             data = self.folder.read(f"snapshot/snapshot-{candidate.document['id']}")
             return None if data is None else parse_json_object(data, "snapshot")
         except (OSError, CorruptFile) as error:
-            raise self._unknown(candidate, failure or error) from error
+            raise self._signed(_unknown(candidate, failure or error)) from error
 
-    def _check_stays(self, candidate: Candidate) -> None:
+    def _check_stays(self, change: Change, candidate: Candidate) -> None:
         """Raises ``CommitConflict`` where a writer that looks and then renames has put its snapshot over ours since it
         was read back: one such looked before ours was there, and was slow (1 of 1,000 rounds beside Java)."""
         try:
@@ -267,7 +277,7 @@ class Committer:
         except (OrcidxError, OSError):
             return  # it was there, and a look more is no reason to fail
         if there is not None and there.get("uuid") != candidate.document["uuid"]:
-            raise _overwritten(candidate, there)
+            raise self._overwritten(change, candidate, there)
 
     def _check_base(self, attempt: Attempt, candidate: Candidate) -> None:
         """Raises ``CommitConflict`` where the snapshot below ours is not the one that ours was made of.
@@ -288,10 +298,10 @@ class Committer:
         if below == base or lowest is None:  # those below have expired
             return
         said = f"the table was rolled back to snapshot {lowest} or below while snapshot {number} was committed"
-        if unseen and not self.discard([f"snapshot/snapshot-{number}"]):
+        if unseen and not discard(self.folder, [f"snapshot/snapshot-{number}"]):
             self.in_doubt = False
             conflict = CommitConflict(f"{said}; it was taken back, and the change can be run again")
-            self.take_back(attempt.written, conflict)
+            take_back(self.folder, attempt.written, conflict)
             raise conflict
         what = f"roll the table back to {lowest}" if below is not None else f"delete snapshot/snapshot-{number}"
         raise CommitConflict(
@@ -301,18 +311,6 @@ class Committer:
             left_behind=tuple(candidate.written),
         )
 
-    def _unknown(self, candidate: Candidate, failure: Exception | None) -> CommitUncertain:
-        number = candidate.document["id"]
-        error = CommitUncertain(
-            f"the storage failed while snapshot {number} was created ({failure}), and whether it took effect is not "
-            f"known: look whether snapshot/snapshot-{number} has the uuid {candidate.document['uuid']}. Nothing was "
-            "deleted. Called again with the same commit_user and identifier it is not committed twice",
-            snapshot_id=number,
-            left_behind=tuple(candidate.written),
-        )
-        signed: CommitUncertain = self._signed(error)
-        return signed
-
     def _hint(self, number: int) -> None:
         """LATEST is a hint for readers, who look beyond it; a failure to write it changes nothing."""
         try:
@@ -321,27 +319,12 @@ class Committer:
             return
 
 
-def _await_renames(folder: str, number: int) -> None:
-    """Waits until no writer on this disk can put its snapshot ``number`` over ours any more.
-
-    Paimon's Java writes ``.snapshot-N.<uuid>.tmp``, looks whether ``snapshot-N`` is there, and renames without another
-    look. Who writes its file after our create finds ours; so only those that lie there now can be in between, and each
-    is renamed or deleted at the end (``RenamingSnapshotCommit``, ``FileIO.tryToWriteAtomic``).
-    """
-    temporary = re.compile(rf"\.snapshot-{number}\.\w+-.*\.tmp")  # ours has no dash: it replaces nothing
-    deadline, pause = time.monotonic() + _RENAME_PATIENCE, 0.001
-    with suppress(OSError):  # reading back tells of a disk that fails
-        while any(map(temporary.fullmatch, os.listdir(folder))) and time.monotonic() < deadline:
-            time.sleep(pause)
-            pause = min(2 * pause, 0.1)
-
-
-def _overwritten(candidate: Candidate, there: dict[str, Any] | None) -> CommitConflict:
+def _unknown(candidate: Candidate, failure: Exception | None) -> CommitUncertain:
     number = candidate.document["id"]
-    return CommitConflict(
-        f"snapshot {number} was created and then overwritten by another writer, which does not create its snapshots "
-        "exclusively; this change is lost, and its files are orphans",
-        other_user=None if there is None else there.get("commitUser"),
+    return CommitUncertain(
+        f"the storage failed while snapshot {number} was created ({failure}), and whether it took effect is not "
+        f"known: look whether snapshot/snapshot-{number} has the uuid {candidate.document['uuid']}. Nothing was "
+        "deleted. Called again with the same commit_user and identifier it is not committed twice",
         snapshot_id=number,
         left_behind=tuple(candidate.written),
     )

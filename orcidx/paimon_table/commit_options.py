@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from orcidx.errors import InvalidQuery
+from orcidx.paimon_table.jvm_instants import check_zone
 
 __all__ = ["CommitOptions"]
 
@@ -54,6 +55,7 @@ class CommitOptions:
             raise InvalidQuery("since is the number of a snapshot, or 0, and belongs to an identifier")
         if self.retries is not None and self.retries < 0:
             raise InvalidQuery(f"retries must not be negative, and is {self.retries}")
+        object.__setattr__(self, "jvm_zone", check_zone(self.jvm_zone))
         if self.jvm_zone not in (None, "UTC"):
             raise InvalidQuery(
                 f'jvm_zone is {self.jvm_zone!r}; "UTC" is the only zone in which it is known what is stored'

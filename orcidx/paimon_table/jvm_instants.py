@@ -25,10 +25,15 @@ _FIRST_RULES = -2_208_988_800
 _TICKS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
+_LINKS_TO_UTC = ("UTC", "UCT", "Universal", "Zulu", "GMT", "GMT0", "GMT+0", "GMT-0", "Greenwich")
+_NAMES_OF_UTC = frozenset(["Z", *_LINKS_TO_UTC, *(f"Etc/{name}" for name in _LINKS_TO_UTC)])
+"""Of the tz database (its files ``etcetera`` and ``backward``), and ISO 8601's letter."""
+
+
 def check_zone(zone: str | None) -> str | None:
-    """A zone by its name. Raises ``InvalidQuery`` for one that is not known."""
+    """A zone by its name; those that always are UTC by that one. Raises ``InvalidQuery`` for one that is not known."""
     try:
-        return None if zone is None else ZoneInfo(zone).key
+        return None if zone is None else "UTC" if zone in _NAMES_OF_UTC else ZoneInfo(zone).key
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise InvalidQuery(f"jvm_zone is {zone!r}, which is no time zone; say UTC or America/New_York") from None
 

@@ -21,6 +21,7 @@ from orcidx.paimon_table.data_file_formats import check_writable
 from orcidx.paimon_table.data_file_writing import DataFiles, WrittenFile
 from orcidx.paimon_table.manifest import ADD
 from orcidx.paimon_table.manifest_schemas import MANIFEST_SCHEMA, completed, field_names
+from orcidx.paimon_table.orphans import discard, take_back
 from orcidx.paimon_table.row_conforming import arrow_batches, check_columns, conformed, placed
 from orcidx.paimon_table.schema import TableSchema
 from orcidx.paimon_table.table_change import begin, changed, check_instants, check_table
@@ -211,8 +212,8 @@ def append_rows(table: Table, data: Any, *, dry_run: bool, given: dict[str, Any]
         raise
     except BaseException as error:
         if not committer.in_doubt:
-            committer.take_back(files.stored, error)
+            take_back(committer.folder, files.stored, error)
         raise
     if result.repeated:
-        committer.discard(files.stored)
+        discard(committer.folder, files.stored)
     return result

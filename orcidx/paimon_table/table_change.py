@@ -77,6 +77,7 @@ def changed(committer: Committer, committed: Committed | None, kind: str, planne
     if committed is None:
         return Changed(None, kind, planned_on=planned_on, **named, **facts)
     number = committed.document["id"]
+    notes = (*facts.pop("notes", ()), *(one.note() for one in committed.overwritten))
     return Changed(
         number,
         kind,
@@ -85,6 +86,7 @@ def changed(committer: Committer, committed: Committed | None, kind: str, planne
         planned_on=planned_on,
         rollback=_rollback(committer, number - 1),
         repeated=committed.repeated,
+        notes=notes,
         **named,
         **facts,
     )

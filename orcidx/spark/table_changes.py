@@ -22,6 +22,7 @@ from orcidx.options import ReadOptions
 from orcidx.paimon_table.changed import Changed
 from orcidx.paimon_table.data_file_writing import DataFiles, WrittenFile, pieces
 from orcidx.paimon_table.index_rewriting import commit_rewrite, naming_what_tasks_left, plan_rewrite
+from orcidx.paimon_table.orphans import discard, take_back
 from orcidx.paimon_table.row_appending import commit_append, plan_append
 from orcidx.paimon_table.row_conforming import check_columns, conformed, placed
 from orcidx.paimon_table.row_deleting import DeleteTask, commit_delete, delete_rows, plan_delete
@@ -121,10 +122,10 @@ def append(spark: Any, table: Any, rows: Any, *, storage_options: Any = None, **
         raise
     except BaseException as error:
         if not plan.committer.in_doubt:
-            plan.committer.take_back(list(pieces(written)), error)
+            take_back(plan.committer.folder, list(pieces(written)), error)
         raise
     if result.repeated:  # another driver of the same name was faster
-        plan.committer.discard(list(pieces(written)))
+        discard(plan.committer.folder, list(pieces(written)))
     return result
 
 

@@ -170,19 +170,21 @@ def test_an_interrupt_inside_the_create_deletes_nothing(folder: Path, monkeypatc
 
 
 def test_a_storage_that_ignores_conditions_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another writer's rename puts its snapshot over ours in the moment after the create."""
+    """Another writer's rename puts its snapshot over ours in the moment after each create."""
     create = Folder.create
 
     def overwritten(self: Folder, name: str, data: bytes, **given: Any) -> bool:
         won = create(self, name, data, **given)
-        other = {**json.loads(data), "uuid": "another", "commitUser": "java"}
+        first = json.loads((folder / "snapshot" / "snapshot-1").read_text())
+        other = {**first, "id": int(name.rpartition("-")[2]), "uuid": f"another of {name}", "commitUser": "java"}
         (folder / name).write_text(json.dumps(other))
         return won
 
     monkeypatch.setattr(Folder, "create", overwritten)
-    with pytest.raises(CommitConflict, match="overwritten") as caught:
-        open_table(folder).append(rows(1000, 10))
-    assert (caught.value.other_user, caught.value.snapshot_id) == ("java", 2)
+    with pytest.raises(CommitConflict, match="created and then overwritten") as caught:
+        open_table(folder).append(rows(1000, 10), retries=2)
+    assert (caught.value.other_user, caught.value.snapshot_id) == ("java", 4)
+    assert caught.value.left_behind
 
 
 def test_a_storage_without_exclusive_creation_is_refused_unless_someone_vouches(
@@ -357,6 +359,7 @@ def test_expired_snapshots_may_have_held_it(folder: Path) -> None:
         {"since": 1},
         {"retries": -1},
         {"jvm_zone": "Europe/Oslo"},
+        {"jvm_zone": "Middle/Earth"},
         {"retry": 1},
     ],
 )
@@ -684,7 +687,7 @@ def test_instants_in_orc_files_need_a_zone_that_is_known(tmp_path: Path) -> None
     folder = empty_table(tmp_path / "t", types)
     with pytest.raises(Unsupported, match="jvm_zone"):
         open_table(folder).append(given)
-    open_table(folder).append(given, jvm_zone="UTC")
+    open_table(folder).append(given, jvm_zone="Etc/UTC")
     with pytest.raises(Unsupported, match="jvm_zone"):
         open_table(folder).delete(where)
     with pytest.raises(Unsupported, match="jvm_zone"):

@@ -15,7 +15,7 @@ from paimon_empty import empty_table
 from paimon_invariants import check_table, files_of, snapshot, snapshot_numbers
 from paimon_soak import SPEC, rows
 
-from orcidx import CommitConflict, CorruptFile, InvalidQuery, Unsupported
+from orcidx import CommitConflict, CommitUncertain, CorruptFile, InvalidQuery, Unsupported
 from orcidx.paimon import open_table
 from orcidx.paimon_table import commit
 from orcidx.paimon_table.index_rewriting import IndexTask
@@ -237,37 +237,108 @@ def test_commits_after_a_rollback_that_ours_would_hide(folder: Path, monkeypatch
     assert ids(folder) == [*range(100), *range(1000, 1010), 6000]
 
 
-def test_a_rename_that_comes_after_the_snapshot_was_read_back_is_told(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+def _renamed_by_java(folder: Path, number: int) -> None:
+    """Java puts a snapshot over the one of that number, made of the one below."""
+    document = json.loads((folder / "snapshot" / f"snapshot-{number - 1}").read_text())
+    document |= {"id": number, "uuid": f"Java's {number}", "commitUser": "java"}
+    (folder / "snapshot" / f"snapshot-{number}").write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_rename_that_comes_after_the_snapshot_was_read_back(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
     """Java looks whether the snapshot is there, waits, and then renames its own over ours; the append was told its
-    snapshot, and nobody had its rows."""
+    snapshot, and nobody had its rows. It is made again, on top of Java's."""
+    put = Folder.put
+
+    def late(self: Folder, name: str, data: bytes) -> None:
+        if (name, data) == ("snapshot/LATEST", b"2"):
+            _renamed_by_java(folder, 2)
+        put(self, name, data)
+
+    monkeypatch.setattr(Folder, "put", late)
+    result = OPERATIONS[operation](open_table(folder))
+    assert (result.snapshot_id, result.attempts, snapshot_numbers(folder)) == (3, 2, [1, 2, 3])
+    assert "snapshot 2 was overwritten by java, and the change was made again" in result.notes[-1]
+    named = result.notes[-1].partition("named by no snapshot: ")[2].split(", ")
+    assert named
+    for name in named:
+        (folder / name).unlink()
+    check_table(folder)
+    assert ids(folder) == AFTER[operation]
+
+
+def test_a_snapshot_that_is_overwritten_again_and_again_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put = Folder.put
 
     def late(self: Folder, name: str, data: bytes) -> None:
         if name == "snapshot/LATEST":
-            document = json.loads((folder / "snapshot" / "snapshot-1").read_text())
-            document |= {"id": 2, "uuid": "another", "commitUser": "java"}
-            (folder / "snapshot" / "snapshot-2").write_text(json.dumps(document))
+            _renamed_by_java(folder, int(data))
         put(self, name, data)
 
     monkeypatch.setattr(Folder, "put", late)
     with pytest.raises(CommitConflict, match="created and then overwritten") as caught:
-        open_table(folder).append(rows(1000, 10))
+        open_table(folder).append(rows(1000, 10), retries=1)
     monkeypatch.undo()
-    assert (caught.value.other_user, caught.value.snapshot_id) == ("java", 2)
+    assert (caught.value.other_user, caught.value.snapshot_id) == ("java", 3)
     assert ids(folder) == list(range(100))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_change_that_others_built_on_before_it_was_overwritten_is_not_made_twice(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    put, seen = Folder.put, []
+
+    def late(self: Folder, name: str, data: bytes) -> None:
+        if (name, data) == ("snapshot/LATEST", b"2"):
+            ours = json.loads((folder / "snapshot" / "snapshot-2").read_text())
+            monkeypatch.undo()
+            seen.append(open_table(folder).append(rows(6000, 1)).snapshot_id)
+            assert ours["uuid"] != json.loads((folder / "snapshot" / "snapshot-1").read_text())["uuid"]
+            _renamed_by_java(folder, 2)
+        put(self, name, data)
+
+    monkeypatch.setattr(Folder, "put", late)
+    with pytest.raises(CommitUncertain, match=r"overwritten by java when snapshot 3 .* do not run it again") as caught:
+        OPERATIONS[operation](open_table(folder))
+    assert (seen, caught.value.snapshot_id) == ([3], 2)
+    assert ids(folder) == sorted([*AFTER[operation], 6000]), "what others built on is whole"
+
+
+def test_a_snapshot_below_that_java_is_about_to_overwrite_is_waited_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Made of a snapshot that Java then replaced, ours held what is not in the table and lacked what Java committed."""
+    open_table(folder).append(rows(5000, 1))
+    temporary = folder / "snapshot" / ".snapshot-2.6f2c8f5e-0000-4000-8000-000000000000.tmp"
+    temporary.write_text("Java's")
+    waited: list[float] = []
+
+    def slept(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 3:
+            temporary.unlink()
+            _renamed_by_java(folder, 2)
+
+    monkeypatch.setattr(commit.time, "sleep", slept)
+    result = open_table(folder).append(rows(1000, 10))
+    assert (result.snapshot_id, result.attempts, snapshot_numbers(folder)) == (3, 2, [1, 2, 3])
+    assert ids(folder) == [*range(100), *range(1000, 1010)]
+    assert not result.notes, "nothing of ours was there before"
 
 
 @pytest.mark.parametrize("ends", ["renamed", "deleted", "left"])
 def test_a_rename_under_way_is_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
-    """Java has looked, and its temporary file lies there when ours is created and read back: what becomes of it says
+    """Java has looked, and its temporary file comes to lie there right before ours is created: what becomes of it says
     whose the snapshot is. One that a killed writer has left is not waited for without end."""
     create, temporary = Folder.create, folder / "snapshot" / ".snapshot-2.6f2c8f5e-0000-4000-8000-000000000000.tmp"
 
     def created(self: Folder, name: str, data: bytes, **given: Any) -> bool:
         if name == "snapshot/snapshot-2":
-            temporary.write_text(json.dumps({**json.loads(data), "uuid": "another", "commitUser": "java"}))
+            first = json.loads((folder / "snapshot" / "snapshot-1").read_text())
+            temporary.write_text(json.dumps({**first, "id": 2, "uuid": "another", "commitUser": "java"}))
         return create(self, name, data, **given)
 
     def slept(seconds: float) -> None:
@@ -280,17 +351,17 @@ def test_a_rename_under_way_is_waited_for(folder: Path, monkeypatch: pytest.Monk
     waited: list[float] = []
     monkeypatch.setattr(Folder, "create", created)
     monkeypatch.setattr(commit.time, "sleep", slept)
-    monkeypatch.setattr(commit, "_RENAME_PATIENCE", 0.01 if ends == "left" else 1000)
+    monkeypatch.setattr(commit, "PATIENCE", 0.3 if ends == "left" else 1000)
+    result = open_table(folder).append(rows(1000, 10))
+    temporary.unlink(missing_ok=True)
     if ends == "renamed":
-        with pytest.raises(CommitConflict, match="created and then overwritten") as caught:
-            open_table(folder).append(rows(1000, 10))
-        assert (caught.value.other_user, caught.value.snapshot_id) == ("java", 2)
+        assert (result.snapshot_id, result.attempts, len(result.notes)) == (3, 2, 1)
+        assert len(waited) == 4, "three looks, and the wait between two tries"
     else:
-        assert open_table(folder).append(rows(1000, 10)).snapshot_id == 2
-        temporary.unlink(missing_ok=True)
+        assert (result.snapshot_id, result.attempts, result.notes) == (2, 1, ())
+        assert waited if ends == "left" else len(waited) == 3
         check_table(folder)
-        assert ids(folder) == [*range(100), *range(1000, 1010)]
-    assert waited if ends == "left" else len(waited) == 3
+    assert ids(folder) == [*range(100), *range(1000, 1010)]
 
 
 def test_the_snapshot_below_may_have_expired(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

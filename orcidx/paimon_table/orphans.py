@@ -1,0 +1,38 @@
+"""Files that were written for a change and that no snapshot came to name: they are deleted, or named to the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from orcidx.errors import OrcidxError
+from orcidx.storage.folder import Folder
+
+__all__ = ["discard", "take_back", "taking_back"]
+
+
+def discard(folder: Folder, paths: Sequence[str]) -> list[str]:
+    """Deletes them, and returns those that could not be."""
+    left = []
+    for path in paths:
+        try:
+            folder.delete(path)
+        except (OrcidxError, OSError):
+            left.append(path)
+    return left
+
+
+def take_back(folder: Folder, paths: Sequence[str], error: BaseException) -> None:
+    """Deletes what was written before the error; what stays is noted in it."""
+    if left := discard(folder, paths):
+        error.add_note(f"left behind, named by no snapshot: {', '.join(left)}")
+
+
+@contextmanager
+def taking_back(folder: Folder, written: Sequence[str]) -> Iterator[None]:
+    """Deletes what is ``written`` by the time that the block fails."""
+    try:
+        yield
+    except BaseException as error:
+        take_back(folder, written, error)
+        raise
