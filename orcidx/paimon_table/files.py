@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from orcidx.errors import CorruptFile, InvalidQuery, located
+from orcidx.errors import CorruptFile, InvalidQuery, StorageError, located
 from orcidx.paimon.small_files import read_whole
 from orcidx.paimon_table.schema import TableSchema, parse_schema
 from orcidx.paimon_table.snapshot import Snapshot, parse_hint, parse_snapshot
@@ -18,6 +18,7 @@ __all__ = ["TableFiles"]
 
 T = TypeVar("T")
 _READERS = 8
+_HINT_READS = 3
 _MOST_PROBES = 100_000
 
 
@@ -137,11 +138,18 @@ class TableFiles:
         return [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) <= 19]
 
     def hint(self, name: str) -> int | None:
-        """The number in LATEST or EARLIEST; None where there is none that can be read."""
-        try:
-            return self.parsed(f"snapshot/{name}", parse_hint)
-        except FileNotFoundError:
-            return None
+        """The number in LATEST or EARLIEST; None where there is none that can be read.
+
+        The only files of a table that are written over in place: one that changes while it is read is read again.
+        """
+        for _ in range(_HINT_READS):
+            try:
+                return self.parsed(f"snapshot/{name}", parse_hint)
+            except FileNotFoundError:
+                return None
+            except StorageError:
+                continue
+        return None  # whoever asks goes by the listing, and tells of a storage that fails
 
     def _last(self, read: Callable[[int], T], first: int) -> T | None:
         found: T | None = None

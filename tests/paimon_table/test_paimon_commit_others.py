@@ -22,6 +22,7 @@ from orcidx.paimon_table.index_rewriting import IndexTask
 from orcidx.paimon_table.row_deleting import DeleteTask
 from orcidx.predicate import col
 from orcidx.storage.folder import Folder
+from orcidx.storage.local import LocalReader
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "append": lambda table, **given: table.append(rows(1000, 10), **given),
@@ -362,6 +363,34 @@ def test_a_rename_under_way_is_waited_for(folder: Path, monkeypatch: pytest.Monk
         assert waited if ends == "left" else len(waited) == 3
         check_table(folder)
     assert ids(folder) == [*range(100), *range(1000, 1010)]
+
+
+@pytest.mark.parametrize("times", [1, 1000])
+@pytest.mark.parametrize("operation", [*OPERATIONS, "scan"])
+def test_a_hint_that_is_written_over_while_it_is_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str, times: int
+) -> None:
+    """Java truncates LATEST and writes it anew, in place: an append beside it failed with a ``StorageError``."""
+    fetch, hint, seen = LocalReader.whole, folder / "snapshot" / "LATEST", []
+
+    def written_over(self: LocalReader) -> Any:
+        if self.name.endswith("LATEST") and len(seen) < times:
+            seen.append(hint.read_bytes())
+            hint.write_bytes(b"")
+            try:
+                return fetch(self)
+            finally:
+                hint.write_bytes(seen[0])
+        return fetch(self)
+
+    monkeypatch.setattr(LocalReader, "whole", written_over)
+    table = open_table(folder)
+    if operation == "scan":
+        assert table.scan().to_table().num_rows == 100
+    else:
+        OPERATIONS[operation](table)
+        assert ids(folder) == AFTER[operation]
+    assert len(seen) >= min(times, 3)
 
 
 def test_the_snapshot_below_may_have_expired(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
