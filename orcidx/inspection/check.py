@@ -7,9 +7,10 @@ is no problem of the file, what it would believe has to be true.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, OrcidxError, StorageError, Unsupported, ValueOutOfRange
-from orcidx.inspection.index_truth import StripeTruth, statistics_problems
+from orcidx.inspection.index_truth import StripeTruth, statistics_problems, stripe_zone
 from orcidx.inspection.measure import Measured
 from orcidx.inspection.runs import stripe_streams
 from orcidx.options import ReadOptions
@@ -27,12 +28,16 @@ from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.reader import OpenStripe, OrcReader, stripe_limits
 from orcidx.orc.row_index import RowIndex, usual_bounds
-from orcidx.orc.statistics import file_statistics, stripe_statistics
+from orcidx.orc.statistics import RawStatistics, file_statistics, stripe_statistics
+from orcidx.orc.timezones import Zone
 from orcidx.orc.types import OrcType
 from orcidx.scanner.column_group import ColumnGroup
 from orcidx.storage import Source
 
 __all__ = ["FileCheck", "Problem", "check_file"]
+
+STRIPES_AT_ONCE = 100
+"""Statistics of stripes are compared for so many at a time: one by one that took half of the time of small stripes."""
 
 Int64s = npt.NDArray[np.int64]
 
@@ -112,18 +117,23 @@ class _Check:
         roots = set() if encryption is None else set(encryption.roots)
         self.masked = frozenset[int]().union(*(node.ids for node in root.walk() if node.id in roots))
         """Columns of which masked values are read; their indexes are of the others."""
+        self.kinds = {node.id: node.kind for node in root.walk()}
         self.file: dict[int, Measured | None] = {}
+        self.measured: dict[int, list[tuple[int, Measured]]] = {}
+        """By column, stripes whose statistics have not been compared yet."""
 
     def run(self, on_stripe: Callable[[int, int], None] | None) -> FileCheck:
         reader = self.reader
         for stripe in range(len(reader.stripes)):
             self._stripe(stripe)
+            if stripe % STRIPES_AT_ONCE == STRIPES_AT_ONCE - 1 or stripe == len(reader.stripes) - 1:
+                self._whole_stripes()
             if on_stripe is not None:
                 on_stripe(stripe, len(reader.stripes))
         for node in reader.root.walk():
             measured = self.file.get(node.id)
             if measured is not None:
-                self._statistics(node, [measured], lambda node: file_statistics(reader.tail, node), None)
+                self._statistics(node, [measured], partial(file_statistics, reader.tail, node))
         tail = reader.tail
         rows, stripes = tail.footer.rows, len(reader.stripes)
         return FileCheck(
@@ -221,35 +231,57 @@ class _Check:
     # ------------------------------------------------------------------ what is compared
 
     def _levels(self, stripe: int, node: OrcType, groups: list[Measured], index: RowIndex) -> None:
-        """Statistics of the row groups, of the stripe, and what the file's will have to say."""
-        tail = self.reader.tail
+        """Statistics of the row groups, and what the stripe's and the file's will have to say."""
         if node.id in index.columns:
-            self._statistics(node, groups, lambda node: index.columns[node.id].statistics, stripe)
+            self._statistics(node, groups, lambda: index.columns[node.id].statistics, [stripe] * len(groups))
         whole = groups[0] if groups else Measured(0, 0)
         for more in groups[1:]:
             whole = whole.joined(more)
-        self._statistics(node, [whole], lambda node: stripe_statistics(tail, node, stripe=stripe), stripe)
+        self.measured.setdefault(node.id, []).append((stripe, whole))
         before = self.file.get(node.id, Measured(0, 0))
         self.file[node.id] = None if before is None else before.joined(whole)
 
-    def _statistics(
-        self, node: OrcType, measured: list[Measured], read: Callable[[OrcType], Any], stripe: int | None
-    ) -> None:
+    def _whole_stripes(self) -> None:
+        """Statistics of the stripes that were measured since the last call."""
+        for node in self.reader.root.walk():
+            zones: dict[Zone | None, list[tuple[int, Measured]]] = {}
+            for stripe, found in self.measured.pop(node.id, ()):
+                zones.setdefault(stripe_zone(self.reader, stripe), []).append((stripe, found))
+            for units in zones.values():
+                self._stripes_alike(node, units)
+
+    def _stripes_alike(self, node: OrcType, units: list[tuple[int, Measured]]) -> None:
+        stripes, measured = [stripe for stripe, _ in units], [found for _, found in units]
         try:
-            raw = read(node)
+            raw = stripe_statistics(self.reader.tail, node, stripes=stripes)
         except (CorruptFile, Unsupported) as error:
-            self._found("statistics", error.message, stripe, column=node.dotted)
+            if len(units) == 1:
+                self._found("statistics", error.message, stripes[0], column=node.dotted)
+            for unit in units if len(units) > 1 else ():  # the damage is one stripe's
+                self._stripes_alike(node, [unit])
             return
-        for unit, text in statistics_problems(self.reader, raw, measured, self.options, stripe):
+        self._statistics(node, measured, lambda: raw, stripes)
+
+    def _statistics(
+        self, node: OrcType, measured: list[Measured], read: Callable[[], RawStatistics], stripes: Sequence[int] = ()
+    ) -> None:
+        """``stripes``: of each unit; none of the file's."""
+        try:
+            raw = read()
+        except (CorruptFile, Unsupported) as error:
+            self._found("statistics", error.message, None, column=node.dotted)
+            return
+        zone = stripe_zone(self.reader, stripes[0]) if stripes else None
+        for unit, text in statistics_problems(self.reader, raw, measured, self.options, zone):
             group = unit if raw.level == "row_group" else None
-            self._found("statistics", text, stripe, group, node.dotted)
+            self._found("statistics", text, stripes[unit] if stripes else None, group, node.dotted)
 
     def _lengths(self, stripe: int, node: OrcType, measured: dict[int, list[Measured]]) -> None:
         """Each stream of runs holds as many values as the column has, and ends with its last run."""
         counted = {column: sum(one.count for one in groups) for column, groups in measured.items()}
         slots = {column: sum(one.slots for one in groups) for column, groups in measured.items()}
         for stream in stripe_streams(self.reader, stripe, frozenset(counted)):
-            expected = _expected_values(stream.kind, stream.encoding, self._kind(stream.column_id))
+            expected = _expected_values(stream.kind, stream.encoding, self.kinds[stream.column_id])
             if stream.damage is not None:
                 self._found("length", f"stream {stream.kind}: {stream.damage}", stripe, column=stream.column)
             elif expected is not None and stream.values is not None:
@@ -257,9 +289,6 @@ class _Check:
                 if stream.values != wanted:
                     text = f"stream {stream.kind} holds {stream.values:,} instead of {wanted:,}"
                     self._found("length", text, stripe, column=stream.column)
-
-    def _kind(self, column: int) -> TypeKind:
-        return next(node.kind for node in self.reader.root.walk() if node.id == column)
 
 
 def _expected_values(kind: str, encoding: str, of: TypeKind) -> Callable[[int, int], int] | None:

@@ -26,7 +26,7 @@ from orcidx.orc.timezones import Zone, zone_of_statistics
 from orcidx.orc.types import OrcType
 from orcidx.orc.wire import split_messages
 
-__all__ = ["StripeTruth", "statistics_problems"]
+__all__ = ["StripeTruth", "statistics_problems", "stripe_zone"]
 
 _INTEGERS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
 _SUMMED = _INTEGERS | {TypeKind.STRING, TypeKind.VARCHAR, TypeKind.BINARY}
@@ -38,20 +38,16 @@ Found = tuple[str, str, int | None, str]
 
 
 def statistics_problems(
-    reader: OrcReader, raw: RawStatistics, measured: Sequence[Measured], options: ReadOptions, stripe: int | None
+    reader: OrcReader, raw: RawStatistics, measured: Sequence[Measured], options: ReadOptions, zone: Zone | None
 ) -> Iterator[tuple[int, str]]:
-    """(unit, what is wrong) where the statistics of a column say what its values deny."""
-    if raw.level == "stripe":  # of all stripes: the one that was measured
-        units = [(stripe or 0, measured[0])]
-    else:
-        units = list(enumerate(measured))
+    """(unit, what is wrong) where the statistics of a column say what its values deny; ``measured`` unit by unit,
+    ``zone`` that of their wall clocks."""
     # Inside lists there are more values than rows, which must not look like damage.
     unlimited = replace(raw, rows=np.full(len(raw), _NO_LIMIT, np.int64))
-    zone = None if stripe is None else _zone(reader, stripe)
     bounds = bound_statistics(unlimited, reader.facts, options, zone=zone)
     starts, stops = raw.extents
     hybrid = reader.facts.hybrid_calendar
-    for unit, found in units:
+    for unit, found in enumerate(measured):
         if unit >= len(raw) or starts[unit] == stops[unit]:
             continue
         for text in _wrong_counts(raw, unit, found, hybrid=hybrid):
@@ -83,7 +79,8 @@ def _shown(value: Any) -> str:
     return repr(text if len(text) <= 80 else f"{text[:80]}…") if isinstance(value, bytes) else text
 
 
-def _zone(reader: OrcReader, stripe: int) -> Zone | None:
+def stripe_zone(reader: OrcReader, stripe: int) -> Zone | None:
+    """The zone of the wall clocks in a stripe's statistics and filters; None for one that is unknown here."""
     return zone_of_statistics(reader.footer(stripe).writer_timezone)
 
 
@@ -97,7 +94,7 @@ class StripeTruth:
         self.problems: list[Found] = []
         self._index = index
         self._options = options
-        self._zone = _zone(reader, stripe)
+        self._zone = stripe_zone(reader, stripe)
         self._filters: dict[int, list[tuple[str, list[BloomFilters]]]] = {}
         for node in reader.root.walk():
             for kind in BLOOM_KINDS:

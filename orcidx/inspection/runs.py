@@ -6,10 +6,13 @@ The headers of the runs are walked without decoding a value; the notation is tha
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.orc.kinds import STREAM_NAMES, EncodingKind, StreamKind
@@ -113,10 +116,12 @@ def _byte_runs(data: bytes) -> Iterator[tuple[str, int]]:
 def _integer_runs_1(data: bytes) -> Iterator[tuple[str, int]]:
     """Runs of version 1: a control byte, then a delta and a varint, or that many varints."""
     at, end = 0, len(data)
+    ends = np.flatnonzero(np.frombuffer(data, np.int8) >= 0)  # where varints may end
+    last_bytes = memoryview(ends.data)
     while at < end:
         control = data[at]
-        varints = 1 if control < 128 else 256 - control
-        at = _after_varints(data, at + (2 if control < 128 else 1), varints)
+        start, varints = (at + 2, 1) if control < 128 else (at + 1, 256 - control)
+        at = last_bytes[bisect_left(last_bytes, start) + varints - 1] + 1
         yield ("repeat", control + 3) if control < 128 else ("literals", varints)
 
 

@@ -132,10 +132,10 @@ def file_statistics(tail: FileTail, node: OrcType) -> RawStatistics:
         return decode_statistics(node, "file", raw, extents, rows=rows, stripes=[None])
 
 
-def stripe_statistics(tail: FileTail, node: OrcType, *, stripe: int | None = None) -> RawStatistics:
-    """Statistics of a column over each stripe, or over one; stripes that the Metadata leaves out have none."""
+def stripe_statistics(tail: FileTail, node: OrcType, *, stripes: Sequence[int] | None = None) -> RawStatistics:
+    """Statistics of a column over each stripe, or over these; stripes that the Metadata leaves out have none."""
     bounds, starts, stops = tail.stripe_statistics
-    wanted = np.arange(len(tail.footer.stripes)) if stripe is None else np.array([stripe])
+    wanted = np.arange(len(tail.footer.stripes)) if stripes is None else np.array(stripes, np.int64)
     first, last = np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.int64)
     known = np.flatnonzero(wanted < len(bounds) - 1)
     at = bounds[wanted[known]] + node.id

@@ -116,7 +116,7 @@ class BloomChoice:
         if node.id in index.columns:
             fits |= surely_fits(self.columns.bounded(node, index.columns[node.id].statistics))
         tail = self.columns.reader.tail
-        for read in (partial(stripe_statistics, stripe=stripe), file_statistics):
+        for read in (partial(stripe_statistics, stripes=[stripe]), file_statistics):
             if not fits.all():
                 with suppress(CorruptFile):  # the levels above said so
                     fits |= surely_fits(self.columns.bounded(node, read(tail, node)))

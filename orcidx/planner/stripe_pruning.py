@@ -234,7 +234,7 @@ class FilePruner:
         tail = self.reader.tail
         return self._statistics(
             "stripe statistics",
-            lambda node: stripe_statistics(tail, node, stripe=stripe),
+            lambda node: stripe_statistics(tail, node, stripes=[stripe]),
             bounds,
             zone=self._known.zone(stripe),
         )

@@ -13,9 +13,11 @@ import pytest
 from goldens import GOLDEN_ORC
 
 import orcidx
+from orcidx.inspection import check
 from orcidx.inspection.check import check_file
 from orcidx.inspection.repair import write_whole
 from orcidx.orc.kinds import StreamKind
+from orcidx.orc.statistics import stripe_statistics as read
 from orcidx.storage import describe_source
 
 ROWS, STRIDE = 5000, 1000
@@ -122,6 +124,18 @@ def test_a_value_that_statistics_and_filters_deny(path, tmp_path):
     assert ("bloom filter", 0, 1, "v") in kinds
     assert not found.broken
     assert any("there is 1000000000.0" in problem.text for problem in found.problems)
+
+
+def test_statistics_of_each_stripe_are_compared(path, tmp_path, monkeypatch):
+    """Those of all but the first were not; many stripes are compared with one call."""
+    calls = []
+    monkeypatch.setattr(check, "stripe_statistics", lambda *given, **more: calls.append(more) or read(*given, **more))
+    offset, _ = of(path, "v", StreamKind.DATA, stripe=1)
+    found = checked(changed(path, tmp_path, offset + 8 * (STRIDE // 2), struct.pack("<d", 1e9)))
+    assert found.stripes > 2
+    places = {(one.stripe, one.row_group) for one in found.problems if (one.what, one.column) == ("statistics", "v")}
+    assert places == {(1, 0), (1, None), (None, None)}
+    assert {tuple(more["stripes"]) for more in calls} == {tuple(range(found.stripes))}
 
 
 def test_a_position_that_leads_elsewhere(path, tmp_path):

@@ -10,7 +10,7 @@ from goldens import GOLDEN_ORC
 import orcidx
 import orcidx.cli
 from orcidx.inspection.column_facts import Ranges, column_facts
-from orcidx.inspection.runs import stripe_streams
+from orcidx.inspection.runs import _integer_runs_1, stripe_streams
 from orcidx.inspection.sizes import file_sizes
 from orcidx.orc.kinds import StreamKind
 
@@ -86,3 +86,25 @@ def test_facts_of_columns():
     assert facts["l_shipdate"].order == "ascending"
     assert facts["l_orderkey"].nulls == 0
     assert sum(one.bytes for one in facts.values()) + sizes.columns[0].bytes == sum(c.bytes for c in sizes.columns)
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_runs_of_version_1_are_those_that_a_walk_of_each_byte_finds(rng, cut):
+    data, told = b"", []
+    for run in range(200):
+        literals = run % 3
+        count = int(rng.integers(1, 129)) if literals else 1
+        numbers = rng.integers(0, 1 << 40, count) >> rng.integers(0, 40, count)
+        data += bytes([256 - count]) if literals else bytes([run % 128, 255])
+        data += b"".join(
+            bytes([*((n >> 7 * i & 127 | 128) for i in range(w - 1)), n >> 7 * (w - 1)])
+            for n, w in ((int(n), -(-max(int(n).bit_length(), 1) // 7)) for n in numbers)
+        )
+        told.append(("literals", count) if literals else ("repeat", run % 128 + 3))
+    walk = _integer_runs_1(data[:-1] if cut else data)
+    assert [next(walk) for _ in told[:-1]] == told[:-1]
+    if cut:
+        with pytest.raises(IndexError):
+            next(walk)
+    else:
+        assert list(walk) == told[-1:]
