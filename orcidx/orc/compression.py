@@ -220,7 +220,8 @@ def _library(module: str, package: str, codec: str) -> Any:
         ) from error
 
 
-def find_functions(modules: tuple[str, ...], names: tuple[str, ...]) -> list[int] | None:
+@cache
+def find_functions(modules: tuple[str, ...], names: tuple[str, ...]) -> tuple[int, ...] | None:
     """Addresses of C functions that one of these extension modules, or a library it links to, exports."""
     for module in modules:
         try:
@@ -232,7 +233,7 @@ def find_functions(modules: tuple[str, ...], names: tuple[str, ...]) -> list[int
         except (ImportError, OSError, AttributeError):  # not installed, not loadable, or symbols not exported
             continue
         if all(found):
-            return [address for address in found if address is not None]
+            return tuple(address for address in found if address is not None)
     return None
 
 

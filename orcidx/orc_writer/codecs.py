@@ -67,7 +67,7 @@ def open_compressor(kind: CompressionKind, level: int | None = None) -> Compress
 def _zstd(level: int) -> Compressor:
     names = ("ZSTD_createCCtx", "ZSTD_freeCCtx", "ZSTD_compressCCtx", "ZSTD_isError")
     if found := find_functions(("zstandard.backend_c", "zstandard._cffi"), names):
-        return Compressor(name="ZSTD", level=level, functions=tuple(found))
+        return Compressor(name="ZSTD", level=level, functions=found)
     codec = pa.Codec("zstd", compression_level=level)
     return Compressor(name="ZSTD", through=lambda raw: codec.compress(raw, asbytes=True))
 
@@ -75,7 +75,7 @@ def _zstd(level: int) -> Compressor:
 def _zlib(level: int) -> Compressor:
     names = ("libdeflate_alloc_compressor", "libdeflate_free_compressor", "libdeflate_deflate_compress")
     if found := find_functions(("deflate._deflate", "deflate"), names):
-        return Compressor(name="ZLIB", level=level, functions=tuple(found))
+        return Compressor(name="ZLIB", level=level, functions=found)
     try:
         import deflate
     except ImportError as error:

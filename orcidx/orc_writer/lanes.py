@@ -13,11 +13,30 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from orcidx.orc.kinds import TypeKind
 from orcidx.orc_writer.chunks import OutStream
 from orcidx.orc_writer.column_tree import ColumnWriter, Piece
 from orcidx.orc_writer.text import TextColumn
 
 __all__ = ["Lanes", "SplitRows", "split_rows"]
+
+LARGE_DICTIONARY = 4096
+"""Entries from which on dictionaries take longer to join than lanes save: each lane looks its texts up, and the column
+does it again (decision 0099)."""
+
+_SLOW = frozenset(
+    {
+        TypeKind.STRING,
+        TypeKind.CHAR,
+        TypeKind.VARCHAR,
+        TypeKind.BINARY,
+        TypeKind.DOUBLE,
+        TypeKind.DECIMAL,
+        TypeKind.TIMESTAMP,
+        TypeKind.TIMESTAMP_INSTANT,
+    }
+)
+"""Types of which a row group takes longer than threads take to pass the interpreter's lock on (decision 0099)."""
 
 Submit = Callable[[Callable[[], None]], "Future[None]"]
 
@@ -49,6 +68,15 @@ class Lanes:
         self.writer = writer
         self._open_lane = open_lane
         self._lanes: list[ColumnWriter] = []
+
+    @property
+    def pays(self) -> bool:
+        """Whether lanes are faster than the column alone, as far as its type and its dictionary so far tell."""
+        columns = self.writer.walk()
+        texts = [one.column for one in columns if isinstance(one.column, TextColumn)]
+        if any(column.dictionary_size > LARGE_DICTIONARY for column in texts):
+            return False
+        return any(one.node.kind in _SLOW for one in columns)
 
     def encode(
         self, array: Any, shares: Sequence[Sequence[Piece]], write: Callable[..., None]

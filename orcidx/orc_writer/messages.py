@@ -15,7 +15,7 @@ def varint(value: int) -> bytes:
     if 0 <= value < 128:
         return _SHORT[value]
     value &= _WORD
-    out = bytearray()
+    out = []
     while value >= 128:
         out.append(value & 127 | 128)
         value >>= 7

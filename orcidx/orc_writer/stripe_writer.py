@@ -99,7 +99,7 @@ class StripeWriter:
         threads = pa.cpu_count() if self._options.use_threads and batch_bytes(batch) > SMALLEST_TASK else 1
         tasks = list(zip(self._writer.children, batch.columns, strict=True))
         if threads > 1 and tasks:
-            shares = threads if len(tasks) < 2 * threads else 1
+            shares = threads if len(tasks) < 2 * threads and any(lanes.pays for lanes in self._lanes) else 1
             split = split_rows(pieces, first_alone=first_alone, shares=shares)
             if len(split.shares) > 1:
                 self._write_in_lanes(batch.columns, split, first_row, threads)
@@ -198,7 +198,8 @@ class StripeWriter:
                 done[number] = self._columns[number].finish_stripe(framed)
 
         count = len(self._columns)
-        run_all([partial(finish, range(i, count, threads)) for i in range(min(threads, count))], ENCODERS.submit)
+        threads = min(threads, max(1, count - 1))  # the root has next to nothing to do
+        run_all([partial(finish, range(i, count, threads)) for i in range(threads)], ENCODERS.submit)
         return [done[number] for number in range(count)]
 
     def clear(self) -> None:

@@ -19,7 +19,8 @@ from orcidx.orc_writer.lanes import Lanes, split_rows
 
 @pytest.fixture
 def joins(monkeypatch):
-    """Three threads for slices of any size; the rows that lanes encoded."""
+    """Three threads for slices of any size and columns of any type; the rows that lanes encoded."""
+    monkeypatch.setattr(Lanes, "pays", True)
     monkeypatch.setattr(stripe_writer, "SMALLEST_TASK", 0)
     monkeypatch.setattr(pa, "cpu_count", lambda: 3)
     found = []
