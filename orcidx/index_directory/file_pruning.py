@@ -23,7 +23,20 @@ from orcidx.orc.kinds import TypeKind
 from orcidx.orc.types import arrow_type
 from orcidx.paimon.file_index import read_file_index
 from orcidx.planner.index_evidence import StoredIndex, bind_to_index
-from orcidx.predicate import And, BoundLeaf, BoundPredicate, External, Leaf, Or, Predicate, bind, keep_bindable
+from orcidx.predicate import (
+    And,
+    BoundLeaf,
+    BoundPredicate,
+    Constant,
+    External,
+    Leaf,
+    Or,
+    Predicate,
+    all_of,
+    any_of,
+    bind,
+    keep_bindable,
+)
 from orcidx.predicate.evaluation import evaluate as evaluate_predicate
 from orcidx.pruning.evaluate import Evidence, Finding, Note, Outcome, evaluate
 from orcidx.pruning.reasons import Reason
@@ -32,7 +45,7 @@ from orcidx.scanner.many_files import partition_values
 from orcidx.storage import Source
 from orcidx.storage.folder import Folder
 
-__all__ = ["FilePlan", "KnownFiles", "Partitions", "asked_columns", "plan_files"]
+__all__ = ["FilePlan", "KnownFiles", "Partitions", "asked_columns", "open_questions", "plan_files"]
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -40,6 +53,8 @@ Path = tuple[str, ...]
 
 MOST_ASKED = 20_000
 """So many embedded indexes are asked by a plan, at about 0.05 ms each; of more files the tasks do it."""
+MOST_PARTS = 16
+"""So many questions below an OR are each asked of the statistics, at some milliseconds for a thousand files."""
 _TEXTS = (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR)
 _TIMES = (TypeKind.DATE, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
 _OTHERWISE = {
@@ -220,19 +235,61 @@ def _ruled_out(known: KnownFiles, files: Int64s, predicate: Predicate, options: 
     has = np.flatnonzero(columns["embedded"].is_valid().to_numpy())
     if not 0 < len(has) <= MOST_ASKED:
         return frozenset()
-    bound: dict[tuple[tuple[str, str], ...], BoundPredicate] = {}
+    open_in = open_questions(known, predicate, options)
+    bound: dict[tuple[Any, tuple[tuple[str, str], ...]], BoundPredicate] = {}
     out = []
     for place, row in zip(has.tolist(), columns.take(pa.array(has)).to_pylist()):
         types = tuple((one["column"], one["type"]) for one in row["indexes"] or ())
-        if types not in bound:
-            bound[types] = bind_to_index(predicate, dict(types), options)
+        asked = open_in[int(files[place])]
+        key = (id(asked), types)
+        if key not in bound:
+            bound[key] = bind_to_index(asked, dict(types), options)
         try:
             index = read_file_index(row["embedded"], types=dict(types), rows=row["rows"])
         except CorruptFile:  # the scan will tell
             continue
-        if index.evaluate(bound[types]).is_empty:
+        if index.evaluate(bound[key]).is_empty:
             out.append(int(files[place]))
     return frozenset(out)
+
+
+def open_questions(known: KnownFiles, predicate: Predicate, options: ReadOptions) -> list[Predicate]:
+    """What of a predicate is still to be asked in each file: parts of an OR that statistics rule out there are gone.
+
+    An index of ``a`` says nothing of ``a = 1 OR b = 2``, unless ``b`` is known to be without a 2. Files in which the
+    same is open share one object.
+    """
+    parts = list(dict.fromkeys(_parts_of_or(predicate)))
+    if not 0 < len(parts) <= MOST_PARTS:
+        return [predicate] * known.count
+    span = known.rows != 0
+    alive = np.zeros((known.count, len(parts)), np.bool_)
+    for number, leaf in enumerate(parts):
+        for outcome in prune_files(known, leaf, options, span):
+            alive[:, number] |= outcome.may.mask()
+    patterns, of_file = np.unique(alive, axis=0, return_inverse=True)
+    left = [
+        _without(predicate, {leaf for leaf, lives in zip(parts, pattern) if not lives}) for pattern in patterns.tolist()
+    ]
+    return [left[number] for number in of_file.reshape(-1).tolist()]
+
+
+def _parts_of_or(node: Any, below: type[And] | type[Or] = And) -> Iterator[Leaf]:
+    """The leaves below some OR."""
+    if isinstance(node, Leaf) and below is Or:
+        yield node
+    elif isinstance(node, And | Or):
+        for child in node.children:
+            yield from _parts_of_or(child, Or if isinstance(node, Or) else below)
+
+
+def _without(node: Any, gone: set[Leaf]) -> Any:
+    if isinstance(node, Leaf):
+        return Constant(False) if node in gone else node
+    if isinstance(node, And | Or):
+        join = all_of if isinstance(node, And) else any_of
+        return join(*(_without(child, gone) for child in node.children))
+    return node
 
 
 def prune_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, span: Bools) -> list[Outcome]:

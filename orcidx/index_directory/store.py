@@ -53,7 +53,19 @@ from orcidx.storage.folder import Folder, Stored
 from orcidx.storage.listing import is_pattern
 from orcidx.storage.sources import filesystem_of
 
-__all__ = ["FOLDER", "FRESH", "STALE", "UNKNOWN", "IndexStore", "Match", "listing_table", "stale_notes", "whole_object"]
+__all__ = [
+    "FOLDER",
+    "FRESH",
+    "STALE",
+    "UNKNOWN",
+    "IndexStore",
+    "Match",
+    "held_bytes",
+    "identity_of",
+    "listing_table",
+    "stale_notes",
+    "whole_object",
+]
 
 FOLDER = "_orcidx"
 CATALOGS = "rollup"
@@ -388,6 +400,18 @@ class IndexStore:
         except CorruptFile:
             return news, True
         return whole.take(np.flatnonzero(~among(whole.files, gone))) if len(gone) else whole, True
+
+
+def identity_of(store: IndexStore) -> tuple[Any, ...]:
+    """Equal for two stores of the same directory that were opened at the same catalogs."""
+    return (store.folder.name, store._written)
+
+
+def held_bytes(store: IndexStore) -> int:
+    """What the catalogs that a store has read so far take in memory."""
+    catalogs = store._loaded.values()
+    tables = sum(one.files.nbytes + sum(array.nbytes for array in one.statistics.values()) for one in catalogs)
+    return int(tables) + sum(len(last) for last, _ in store._ends.values())
 
 
 def _is_of_another_spec(store: IndexStore, news: Catalog) -> bool:

@@ -26,6 +26,9 @@ FEW = 32
 """So many files are read by explicit paths; 2,000 took Spark 13.6 s to look up."""
 MOST_TEXT = 20_000
 """So long a filter of names may be: a plan shows it four times, and should stay under 100 kB."""
+SLICE, SLICED = 12, 120
+"""Files that Spark is asked for at a time, while they are few: answers of py4j above 8 kB take 40 ms longer, since
+their second packet waits for an acknowledgement that the kernel delays (22 files 0.4 ms, 24 files 43 ms)."""
 _MOST_UNUSUAL = 200
 _STATUS = re.compile(
     r"(?:^|\x01)\w*\{path=([^\x01]*?); isDirectory=false; length=(\d+);[^\x01]*?modification_time=(\d+);"
@@ -68,13 +71,16 @@ class Relation:
         return location
 
     def listing(self) -> Listing | None:
-        """The files, by one call of the JVM; None where Spark does not tell them so."""
+        """The files, by few calls of the JVM; None where Spark does not tell them so."""
         location = self._location
         if location is None:
             return None
         files = location.allFiles()
-        found = _STATUS.findall(files.mkString("\x01"))
-        if len(found) != files.size():
+        count = files.size()
+        step = SLICE if count <= SLICED else count
+        told = [files.slice(at, at + step).mkString("\x01") for at in range(0, count, step)]
+        found = _STATUS.findall("\x01".join(told))
+        if len(found) != count:
             return None
         names, sizes, times = zip(*found) if found else ((), (), ())
         return Listing(tuple(names), np.array(sizes, np.int64), np.array(times, np.int64))
@@ -92,7 +98,11 @@ class Relation:
 
     def of_files(self, names: Sequence[str]) -> Any:
         """The relation of some of the files, with the schema and the partitions of the whole."""
-        reader = self.spark.read.schema(self.frame.schema).options(**self.options)
+        reader = self.spark.read.options(**self.options)
+        if is_connect(self.spark):
+            reader = reader.schema(self.frame.schema)
+        else:  # the JVM's own schema, not by way of a text
+            reader._jreader = reader._jreader.schema(self.frame._jdf.schema())
         if self.root is not None and not any(name.casefold() == "basepath" for name in self.options):
             reader = reader.option("basePath", self.root)
         return reader.orc([_escaped(name) for name in names])

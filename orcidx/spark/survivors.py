@@ -11,7 +11,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,14 +19,15 @@ import numpy.typing as npt
 
 from orcidx.errors import CorruptFile, OrcidxError
 from orcidx.index_directory.catalog import StatisticsKey
-from orcidx.index_directory.file_pruning import KnownFiles, asked_columns, plan_files, stored_index
+from orcidx.index_directory.file_pruning import KnownFiles, asked_columns, open_questions, plan_files, stored_index
 from orcidx.index_directory.store import IndexStore, listing_table
 from orcidx.options import ReadOptions
 from orcidx.orc.kinds import TypeKind
 from orcidx.paimon.file_index import read_file_index
 from orcidx.planner.index_evidence import StoredIndex, bind_to_index
-from orcidx.predicate import Predicate
+from orcidx.predicate import BoundPredicate, Predicate
 from orcidx.spark.hive_columns import partition_types
+from orcidx.spark.kept_stores import KeptStores
 from orcidx.spark.relation import Listing
 from orcidx.spark.spark_types import arrow_schema_of, struct_json
 from orcidx.storage import Source
@@ -76,6 +77,8 @@ _OF_PAIMON = {
     "DATE": "date",
 }
 
+_STORES = KeptStores()
+
 
 @dataclass(frozen=True)
 class Survivors:
@@ -114,18 +117,20 @@ def find_survivors(
     """``sources``: the directory as orcidx lists it; ``positions``: of those that the store is about; ``types``:
     Spark's, of the relation's columns by name."""
     nothing = np.zeros(len(sources), np.bool_)
+    store = _STORES.known(store)
     known_of = [sources[one] for one in positions]
     try:
         known, fresh, plan = _planned(store, known_of, where, types, options, infer_partitions=infer_partitions)
         by = {"file statistics": len(known_of) - len(plan.kept)}
         sizes = [known_of[number].size or 0 for number in plan.kept.tolist()]
         seconds = (sum(sizes) / SCAN_BYTES + len(sizes) * FILE_SECONDS) / slots
-        question = _Question(where, types, options)
+        question = _Question(where, open_questions(known, where, options), types, options)
         clock = time.thread_time if store.root.kind == "path" else time.perf_counter
         left, fell, notes = _asked(known, fresh, plan.kept.tolist(), question, clock, seconds / max(1, len(sizes)))
     except CorruptFile as error:
         warnings.warn(f"the directory's indexes are not used: {error}", RuntimeWarning, stacklevel=2)
         return Survivors(nothing, {}, notes=(f"the indexes are damaged: {error}",))
+    _STORES.keep(store)
     by["file indexes"] = fell
     out = np.ones(len(known_of), np.bool_)
     out[left] = False
@@ -186,13 +191,15 @@ def _same_values(key: StatisticsKey, types: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True)
 class _Question:
-    """``types``: Spark's, of the columns by name."""
+    """``open_in``: what of it is open in each file; ``types``: Spark's, of the columns by name."""
 
     where: Predicate
+    open_in: Sequence[Predicate]
     types: Mapping[str, str]
     options: ReadOptions
+    _bound: dict[tuple[int, tuple[tuple[str, str], ...]], BoundPredicate] = field(default_factory=dict)
 
-    def rules_out(self, stored: StoredIndex, rows: int) -> bool | None:
+    def rules_out(self, stored: StoredIndex, file: int, rows: int) -> bool | None:
         """Whether an index proves its file to be without rows that match; None where it has none of the columns that
         are asked for, and is not read."""
         asked = asked_columns(self.where) or ()
@@ -205,9 +212,16 @@ class _Question:
             return None
         try:
             index = read_file_index(stored.data, types=types, rows=rows)
-            return bool(index.evaluate(bind_to_index(self.where, types, self.options)).is_empty)
+            return bool(index.evaluate(self._bound_to(self.open_in[file], types)).is_empty)
         except (OrcidxError, OSError):  # damaged or gone: it proves nothing
             return False
+
+    def _bound_to(self, where: Predicate, types: Mapping[str, str]) -> BoundPredicate:
+        """What is open, bound once to the types that the indexes of most files share."""
+        key = id(where), tuple(types.items())
+        if key not in self._bound:
+            self._bound[key] = bind_to_index(where, types, self.options)
+        return self._bound[key]
 
 
 def _asked(
@@ -220,7 +234,7 @@ def _asked(
 ) -> tuple[list[int], int, list[str]]:
     """The files that their indexes leave, how many fell, and why no more were asked. ``saved``: seconds, by a file that
     falls."""
-    began, fell, asked = clock(), 0, 0
+    began, fell, asked, rows = clock(), 0, 0, known.rows
     left: list[int] = []
     notes: list[str] = []
     for place, number in enumerate(kept):
@@ -228,7 +242,7 @@ def _asked(
             left.extend(kept[place:])
             break
         stored = stored_index(known, number) if fresh[number] else None
-        out = None if stored is None else question.rules_out(stored, int(known.rows[number]))
+        out = None if stored is None else question.rules_out(stored, number, int(rows[number]))
         if not out:
             left.append(number)
         if out is None:

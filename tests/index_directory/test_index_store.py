@@ -252,6 +252,30 @@ def test_no_file_with_a_matching_row_is_ruled_out(
     assert pruned > asked / 4
 
 
+@pytest.mark.parametrize(
+    ("where", "left"),
+    [
+        ("city = 'c1-100' OR id = 350", ["100", "300"]),
+        ("(city = 'c1-100' OR id = 350) AND id > 0", ["100", "300"]),
+        ("(city = 'c1-100' AND id > 350) OR id = 20", ["0"]),
+        ("city = 'c1-100' OR city = 'c2-500' OR (id > 350 AND id < 352)", ["100", "300", "500"]),
+        ("city = 'c1-100' OR day = 2", ["100", "400", "500"]),
+        ("NOT (city <> 'c1-100' AND id <> 350)", ["100", "300"]),
+    ],
+)
+def test_an_index_and_statistics_rule_out_the_parts_of_an_or_together(
+    directory: Path, where: str, left: list[str]
+) -> None:
+    """The index of ``city`` says nothing of ``city = 'x' OR id = 350`` by itself: ``id`` is left to statistics."""
+    for path in directory.rglob("*.orc"):
+        ends = pa.table({"id": [int(path.stem)] * 2, "city": ["c0", "d"]})  # between which all cities are
+        orc.write_table(pa.concat_tables([events(int(path.stem)), ends]), path)
+    store = index_here(directory, {"bloom-filter": {"city": {"items": 100, "fpp": 0.0001}}}, embedded_bytes=1 << 20)
+    assert sorted(kept(store, where)) == left
+    many = " OR ".join([where, *(f"id = {number}" for number in range(1000, 1017))])
+    assert set(left) <= set(kept(store, many)), "so many parts are not asked one by one"
+
+
 def test_only_the_columns_that_an_option_changes_are_silent(tmp_path: Path) -> None:
     rows = pa.table({"d": pa.array([1, 2], pa.decimal128(9, 2)), "i": [1, 2]})
     orc.write_table(rows, tmp_path / "a.orc")

@@ -1,0 +1,45 @@
+"""Catalogs of indexes that stay in memory between one ``read`` and the next of the same directory.
+
+Reading a catalog of a few files takes the driver some eight milliseconds, of which a count over one column notices
+every one. Catalogs are written once, under numbers; a store is the same while the listing of them is, sizes and times
+included.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Any
+
+from orcidx.index_directory.store import IndexStore, held_bytes, identity_of
+
+__all__ = ["KeptStores"]
+
+STORES, STORE_BYTES = 16, 16 << 20
+"""How many stores are kept, and how large each may be: some 50,000 files with statistics of a few columns."""
+
+
+class KeptStores:
+    """The last stores of local directories that were used. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._stores: OrderedDict[tuple[Any, ...], IndexStore] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def known(self, store: IndexStore) -> IndexStore:
+        """A store that was opened at the same catalogs, with what it has read; the given one where there is none."""
+        if store.root.kind != "path":
+            return store
+        with self._lock:
+            return self._stores.get(identity_of(store), store)
+
+    def keep(self, store: IndexStore) -> None:
+        """Remembers a store with what it has read by now, unless that is large."""
+        if store.root.kind != "path":
+            return
+        with self._lock:
+            self._stores.pop(identity_of(store), None)
+            if held_bytes(store) <= STORE_BYTES:
+                self._stores[identity_of(store)] = store
+            while len(self._stores) > STORES:
+                self._stores.popitem(last=False)

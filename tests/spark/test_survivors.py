@@ -1,0 +1,145 @@
+"""Which files fall, found without Spark: what stays in memory between reads, and how Spark's listing is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from indexed_directory import index_here
+from pyarrow import orc
+
+from orcidx.index_directory.lookup import stores_of
+from orcidx.index_directory.store import IndexStore
+from orcidx.options import ReadOptions
+from orcidx.predicate import parse
+from orcidx.spark import kept_stores, survivors
+from orcidx.spark.relation import Relation
+from orcidx.spark.survivors import Survivors, find_survivors
+from orcidx.storage import list_sources
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Three files, each with all cities between the others' and numbers of its own."""
+    for start in (0, 100, 200):
+        cities = ["a", *(f"c{start}-{n}" for n in range(50)), "z"]
+        orc.write_table(pa.table({"id": range(start, start + len(cities)), "city": cities}), tmp_path / f"{start}.orc")
+    index_here(tmp_path, {"bloom-filter": {"city": {"items": 100, "fpp": 0.001}}})
+    return tmp_path
+
+
+def survivors_of(root: Path, where: str) -> Survivors:
+    sources = list_sources(root)
+    (found,) = (
+        find_survivors(
+            store,
+            sources,
+            positions,
+            parse(where),
+            types={"id": "long", "city": "string"},
+            options=ReadOptions(),
+            slots=1,
+            infer_partitions=True,
+        )
+        for store, positions in stores_of(sources)
+    )
+    return found
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The catalogs that are read from now on."""
+    read, found = IndexStore._read, []
+
+    def counted(store: IndexStore, stored: Any, *args: Any) -> Any:
+        found.append(stored.name)
+        return read(store, stored, *args)
+
+    monkeypatch.setattr(IndexStore, "_read", counted)
+    monkeypatch.setattr(survivors, "_STORES", kept_stores.KeptStores())
+    return found
+
+
+def test_parts_of_an_or_are_ruled_out_by_index_and_statistics_together(directory: Path) -> None:
+    """One key of an index or one value of another column left all files, and nothing was pruned."""
+    assert survivors_of(directory, "city = 'c100-7' OR id = 3").fallen.tolist() == [False, False, True]
+    assert survivors_of(directory, "(city = 'c100-7' AND id > 200) OR id = 3").fallen.tolist() == [False, True, True]
+
+
+def test_a_catalog_is_read_again_only_when_there_is_another(directory: Path, reads: list[str]) -> None:
+    assert survivors_of(directory, "city = 'c100-7'").fallen.tolist() == [True, False, True]
+    assert reads
+    reads.clear()
+    assert survivors_of(directory, "city = 'c200-7'").fallen.tolist() == [True, True, False]
+    assert survivors_of(directory, "city = 'c200-7' OR city = 'absent'").fallen.tolist() == [True, True, False]
+    assert reads == []
+    orc.write_table(pa.table({"id": [0], "city": ["c200-7"]}), directory / "0.orc")
+    assert survivors_of(directory, "city = 'c200-7'").fallen.tolist() == [False, True, False], "it is another file"
+    assert reads == []
+    index_here(directory, {"bloom-filter": {"city": {"items": 100, "fpp": 0.001}}})
+    assert survivors_of(directory, "city = 'c100-7'").fallen.tolist() == [True, False, True]
+    assert reads
+
+
+def test_large_catalogs_are_not_kept(directory: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_stores, "STORE_BYTES", 100)
+    for _ in range(2):
+        reads.clear()
+        survivors_of(directory, "city = 'c100-7'")
+        assert reads
+
+
+def test_the_oldest_stores_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_stores, "STORES", 2)
+    kept, stores = kept_stores.KeptStores(), []
+    for name in "abc":
+        (tmp_path / name).mkdir()
+        orc.write_table(pa.table({"id": [1]}), tmp_path / name / "0.orc")
+        stores.append(index_here(tmp_path / name, {"bitmap": {"id": {}}}))
+        kept.keep(stores[-1])
+    again = [IndexStore.open(store.root.location) for store in stores]
+    assert [kept.known(one) is store for one, store in zip(again, stores) if one] == [False, True, True]
+
+
+class _Files(list[str]):
+    """As py4j shows Scala's sequence of files."""
+
+    def __init__(self, texts: list[str], asked: list[int]) -> None:
+        super().__init__(texts)
+        self.asked = asked
+
+    def size(self) -> int:
+        return len(self)
+
+    def slice(self, start: int, stop: int) -> _Files:
+        return _Files(self[start:stop], self.asked)
+
+    def mkString(self, between: str) -> str:
+        text = between.join(self)
+        self.asked.append(len(text))
+        return text
+
+    def allFiles(self) -> _Files:
+        return self
+
+
+@pytest.mark.parametrize("count", [0, 1, 24, 120, 121, 1000])
+def test_answers_of_the_jvm_are_short_while_files_are_few(count: int) -> None:
+    """More than 8 kB took 40 ms longer; of many files the round trips would."""
+    status = (
+        "DeprecatedRawLocalFileStatus{{path=file:/data/warehouse/events/2026/part-{0:05}-"
+        "41e95774-88c0-4594-867a-551281f0bf32-c000.zstd.orc; isDirectory=false; length={0}; replication=1; "
+        "blocksize=33554432; modification_time={0}; access_time=1795000000000; owner=; group=; permission=rw-rw-rw-; "
+        "isSymlink=false; hasAcl=false; isEncrypted=false; isErasureCoded=false}}"
+    )
+    asked: list[int] = []
+    relation = Relation(None, None, None)
+    relation.__dict__["_location"] = _Files([status.format(number) for number in range(count)], asked)
+    listing = relation.listing()
+    assert listing is not None
+    assert listing.sizes.tolist() == listing.times.tolist() == list(range(count))
+    assert len(listing.names) == count
+    assert len(asked) <= 10
+    assert count > 120 or max(asked, default=0) < 8192
