@@ -36,9 +36,9 @@ class WriteOptions:
     dictionary_key_size_threshold: float | Literal["auto"] = "auto"
     """"auto" measures for each column of each stripe whether a dictionary is smaller; a number is the largest share of
     distinct values among the values for which one is written: 0 never, 1 always."""
-    bloom_filter_columns: Sequence[str | int] = ()
+    bloom_filter_columns: Sequence[str | int] | None = ()
     """Columns that get bloom filters: names, dotted for nested ones, "*" for all that can have one; numbers are ORC
-    column ids, as in pyarrow: the first field is 1."""
+    column ids, as in pyarrow: the first field is 1. None, which is pyarrow's default: no column."""
     bloom_filter_fpp: float = 0.01
     """Share of absent values that a bloom filter lets through."""
     use_threads: bool = True
@@ -93,7 +93,8 @@ class WriteOptions:
             raise Unsupported(f"file_version={self.file_version!r} is not written; every reader of today has 0.12")
 
     def _check_collections(self) -> None:
-        columns = self.bloom_filter_columns
+        columns = () if self.bloom_filter_columns is None else self.bloom_filter_columns
+        object.__setattr__(self, "bloom_filter_columns", columns)
         if isinstance(columns, str | bytes) or not isinstance(columns, Collection):
             raise InvalidQuery("bloom_filter_columns is a list of names or column ids")
         for column in columns:

@@ -55,7 +55,7 @@ class StripeWriter:
         shared = options.max_memory
         limit = shared.limit if isinstance(shared, WriterMemory) else shared
         self._most = min(options.stripe_size, limit or options.stripe_size)
-        filtered = bloom_columns(list(root.walk()), options.bloom_filter_columns, option="bloom_filter_columns")
+        filtered = bloom_columns(list(root.walk()), options.bloom_filter_columns or (), option="bloom_filter_columns")
         self._blooms = frozenset(node.id for node in filtered)
         self._writer = cast(RootWriter, self._open(root))
         self._lanes = [Lanes(child, partial(self._open, child.node, is_lane=True)) for child in self._writer.children]

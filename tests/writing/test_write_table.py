@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 
 import numpy as np
@@ -39,6 +40,32 @@ def test_every_type_comes_back(rng, nulls, block, stride):
             if row < ROWS:
                 rows.seek(row)
                 assert next(rows) == every[row]
+
+
+def test_what_was_written_for_pyarrow_needs_another_import_alone(rng, tmp_path):
+    """Each option of pyarrow's function, at its default and with a value of its own, by name or by column id."""
+    given = {
+        name: parameter.default
+        for name, parameter in inspect.signature(orc.write_table).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    assert len(given) >= 11
+    data = table(rng, 500, "some").select(["small", "string"])
+    own = {
+        "batch_size": 64,
+        "compression": "ZSTD",
+        "compression_strategy": "compression",
+        "padding_tolerance": 0.05,
+        "dictionary_key_size_threshold": 0.8,
+        "bloom_filter_columns": [2],
+        "bloom_filter_fpp": 0.01,
+    }
+    for options in (given, given | own):
+        orc.write_table(data, tmp_path / "theirs.orc", **options)
+        orcidx.write_table(data, tmp_path / "ours.orc", **options)
+        check_equal(orc.read_table(tmp_path / "ours.orc"), orc.read_table(tmp_path / "theirs.orc"), "pyarrow")
+    with orcidx.open(tmp_path / "ours.orc") as file:
+        assert "bloom filter" in str(file.scan(where=col("string") == "m is nowhere").explain())
 
 
 def test_stripes_and_threads_change_nothing(rng):
