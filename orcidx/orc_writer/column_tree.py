@@ -21,6 +21,7 @@ from orcidx.orc_writer.chunks import OutStream
 from orcidx.orc_writer.columns import BadValue, Column, StructColumn
 from orcidx.orc_writer.decimals import DecimalColumn
 from orcidx.orc_writer.file_layout import StreamData
+from orcidx.orc_writer.messages import row_index_message
 from orcidx.orc_writer.numbers import (
     BooleanColumn,
     ByteColumn,
@@ -29,7 +30,6 @@ from orcidx.orc_writer.numbers import (
     LengthColumn,
     TagColumn,
 )
-from orcidx.orc_writer.row_index import row_index_message
 from orcidx.orc_writer.source import Source
 from orcidx.orc_writer.statistics import NO_STATISTICS, ColumnSummary, statistics_message
 from orcidx.orc_writer.text import TextColumn

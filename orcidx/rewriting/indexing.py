@@ -23,8 +23,8 @@ from orcidx.orc.wire import read_row_index
 from orcidx.orc_writer.arrow_types import WriteNode, describe_schema
 from orcidx.orc_writer.bloom_columns import bloom_columns
 from orcidx.orc_writer.file_layout import StreamData, StripeData
+from orcidx.orc_writer.messages import row_index_message
 from orcidx.orc_writer.options import WriteOptions
-from orcidx.orc_writer.row_index import row_index_message
 from orcidx.orc_writer.stripe_writer import StripeWriter
 from orcidx.planner.request import FileJob
 from orcidx.rewriting.merged_statistics import with_bytes_on_disk

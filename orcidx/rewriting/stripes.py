@@ -26,7 +26,7 @@ from orcidx.orc.wire import read_row_index
 from orcidx.orc_writer.chunks import OutStream, frame
 from orcidx.orc_writer.compressors import Compressor
 from orcidx.orc_writer.file_layout import StreamData, StripeData
-from orcidx.orc_writer.row_index import row_index_message
+from orcidx.orc_writer.messages import row_index_message
 from orcidx.rewriting.merged_statistics import with_bytes_on_disk
 
 __all__ = ["BLOOM_KINDS", "CannotPatch", "Framing", "StoredStripe", "raw_positions", "read_stripe", "stripe_messages"]
