@@ -21,6 +21,9 @@ __all__ = ["DatasetJob", "JobFile"]
 
 FOLDER = "_orcidx_write"
 VERSION = 1
+SAVED_SHARE = 50
+"""The manifest names every file: it is written again when a fiftieth more of them are done, so that ten thousand files
+write it three hundred times. So much at most a run that is killed has to write again."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class DatasetJob:
     spec: str
     files: list[JobFile] = field(default_factory=list)
     done: bool = False
+    _unsaved: int = 0
 
     @property
     def token(self) -> str:
@@ -110,7 +114,9 @@ class DatasetJob:
     def add(self, file: JobFile) -> None:
         """Takes a finished file in."""
         self.files.append(file)
-        self._save()
+        self._unsaved += 1
+        if self._unsaved * SAVED_SHARE >= len(self.files):
+            self._save()
 
     def finish(self) -> None:
         self.done = True
@@ -122,6 +128,7 @@ class DatasetJob:
             "files": [asdict(one) for one in self.files],
         }  # fmt: skip
         self.folder.put(self._manifest, json.dumps(body).encode())
+        self._unsaved = 0
 
     def of_partition(self, key: PartitionKey) -> list[JobFile]:
         return [one for one in self.files if one.partition == key]

@@ -19,6 +19,7 @@ from orcidx import col
 from orcidx.errors import CorruptFile, InvalidQuery, StorageError, ValueOutOfRange
 from orcidx.orc_writer.writer import OrcWriter
 from orcidx.rewriting.partitions import partition_path
+from orcidx.storage.folder import Folder
 
 ROWS = 30_000
 
@@ -176,6 +177,23 @@ def test_a_process_that_is_killed_leaves_whole_files(tmp_path):
     options = {"stripe_size": 4096, "compression": "uncompressed", "row_index_stride": 100}
     orcidx.write_dataset(data.to_reader(5000), tmp_path, job="j", max_file_bytes=65536, **options)
     assert orcidx.scan(tmp_path).to_table().equals(data)
+
+
+def test_the_manifest_of_many_files_is_written_less_often(tmp_path, monkeypatch):
+    """It names every file: written after each, it was 5 GB for ten thousand of them."""
+    puts, put = [], Folder.put
+
+    def counted(self, name, data):
+        puts.append(name)
+        put(self, name, data)
+
+    monkeypatch.setattr(Folder, "put", counted)
+    rows = pa.table({"part": range(300), "id": range(300)})
+    written = orcidx.write_dataset(rows, tmp_path, partition_by=["part"])
+    assert len(written.files) == 300
+    saved = [name for name in puts if name.endswith(".json")]
+    assert 50 < len(saved) < 150
+    assert not [one for one in orcidx.write_dataset(rows, tmp_path, partition_by=["part"]).files if one.written]
 
 
 def test_memory_is_shared_by_the_open_files(tmp_path, monkeypatch):
