@@ -100,14 +100,19 @@ def run_value(steps: Generator[Any, Any, T], source: RangeSource) -> T:
 class Turn:
     """A step generator to run when its turn comes: ``start`` makes it, ``source`` has its bytes.
 
-    ``finish`` is called when its results have all been taken. ``at_once``: gives the only result of a turn that neither
-    reads nor waits, sooner than steps would; None of any other.
+    ``finish`` is called when its results have all been taken. ``at_once``: gives the results of a turn that neither
+    reads nor waits, sooner than steps would; None of any other. Without a ``source`` there are no others.
     """
 
     start: Callable[[], Generator[Any, Any, Any]]
-    source: RangeReader
+    source: RangeReader | None
     finish: Callable[[], None] | None = None
-    at_once: Callable[[], Any] | None = None
+    at_once: Callable[[], Sequence[Any] | None] | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether its bytes are at hand when they are needed."""
+        return self.source is None or self.source.is_local
 
 
 class Turns(Protocol):
@@ -150,7 +155,7 @@ class _Running:
             return
         if isinstance(item, Fetch):
             self._fetched = "decode" if item.what == "data" else self._fetched
-            if self.turn.source.is_local:
+            if self.turn.source is None or self.turn.source.is_local:
                 self._wanted = item
             else:
                 self.coming = start_read(self.turn.source, item.ranges, most=item.most)
@@ -163,7 +168,7 @@ class _Running:
 
         A local file is left alone: its bytes are at hand when they are needed. An error waits for its turn.
         """
-        if self.turn.source.is_local or self._failed is not None or self._ended or self.results:
+        if self.turn.is_local or self._failed is not None or self._ended or self.results:
             return
         try:
             if self._steps is None or self.waits:
@@ -190,6 +195,7 @@ class _Running:
             return False
         wanted, self._wanted = self._wanted, None
         if wanted is not None:
+            assert self.turn.source is not None
             with self._stage("read"):
                 buffers = self.turn.source.read_ranges(wanted.ranges)
             self._send(buffers)
@@ -203,10 +209,10 @@ class _Running:
         if self.turn.at_once is None:
             return False
         with self._stage("decode"):
-            result = self.turn.at_once()
-        if result is None:
+            results = self.turn.at_once()
+        if results is None:
             return False
-        self.results.append(result)
+        self.results.extend(results)
         self._ended = True
         return True
 
@@ -274,7 +280,7 @@ def run_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> Generator[Any, Non
     current: _Running | None = None
     try:
         while (current := lookahead.next()) is not None:
-            if current.turn.source.is_local:
+            if current.turn.is_local:
                 while current.step():
                     if current.results:
                         yield from current.take_results()

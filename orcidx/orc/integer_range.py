@@ -7,31 +7,46 @@ same conditions. What it does not rule out, they are asked.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from orcidx.options import ReadOptions
 from orcidx.orc.bounds import INTEGER_RANGES, distrust
 from orcidx.orc.footers import integer_extremes
 from orcidx.orc.kinds import TypeKind
-from orcidx.orc.metadata import FileTail
+from orcidx.orc.metadata import FileFacts
 from orcidx.orc.types import OrcType, reads_as_timestamp
 from orcidx.predicate import BoundLeaf, Domain, Op
 
-__all__ = ["file_rules_out"]
+__all__ = ["FileNumbers", "file_rules_out"]
 
 _KINDS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
 
 
-def file_rules_out(leaf: BoundLeaf, node: OrcType, tail: FileTail, options: ReadOptions) -> bool:
+class FileNumbers(Protocol):
+    """What is asked of a file: its facts, its rows, and its Footer message."""
+
+    @property
+    def facts(self) -> FileFacts: ...
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def footer_bytes(self) -> bytes: ...
+
+
+def file_rules_out(leaf: BoundLeaf, node: OrcType, file: FileNumbers, options: ReadOptions) -> bool:
     """Whether the file's statistics of ``node``, which is below no list, map or union, prove that no row matches; False
     where that takes more than a look at two numbers."""
     if leaf.negated or leaf.domain is not Domain.INT or node.kind not in _KINDS or reads_as_timestamp(node, options):
         return False
-    if distrust(node, "file", tail.facts, options) is not None:
+    if distrust(node, "file", file.facts, options) is not None:
         return False
-    found = integer_extremes(tail.footer.raw, node.id)
+    found = integer_extremes(file.footer_bytes, node.id)
     if found is None:
         return False
     count, low, high = found
-    if not 0 < count <= tail.footer.rows:
+    if not 0 < count <= file.rows:
         return False
     least, most = INTEGER_RANGES[node.kind]
     return least <= low <= high <= most and _is_outside(leaf, low, high)

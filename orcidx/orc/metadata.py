@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.orc.compression import open_codec, read_framed
-from orcidx.orc.footers import count_types, read_types, split_footer, split_postscript
+from orcidx.orc.footers import FooterParts, count_types, read_types, split_footer, split_postscript
 from orcidx.orc.foreign import HEAD_BYTES, describe_foreign
 from orcidx.orc.kinds import CompressionKind, TypeKind, WriterKind
 from orcidx.orc.metadata_checks import check_extents, check_types
@@ -204,6 +204,16 @@ class FileTail:
     framed_metadata: bytes = field(repr=False)
     limits: MetadataLimits = field(default=MetadataLimits(), repr=False)
     footer_size: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Of the file."""
+        return self.footer.rows
+
+    @property
+    def footer_bytes(self) -> bytes:
+        """The Footer message."""
+        return self.footer.raw
 
     @property
     def format_version(self) -> str:
@@ -418,26 +428,42 @@ def _read_postscript(last: memoryview, size: int) -> tuple[PostScript, int]:
 
 def _read_footer(raw: bytes, limits: MetadataLimits) -> Footer:
     parts = split_footer(raw, limits.metadata_items)
+    stripes, rows = listed_stripes(parts, limits)
+    return Footer(
+        rows=rows,
+        stripes=stripes,
+        type_bytes=parts.type_bytes,
+        user_metadata=user_metadata(parts.items),
+        raw=raw,
+        most_items=limits.metadata_items,
+        row_index_stride=parts.stride,
+        writer=_WRITER_KINDS.get(parts.writer, parts.writer),
+        calendar=parts.calendar,
+        software_version=software_name(parts.software),
+        encryption=None if parts.encryption is None else _read_encryption(Message(parts.encryption, "Encryption")),
+    )
+
+
+def listed_stripes(parts: FooterParts, limits: MetadataLimits) -> tuple[tuple[StripeInformation, ...], int]:
+    """The stripes of a footer and their rows, of which there may be so many, as of its columns."""
     limits.check_columns(parts.types)
     limits.check_stripes(len(parts.stripes))
     stripes = tuple([StripeInformation(*one) for one in parts.stripes])
     rows = sum([stripe.rows for stripe in stripes])
     if rows > MOST_ROWS:
         raise CorruptFile(f"the stripes claim {rows} rows")
-    items = [Message(item, "UserMetadataItem") for item in parts.items]
-    return Footer(
-        rows=rows,
-        stripes=stripes,
-        type_bytes=parts.type_bytes,
-        user_metadata={item.text(1, "replace"): item.blob(2) for item in items},
-        raw=raw,
-        most_items=limits.metadata_items,
-        row_index_stride=parts.stride,
-        writer=_WRITER_KINDS.get(parts.writer, parts.writer),
-        calendar=parts.calendar,
-        software_version=(parts.software or b"").decode("utf-8", "replace"),
-        encryption=None if parts.encryption is None else _read_encryption(Message(parts.encryption, "Encryption")),
-    )
+    return stripes, rows
+
+
+def user_metadata(items: Sequence[bytes]) -> dict[str, bytes]:
+    """The key-value pairs of a footer."""
+    found = [Message(item, "UserMetadataItem") for item in items]
+    return {item.text(1, "replace"): item.blob(2) for item in found}
+
+
+def software_name(software: bytes | None) -> str:
+    """How the writer called itself, "" when it did not."""
+    return (software or b"").decode("utf-8", "replace")
 
 
 def _read_types(type_bytes: bytes, most_items: int) -> tuple[TypeRecord, ...]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from orcidx.orc.metadata import FileTail, Footer, read_tail
 from orcidx.orc.metadata_limits import MetadataLimits
+from orcidx.orc.small_file import FileKind, likeness_of
 from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.orc.types import OrcType, build_tree
 from orcidx.storage import IdentityCache, RangeReader
@@ -13,7 +14,7 @@ from orcidx.storage import IdentityCache, RangeReader
 if TYPE_CHECKING:
     from orcidx.orc.row_index import RowIndex
 
-__all__ = ["FOOTERS", "INDEXES", "PARSED", "PLANS", "forget_metadata", "read_tail_cached"]
+__all__ = ["FOOTERS", "INDEXES", "KINDS", "PARSED", "PLANS", "forget_metadata", "read_tail_cached"]
 
 PARSED = 8
 """Bytes of memory that a stored byte of metadata is taken to need once it is parsed."""
@@ -22,6 +23,9 @@ _TAILS: IdentityCache[tuple[FileTail, OrcType]] = IdentityCache(64 << 20)
 
 _TREES: IdentityCache[OrcType] = IdentityCache(16 << 20)
 """Trees of types by the bytes of the footer that they are made of: a directory's files share one."""
+
+KINDS: IdentityCache[FileKind] = IdentityCache(16 << 20)
+"""What files of one likeness share, of those that were read and checked."""
 
 FOOTERS: IdentityCache[StripeFooter] = IdentityCache(32 << 20)
 """Stripe footers, by (identity, stripe)."""
@@ -45,7 +49,14 @@ def read_tail_cached(storage: RangeReader, limits: MetadataLimits) -> tuple[File
         size = max(tail.footer_size, tail.postscript.footer_length) + tail.postscript.metadata_length
         identity = storage.identity  # some storage knows it only now
         _TAILS.put(None if identity is None else (identity, limits.key), known, 1024 + PARSED * size)
+        _remember_kind(*known)
     return known
+
+
+def _remember_kind(tail: FileTail, root: OrcType) -> None:
+    likeness = likeness_of(tail)
+    if likeness is not None and KINDS.get(likeness) is None:
+        KINDS.put(likeness, FileKind(tail.facts, root, tail.columns), 1024 + len(likeness.type_bytes))
 
 
 def _tree_key(footer: Footer) -> tuple[bytes, int]:
@@ -63,5 +74,5 @@ def _tree_of(footer: Footer) -> OrcType:
 
 def forget_metadata() -> None:
     """Empties the caches, as in a process that has just started."""
-    for cache in (_TAILS, _TREES, FOOTERS, INDEXES, PLANS):
+    for cache in (_TAILS, _TREES, KINDS, FOOTERS, INDEXES, PLANS):
         cache.clear()

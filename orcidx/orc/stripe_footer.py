@@ -9,12 +9,13 @@ from orcidx.errors import CorruptFile, located
 from orcidx.orc.footers import EncodingTable, StreamTable, split_stripe_footer
 from orcidx.orc.kinds import EncodingKind, StreamKind
 from orcidx.orc.metadata import FileTail, StripeInformation, unframe
+from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.wire import Message
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["ColumnEncoding", "Encodings", "StripeFooter", "parse_stripe_footer"]
+__all__ = ["ColumnEncoding", "Encodings", "StripeFooter", "checked_footer", "parse_stripe_footer"]
 
 MOST_STREAMS = 16
 """Of a column: the format has 13 kinds, and every writer writes at most 8 of them."""
@@ -68,19 +69,23 @@ def parse_stripe_footer(buffer: Buffer, tail: FileTail, stripe: int) -> StripeFo
     stripe's data, and for two streams of one kind in one column.
     """
     with located(file=tail.name, stripe=stripe):
-        limits = tail.limits
-        raw = unframe(buffer, tail.postscript, name="StripeFooter", limits=limits)
-        streams, encodings, others = split_stripe_footer(raw, limits.metadata_items)
-        if len(streams) > MOST_STREAMS * tail.columns:
-            raise CorruptFile(f"{len(streams)} streams for {tail.columns} columns")
-        if encodings.largest_kind > EncodingKind.DICTIONARY_V2:
-            raise CorruptFile(f"column encoding kind {encodings.largest_kind} is unknown")
-        if len(encodings) != tail.columns:
-            raise CorruptFile(f"{len(encodings)} column encodings for {tail.columns} columns")
-        _locate(streams, tail.footer.stripes[stripe])
-        message = Message(others, "StripeFooter") if others else None
-        zone = message.text(3, "replace") if message is not None and message.has(3) else None
-        return StripeFooter(streams=streams, encodings=Encodings(encodings), writer_timezone=zone)
+        raw = unframe(buffer, tail.postscript, name="StripeFooter", limits=tail.limits)
+        return checked_footer(raw, tail.footer.stripes[stripe], tail.columns, tail.limits)
+
+
+def checked_footer(raw: bytes, stripe: StripeInformation, columns: int, limits: MetadataLimits) -> StripeFooter:
+    """A stripe footer from its message, of a file with so many column ids; errors as of ``parse_stripe_footer``."""
+    streams, encodings, others = split_stripe_footer(raw, limits.metadata_items)
+    if len(streams) > MOST_STREAMS * columns:
+        raise CorruptFile(f"{len(streams)} streams for {columns} columns")
+    if encodings.largest_kind > EncodingKind.DICTIONARY_V2:
+        raise CorruptFile(f"column encoding kind {encodings.largest_kind} is unknown")
+    if len(encodings) != columns:
+        raise CorruptFile(f"{len(encodings)} column encodings for {columns} columns")
+    _locate(streams, stripe)
+    message = Message(others, "StripeFooter") if others else None
+    zone = message.text(3, "replace") if message is not None and message.has(3) else None
+    return StripeFooter(streams=streams, encodings=Encodings(encodings), writer_timezone=zone)
 
 
 def _locate(table: StreamTable, stripe: StripeInformation) -> None:

@@ -18,8 +18,8 @@ import pyarrow as pa
 from orcidx.errors import Unsupported
 from orcidx.options import ReadOptions
 from orcidx.orc.kinds import TypeKind
+from orcidx.orc.metadata import Encryption
 from orcidx.orc.metadata_cache import PLANS
-from orcidx.orc.reader import OrcReader
 from orcidx.orc.small_stripe import Recipe, recipe_of
 from orcidx.orc.types import OrcType, arrow_type, project
 from orcidx.planner.column_plan import ColumnPlan
@@ -39,18 +39,26 @@ COLUMN_BYTES = 2048
 
 
 def schema_plan(
-    reader: OrcReader, request: ScanRequest, job: FileJob, *, dictionaries: frozenset[int] = frozenset()
+    schema_key: bytes,
+    root: OrcType,
+    request: ScanRequest,
+    job: FileJob,
+    *,
+    encryption: Encryption | None = None,
+    dictionaries: frozenset[int] = frozenset(),
 ) -> SchemaPlan:
-    """The plan of a file's schema, from memory where another file of the same schema was asked the same."""
+    """The plan of a file's schema, from memory where another file of the same schema was asked the same.
+
+    ``schema_key``: the types as they are stored; ``root``: their tree; ``encryption``: what is encrypted of the file.
+    """
     options = request.options
     constants = {name: _type_of(value) for name, value in job.constants.items()} if job.constants else {}
-    encryption = reader.tail.footer.encryption
     secret = None if encryption is None or options.encrypted == "masked" else encryption
     leaves_rows = options.strings == "view" and (job.selection, job.deleted, job.row_range) != (None, None, None)
     # Predicates and schemas are told apart as objects, which the plan keeps alive: 1, 1.0 and True are equal, and mean
     # different things.
     key: Hashable = (
-        reader.schema_key,
+        schema_key,
         secret,
         id(request.where),
         id(request.schema),
@@ -65,8 +73,8 @@ def schema_plan(
     )
     plan: SchemaPlan | None = PLANS.get(key)
     if plan is None:
-        plan = SchemaPlan(reader.root, request, constants, secret, dictionaries, leaves_rows)
-        PLANS.put(key, plan, PLAN_BYTES + COLUMN_BYTES * len(reader.root.children))
+        plan = SchemaPlan(root, request, constants, secret, dictionaries, leaves_rows)
+        PLANS.put(key, plan, PLAN_BYTES + COLUMN_BYTES * len(root.children))
     return plan
 
 

@@ -20,7 +20,7 @@ from orcidx.fetching.drive import Fetch
 from orcidx.options import ReadOptions
 from orcidx.orc.dictionary import StreamData, fetch_dictionaries
 from orcidx.orc.evidence import DictionaryEvidence, StatisticsEvidence
-from orcidx.orc.integer_range import file_rules_out
+from orcidx.orc.integer_range import FileNumbers, file_rules_out
 from orcidx.orc.kinds import StreamKind, TypeKind
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.row_index import RowIndex
@@ -34,7 +34,7 @@ from orcidx.predicate import And, BoundLeaf, BoundPredicate, Or
 from orcidx.pruning.evaluate import Evidence, Finding, Note, Outcome, evaluate
 from orcidx.pruning.selection import RowSelection
 
-__all__ = ["FilePruner", "StripeDecision"]
+__all__ = ["FilePruner", "StripeDecision", "ruled_out"]
 
 Path = tuple[str, ...]
 Requests = Generator[Fetch, Any, Any]
@@ -104,6 +104,30 @@ class _Late:
         return self._made.test(leaf, alive)
 
 
+def ruled_out(
+    where: BoundPredicate,
+    places: Mapping[Path, OrcType | None],
+    root: OrcType,
+    file: FileNumbers,
+    options: ReadOptions,
+) -> bool:
+    """Whether plain comparisons with the file's statistics prove that no row matches; see ``FilePruner``."""
+
+    def is_out(node: object) -> bool:
+        if isinstance(node, BoundLeaf):
+            column = places.get(node.path)
+            if column is None or column.id in root.repeated_ids:
+                return False
+            return file_rules_out(node, column, file, options)
+        if isinstance(node, And):
+            return any(map(is_out, node.children))
+        if isinstance(node, Or):
+            return all(map(is_out, node.children))
+        return False
+
+    return options.row_index and is_out(where.root)
+
+
 @dataclass
 class FilePruner:
     """Prunes the stripes of one file.
@@ -164,22 +188,10 @@ class FilePruner:
                 missing[path] = f"damaged: {error.message}"
         return StatisticsEvidence(name, columns, bounds, self.options, missing=missing)
 
-    def _ruled_out(self, node: Any) -> bool:
-        """Whether plain comparisons with the file's statistics rule out a part of the predicate."""
-        if isinstance(node, BoundLeaf):
-            column = self._leaf_nodes.get(node.path)
-            if column is None or column.id in self.reader.root.repeated_ids:
-                return False
-            return file_rules_out(node, column, self.reader.tail, self.options)
-        if isinstance(node, And):
-            return any(map(self._ruled_out, node.children))
-        if isinstance(node, Or):
-            return all(map(self._ruled_out, node.children))
-        return False
-
     def stripes(self) -> list[int]:
         """Numbers of the stripes that may hold rows to return."""
-        if self.where is not None and self.options.row_index and self._ruled_out(self.where.root):
+        tail, root = self.reader.tail, self.reader.root
+        if self.where is not None and ruled_out(self.where, self.places, root, tail, self.options):
             return []
         left = self.wanted if self.outcome is None else self.outcome.may
         if left.is_all:

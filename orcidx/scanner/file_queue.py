@@ -20,6 +20,7 @@ from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.predicate import BoundPredicate, bind
 from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.small_files import SmallFiles, SmallRows
 from orcidx.storage import RangeReader
 from orcidx.storage.threads import READERS
 
@@ -91,6 +92,8 @@ class FileQueue:
         tails_alone: bool = False,
     ) -> None:
         self._open = open_job if tails_alone else _open_and_prune
+        self._small = SmallFiles(request, metrics, tails_alone=tails_alone)
+        self._put_back: FileJob | None = None
         self._tails_alone = tails_alone
         self._request = request
         self._open_all = open_all
@@ -122,10 +125,24 @@ class FileQueue:
         schema = request.askable_schema
         return bind(request.where, schema, nan=request.options.nan, case_sensitive=request.options.case_sensitive)
 
+    def take_small(self) -> SmallRows | None:
+        """What the next file has to give, where it need not be opened for that; None of any other, and at the end."""
+        if self._opening or self._put_back is not None:
+            return None
+        job = next(self._jobs, None)
+        found = None if job is None else self._small.take(job)
+        if found is None:
+            self._put_back = job
+        return found
+
+    def _next_job(self) -> FileJob | None:
+        job, self._put_back = self._put_back, None
+        return next(self._jobs, None) if job is None else job
+
     def take(self, *, wait: bool) -> OpenFile | None:
         """The next file, pruned; None when there is none (any more), or none yet that could be had without waiting."""
         if wait and not self._opening:
-            job = next(self._jobs, None)
+            job = self._next_job()
             if job is None:
                 return None
             self._fill()
@@ -150,7 +167,7 @@ class FileQueue:
         if self._in_use and self._in_use[-1].storage.is_local:
             return
         while len(self._opening) < min(REMOTE_AHEAD, self._taken):
-            job = next(self._jobs, None)
+            job = self._next_job()
             if job is None:
                 return
             self._opening.append(READERS.submit(partial(self._open, job, self._request, self._metrics)))

@@ -33,7 +33,7 @@ from orcidx.planner.stripe_pruning import FilePruner, StripeDecision
 from orcidx.pruning.evaluate import Evidence, Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.metrics import ScanMetrics
-from orcidx.scanner.small_stripes import Held, held_stripe, read_at_once
+from orcidx.scanner.small_stripes import Held, held_stripe, is_for_one_call, read_at_once
 from orcidx.scanner.stripe_reader import Step, read_stripe
 
 __all__ = ["FileScan", "count_groups"]
@@ -86,7 +86,14 @@ class FileScan:
     def schema_plan(self) -> SchemaPlan:
         """What the request means for the schema of the file."""
         with located(file=self.reader.name):
-            return schema_plan(self.reader, self.request, self.job, dictionaries=self._dictionaries)
+            return schema_plan(
+                self.reader.schema_key,
+                self.reader.root,
+                self.request,
+                self.job,
+                encryption=self.reader.tail.footer.encryption,
+                dictionaries=self._dictionaries,
+            )
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -279,8 +286,12 @@ class FileScan:
         return batch
 
     def _decoded(self, stripe: int, held: Held) -> pa.RecordBatch | None:
-        plan = self.schema_plan
-        batch = read_at_once(self.reader, plan, stripe, held, options=self.options, metrics=self.metrics)
+        reader, plan, options = self.reader, self.schema_plan, self.options
+        information = reader.stripes[stripe]
+        if not is_for_one_call(plan, information, options):
+            return None
+        footer = reader.footer(stripe)
+        batch = read_at_once(plan, reader.facts, information, footer, held, options=options, metrics=self.metrics)
         return None if batch is None else self.complete(batch)
 
     def _piece_bytes(self) -> int:

@@ -145,9 +145,9 @@ class Scan(ArrowStream):
         with open_job(self.jobs[0], self.request, ScanMetrics()) as file:
             return file.scan.schema
 
-    def learn_schema(self, scan: FileScan) -> None:
-        """Takes the schema from the scan of a file, which spares opening it once more."""
-        self._known("_known_schema", lambda: scan.schema)
+    def learn_schema(self, find: Callable[[], pa.Schema]) -> None:
+        """Takes the schema from a file of the scan, which spares opening it once more."""
+        self._known("_known_schema", find)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_known_schema"}
@@ -270,16 +270,16 @@ class Scan(ArrowStream):
         request = replace(self.resolved, columns=(), row_numbers=None, file_path=None)
         tails_alone = request.where is None
         with self._queue(request, ScanMetrics(), tails_alone=tails_alone) as files:
-            for file in files:
-                if self.limit is not None and total >= self.limit:
-                    return self.limit
-                if tails_alone:
-                    total += file.scan.wanted_count
+            while self.limit is None or total < self.limit:
+                small = files.take_small()
+                if small is not None:
+                    total += small.rows
                     continue
-                for number in file.scan.stripe_numbers():
-                    if self.limit is not None and total >= self.limit:
-                        return self.limit
-                    total += _count_stripe(file, number)
+                file = files.take(wait=True)
+                if file is None:
+                    break
+                with file:
+                    total += _count_file(file, None if self.limit is None else self.limit - total, tails_alone)
         return total if self.limit is None else min(total, self.limit)
 
     def splits(self, target_bytes: int = SPLIT_BYTES) -> list[Split]:
@@ -337,6 +337,11 @@ def _with_indexes(jobs: Iterable[FileJob], left: Iterable[FileJob]) -> tuple[Fil
     return tuple(found.popleft() if found and found[0].source is job.source else job for job in jobs)
 
 
+def _at_once(scan: FileScan, number: int) -> list[pa.RecordBatch] | None:
+    batch = scan.at_once(number)
+    return None if batch is None else [batch]
+
+
 def _decided_scan(scan: FileScan, number: int, budget: ByteBudget) -> Any:
     share = budget.enter()
     try:
@@ -345,6 +350,18 @@ def _decided_scan(scan: FileScan, number: int, budget: ByteBudget) -> Any:
         yield from scan.read(decision, share)
     finally:
         share.close()
+
+
+def _count_file(file: OpenFile, limit: int | None, tails_alone: bool) -> int:
+    """The rows of a file, or some that are at least ``limit``."""
+    if tails_alone:
+        return file.scan.wanted_count
+    total = 0
+    for number in file.scan.stripe_numbers():
+        if limit is not None and total >= limit:
+            break
+        total += _count_stripe(file, number)
+    return total
 
 
 def _count_stripe(file: OpenFile, number: int) -> int:
@@ -450,12 +467,23 @@ class _StripeTurns:
 
     def take(self, *, wait: bool) -> Turn | None:
         while not self._waiting:
+            small = self._files.take_small()
+            if small is not None:
+                self._scan.learn_schema(small.schema)
+                if small.batches:
+                    return Turn(_no_steps, None, at_once=partial(list, small.batches))
+                continue
             file = self._files.take(wait=wait)
             if file is None:
                 return None
-            self._scan.learn_schema(file.scan)
+            self._scan.learn_schema(partial(getattr, file.scan, "schema"))
             self._waiting.extend(_turns_of(file, self._budget))
         return self._waiting.popleft()
+
+
+def _no_steps() -> Generator[Any, Any, Any]:
+    """Those of a turn whose results are all there."""
+    yield from ()
 
 
 def _turns_of(file: OpenFile, budget: ByteBudget) -> Iterator[Turn]:
@@ -464,5 +492,5 @@ def _turns_of(file: OpenFile, budget: ByteBudget) -> Iterator[Turn]:
         file.close()
     for number in numbers:
         finish = file.close if number == numbers[-1] else None
-        at_once = partial(file.scan.at_once, number) if file.storage.is_local else None
+        at_once = partial(_at_once, file.scan, number) if file.storage.is_local else None
         yield Turn(partial(_decided_scan, file.scan, number, budget), file.storage, finish, at_once)

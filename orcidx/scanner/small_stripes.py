@@ -10,13 +10,15 @@ from orcidx.fetching.drive import Fetch
 from orcidx.options import ReadOptions
 from orcidx.orc.compression import open_codec
 from orcidx.orc.kinds import StreamKind
+from orcidx.orc.metadata import FileFacts, StripeInformation
 from orcidx.orc.reader import OrcReader, held_bytes
 from orcidx.orc.small_stripe import MOST_ROWS, read_stripe
+from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.planner.schema_plan import SchemaPlan
 from orcidx.planner.stripe_pruning import StripeDecision
 from orcidx.scanner.metrics import ScanMetrics
 
-__all__ = ["Held", "held_stripe", "read_at_once"]
+__all__ = ["Held", "held_stripe", "is_for_one_call", "read_at_once"]
 
 Held = tuple[int, memoryview]
 """(offset in the file, bytes) of all streams of a stripe."""
@@ -39,16 +41,24 @@ def held_stripe(
     return information.offset, data
 
 
+def is_for_one_call(plan: SchemaPlan, stripe: StripeInformation, options: ReadOptions) -> bool:
+    """Whether the stripe's columns and rows are such that ``read_at_once`` is worth a try."""
+    return plan.recipe is not None and stripe.rows <= min(MOST_ROWS, options.batch_size)
+
+
 def read_at_once(
-    reader: OrcReader, plan: SchemaPlan, stripe: int, held: Held, *, options: ReadOptions, metrics: ScanMetrics
+    plan: SchemaPlan,
+    facts: FileFacts,
+    information: StripeInformation,
+    footer: StripeFooter,
+    held: Held,
+    *,
+    options: ReadOptions,
+    metrics: ScanMetrics,
 ) -> pa.RecordBatch | None:
     """All of a stripe that is in memory; None of one that needs column readers."""
-    information, recipe = reader.stripes[stripe], plan.recipe
-    rows = information.rows
-    if recipe is None or rows > min(MOST_ROWS, options.batch_size):
-        return None
-    footer, facts = reader.footer(stripe), reader.facts
-    if (0, StreamKind.PRESENT) in footer.streams:
+    recipe = plan.recipe
+    if recipe is None or (0, StreamKind.PRESENT) in footer.streams:
         return None
     first, data = held
     found = read_stripe(
@@ -56,7 +66,7 @@ def read_at_once(
         data,
         first,
         footer,
-        rows,
+        information.rows,
         open_codec(facts.compression),
         facts.block_size,
         most=options.batch_bytes,

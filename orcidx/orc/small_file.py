@@ -1,0 +1,149 @@
+"""A small file of a kind that is known: its tail, taken apart with hardly an object.
+
+Files of a directory differ in little: the first of them is opened with all its checks and objects, and is remembered by
+its ``Likeness``. Of the next ones, which come with one read, only what is their own is looked at. What is anything but
+usual, and everything that is wrong, is left to ``OrcReader``, which then raises what it raises of any file:
+``split_small`` returns None.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from orcidx.errors import CorruptFile, Unsupported
+from orcidx.orc.compression import Codec, open_codec, read_framed
+from orcidx.orc.footers import split_footer, split_postscript
+from orcidx.orc.metadata import (
+    DEFAULT_BLOCK_SIZE,
+    LARGEST_BLOCK_SIZE,
+    MAGIC,
+    SPARK_VERSION,
+    FileFacts,
+    FileTail,
+    StripeInformation,
+    listed_stripes,
+    software_name,
+    user_metadata,
+)
+from orcidx.orc.metadata_checks import check_extents
+from orcidx.orc.metadata_limits import MetadataLimits
+from orcidx.orc.stripe_footer import StripeFooter, checked_footer
+from orcidx.orc.types import OrcType
+
+__all__ = ["FileKind", "Likeness", "SmallFile", "likeness_of", "split_small"]
+
+
+class Likeness(NamedTuple):
+    """What decides how a file is read, beside its own stripes and statistics; values as in PostScript and Footer."""
+
+    type_bytes: bytes
+    compression: int
+    block_size: int
+    version: tuple[int, ...]
+    writer_version: int
+    stride: int
+    writer: int
+    calendar: int
+    software: str
+    by_spark: bool
+
+
+class FileKind(NamedTuple):
+    """What files of one likeness share."""
+
+    facts: FileFacts
+    root: OrcType
+    columns: int
+    """Column ids."""
+
+
+def likeness_of(tail: FileTail) -> Likeness | None:
+    """That of a file that was read and checked; None where something is encrypted."""
+    footer, postscript = tail.footer, tail.postscript
+    if footer.encryption is not None:
+        return None
+    return Likeness(
+        footer.type_bytes,
+        int(postscript.compression),
+        postscript.block_size,
+        postscript.version,
+        postscript.writer_version,
+        footer.row_index_stride,
+        int(footer.writer),
+        footer.calendar,
+        footer.software_version,
+        tail.facts.by_spark,
+    )
+
+
+@dataclass(slots=True)
+class SmallFile:
+    """``data``: the end of the file, ``size`` bytes long in all; ``footer_bytes``: the Footer message."""
+
+    data: bytes
+    size: int
+    likeness: Likeness
+    rows: int
+    stripes: tuple[StripeInformation, ...]
+    footer_bytes: bytes = field(repr=False)
+    codec: Codec | None
+    kind: FileKind | None = None
+    """Set by who knows it."""
+
+    @property
+    def facts(self) -> FileFacts:
+        assert self.kind is not None
+        return self.kind.facts
+
+    def stripe_footer(self, stripe: StripeInformation, limits: MetadataLimits) -> StripeFooter:
+        """The footer of a stripe of a file all of whose bytes are here; errors as of ``parse_stripe_footer``."""
+        assert self.kind is not None
+        start = stripe.footer_offset
+        framed = memoryview(self.data)[start : start + stripe.footer_length]
+        most = limits.bytes_of(len(framed))
+        raw = read_framed(framed, self.codec, self.likeness.block_size, name="StripeFooter", max_size=most)
+        return checked_footer(raw, stripe, self.kind.columns, limits)
+
+
+def split_small(data: bytes, size: int, limits: MetadataLimits) -> SmallFile | None:
+    """The file that ends with ``data``; None: see above. Its types are looked at by nobody yet."""
+    length = data[-1]
+    if not 3 <= length < len(data) or data[-4:-1] != MAGIC or limits.for_file(size) is not limits:
+        return None
+    view = memoryview(data)
+    footer_end = len(data) - 1 - length
+    try:
+        footer_length, compression, block_size, version, metadata_length, writer_version, encrypted = split_postscript(
+            view[footer_end:-1], DEFAULT_BLOCK_SIZE
+        )
+        wanted = metadata_length + footer_length + length + 1
+        if footer_length > footer_end or wanted + encrypted > size:
+            return None
+        codec = open_codec(compression)
+        if codec is not None and not 0 < block_size <= LARGEST_BLOCK_SIZE:
+            return None
+        most = limits.bytes_of(footer_length)
+        framed = view[footer_end - footer_length : footer_end]
+        raw = read_framed(framed, codec, block_size, name="Footer", max_size=most)
+        parts = split_footer(raw, limits.metadata_items)
+        if parts.encryption is not None or len(parts.type_bytes) > limits.metadata_items:
+            return None
+        stripes, rows = listed_stripes(parts, limits)
+        check_extents(stripes, size - wanted - encrypted)
+        by_spark = SPARK_VERSION in user_metadata(parts.items) if parts.items else False
+    except (CorruptFile, Unsupported):
+        return None
+    likeness = Likeness(
+        parts.type_bytes,
+        compression,
+        block_size,
+        version,
+        writer_version,
+        parts.stride,
+        parts.writer,
+        parts.calendar,
+        software_name(parts.software),
+        by_spark,
+    )
+    return SmallFile(data, size, likeness, rows, stripes, raw, codec)

@@ -1,0 +1,152 @@
+"""Small local files of a kind that is known, read with one call and, where they are plain, decoded with another.
+
+Opening a file makes a reader, a tail, a scan and a pruner, and the way through turns and steps takes as long again: ten
+times what decoding a hundred rows takes. A directory of small files needs that of the first. Of the others, ``take``
+gives the rows, or that there are none to give; None where the file has to be opened, and pruned, like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from orcidx.errors import OrcidxError
+from orcidx.orc.metadata_cache import KINDS
+from orcidx.orc.metadata_limits import MetadataLimits
+from orcidx.orc.row_index import group_count
+from orcidx.orc.small_file import SmallFile, split_small
+from orcidx.planner.request import FileJob, ScanRequest
+from orcidx.planner.schema_plan import SchemaPlan, schema_plan
+from orcidx.planner.stripe_pruning import ruled_out
+from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.small_stripes import is_for_one_call, read_at_once
+from orcidx.storage import Fingerprint
+from orcidx.storage.local import SMALL_FILE
+from orcidx.storage.local_file import read_small
+
+__all__ = ["SmallFiles", "SmallRows"]
+
+TAIL_BYTES = 16 << 10
+"""Bytes that are read where the tail says it all; a file whose footer is larger is opened."""
+
+IN_VAIN = 8
+WORTH = 4
+"""Files that are tried in vain before no more are, and how many more of those each success pays for: to read a small
+file's tail takes 25 us, to open it 150."""
+
+
+@dataclass(frozen=True, slots=True)
+class SmallRows:
+    """``rows`` of a file, as ``batches`` unless they were only to be counted; ``schema``: gives that of the batches."""
+
+    rows: int
+    batches: list[pa.RecordBatch]
+    schema: Callable[[], pa.Schema]
+
+
+class SmallFiles:
+    """Takes the files of one pass. ``tails_alone``: rows are counted, and nothing of a stripe looked at."""
+
+    def __init__(self, request: ScanRequest, metrics: ScanMetrics, *, tails_alone: bool) -> None:
+        options = request.options
+        self._request = request
+        self._metrics = metrics
+        self._tails_alone = tails_alone
+        self._last = SMALL_FILE if request.where is None and not tails_alone else TAIL_BYTES
+        self._limits = MetadataLimits.of(options)
+        self._plan: tuple[bytes, SchemaPlan] | None = None
+        cut = request.limit is not None and request.where is None
+        usable = not (options.mmap or cut or options.strings == "dictionary")
+        self._tries = IN_VAIN if usable else 0
+
+    def take(self, job: FileJob) -> SmallRows | None:
+        """What the file has to give; None where that takes more than this."""
+        if not self._tries or job.source.kind != "path" or not _is_all(job):
+            return None
+        self._tries -= 1
+        with self._metrics.stage("open"):
+            file = self._read(job)
+        if file is None:
+            return None
+        try:
+            found = self._rows(file, job)
+        except OrcidxError:  # whoever opens the file finds it again, and says where
+            return None
+        if found is not None:
+            self._tries += 1 + WORTH
+            self._metrics.requests += 1
+            self._metrics.bytes_read += len(file.data)
+        return found
+
+    def _read(self, job: FileJob) -> SmallFile | None:
+        found = read_small(job.source.location, SMALL_FILE, self._last)
+        if found is None:
+            return None
+        data, size, mtime = found
+        if job.fingerprint is not None and not Fingerprint(size, None, mtime).matches(job.fingerprint):
+            return None
+        file = split_small(data, size, self._limits)
+        if file is not None:
+            file.kind = KINDS.get(file.likeness)
+        return file
+
+    def _rows(self, file: SmallFile, job: FileJob) -> SmallRows | None:
+        if file.kind is None:
+            return None
+        plan = self._planned(file, job)
+        if self._tails_alone:
+            return SmallRows(file.rows, [], lambda: plan.schema)
+        if plan.where is None:
+            batches = self._decoded(file, plan)
+        else:
+            is_out = ruled_out(plan.where, plan.places, file.kind.root, file, self._request.options)
+            batches = [] if is_out else None
+        if batches is None:
+            return None
+        metrics, stride = self._metrics, file.facts.row_index_stride
+        metrics.stripes += len(file.stripes)
+        metrics.stripes_skipped += len(file.stripes) - len(batches)
+        metrics.files_skipped += not batches
+        metrics.row_groups += sum([group_count(stripe.rows, stride) for stripe in file.stripes])
+        for batch in batches:
+            metrics.row_groups_kept += group_count(batch.num_rows, stride)
+            metrics.rows_considered += batch.num_rows
+        return SmallRows(file.rows if batches else 0, batches, lambda: plan.schema)
+
+    def _planned(self, file: SmallFile, job: FileJob) -> SchemaPlan:
+        assert file.kind is not None
+        key = file.likeness.type_bytes
+        if self._plan is None or self._plan[0] != key:
+            self._plan = key, schema_plan(key, file.kind.root, self._request, job)
+        return self._plan[1]
+
+    def _decoded(self, file: SmallFile, plan: SchemaPlan) -> list[pa.RecordBatch] | None:
+        """All rows, a batch for each stripe; None where one of them needs column readers."""
+        options = self._request.options
+        if not plan.is_complete or len(file.data) != file.size:
+            return None
+        work = ScanMetrics()
+        batches = []
+        held = 0, memoryview(file.data)
+        with self._metrics.stage("decode"):
+            for stripe in file.stripes:
+                if not stripe.rows:
+                    continue
+                if not is_for_one_call(plan, stripe, options):
+                    return None
+                footer = file.stripe_footer(stripe, self._limits)
+                batch = read_at_once(plan, file.facts, stripe, footer, held, options=options, metrics=work)
+                if batch is None:
+                    return None
+                batches.append(batch)
+        self._metrics.chunks_decompressed += work.chunks_decompressed
+        self._metrics.bytes_decompressed += work.bytes_decompressed
+        return batches
+
+
+def _is_all(job: FileJob) -> bool:
+    """Whether nothing but the request says what is wanted of a file, and every column of it is in the file."""
+    chosen = job.selection is not None or job.row_range is not None or job.stripes is not None
+    return not (chosen or job.deleted is not None or job.file_index is not None or job.constants)

@@ -1,0 +1,164 @@
+"""Small files that are read without being opened, beside the same files opened one by one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+
+import orcidx
+from orcidx import CorruptFile, StorageError, col
+from orcidx.orc.metadata_cache import forget_metadata
+from orcidx.orc.metadata_limits import MetadataLimits
+from orcidx.orc.small_file import split_small
+from orcidx.scanner import file_queue
+from orcidx.scanner.small_files import SmallFiles
+from orcidx.storage.local_file import read_small
+
+FILES, ROWS = 6, 100
+
+
+def table_of(number: int) -> pa.Table:
+    keys = range(number * ROWS, (number + 1) * ROWS)
+    words = [None if key % 11 == 0 else f"w{key % 7}" for key in keys]
+    return pa.table({"key": list(keys), "price": [key / 4 for key in keys], "word": words})
+
+
+@pytest.fixture(params=["uncompressed", "zstd", "zlib", "snappy", "lz4"])
+def paths(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
+    for number in range(FILES):
+        orc.write_table(table_of(number), tmp_path / f"{number}.orc", compression=request.param)
+    return sorted(map(str, tmp_path.iterdir()))
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the files that were not opened."""
+    names: list[str] = []
+    real = SmallFiles.take
+
+    def take(self: SmallFiles, job: Any) -> Any:
+        found = real(self, job)
+        if found is not None:
+            names.append(job.source.name)
+        return found
+
+    monkeypatch.setattr(SmallFiles, "take", take)
+    return names
+
+
+def pass_of(scan: orcidx.Scan) -> tuple[pa.Table, dict[str, Any]]:
+    batches = scan.to_batches()
+    table = pa.Table.from_batches(list(batches), scan.schema)
+    metrics = batches.metrics.to_dict()
+    del metrics["seconds"]
+    return table, metrics
+
+
+def opened(monkeypatch: pytest.MonkeyPatch, call: Any) -> Any:
+    """What comes of it where every file is opened."""
+    with monkeypatch.context() as patch:
+        patch.setattr(file_queue.SmallFiles, "take", lambda *_: None)
+        forget_metadata()
+        return call()
+
+
+@pytest.mark.parametrize(
+    "where", [None, col("key") == 317, (col("key") < 50) | (col("key") >= 580), col("word") == "w3"]
+)
+def test_rows_and_work_are_those_of_opened_files(
+    paths: list[str], where: Any, taken: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan = orcidx.scan(paths, where=where)
+    table, metrics = opened(monkeypatch, lambda: pass_of(scan))
+    count = opened(monkeypatch, scan.count_rows)
+    assert not taken
+    forget_metadata()
+    found, work = pass_of(scan)
+    found.validate(full=True)
+    assert found.equals(table)
+    if where is None:
+        assert taken == paths[1:], "the first is opened for what they share"
+        assert work == metrics
+    else:  # a tail alone is read of a file that is ruled out, and once more of one that is not
+        different = ("requests", "bytes_read")
+        assert {name: work[name] for name in work if name not in different} == {
+            name: metrics[name] for name in metrics if name not in different
+        }
+    assert scan.count_rows() == count == table.num_rows
+
+
+def test_which_files_are_opened(paths: list[str], taken: list[str]) -> None:
+    forget_metadata()
+    assert orcidx.scan(paths, where=col("key") == 317).count_rows() == 1
+    assert taken == [path for path in paths if not path.endswith("3.orc")]
+    taken.clear()
+    assert orcidx.scan(paths, limit=150).to_table().num_rows == 150
+    assert orcidx.scan(paths, mmap=True).to_table().num_rows == FILES * ROWS
+    assert orcidx.scan(paths, file_path=True).to_table().num_rows == FILES * ROWS
+    assert not taken
+
+
+def test_tries_in_vain_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(40):
+        orc.write_table(table_of(number), tmp_path / f"{number:02}.orc")
+    reads: list[str] = []
+    monkeypatch.setattr("orcidx.scanner.small_files.read_small", lambda path, *_: reads.append(path))
+    assert orcidx.scan(tmp_path).count_rows() == 40 * ROWS
+    assert len(reads) == 8
+
+
+def test_every_damaged_byte_is_the_same_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: Any) -> None:
+    """Of the second of two files of one kind, flipped or cut, beside the same files opened."""
+    for number in range(2):
+        orc.write_table(table_of(number), tmp_path / f"{number}.orc", compression="zstd")
+    paths = sorted(map(str, tmp_path.iterdir()))
+    sound = Path(paths[1]).read_bytes()
+
+    def outcome() -> Any:
+        try:
+            return orcidx.scan(paths).to_table()
+        except orcidx.OrcidxError as error:
+            return type(error), str(error)
+
+    for at in sorted(rng.choice(len(sound), 60, replace=False).tolist()):
+        for damaged in (sound[:at] + bytes([sound[at] ^ (1 << at % 8)]) + sound[at + 1 :], sound[:at]):
+            Path(paths[1]).write_bytes(damaged)
+            expected = opened(monkeypatch, outcome)
+            forget_metadata()
+            found = outcome()
+            assert found.equals(expected) if isinstance(found, pa.Table) else found == expected, at
+
+
+def test_another_version_than_the_one_that_was_opened(paths: list[str]) -> None:
+    with orcidx.open(paths[0]) as file:
+        scan = file.scan()
+        assert scan.to_table().num_rows == ROWS
+    os.utime(paths[0], ns=(1, 1))
+    with pytest.raises(StorageError, match="changed"):
+        scan.to_table()
+
+
+def test_what_cannot_be_read_so(tmp_path: Path) -> None:
+    most = 100
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "large").write_bytes(bytes(most + 1))
+    (tmp_path / "small").write_bytes(bytes(range(most)))
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("empty", "large", "pipe", "nowhere", ".", "a\0b"):
+        assert read_small(str(tmp_path / name), most, most) is None, name
+    status = (tmp_path / "small").stat()
+    assert read_small(str(tmp_path / "small"), most, 7) == (bytes(range(93, 100)), most, status.st_mtime_ns)
+    assert split_small(bytes(range(most)), most, MetadataLimits()) is None
+
+
+def test_no_descriptor_stays_open(paths: list[str]) -> None:
+    Path(paths[2]).write_bytes(b"no ORC file")
+    before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else 0
+    with pytest.raises(CorruptFile, match=r"2\.orc"):
+        orcidx.scan(paths).to_table()
+    assert before == (len(os.listdir("/proc/self/fd")) if before else 0)
