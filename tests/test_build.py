@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import shutil
 import sys
@@ -52,9 +53,10 @@ def tree(tmp_path):
 @pytest.fixture
 def build(tree, monkeypatch):
     """Runs setup.py; returns what is given to Cython, and what is compiled, in order."""
-    given, compiled = [], []
+    given, compiled, flags = [], [], {}
 
     def cythonize(extensions, **options):
+        flags.update({each.name: each.extra_compile_args for each in extensions})
         given.extend(source for each in extensions for source in each.sources if source.endswith(".pyx"))
         for each in extensions:
             each.sources = [source.replace(".pyx", ".c") for source in each.sources] or ["orcidx/_cython.c"]
@@ -74,10 +76,12 @@ def build(tree, monkeypatch):
         monkeypatch.delenv(f"ORCIDX_{switch}", raising=False)
     monkeypatch.chdir(tree)
 
-    def run():
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["setup.py", *words])
         runpy.run_path(str(tree / "setup.py"))
         return given, compiled
 
+    run.flags = flags
     return run
 
 
@@ -124,3 +128,29 @@ def test_without_c_it_is_made(tree, build):
 def test_the_longest_is_compiled_first(build):
     """Not as the last, while the other cores have nothing left to do."""
     assert build()[1] == ["orcidx._cython", "orcidx.one"]
+
+
+@pytest.mark.parametrize("words", [("egg_info",), ("dist_info", "--output-dir", "x")])
+def test_what_pip_asks_before_it_builds_translates_nothing(tree, build, words):
+    """The first of the two translated all, the second found that nothing was to be done, for a second each."""
+    (tree / "orcidx" / "one.c").write_text("")
+    assert build(*words) == ([], ["orcidx.one", "orcidx._cython"])
+    assert not build.flags, "Cython was not asked"
+    assert build("bdist_wheel")[0] == ["orcidx/one.pyx"]
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_plain_modules_are_compiled_for_less(tree, build, monkeypatch, debug):
+    if debug:
+        monkeypatch.setenv("ORCIDX_DEBUG", "1")
+    build()
+    assert build.flags["orcidx.one"][0] == ("-Og" if debug else "-O3")
+    assert build.flags["orcidx._cython"][0] == ("-Og" if debug else "-O1")
+
+
+def test_plain_modules_are_there():
+    """A name that no module has any more would do nothing, and nobody would see it."""
+    names = re.search(r'^PLAIN = """(.*?)"""', SETUP.read_text(), re.DOTALL | re.MULTILINE).group(1).split()
+    assert len(names) > 10
+    missing = [name for name in names if not (SETUP.parent / "orcidx" / f"{name.replace('.', '/')}.pyx").exists()]
+    assert missing == ["_cython"], "but for the one that Cython writes"

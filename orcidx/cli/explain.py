@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -38,6 +39,8 @@ def explain(
     """Which stripes and row groups of SOURCES (files, directories, globs, URLs, - for standard input) a query reads, by
     which evidence; reads no data."""
     explanation = scan_from(sources, storage_options, parse_columns(columns), where).explain()
+    if where is not None:
+        explanation = replace(explanation, where=where)  # as it was typed
     if html is not None:
         html.write_text(explanation.to_html(), encoding="utf-8")
     if as_json:

@@ -47,6 +47,6 @@ def report(
     options = parse_storage_options(storage_options) or None
     scan = orcidx.scan(files, parse_columns(columns), where, storage_options=options)
     with progress("files", len(files)) as advance:
-        made = report_page(scan, files, run=not no_run and where is not None, on_file=advance)
+        made = report_page(scan, files, typed=where, run=not no_run and where is not None, on_file=advance)
     output.write_text(made, encoding="utf-8")
     click.echo(f"{output}: {len(made):,} bytes")

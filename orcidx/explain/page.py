@@ -15,7 +15,7 @@ __all__ = ["Part", "explanation_page", "explanation_parts", "facts_table", "page
 STYLE = """
 :root{color-scheme:light dark;--bg:#f6f7f9;--card:#fff;--ink:#1a2130;--dim:#5d6778;--line:#e1e5eb;--green:#1f8a5b;
 --c-c:#8a94a3;--c-f:#22477a;--c-p:#7b3fa0;--c-s:#3d7cb5;--c-g:#8fbbdc;--c-b:#e0a03c;--c-d:#cc5b42;--c-x:#d5d9df;
---c-n:#a9b0ba;--c-o:#b58ad6;--t-data:#4a86bf;--t-index:#9aa7b8;--t-bloom:#e0a03c;--t-nulls:#7fb89a;--t-footers:#b9b2c9}
+--c-n:#a9b0ba;--c-o:#b58ad6;--t-data:#4a86bf;--t-index:#74828f;--t-bloom:#b9771a;--t-nulls:#4d8a6a;--t-footers:#81789a}
 @media(prefers-color-scheme:dark){:root{--bg:#12161d;--card:#1b212b;--ink:#e3e8f0;--dim:#97a3b5;--line:#2d3643;
 --green:#3fbf83;--c-c:#737e8e;--c-f:#5c8fd0;--c-p:#a974cf;--c-s:#4b8bc4;--c-g:#35597a;--c-b:#c98d2f;--c-d:#d16a52;
 --c-x:#3a434f;--c-n:#5a6472;--c-o:#8763a6;--t-data:#3b73a8;--t-index:#59677a;--t-bloom:#b07c28;--t-nulls:#4d8a6a;
@@ -58,7 +58,8 @@ opacity:.9;overflow:hidden;text-overflow:ellipsis}@container(max-width:44px){spa
 .band-name{font-size:13px;font-weight:600;overflow-wrap:anywhere}.band-order{font-size:12px;color:var(--dim)}
 .table{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:14px}td,th{padding:5px 14px 5px 0;
 text-align:left;border-bottom:1px solid var(--line);font-weight:400;vertical-align:top}th{color:var(--dim)}
-td.n{text-align:right;font-variant-numeric:tabular-nums}ul.words{margin:0;padding-left:1.2em}ul.words li{margin:.35em 0}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}ul.words{margin:0;
+padding-left:1.2em}ul.words li{margin:.35em 0}
 details{margin-top:10px}summary{cursor:pointer;color:var(--dim)}footer{grid-column:1/-1;color:var(--dim);font-size:13px}
 """
 
@@ -92,7 +93,8 @@ def facts_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str
     """A table; numbers to the right."""
     if not rows:
         return ""
-    head = "".join(f"<th>{escape(name)}</th>" for name in headers)
+    numbers = [isinstance(value, int) for value in rows[0]]
+    head = "".join(f"<th{' class=n' * right}>{escape(name)}</th>" for name, right in zip(headers, numbers))
     body = "".join(
         "<tr>"
         + "".join(

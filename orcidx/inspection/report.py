@@ -38,12 +38,17 @@ _LEGEND = {
 
 
 def report_page(
-    scan: Scan, files: Sequence[Source], *, run: bool = True, on_file: Callable[[int], Any] = lambda count: None
+    scan: Scan,
+    files: Sequence[Source],
+    *,
+    typed: str | None = None,
+    run: bool = True,
+    on_file: Callable[[int], Any] = lambda count: None,
 ) -> str:
-    """The page about the files of a scan. ``run``: also read what the scan reads, to time it; ``on_file`` hears of each
-    file that was looked into."""
+    """The page about the files of a scan. ``typed``: the condition as its user wrote it; ``run``: also read what the
+    scan reads, to time it; ``on_file`` hears of each file that was looked into."""
     began = time.perf_counter()
-    explanation = scan.explain()
+    explanation = scan.explain() if typed is None else replace(scan.explain(), where=typed)
     explained = time.perf_counter() - began
     sizes: list[FileSizes] = []
     ranges: dict[str, list[Ranges]] = {}
@@ -156,10 +161,11 @@ def _timings(scan: Scan, explanation: Explanation, explained: float, *, run: boo
         with scan.to_batches() as batches:
             found = sum(batch.num_rows for batch in batches)
             metrics = batches.metrics
+        requests = f"{metrics.requests:,} request{'s' if metrics.requests != 1 else ''}"
         rows += [
             ("reading it", f"{1000 * (time.perf_counter() - began):,.1f} ms"),
             ("rows found", f"{found:,}"),
-            ("bytes read", f"{size_text(metrics.bytes_read)} in {metrics.requests:,} requests"),
+            ("bytes read", f"{size_text(metrics.bytes_read)} in {requests}"),
         ]
     elif run:
         rows.append(("reading it", f"not timed: more than {size_text(MOST_READ)}"))

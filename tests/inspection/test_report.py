@@ -17,6 +17,7 @@ import pytest
 import orcidx
 from orcidx.cli import main
 from orcidx.explain.model import RowGroupExplanation
+from orcidx.explain.page import STYLE
 from orcidx.explain.pictures import MOST_CELLS, RangeBand, Tile, pruning_map, range_bands, treemap
 from orcidx.inspection.report import report_page
 from orcidx.pruning.reasons import Reason
@@ -153,10 +154,23 @@ def test_tiles_fill_the_treemap():
 
 def test_the_command(path, tmp_path, capsys):
     with pytest.raises(SystemExit) as done:
-        main(["report", str(path), "--where", "id = 3", "-o", str(tmp_path / "page.html")])
+        main(["report", str(path), "--where", "id = 3 or (user = 7 and id < 9)", "-o", str(tmp_path / "page.html")])
     assert not done.value.code
     assert "page.html" in capsys.readouterr().out
-    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    text = (tmp_path / "page.html").read_text()
+    assert text.startswith("<!doctype html>")
+    assert "<code>id = 3 or (user = 7 and id &lt; 9)</code>" in text, "as it was typed"
+
+
+def test_words_on_the_treemap_stand_out():
+    """They are white, in light and in dark."""
+    colours = re.findall(r"--t-\w+:#(\w{6})", STYLE)
+    assert len(colours) == 10
+    for colour in colours:
+        shares = [int(colour[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+        linear = [one / 12.92 if one <= 0.03928 else ((one + 0.055) / 1.055) ** 2.4 for one in shares]
+        luminance = sum(weight * one for weight, one in zip((0.2126, 0.7152, 0.0722), linear))
+        assert 1.05 / (luminance + 0.05) >= 3, colour
 
 
 @pytest.mark.skipif(CHROMIUM is None and not os.environ.get("CI"), reason="no Chromium here (Debian: chromium)")
