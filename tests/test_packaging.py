@@ -35,6 +35,9 @@ def test_the_change_log_is_cut_into_releases():
     headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert headings[0] == "Unreleased"
     assert all(re.fullmatch(r"\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\)", heading) for heading in headings[1:])
+    released = [heading.split()[0] for heading in headings[1:]]
+    assert re.sub(r"(\.dev|rc)\d+$", "", orcidx.__version__) == released[0], "the workflow of a release asks for it"
+    assert released == sorted(released, key=lambda one: [-int(part) for part in one.split(".")])
 
 
 def test_the_sdist_holds_what_a_build_needs():

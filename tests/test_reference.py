@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import re
 import sys
 from pathlib import Path
@@ -84,3 +85,24 @@ def test_plots_show_what_was_recorded():
     for figure in ("2.62", "6,001,215", "29,411,764"):
         assert figure in records
         assert figure in (ROOT / "docs" / "performance.md").read_text()
+
+
+@pytest.mark.parametrize("module", ["orcidx", "orcidx.paimon", "orcidx.spark", "orcidx.storage", "orcidx.errors"])
+def test_every_public_name_says_what_it_is(module):
+    """Its own words: a docstring that is inherited, or that dataclasses make of the fields, says nothing."""
+    silent = []
+    for name in importlib.import_module(module).__all__:
+        thing = getattr(importlib.import_module(module), name)
+        if inspect.ismodule(thing) or not (inspect.isclass(thing) or inspect.isroutine(thing)):
+            continue
+        if not (thing.__doc__ or "").strip() or (thing.__doc__ or "").startswith(f"{name}("):
+            silent.append(name)
+        if inspect.isclass(thing) and module != "orcidx.storage":  # whose classes keep to a protocol that has the words
+            silent += [
+                f"{name}.{key}"
+                for key, value in vars(thing).items()
+                if not key.startswith("_")
+                and (inspect.isfunction(value) or isinstance(value, (property, classmethod, staticmethod)))
+                and not inspect.getdoc(getattr(thing, key))
+            ]
+    assert not silent, silent

@@ -49,10 +49,12 @@ class WrittenDataset:
 
     @property
     def rows(self) -> int:
+        """Of all files."""
         return sum(one.rows for one in self.files)
 
     @property
     def bytes(self) -> int:
+        """Of all files."""
         return sum(one.bytes for one in self.files)
 
     def to_dict(self) -> dict[str, Any]:

@@ -68,14 +68,17 @@ class Rewritten:
 
     @property
     def rows(self) -> int:
+        """Of all files."""
         return sum(one.rows for one in self.files)
 
     @property
     def bytes_before(self) -> int:
+        """Of the files that were read."""
         return sum(one.bytes_before for one in self.files)
 
     @property
     def bytes_after(self) -> int | None:
+        """Of the files that were written; None of a dry run."""
         return None if self.dry_run else sum(one.bytes_after or 0 for one in self.files)
 
     def to_dict(self) -> dict[str, Any]:

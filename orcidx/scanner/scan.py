@@ -78,6 +78,7 @@ class Scan(ArrowStream):
 
     @property
     def options(self) -> ReadOptions:
+        """Those that the scan reads with."""
         return self.request.options
 
     def __repr__(self) -> str:

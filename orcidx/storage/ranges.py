@@ -61,11 +61,13 @@ class ReadMetrics:
         self.log: list[Request] | None = None
 
     def asked(self, ranges: int, length: int) -> None:
+        """Counts what a reader asked for."""
         with self._lock:
             self.ranges += ranges
             self.bytes_asked += length
 
     def fetched(self, offset: int, length: int, seconds: float) -> None:
+        """Counts a request that was answered."""
         with self._lock:
             self.requests += 1
             self.bytes_fetched += length
@@ -85,6 +87,7 @@ class ReadMetrics:
                 self.log.append(Request(offset, length, seconds))
 
     def retried(self) -> None:
+        """Counts a request that was made again."""
         with self._lock:
             self.retries += 1
 
@@ -110,7 +113,8 @@ class RangeReader(Protocol):
     metrics: ReadMetrics
 
     @property
-    def identity(self) -> tuple[Any, ...] | None: ...
+    def identity(self) -> tuple[Any, ...] | None:
+        """What changes with the object's bytes, for caches; None where nothing tells."""
 
     def size(self) -> int:
         """Bytes of the object."""
