@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -29,10 +30,10 @@ from orcidx.spark.sessions import SessionFacts, is_connect
 from orcidx.spark.spark_columns import column_of
 from orcidx.spark.spark_errors import sentence_of, spark_errors, unknown_column
 from orcidx.spark.spark_types import arrow_schema_of, collated
-from orcidx.spark.survivors import Survivors, find_survivors
+from orcidx.spark.survivors import Survivors, find_survivors, with_old_times
 from orcidx.storage import Source, list_sources
 
-__all__ = ["Choice", "Engine", "Unreadable", "choose", "engine_of", "is_column", "own_tasks_only"]
+__all__ = ["Choice", "Chosen", "Engine", "Unreadable", "choose", "engine_of", "is_column", "own_tasks_only"]
 
 Engine = Literal["auto", "spark", "orcidx"]
 CONF = "spark.orcidx.engine"
@@ -83,7 +84,8 @@ class Choice:
 @dataclass(frozen=True)
 class Chosen:
     """A choice with what it is carried out by: ``frame`` of Spark's reader, or ``where`` to prune by and ``needed``,
-    the columns to read, for orcidx; then ``condition`` and ``keys`` are tested by Spark."""
+    the columns to read, for orcidx; then ``condition`` and ``keys`` are tested by Spark. ``instead``: what is done
+    where orcidx does not read those columns as of the very ``types`` that Spark reads."""
 
     choice: Choice
     frame: Any = None
@@ -91,6 +93,8 @@ class Chosen:
     needed: tuple[str, ...] | None = None
     condition: Any = None
     keys: tuple[Keys, ...] = ()
+    types: tuple[tuple[str, str], ...] = ()
+    instead: Callable[[], Chosen] | None = None
 
 
 def is_column(where: Any) -> bool:
@@ -168,23 +172,33 @@ def choose(spark: Any, facts: SessionFacts, query: Query, engine: Engine, where_
     if not stores:
         return by_spark("there is no index of the directory")
     found = _survivors(stores, sources, relation, asked, (query, facts))
-    if found.fallen.any() or query.reader_options:
-        listing = (
-            listing_of_server(spark, query.path, query.reader_options) if is_connect(spark) else relation.listing()
-        )
-    else:
-        listing = listing_of_client(sources)  # its counts are all that is wanted
+    listing = _listing(relation, query, sources, found)
     if listing is None:
         return by_spark("Spark does not tell its files")
     kept = found.kept_of(listing, sources)
     counts = _counts(listing, kept, found, keys)
+
+    def by_files() -> Chosen:
+        frame, how = _restricted(relation, listing, kept, counts)
+        return by_spark(how, _filtered(frame, condition), **counts)
+
     by_keys = engine != "spark" and not query.reader_options and query.table is None and not collated(query.schema)
     looked_up = _looked_up(asked.may, found, relation, query.columns, counts) if by_keys else None
-    if looked_up is not None:
-        needed = _needed(relation, asked, query.columns)
-        return Chosen(Choice("orcidx", looked_up, **counts), None, asked.may, needed, condition, keys)
-    frame, how = _restricted(relation, listing, kept, counts)
-    return by_spark(how, _filtered(frame, condition), **counts)
+    needed = _needed(relation, asked, query.columns)
+    fields = [one for one in relation.frame.schema.fields if one.name in needed]
+    if looked_up is None or _may_be_old(stores, sources, found, fields, (query, facts)):
+        return by_files()
+    types = tuple((one.name, one.dataType.simpleString()) for one in fields)
+    return Chosen(Choice("orcidx", looked_up, **counts), None, asked.may, needed, condition, keys, types, by_files)
+
+
+def _listing(relation: Relation, query: Query, sources: list[Source], found: Survivors) -> Listing | None:
+    """Spark's listing; that of the client where its counts are all that is wanted."""
+    if not (found.fallen.any() or query.reader_options):
+        return listing_of_client(sources)
+    if is_connect(relation.spark):
+        return listing_of_server(relation.spark, query.path, query.reader_options)
+    return relation.listing()
 
 
 def _asked(relation: Relation, query: Query, filtered: Any, facts: SessionFacts) -> Condition:
@@ -259,6 +273,33 @@ def _survivors(
         )
         found = found.with_other(part)
     return found
+
+
+def _may_be_old(
+    stores: Sequence[tuple[IndexStore, list[int]]],
+    sources: Sequence[Source],
+    found: Survivors,
+    fields: Sequence[Any],
+    session: tuple[Query, SessionFacts],
+) -> bool:
+    """Whether files that are left may have dates and times that Spark reads otherwise than orcidx does: by their
+    statistics, which do not tell of those inside other columns."""
+    query, facts = session
+    types = {one.name: _type_name(one.dataType) for one in fields}
+    texts = {one.name: one.dataType.simpleString() for one in fields}
+    times = [name for name, kind in types.items() if kind in ("date", "timestamp")]
+    if any(re.search(r"\b(date|timestamp)\b", text) for name, text in texts.items() if name not in times):
+        return True
+    left = ~found.fallen
+    for store, positions in stores if times else ():
+        options = query.scan_options.override(case_sensitive=True)
+        old = with_old_times(
+            store, sources, positions, times, types=types, options=options, infer_partitions=facts.infers_partitions
+        )
+        if (old & left).any():
+            return True
+        left[positions] = False
+    return bool(times and left.any())  # of files without an index nothing is known
 
 
 def _type_name(kind: Any) -> str:

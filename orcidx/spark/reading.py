@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from orcidx.errors import InvalidQuery, OrcidxError, StorageError
+from orcidx.errors import InvalidQuery, OrcidxError, StorageError, Unsupported
 from orcidx.predicate import And, External, Or, Predicate, parse
 from orcidx.scanner.scan import Scan
 from orcidx.spark.arrow_tables import table_of
 from orcidx.spark.catalog_tables import catalog_table
-from orcidx.spark.choosing import Choice, Engine, Unreadable, choose, engine_of, is_column, own_tasks_only
+from orcidx.spark.choosing import Choice, Chosen, Engine, Unreadable, choose, engine_of, is_column, own_tasks_only
 from orcidx.spark.key_frames import restricted_to
 from orcidx.spark.placement import place
 from orcidx.spark.plan import (
@@ -156,13 +156,30 @@ def _by_engine(spark: Any, query: Query, facts: SessionFacts, wanted: Engine, wh
         if wanted == "spark" or by_spark is not None:
             raise damaged_file(query) or InvalidQuery(f"Spark cannot read {query.path!r:.200}: {error}") from None
         return _planned(spark, query, facts, f"Spark cannot read it ({error})")
-    rows = chosen.frame
-    if rows is None:
-        pruned = replace(query, where=chosen.where, columns=chosen.needed)
-        rows = _planned(spark, pruned, facts, chosen.choice.reason)
-        rows = rows if chosen.condition is None else rows.where(chosen.condition)
+    chosen, rows = _carried_out(spark, query, facts, chosen)
     rows = restricted_to(spark, rows, chosen.keys)
     return _told(rows if query.columns is None else rows.select(*map(_quoted, query.columns)), chosen.choice)
+
+
+def _carried_out(spark: Any, query: Query, facts: SessionFacts, chosen: Chosen) -> tuple[Chosen, Any]:
+    """What was chosen, or what is to be done instead where orcidx has another type of a column, or none; and its rows,
+    before their keys and columns are selected."""
+    if chosen.frame is not None:
+        return chosen, chosen.frame
+    pruned = replace(query, where=chosen.where, columns=chosen.needed)
+    try:
+        rows = _planned(spark, pruned, facts, chosen.choice.reason)
+    except (Unsupported, InvalidQuery):  # as of months, and of folders that are decimals to Spark and text to orcidx
+        if chosen.instead is None:
+            raise
+        rows = None
+    if chosen.instead is not None and (rows is None or _types_of(rows) != chosen.types):
+        return _carried_out(spark, query, facts, chosen.instead())
+    return chosen, rows if chosen.condition is None else rows.where(chosen.condition)
+
+
+def _types_of(frame: Any) -> tuple[tuple[str, str], ...]:
+    return tuple((one.name, one.dataType.simpleString()) for one in frame.schema.fields)
 
 
 def _seen_as_table(spark: Any, query: Query) -> bool:

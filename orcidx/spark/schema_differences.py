@@ -7,6 +7,7 @@ the first ones are looked at.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 
 from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError
 from orcidx.orc.types import OrcType
@@ -48,11 +49,17 @@ def without_common_schema(query: Query) -> str | None:
 
 def damaged_file(query: Query) -> CorruptFile | None:
     """What is wrong with the first file that is no whole ORC file; None where all that are looked at are."""
+    passed = query.reader_options.get("ignoreCorruptFiles") == "true"
     for source in _sources(query):
         try:
-            with broken_files_passed(), open_file(source, storage_options=query.storage_options):
+            with (
+                nullcontext() if passed else broken_files_passed(),
+                open_file(source, storage_options=query.storage_options),
+            ):
                 pass
         except CorruptFile as error:
+            if passed:
+                error.message += "; Spark looks for the schema in such files all the same: give schema= as well"
             return error
         except (OrcidxError, OSError):
             continue

@@ -7,6 +7,7 @@ count where the file has the type that the relation has, or one that widens to i
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import time
 import warnings
@@ -25,14 +26,15 @@ from orcidx.options import ReadOptions
 from orcidx.orc.kinds import TypeKind
 from orcidx.paimon.file_index import read_file_index
 from orcidx.planner.index_evidence import StoredIndex, bind_to_index
-from orcidx.predicate import BoundPredicate, Predicate
+from orcidx.predicate import BoundPredicate, Leaf, Op, Predicate, any_of
+from orcidx.predicate.nodes import ExactTime
 from orcidx.spark.hive_columns import partition_types
 from orcidx.spark.kept_stores import KeptStores
 from orcidx.spark.relation import Listing
 from orcidx.spark.spark_types import arrow_schema_of, struct_json
 from orcidx.storage import Source
 
-__all__ = ["Survivors", "find_survivors"]
+__all__ = ["Survivors", "find_survivors", "with_old_times"]
 
 Bools = npt.NDArray[np.bool_]
 
@@ -77,6 +79,8 @@ _OF_PAIMON = {
     "DATE": "date",
 }
 
+_OLD = {"date": dt.date(1902, 1, 2), "timestamp": ExactTime(-2_145_830_400_000_000_000, "UTC")}
+"""1902-01-02; before it calendars and zones of writers and readers may differ (docs/decisions/0014)."""
 _STORES = KeptStores()
 
 
@@ -138,6 +142,25 @@ def find_survivors(
     fallen[np.asarray(positions, np.int64)[out & fresh]] = True
     keyed = frozenset(store.spec.get("spec", {}).get("bloom-filter", {}))
     return Survivors(fallen, {name: count for name, count in by.items() if count}, keyed, tuple(notes))
+
+
+def with_old_times(
+    store: IndexStore,
+    sources: Sequence[Source],
+    positions: Sequence[int],
+    columns: Sequence[str],
+    *,
+    types: Mapping[str, str],
+    options: ReadOptions,
+    infer_partitions: bool,
+) -> Bools:
+    """Which files may have a date or time in some of the columns that Spark reads otherwise than orcidx does."""
+    nothing = np.zeros(len(sources), np.bool_)
+    old = any_of(*(Leaf((name,), Op.LT, (_OLD[types[name]],)) for name in columns))
+    known_of = [sources[one] for one in positions]
+    plan = _planned(_STORES.known(store), known_of, old, types, options, infer_partitions=infer_partitions)[2]
+    nothing[np.asarray(positions, np.int64)[plan.kept]] = True
+    return nothing
 
 
 def _places(listing: Listing, sources: Sequence[Source]) -> npt.NDArray[np.int64]:

@@ -28,12 +28,12 @@ LEAVES = (
     "id = {n}", "id < {n}", "id >= {n}", "{n} > id", "id BETWEEN {n} AND {n} + 50", "id IN ({n}, 17, null)",
     "id = {n}.0", "id > {n}.5", "id = '{n}'", "small = {s}", "small IN ({s}, 3)", "key = {k}", "key IN ({k}, {n})",
     "text = 't{s}'", "text LIKE 't{s}%'", "text >= 't{s}'", "startswith(text, 't1')", "upper(text) = 'T{s}'",
-    "contains(text, '{s}')", "text IS NULL", "real > {n}.25", "real <= -{n}", "isnan(real)", "real IS NULL",
+    "contains(text, '{s}')", "text IS NULL", "real > {n}.25", "real <= -({n})", "isnan(real)", "real IS NULL",
     "real = 'NaN'", "single < {s}.1F", "dec = {s}.50", "dec > {n}", "dec IS NOT NULL",
     "day = date_add(date'2020-01-01', {s})", "day > '2020-0{d}-01'", "year(day) = 202{d}", "day < current_date()",
     "day >= date_sub(current_date(), 30)", "at < TIMESTAMP'2020-09-1{d} 20:00:00'", "at >= '2021-01-01'",
     "hour(at) = {d}", "flag", "NOT flag", "flag <=> null", "id <=> {n}", "coalesce(small, 0) = {s}",
-    "id + small = {n}", "-id = -{n}", "if(flag, id = {n}, small = 3)", "CASE WHEN id < {n} THEN flag END",
+    "id + small = {n}", "-id = -({n})", "if(flag, id = {n}, small = 3)", "CASE WHEN id < {n} THEN flag END",
     "id IN (SELECT {n})", "part = {d}", "part IN (1, 2) AND id = {n}", "try_cast(text AS int) = 5", "binary = X'0{d}'",
 )  # fmt: skip
 """Comparisons of every type, some that prune and some that only Spark understands."""

@@ -1,0 +1,129 @@
+"""Decision 0014 row by row: where ``spark.read.orc`` and orcidx see one file differently, "auto" gives Spark's values,
+whatever is asked, with the index asked and keys looked up by orcidx's tasks wherever that is the same."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyorc
+import pytest
+from pyarrow import orc
+
+from orcidx import CorruptFile
+from orcidx.spark import build_file_index, choosing, read, why
+
+pytestmark = pytest.mark.java
+
+ROWS = 60
+
+
+def rows(frame: Any) -> Counter[str]:
+    return Counter(map(repr, frame.collect()))
+
+
+@pytest.fixture
+def looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys of an index are looked up by orcidx's tasks in tables of any size."""
+    monkeypatch.setattr(choosing, "LEAST_BYTES", 0)
+    monkeypatch.setattr(choosing, "LATE_COLUMNS", 1)
+    monkeypatch.setattr(choosing, "RARE", 1)
+
+
+def compare(spark: Any, folder: Path, conditions: dict[str, str], **paths: Any) -> None:
+    """``conditions``: with the engine that "auto" is to take for each."""
+    build_file_index(spark, folder, {"bloom-filter": {"key": {"items": 100}}}, progress=False).count()
+    plain = paths.get("plain") or (lambda: spark.read.orc(str(folder)))
+    for where, engine in conditions.items():
+        frame = read(spark, paths.get("path", folder), where=where)
+        assert why(frame).engine == engine, (where, str(why(frame)))
+        assert rows(frame) == rows(plain().where(where)), where
+        assert frame.schema == plain().schema
+
+
+def write_days(path: Path, first: dt.date) -> None:
+    """By pyarrow, whose days are of the Gregorian calendar, which the file does not say."""
+    days = [first + dt.timedelta(days=n) for n in range(ROWS)]
+    at = [dt.datetime(day.year, day.month, day.day, 12) for day in days]
+    data = {"key": range(ROWS), "day": days, "at": pa.array(at, pa.timestamp("us")), "n": range(ROWS)}
+    orc.write_table(pa.table(data), path)
+
+
+def test_days_before_the_gregorian_calendar_of_cpp_writers(spark: Any, tmp_path: Path, looked_up: None) -> None:
+    write_days(tmp_path / "old.orc", dt.date(1500, 1, 1))
+    write_days(tmp_path / "new.orc", dt.date(2020, 1, 1))
+    shown = spark.read.orc(str(tmp_path / "old.orc")).selectExpr("min(day) day", "max(at) at").first()
+    asked = [f"day = '{shown.day}'", f"at <= '{shown.at}'", f"at > '{shown.at}'", "key = 7 AND day < '1800-01-01'"]
+    compare(spark, tmp_path, dict.fromkeys([*asked, "key = 7"], "spark"))
+    mine = read(spark, tmp_path, ["day"], where="n = 0", engine="orcidx")
+    assert {str(row.day) for row in mine.collect()} == {"1500-01-01", "2020-01-01"}, "what the writer meant"
+
+
+def test_days_of_now_are_looked_up_by_either(spark: Any, tmp_path: Path, looked_up: None) -> None:
+    write_days(tmp_path / "a.orc", dt.date(2020, 1, 1))
+    write_days(tmp_path / "b.orc", dt.date(2021, 1, 1))
+    compare(spark, tmp_path, {"key = 7": "orcidx", "key = 7 AND day > '2020-06-01'": "orcidx", "n = 7": "spark"})
+
+
+def test_what_orcidx_or_the_catalog_does_not_know_is_sparks(spark: Any, tmp_path: Path, looked_up: None) -> None:
+    """Months have no type in Arrow that passes to Python; of times inside other columns there are no statistics."""
+    inner = {"a": "struct<day:date>", "b": "array<timestamp>", "c": "map<string,date>", "d": "struct<x:int>"}
+    texts = [f"CAST(null AS {text}) AS {name}" for name, text in inner.items()]
+    frame = spark.range(ROWS).selectExpr("id AS key", "INTERVAL '1' MONTH AS months", *texts)
+    frame.coalesce(1).write.orc(str(tmp_path / "t"))
+    build_file_index(spark, tmp_path / "t", {"bloom-filter": {"key": {"items": 100}}}, progress=False).count()
+    for name, engine in {"months": "spark", "a": "spark", "b": "spark", "c": "spark", "d": "orcidx"}.items():
+        few = read(spark, tmp_path / "t", ["key", name], where="key = 7")
+        assert why(few).engine == engine, name
+        assert few.count() == 1
+    assert rows(few) == rows(spark.read.orc(str(tmp_path / "t")).where("key = 7").select("key", "d"))
+
+
+def test_long_digits_of_directories_are_decimals(spark: Any, tmp_path: Path, looked_up: None) -> None:
+    for value in ("12345678901234567890", "7"):
+        (tmp_path / f"p={value}").mkdir()
+        write_days(tmp_path / f"p={value}" / "0.orc", dt.date(2020, 1, 1))
+    compare(spark, tmp_path, {"key = 7": "spark", "p = 7": "spark", "key = 7 AND p > 8": "spark"})
+
+
+def test_directories_before_a_wildcard_are_no_columns(spark: Any, tmp_path: Path, looked_up: None) -> None:
+    (tmp_path / "p=1").mkdir()
+    for name in ("a", "b"):
+        write_days(tmp_path / "p=1" / f"{name}.orc", dt.date(2020, 1, 1))
+    glob = str(tmp_path / "p=1" / "*.orc")
+    compare(spark, tmp_path, {"key = 7": "orcidx", "n = 7": "spark"}, path=glob, plain=lambda: spark.read.orc(glob))
+
+
+def test_files_of_no_bytes_and_of_no_columns_are_passed_over(spark: Any, tmp_path: Path, looked_up: None) -> None:
+    write_days(tmp_path / "a.orc", dt.date(2020, 1, 1))
+    (tmp_path / "b.orc").touch()
+    compare(spark, tmp_path, {"key = 7": "orcidx", "n = 7": "spark"})
+
+
+def test_what_spark_has_no_reader_for_is_read_here(spark: Any, tmp_path: Path) -> None:
+    kind = "struct<key:bigint,at:timestamp with local time zone>"
+    with (tmp_path / "a.orc").open("wb") as file, pyorc.Writer(file, kind) as writer:
+        writer.write((1, dt.datetime(2020, 1, 1, tzinfo=dt.UTC)))
+    frame = read(spark, tmp_path, where="key = 1")
+    assert why(frame).engine == "orcidx"
+    assert frame.count() == 1
+
+
+def test_a_damaged_file_names_itself_and_the_option(spark: Any, tmp_path: Path) -> None:
+    """By each engine; and the option passes over it, for which Spark needs the schema where a footer is damaged."""
+    write_days(tmp_path / "a.orc", dt.date(2020, 1, 1))
+    write_days(tmp_path / "b.orc", dt.date(2020, 1, 1))
+    whole = (tmp_path / "b.orc").read_bytes()
+    (tmp_path / "b.orc").write_bytes(whole[:3] + b"\xff" * 400 + whole[403:])
+    for engine in ("auto", "spark", "orcidx"):
+        with pytest.raises(Exception, match=r"b\.orc") as raised:
+            read(spark, tmp_path, engine=engine).collect()
+        assert engine != "orcidx" or "{'ignoreCorruptFiles': True}" in str(raised.value)
+    passed = {"ignoreCorruptFiles": True}
+    schema = spark.read.orc(str(tmp_path / "a.orc")).schema
+    assert read(spark, tmp_path, schema=schema, options=passed).count() == ROWS
+    with pytest.raises(CorruptFile, match=r"give schema= as well .*b\.orc"):
+        read(spark, tmp_path, options=passed)
