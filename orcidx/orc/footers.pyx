@@ -34,6 +34,10 @@ __all__ = [
 ]
 
 
+cdef enum:
+    PLAIN_TYPE = 32         # bytes of a Type message that may be one of many equal ones
+
+
 cdef object corrupt(str name, Py_ssize_t at):
     return CorruptFile(f"the {name} breaks off or holds no protobuf field at its byte {at}")
 
@@ -209,17 +213,26 @@ def count_types(const uint8_t[::1] data not None):
     return found
 
 
-def read_types(const uint8_t[::1] data not None, Py_ssize_t most):
-    """The Type messages of a footer's type fields (see ``split_footer``), a tuple of the nine fields for each.
+def read_types(const uint8_t[::1] data not None, Py_ssize_t most, make):
+    """What ``make(column id, fields)`` makes of the nine fields of each Type message of a footer's type fields (see
+    ``split_footer``); of equal messages with nothing below them, such as a thousand columns have, it is asked once.
 
     ``most``: children, names and attributes of all together; more are ``Unsupported``.
     """
     cdef Cursor cursor = open_cursor(data)
     cdef Field field
-    cdef Py_ssize_t left = most
-    found = []
+    cdef Py_ssize_t left = most, before
+    cdef list found = []
+    cdef dict plain = {}
     while cursor.at < cursor.end and read_field(&cursor, &field):
-        found.append(read_type(inner_cursor(&cursor, &field), field.start, &left))
+        message = blob_of(&cursor, &field) if field.value <= PLAIN_TYPE else None
+        made = None if message is None else plain.get(message)
+        if made is None:
+            before = left
+            made = make(len(found), read_type(inner_cursor(&cursor, &field), field.start, &left))
+            if message is not None and left == before:
+                plain[message] = made
+        found.append(made)
         if left < 0:
             raise Unsupported(f"children, names and attributes of types: more than {most} for a file of this size; "
                               "the option metadata_items allows more")

@@ -17,7 +17,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.orc.compression import open_codec, read_framed
@@ -467,13 +467,14 @@ def software_name(software: bytes | None) -> str:
 
 
 def _read_types(type_bytes: bytes, most_items: int) -> tuple[TypeRecord, ...]:
-    records = []
-    for column, (kind, *others) in enumerate(read_types(type_bytes, most_items)):
-        known = _TYPE_KINDS.get(kind)
-        if known is None:
-            raise Unsupported(f"type kind {kind} of column id {column} is unknown")
-        records.append(tuple.__new__(TypeRecord, (known, *others)))  # its own constructor is a call for each column
-    return tuple(records)
+    return tuple(read_types(type_bytes, most_items, _type_record))
+
+
+def _type_record(column: int, fields: tuple[Any, ...]) -> TypeRecord:
+    known = _TYPE_KINDS.get(fields[0])
+    if known is None:
+        raise Unsupported(f"type kind {fields[0]} of column id {column} is unknown")
+    return TypeRecord(known, *fields[1:])
 
 
 def _read_encryption(message: Message) -> Encryption:
