@@ -106,12 +106,13 @@ def totals(frame: Any) -> Any:
 
 def answers(frames: Sequence[Any]) -> list[Any]:
     """The totals of each frame, or that Spark raised an error: of all in one job, unless one of them raises."""
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
         numbered = [totals(frame).selectExpr(f"{number} AS number", "*") for number, frame in enumerate(frames)]
         return [tuple(row)[1:] for row in sorted(reduce(lambda one, other: one.union(other), numbered).collect())]
-    except PySparkException:
+    except (PySparkException, Py4JJavaError):  # the latter for Spark's own NullPointerException, in OrcFilters
         return ["error"] if len(frames) == 1 else [answers([frame])[0] for frame in frames]
 
 
