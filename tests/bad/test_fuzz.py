@@ -14,7 +14,7 @@ from bad.protobuf_edit import Message, damage
 SAMPLES = corpus()
 
 
-COUNTS = {"orc": 120, "index": 80, "container": 60, "deletion-vector": 60, "hash": 20}
+COUNTS = {"orc": 90, "index": 80, "container": 60, "deletion-vector": 60, "hash": 20}
 
 
 @pytest.mark.parametrize(("kind", "count"), COUNTS.items())

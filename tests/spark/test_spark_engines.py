@@ -79,7 +79,7 @@ CONDITIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("few", "every"), [(32, 2), pytest.param(32, 1, marks=pytest.mark.slow), (0, 4)])
+@pytest.mark.parametrize(("few", "every"), [(32, 4), pytest.param(32, 1, marks=pytest.mark.slow), (0, 4)])
 def test_conditions_of_every_kind(
     spark: Any, directory: Path, monkeypatch: pytest.MonkeyPatch, few: int, every: int
 ) -> None:

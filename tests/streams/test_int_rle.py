@@ -364,6 +364,6 @@ def test_portable_unpacking() -> None:
     tests += [f"{__file__}::test_runs_{which}" for which in ("in_a_row_at_every_width", "of_version_1_in_a_row")]
     environment = {**os.environ, "ORCIDX_SIMD": "none"}
     # -P: the checkout must not stand in for an installed package.
-    command = [sys.executable, "-P", "-m", "pytest", "-q", *tests]
+    command = [sys.executable, "-P", "-m", "pytest", "-q", "-n0", *tests]
     done = subprocess.run(command, cwd=root.parent, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:]
