@@ -255,7 +255,11 @@ def _node(node: Mapping[str, Any], children: list[Any], clock: Zone) -> Any:
         truth = _as_truth(children[0])
         return _Truth(truth.false, truth.true)
     leaf = _leaf(name, node, children)
-    return _UNKNOWN if leaf is None else _Truth(leaf, ~leaf)
+    if leaf is None:
+        return _UNKNOWN
+    if leaf.op is Op.IS_NAN:  # Spark's isnan(NULL) is false, where it is NULL here
+        return _Truth(leaf, any_of(~leaf, Leaf(leaf.path, Op.IS_NULL)))
+    return _Truth(leaf, ~leaf)
 
 
 def _as_truth(value: Any) -> _Truth:

@@ -18,10 +18,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from orcidx.errors import InvalidQuery, Unsupported
-from orcidx.predicate import Predicate, all_of, keep_bindable, parse
+from orcidx.predicate import Predicate, all_of, keep_bindable
 from orcidx.predicate.adapters import from_spark
 from orcidx.scanner.scan import Scan
 from orcidx.spark.plan import TARGET_BYTES, Plan, Query, assign, begin, split_orc, split_paimon
+from orcidx.spark.query_text import parse_text
 from orcidx.spark.read_task import ReadTask
 from orcidx.spark.spark_types import arrow_schema_of, json_of_schema
 from orcidx.spark.table_notes import warned_of
@@ -182,7 +183,7 @@ class OrcidxReader(DataSourceReader):
     def _where(self, schema: pa.Schema) -> Predicate | None:
         """What Spark pushed and the option ``where``, which may name more columns than Spark knows of."""
         pushed = keep_bindable(from_spark(self.filters), schema, case_sensitive=self.query.case_sensitive)
-        where: Predicate = all_of(pushed, *([] if self.query.where is None else [parse(self.query.where)]))
+        where: Predicate = all_of(pushed, *([] if self.query.where is None else [parse_text(self.query.where)]))
         return where
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:

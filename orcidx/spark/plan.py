@@ -27,13 +27,14 @@ from orcidx.paimon_table.table import Table, open_table
 from orcidx.planner.constant_evidence import rules_out
 from orcidx.planner.request import FileJob
 from orcidx.planner.schema_mapping import choose_fields, column_path
-from orcidx.predicate import Predicate, bind, parse, resolve_column
+from orcidx.predicate import Predicate, bind, resolve_column
 from orcidx.scanner.file import make_scan, open_file
 from orcidx.scanner.scan import Scan, Split
 from orcidx.scanner.top_rows import SortKey, parse_order
 from orcidx.spark.catalog_tables import CatalogTable
 from orcidx.spark.hive_columns import partition_constants, partition_types
 from orcidx.spark.local_times import on_any_clock, on_session_clock
+from orcidx.spark.query_text import parse_text
 from orcidx.spark.query_words import check_words
 from orcidx.spark.read_task import ReadTask, broken_files_passed, gone_files_named
 from orcidx.spark.spark_types import (
@@ -119,19 +120,19 @@ class Query:
             return None
         if self.session_zone is None:
             unknown = _times(partitions or {})
-            return on_any_clock(parse(self.where), schema, case_sensitive=self.case_sensitive, unknown=unknown)
-        return on_session_clock(parse(self.where), schema, self.session_zone, case_sensitive=self.case_sensitive)
+            return on_any_clock(parse_text(self.where), schema, case_sensitive=self.case_sensitive, unknown=unknown)
+        return on_session_clock(parse_text(self.where), schema, self.session_zone, case_sensitive=self.case_sensitive)
 
     def on_any_clock(self, schema: pa.Schema) -> Predicate:
         """What is true wherever ``where`` is, on whichever clock."""
-        return on_any_clock(parse(self.where), schema, case_sensitive=self.case_sensitive)
+        return on_any_clock(parse_text(self.where), schema, case_sensitive=self.case_sensitive)
 
     def of_session(self, schema: pa.Schema, partitions: Mapping[str, tuple[str, Any]]) -> OfSession | None:
         """What waits for the tasks, where the session is not known. ``partitions``: columns of directories, by name:
         their key and type."""
         if self.session_zone is not None:
             return None
-        where = None if self.where is None else parse(self.where)
+        where = None if self.where is None else parse_text(self.where)
         planned = {}
         if self.where is not None or self.columns is not None:
             planned[CASE] = str(self.case_sensitive).lower()
