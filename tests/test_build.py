@@ -151,6 +151,6 @@ def test_plain_modules_are_compiled_for_less(tree, build, monkeypatch, debug):
 def test_plain_modules_are_there():
     """A name that no module has any more would do nothing, and nobody would see it."""
     names = re.search(r'^PLAIN = """(.*?)"""', SETUP.read_text(), re.DOTALL | re.MULTILINE).group(1).split()
-    assert len(names) > 10
+    assert "orc.spans" in names
     missing = [name for name in names if not (SETUP.parent / "orcidx" / f"{name.replace('.', '/')}.pyx").exists()]
     assert missing == ["_cython"], "but for the one that Cython writes"
