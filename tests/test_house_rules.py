@@ -222,6 +222,22 @@ def test_modules_that_documents_name_are_there() -> None:
     assert not gone, gone
 
 
+def test_predicates_are_walked_in_one_place() -> None:
+    """``predicate/fold.py`` knows how AND and OR hold their children; ``json_form`` builds them as they were stored,
+    and ``predicate/__init__`` has the names that users import."""
+    allowed = {"nodes.py", "fold.py", "json_form.py", "__init__.py"}
+    walkers = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in sources(".py")
+        if not (path.parent == PACKAGE / "predicate" and path.name in allowed)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("orcidx")
+        for name in node.names
+        if name.name in ("And", "Or", "_Many") or name.name == "nodes"
+    ]
+    assert not walkers, f"{walkers} take AND and OR apart: use orcidx.predicate.fold"
+
+
 def test_ci_finds_the_readme_commands() -> None:
     readme = (ROOT / "README.md").read_text()
     for name, command in (("demo", "orcidx demo"), ("tests", "pytest")):

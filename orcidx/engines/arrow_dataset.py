@@ -18,9 +18,10 @@ import pyarrow.dataset as ds
 from orcidx.engines.arrow_scanner import Columns, OrcScanner
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.index_directory.scan_files import scan as scan_files
-from orcidx.predicate import And, Constant, External, Leaf, Or, all_of, any_of, resolve_column
+from orcidx.predicate import Constant, External, Leaf, all_of, resolve_column
 from orcidx.predicate.adapters import from_expression
 from orcidx.predicate.external import Relaxation
+from orcidx.predicate.fold import rewritten
 from orcidx.scanner.arguments import FilesArguments
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
@@ -171,16 +172,16 @@ def _is_coarse(kind: pa.DataType) -> bool:
 
 
 def _relaxed(node: Any, schema: pa.Schema, without: str | None) -> Any:
-    if isinstance(node, And | Or):
-        join = all_of if isinstance(node, And) else any_of
-        return join(*(_relaxed(child, schema, without) for child in node.children))
-    if isinstance(node, Leaf):
-        if node.path[0] == without:
-            return Constant(True)
-        kind = resolve_column(node.path, schema)[1]
-        if _is_coarse(kind):
-            return Relaxation().relax(node, kind, False)
-    return node
+    def relaxed(part: Any) -> Any:
+        if isinstance(part, Leaf):
+            if part.path[0] == without:
+                return Constant(True)
+            kind = resolve_column(part.path, schema)[1]
+            if _is_coarse(kind):
+                return Relaxation().relax(part, kind, False)
+        return part
+
+    return rewritten(node, relaxed)
 
 
 def _refuse(name: str, instead: str) -> Any:

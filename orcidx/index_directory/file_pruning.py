@@ -24,20 +24,17 @@ from orcidx.orc.types import arrow_type
 from orcidx.paimon.file_index import read_file_index
 from orcidx.planner.index_evidence import StoredIndex, bind_to_index
 from orcidx.predicate import (
-    And,
     BoundLeaf,
     BoundPredicate,
     Constant,
     External,
     Leaf,
-    Or,
     Predicate,
-    all_of,
-    any_of,
     bind,
     keep_bindable,
 )
 from orcidx.predicate.evaluation import evaluate as evaluate_predicate
+from orcidx.predicate.fold import fold, leaves, parts, rewritten
 from orcidx.pruning.evaluate import Evidence, Finding, Note, Outcome, evaluate
 from orcidx.pruning.reasons import Reason
 from orcidx.pruning.selection import RowSelection
@@ -180,22 +177,10 @@ def asked_columns(predicate: Predicate | None) -> set[str] | None:
     """Top-level columns that a predicate may name (``a`` and ``a.b`` of ``a.b``); None: any."""
     if predicate is None:
         return set()
-    found: set[str] = set()
-    for leaf in _leaves(predicate):
-        if leaf is None:
-            return None
-        found |= {leaf.path[0], leaf.path[0].partition(".")[0]}
-    return found
-
-
-def _leaves(node: Any) -> Iterator[Leaf | None]:
-    if isinstance(node, Leaf):
-        yield node
-    elif isinstance(node, (And, Or)):
-        for child in node.children:
-            yield from _leaves(child)
-    elif isinstance(node, External):
-        yield from (None,) if node.columns is None else _leaves(node.may)
+    if any(isinstance(part, External) and part.columns is None for part in parts(predicate)):
+        return None
+    names = {leaf.path[0] for leaf in leaves(predicate)}
+    return names | {name.partition(".")[0] for name in names}
 
 
 # ---------------------------------------------------------------------- the plan
@@ -259,37 +244,34 @@ def open_questions(known: KnownFiles, predicate: Predicate, options: ReadOptions
     An index of ``a`` says nothing of ``a = 1 OR b = 2``, unless ``b`` is known to be without a 2. Files in which the
     same is open share one object.
     """
-    parts = list(dict.fromkeys(_parts_of_or(predicate)))
-    if not 0 < len(parts) <= MOST_PARTS:
+    asked = list(dict.fromkeys(_leaves_below_or(predicate)))
+    if not 0 < len(asked) <= MOST_PARTS:
         return [predicate] * known.count
     span = known.rows != 0
-    alive = np.zeros((known.count, len(parts)), np.bool_)
-    for number, leaf in enumerate(parts):
+    alive = np.zeros((known.count, len(asked)), np.bool_)
+    for number, leaf in enumerate(asked):
         for outcome in prune_files(known, leaf, options, span):
             alive[:, number] |= outcome.may.mask()
     patterns, of_file = np.unique(alive, axis=0, return_inverse=True)
     left = [
-        _without(predicate, {leaf for leaf, lives in zip(parts, pattern) if not lives}) for pattern in patterns.tolist()
+        _without(predicate, {leaf for leaf, lives in zip(asked, pattern) if not lives}) for pattern in patterns.tolist()
     ]
     return [left[number] for number in of_file.reshape(-1).tolist()]
 
 
-def _parts_of_or(node: Any, below: type[And] | type[Or] = And) -> Iterator[Leaf]:
-    """The leaves below some OR."""
-    if isinstance(node, Leaf) and below is Or:
-        yield node
-    elif isinstance(node, And | Or):
-        for child in node.children:
-            yield from _parts_of_or(child, Or if isinstance(node, Or) else below)
+def _leaves_below_or(predicate: Predicate) -> Iterator[Leaf]:
+    """Of the plain leaves those that one OR or more stand above."""
+    found = fold(
+        predicate,
+        lambda part: [(part, False)] if isinstance(part, Leaf) else [],
+        both=lambda children: [one for child in children for one in child],
+        either=lambda children: [(leaf, True) for child in children for leaf, _ in child],
+    )
+    return (leaf for leaf, is_below in found if is_below)
 
 
-def _without(node: Any, gone: set[Leaf]) -> Any:
-    if isinstance(node, Leaf):
-        return Constant(False) if node in gone else node
-    if isinstance(node, And | Or):
-        join = all_of if isinstance(node, And) else any_of
-        return join(*(_without(child, gone) for child in node.children))
-    return node
+def _without(predicate: Predicate, gone: set[Leaf]) -> Any:
+    return rewritten(predicate, lambda part: Constant(False) if isinstance(part, Leaf) and part in gone else part)
 
 
 def prune_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, span: Bools) -> list[Outcome]:

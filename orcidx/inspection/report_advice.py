@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from orcidx.explain.model import Explanation
 from orcidx.explain.render import rounded, size_text
 from orcidx.inspection.column_facts import Ranges
 from orcidx.inspection.sizes import FileSizes
-from orcidx.predicate import And, External, Leaf, Op, Or
+from orcidx.predicate import External, Leaf, Op, Predicate
+from orcidx.predicate.fold import leaves, parts
 from orcidx.scanner.scan import Scan
 
 __all__ = ["Facts", "advice"]
@@ -36,7 +36,7 @@ class Facts:
     def of(explanation: Explanation, sizes: Sequence[FileSizes], ranges: Mapping[str, Ranges], scan: Scan) -> Facts:
         """From what a report has found."""
         asked: dict[str, bool] = {}
-        for leaf in _leaves(scan.request.where):
+        for leaf in _asked_leaves(scan.request.where):
             equality = leaf.op in _EQUALITIES and not leaf.negated
             asked[leaf.column] = asked.get(leaf.column, False) or equality
         return Facts(explanation, sizes, ranges, asked)
@@ -56,14 +56,11 @@ class Facts:
         return any(one.bloom_filters for file in self.sizes for one in file.columns if one.column == column)
 
 
-def _leaves(node: Any) -> Iterator[Leaf]:
-    if isinstance(node, Leaf):
-        yield node
-    elif isinstance(node, And | Or):
-        for child in node.children:
-            yield from _leaves(child)
-    elif isinstance(node, External):
-        yield from (leaf for leaf in _leaves(node.may) if leaf.op is not Op.IS_NULL)
+def _asked_leaves(predicate: Predicate | None) -> Iterator[Leaf]:
+    """Of what prunes for pyarrow's expressions without the questions for null, which come with all of theirs."""
+    for part in parts(predicate):
+        computed = isinstance(part, External)
+        yield from (leaf for leaf in leaves(part) if not computed or leaf.op is not Op.IS_NULL)
 
 
 def advice(facts: Facts) -> list[str]:

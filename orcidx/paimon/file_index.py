@@ -6,7 +6,7 @@ Index damage never loses rows: an index that cannot be read keeps every row and 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -19,7 +19,8 @@ from orcidx.paimon.container import Container, Entry, entry_names, read_containe
 from orcidx.paimon.data_types import DataType, parse_type
 from orcidx.paimon.index import EmptyIndex, Index, as_bitmap
 from orcidx.paimon.registry import FORMATS, read_index
-from orcidx.predicate import And, BoundLeaf, BoundPredicate, Constant, External, bind, parse
+from orcidx.predicate import BoundLeaf, BoundPredicate, Constant, External, bind, parse
+from orcidx.predicate.fold import fold
 from orcidx.pruning.evaluate import Verdict
 from orcidx.storage import Source, open_reader
 
@@ -147,24 +148,16 @@ class FileIndex:
         return pa.schema(fields), chars
 
     def _tree(self, node: Any) -> Verdict:
+        return fold(node, self._part, both=_of_all, either=_of_any)
+
+    def _part(self, node: Any) -> Verdict:
         if isinstance(node, BoundLeaf):
             return self.test(node).verdict
-        if isinstance(node, Constant):
-            return Verdict.remain() if node.value else Verdict.skip()
         if isinstance(node, External):
             verdict = self._tree(node.may)
             return verdict if verdict.rows is None or verdict.kind == "skip" else Verdict.of(verdict.rows)
-        conjunction = isinstance(node, And)
-        combined: Verdict | None = None
-        for child in node.children:
-            verdict = self._tree(child)
-            if combined is not None:
-                verdict = combined & verdict if conjunction else combined | verdict
-            combined = verdict
-            if combined.is_empty if conjunction else combined.kind == "remain":
-                break
-        assert combined is not None
-        return combined
+        assert isinstance(node, Constant)
+        return Verdict.remain() if node.value else Verdict.skip()
 
     def test(self, leaf: BoundLeaf) -> Answer:
         """What the indexes of the leaf's column say, until one is exact or leaves no row."""
@@ -316,3 +309,17 @@ def read_file_index(
             reader.close()
         raise
     return FileIndex(container, types, strict=strict, rows=rows, source=reader if own else None)
+
+
+def _of_all(verdicts: Iterator[Verdict]) -> Verdict:
+    combined = next(verdicts)
+    while not combined.is_empty and (verdict := next(verdicts, None)) is not None:
+        combined = combined & verdict
+    return combined
+
+
+def _of_any(verdicts: Iterator[Verdict]) -> Verdict:
+    combined = next(verdicts)
+    while combined.kind != "remain" and (verdict := next(verdicts, None)) is not None:
+        combined = combined | verdict
+    return combined

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial, reduce
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +15,8 @@ from orcidx.errors import InvalidQuery
 from orcidx.paimon.data_types import DataType, parse_type
 from orcidx.paimon.keys import KeyType, key_type
 from orcidx.paimon.questions import NullTest, Question, questions_of
-from orcidx.predicate import And, BoundLeaf, Constant, Leaf, Op, Or, bind
+from orcidx.predicate import BoundLeaf, Constant, Leaf, Op, bind
+from orcidx.predicate.fold import fold
 from orcidx.pruning.evaluate import Verdict
 
 __all__ = ["EmptyIndex", "Index", "as_bitmap"]
@@ -83,7 +86,11 @@ class Index(ABC):
         damage.
         """
         root = self._bound(op, literals)
-        return self._tree(root) if op in self.answered else Verdict.remain()
+        if op not in self.answered:
+            return Verdict.remain()
+        both, either = partial(reduce, operator.and_), partial(reduce, operator.or_)
+        verdict: Verdict = fold(root, self._part, both=both, either=either)
+        return verdict
 
     def test(self, leaf: BoundLeaf) -> Verdict:
         """What the index says of a bound leaf, at best. Raises ``CorruptFile`` for damage."""
@@ -120,17 +127,11 @@ class Index(ABC):
             return pa.scalar(value, pa.time32("ms"))
         return value
 
-    def _tree(self, node: Any) -> Verdict:
+    def _part(self, node: Any) -> Verdict:
         if isinstance(node, BoundLeaf):
             return self.test(node)
-        if isinstance(node, Constant):
-            return Verdict.remain() if node.value else self._nothing()
-        verdicts = [self._tree(child) for child in node.children]
-        combined = verdicts[0]
-        for verdict in verdicts[1:]:
-            combined = combined & verdict if isinstance(node, And) else combined | verdict
-        assert isinstance(node, (And, Or))
-        return combined
+        assert isinstance(node, Constant)
+        return Verdict.remain() if node.value else self._nothing()
 
     def _nothing(self) -> Verdict:
         return Verdict.of(BitMap(), True)

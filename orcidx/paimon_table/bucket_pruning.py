@@ -16,7 +16,8 @@ from orcidx.errors import InvalidQuery
 from orcidx.paimon.data_types import DataField
 from orcidx.paimon.hash_index import Hashes, bucket_of_hash, key_hash
 from orcidx.paimon_table.schema import TableSchema
-from orcidx.predicate import And, BoundLeaf, Op
+from orcidx.predicate import BoundLeaf, Op
+from orcidx.predicate.fold import conjuncts
 
 __all__ = ["BucketFilter", "bucket_filter"]
 
@@ -48,8 +49,7 @@ def bucket_filter(schema: TableSchema, root: Any) -> BucketFilter | None:
         return None
     if any(field.type.root in _AMBIGUOUS for field in fields):
         return None
-    leaves = root.children if isinstance(root, And) else (root,)
-    choices = [_choices(field, leaves) for field in fields]
+    choices = [_choices(field, conjuncts(root)) for field in fields]
     keys = 1
     for choice in choices:
         keys *= len(choice) if choice is not None else _MOST_KEYS + 1

@@ -14,7 +14,8 @@ import pyarrow as pa
 from orcidx.errors import ValueOutOfRange
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon_table.schema import FieldMapping, same_type
-from orcidx.predicate import And, Constant, External, Leaf, Op, Or, all_of, any_of, resolve_column
+from orcidx.predicate import Constant, External, Leaf, Op, all_of, resolve_column
+from orcidx.predicate.fold import conjuncts, rewritten
 
 __all__ = ["FileWhere", "convert", "translate"]
 
@@ -41,11 +42,10 @@ def translate(
     rest. ``times_are_numbers``: the file stores times of day as numbers (ORC). ``instants_moved``: it has other
     instants than the table (see ``jvm_instants``)."""
     translator = _Translator(mapping, schema, times_are_numbers, case_sensitive, instants_moved)
-    parts = where.children if isinstance(where, And) else (where,)
     pushed: list[Any] = []
     rest: list[Any] = []
-    for part in parts:
-        asked = translator.visit(part)
+    for part in conjuncts(where):
+        asked = rewritten(part, translator.part)
         (rest if asked is None else pushed).append(part if asked is None else asked)
     return FileWhere(all_of(*pushed), all_of(*rest))
 
@@ -65,15 +65,10 @@ class _Translator:
         self.case_sensitive = case_sensitive
         self.instants_moved = instants_moved
 
-    def visit(self, node: Any) -> Any:
-        """The node in the file's words; None where the file cannot be asked the same."""
+    def part(self, node: Any) -> Any:
+        """A part of a predicate in the file's words; None where the file cannot be asked the same."""
         if isinstance(node, Leaf):
             return self._leaf(node)
-        if isinstance(node, And | Or):
-            parts = [self.visit(child) for child in node.children]
-            if any(part is None for part in parts):
-                return None
-            return (all_of if isinstance(node, And) else any_of)(*parts)
         if isinstance(node, External):
             paths = node.columns or ()
             same = node.columns is not None and all(self._is_same(path) for path in paths)

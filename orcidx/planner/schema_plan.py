@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +25,8 @@ from orcidx.orc.types import OrcType, arrow_type, project
 from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.planner.schema_mapping import FieldSource, map_columns
-from orcidx.predicate import And, BoundPredicate, Leaf, Or, all_of, any_of, bind, resolve_column
+from orcidx.predicate import BoundPredicate, Leaf, bind, resolve_column
+from orcidx.predicate.fold import rewritten
 
 __all__ = ["SchemaPlan", "schema_plan"]
 
@@ -154,7 +155,7 @@ class SchemaPlan:
         }
         predicate = self.request.where
         if self.request.schema is not None:
-            predicate = self._without_missing(predicate, self.request.askable_schema)
+            predicate = rewritten(predicate, partial(self._without_missing, wanted=self.request.askable_schema))
         return bind(
             predicate,
             pa.schema([source.field for source in self._askable.values()]),
@@ -164,10 +165,7 @@ class SchemaPlan:
         )
 
     def _without_missing(self, node: Any, wanted: pa.Schema) -> Any:
-        """The predicate with an answer in place of each question about a field that the file's structs lack."""
-        if isinstance(node, And | Or):
-            join = all_of if isinstance(node, And) else any_of
-            return join(*(self._without_missing(child, wanted) for child in node.children))
+        """A part of the predicate, or the answer to a question about a field that the file's structs lack."""
         if isinstance(node, Leaf):
             path, _ = resolve_column(node.path, wanted, case_sensitive=self.options.case_sensitive)
             column = self._askable[path[0]].column

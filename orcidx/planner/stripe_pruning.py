@@ -30,7 +30,8 @@ from orcidx.orc.types import OrcType
 from orcidx.planner.bloom_choice import BloomChoice, PrunedColumns
 from orcidx.planner.column_plan import StripeRows
 from orcidx.planner.row_indexes import StripeIndexes
-from orcidx.predicate import And, BoundLeaf, BoundPredicate, Or
+from orcidx.predicate import BoundLeaf, BoundPredicate
+from orcidx.predicate.fold import fold
 from orcidx.pruning.evaluate import Evidence, Finding, Note, Outcome, evaluate
 from orcidx.pruning.selection import RowSelection
 
@@ -119,13 +120,9 @@ def ruled_out(
             if column is None or column.id in root.repeated_ids:
                 return False
             return file_rules_out(node, column, file, options)
-        if isinstance(node, And):
-            return any(map(is_out, node.children))
-        if isinstance(node, Or):
-            return all(map(is_out, node.children))
         return False
 
-    return options.row_index and is_out(where.root)
+    return options.row_index and fold(where.root, is_out, both=any, either=all)
 
 
 @dataclass

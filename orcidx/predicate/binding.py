@@ -14,9 +14,10 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.evaluation import evaluate
 from orcidx.predicate.external import Relaxation
+from orcidx.predicate.fold import leaves, rewritten
 from orcidx.predicate.like import normalise_like
 from orcidx.predicate.literals import NAN, Point, convert, domain_of
-from orcidx.predicate.nodes import And, BoundLeaf, Constant, Domain, External, Leaf, Node, Op, Or, all_of, any_of
+from orcidx.predicate.nodes import BoundLeaf, Constant, Domain, External, Leaf, Node, Op, all_of, any_of
 
 __all__ = ["BoundPredicate", "bind", "keep_bindable", "resolve_column"]
 
@@ -43,7 +44,7 @@ class BoundPredicate:
 
     def leaves(self) -> Iterator[BoundLeaf]:
         """Every leaf, left to right."""
-        return _leaves(self.root)
+        return leaves(self.root)
 
 
 def bind(
@@ -69,24 +70,15 @@ def bind(
 
 def keep_bindable(predicate: Node, schema: pa.Schema, *, case_sensitive: bool = True) -> Any:
     """The predicate with True for every leaf that does not bind: for engines that evaluate it again themselves."""
-    if isinstance(predicate, (And, Or)):
-        join = all_of if isinstance(predicate, And) else any_of
-        return join(*(keep_bindable(child, schema, case_sensitive=case_sensitive) for child in predicate.children))
-    try:
-        bind(predicate, schema, case_sensitive=case_sensitive)
-    except InvalidQuery:
-        return Constant(True)
-    return predicate
 
+    def kept(part: Node) -> Node:
+        try:
+            bind(part, schema, case_sensitive=case_sensitive)
+        except InvalidQuery:
+            return Constant(True)
+        return part
 
-def _leaves(node: Any) -> Iterator[BoundLeaf]:
-    if isinstance(node, BoundLeaf):
-        yield node
-    elif isinstance(node, (And, Or)):
-        for child in node.children:
-            yield from _leaves(child)
-    elif isinstance(node, External):
-        yield from _leaves(node.may)
+    return rewritten(predicate, kept)
 
 
 class _Binder:
@@ -99,12 +91,11 @@ class _Binder:
         self.relaxed: Relaxation | None = None
 
     def bind(self, node: Node) -> Any:
+        return rewritten(node, self._part)
+
+    def _part(self, node: Node) -> Any:
         if isinstance(node, Leaf):
             return self._leaf(node)
-        if isinstance(node, And):
-            return all_of(*[self.bind(child) for child in node.children])
-        if isinstance(node, Or):
-            return any_of(*[self.bind(child) for child in node.children])
         if isinstance(node, Constant):
             return Constant(node.value is True)
         if isinstance(node, External):

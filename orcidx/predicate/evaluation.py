@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import decimal
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.external import evaluate_expression
+from orcidx.predicate.fold import fold
 from orcidx.predicate.like import like_regex
-from orcidx.predicate.nodes import NANOS, And, BoundLeaf, Constant, Domain, External, Op, Or
+from orcidx.predicate.nodes import NANOS, BoundLeaf, Constant, Domain, External, Op
 
 __all__ = ["evaluate", "matching_values"]
 
@@ -31,7 +32,8 @@ _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 def evaluate(root: Any, batch: pa.RecordBatch | pa.StructArray, schema: pa.Schema) -> BoolArray:
     """Which rows of a batch are TRUE under a bound tree; ``schema`` is the one that it is bound to."""
-    return _truth(root, _Columns(batch, schema))
+    columns = _Columns(batch, schema)
+    return fold(root, lambda part: _truth(part, columns), both=_all_true, either=_any_true)
 
 
 def matching_values(leaf: BoundLeaf, values: pa.Array) -> BoolArray:
@@ -83,23 +85,23 @@ def _decoded(array: pa.Array) -> pa.Array:
     return array
 
 
+def _all_true(truths: Iterator[BoolArray]) -> BoolArray:
+    result: BoolArray = next(truths)
+    while result.any() and (truth := next(truths, None)) is not None:
+        result = result & truth
+    return result
+
+
+def _any_true(truths: Iterator[BoolArray]) -> BoolArray:
+    result: BoolArray = next(truths)
+    while not result.all() and (truth := next(truths, None)) is not None:
+        result = result | truth
+    return result
+
+
 def _truth(node: Any, columns: _Columns) -> BoolArray:
     if isinstance(node, BoundLeaf):
         return _leaf_truth(node, columns)
-    if isinstance(node, And):
-        result = _truth(node.children[0], columns)
-        for child in node.children[1:]:
-            if not result.any():
-                break
-            result = result & _truth(child, columns)
-        return result
-    if isinstance(node, Or):
-        result = _truth(node.children[0], columns)
-        for child in node.children[1:]:
-            if result.all():
-                break
-            result = result | _truth(child, columns)
-        return result
     if isinstance(node, Constant):
         return np.full(columns.rows, node.value is True)
     if isinstance(node, External):

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.arrow_expression import expression_of_form, from_expression
+from orcidx.predicate.fold import fold
 from orcidx.predicate.nodes import And, Constant, ExactTime, External, Leaf, Node, Op, Or
 
 __all__ = ["predicate_from_json", "predicate_to_json"]
@@ -26,10 +27,15 @@ __all__ = ["predicate_from_json", "predicate_to_json"]
 
 def predicate_to_json(predicate: Node) -> dict[str, Any]:
     """The predicate as what ``json.dumps`` takes. Raises ``InvalidQuery`` for a literal without such a form."""
-    if isinstance(predicate, And):
-        return {"and": [predicate_to_json(child) for child in predicate.children]}
-    if isinstance(predicate, Or):
-        return {"or": [predicate_to_json(child) for child in predicate.children]}
+    return fold(
+        predicate,
+        _part_to_json,
+        both=lambda children: {"and": list(children)},
+        either=lambda children: {"or": list(children)},
+    )
+
+
+def _part_to_json(predicate: Node) -> dict[str, Any]:
     if isinstance(predicate, Constant):
         return {"constant": predicate.value}
     if isinstance(predicate, External):

@@ -7,7 +7,7 @@ still prunes. Because NOT lives in the leaves and only TRUE counts, AND is inter
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
-from orcidx.predicate import And, BoundLeaf, External, Or
-from orcidx.pruning.reasons import Reason, leaves, proofs_in, reasons_in
+from orcidx.predicate import BoundLeaf, External
+from orcidx.predicate.fold import fold, leaves
+from orcidx.pruning.reasons import Reason, proofs_in, reasons_in
 from orcidx.pruning.selection import RowSelection
 
 __all__ = ["Evidence", "Finding", "LeafState", "Note", "NoteKind", "Outcome", "Verdict", "evaluate"]
@@ -24,7 +25,7 @@ __all__ = ["Evidence", "Finding", "LeafState", "Note", "NoteKind", "Outcome", "V
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Answer of an index to a predicate, over the rows ``0 .. n - 1`` of one data file.
+    """MayMust of an index to a predicate, over the rows ``0 .. n - 1`` of one data file.
 
     ``kind``: ``"remain"`` nothing is proved, every row may match; ``"skip"`` no row matches; ``"rows"`` the rows of
     ``rows`` may match and no others. ``rows``: a ``pyroaring.BitMap``, empty for ``"skip"``, ``None`` for
@@ -102,6 +103,7 @@ class Finding:
     describe: Callable[[npt.NDArray[np.int64]], list[str]]
 
 
+MayMust = tuple[RowSelection, RowSelection]
 NoteKind = Literal["absent", "distrusted", "stale", "damaged", "silent", "off"]
 
 
@@ -217,51 +219,63 @@ def evaluate(
     """
     unknown = LeafState(span, RowSelection.none(span.length))
     states = list(prior) if prior is not None else [unknown for _ in leaves(root)]
-    fold = _Fold(states)
-    may, must = fold.run(root, span, None)
+    hearing = _Hearing(states, span)
+    may, must = hearing.hear(root, span, None)
     for one in evidence:
         if may.count == must.count:  # all is decided
             break
-        may, must = fold.run(root, may, one)
-    notes = list(dict.fromkeys([*fold.notes, *(note for one in evidence for note in one.notes)]))
-    return Outcome(root, span, may, must, tuple(fold.states), tuple(notes))
+        may, must = hearing.hear(root, may, one)
+    notes = list(dict.fromkeys([*hearing.notes, *(note for one in evidence for note in one.notes)]))
+    return Outcome(root, span, may, must, tuple(hearing.states), tuple(notes))
 
 
-class _Fold:
-    """One walk of the tree after the other; the states belong to the places of the leaves, not to the leaves."""
+class _Hearing:
+    """One walk of the tree after the other; the states belong to the places of the leaves, not to the leaves.
 
-    def __init__(self, states: list[LeafState]) -> None:
+    ``_alive``: the rows that are asked of the node that comes next.
+    """
+
+    def __init__(self, states: list[LeafState], span: RowSelection) -> None:
         self.states = states
         self.notes: list[Note] = []
+        self._nothing = RowSelection.none(span.length)
+        self._alive = span
+        self._evidence: Evidence | None = None
         self._place = 0
 
-    def run(self, root: Any, alive: RowSelection, evidence: Evidence | None) -> tuple[RowSelection, RowSelection]:
-        self._place = 0
-        return self._visit(root, alive, evidence)
+    def hear(self, root: Any, alive: RowSelection, evidence: Evidence | None) -> MayMust:
+        """What may and what must match of the rows that are alive, after this evidence too."""
+        self._alive, self._evidence, self._place = alive, evidence, 0
+        return self._visit(root)
 
-    def _visit(self, node: Any, alive: RowSelection, evidence: Evidence | None) -> tuple[RowSelection, RowSelection]:
-        nothing = RowSelection.none(alive.length)
+    def _visit(self, node: Any) -> MayMust:
+        return fold(node, self._part, both=self._all, either=self._any)
+
+    def _part(self, node: Any) -> MayMust:
         if isinstance(node, BoundLeaf):
-            return self._hear(node, alive, evidence)
-        if isinstance(node, And):
-            must = alive
-            for child in node.children:
-                alive, sure = self._visit(child, alive, evidence)
-                must = must & sure
-            return alive, must
-        if isinstance(node, Or):
-            may, must = nothing, nothing
-            for child in node.children:
-                possible, sure = self._visit(child, alive - must, evidence)
-                may, must = may | possible, must | sure
-            return may, must
+            return self._leaf(node)
         if isinstance(node, External):
-            return self._visit(node.may, alive, evidence)[0], nothing
-        return (alive, alive) if node.value is True else (nothing, nothing)
+            return self._visit(node.may)[0], self._nothing
+        return (self._alive, self._alive) if node.value is True else (self._nothing, self._nothing)
 
-    def _hear(
-        self, leaf: BoundLeaf, alive: RowSelection, evidence: Evidence | None
-    ) -> tuple[RowSelection, RowSelection]:
+    def _all(self, children: Iterator[MayMust]) -> MayMust:
+        asked = must = self._alive
+        for may, sure in children:
+            self._alive = may  # the next child is asked of what this one left
+            must = must & sure
+        left, self._alive = self._alive, asked
+        return left, must
+
+    def _any(self, children: Iterator[MayMust]) -> MayMust:
+        asked, may, must = self._alive, self._nothing, self._nothing
+        for possible, sure in children:
+            may, must = may | possible, must | sure
+            self._alive = asked - must  # the next child is asked of what is not sure yet
+        self._alive = asked
+        return may, must
+
+    def _leaf(self, leaf: BoundLeaf) -> MayMust:
+        alive, evidence = self._alive, self._evidence
         place, self._place = self._place, self._place + 1
         state = self.states[place]
         asked = state.may & alive

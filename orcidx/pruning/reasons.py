@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from orcidx.predicate import And, BoundLeaf, External, Or
+from orcidx.predicate import BoundLeaf, External
+from orcidx.predicate.fold import fold, leaves
 from orcidx.pruning.selection import RowSelection
 
 if TYPE_CHECKING:
@@ -118,17 +119,6 @@ def proofs_in(root: Any, states: Sequence[LeafState], bounds: Int64s) -> list[Re
     return _collected(len(bounds) - 1, answers)
 
 
-def leaves(node: Any) -> Iterator[BoundLeaf]:
-    """The leaves in the order of the walk."""
-    if isinstance(node, BoundLeaf):
-        yield node
-    elif isinstance(node, (And, Or)):
-        for child in node.children:
-            yield from leaves(child)
-    elif isinstance(node, External):
-        yield from leaves(node.may)
-
-
 def _collected(groups: int, answers: Iterable[_Answer]) -> list[Reasons]:
     """The answers of each group, in their order, each once."""
     found: list[Reasons] = [()] * groups
@@ -162,16 +152,11 @@ class _Blame:
         return self._visit(root).answers
 
     def _visit(self, node: Any) -> _Part:
+        return fold(node, self._of_part, both=self._all, either=self._any)
+
+    def _of_part(self, node: Any) -> _Part:
         if isinstance(node, BoundLeaf):
             return self._leaf(node, next(self._states))
-        if isinstance(node, And):
-            return self._all([self._visit(child) for child in node.children])
-        if isinstance(node, Or):
-            parts = [self._visit(child) for child in node.children]
-            left = RowSelection.none(self._asked.length)
-            for part in parts:
-                left = left | part.left
-            return self._part(left, [answer for part in parts for answer in part.answers])
         if isinstance(node, External):
             return self._visit(node.may)
         if node.value is True:
@@ -182,9 +167,16 @@ class _Blame:
     def _part(self, left: RowSelection, answers: list[_Answer]) -> _Part:
         return _Part(left, left.count_in(self._bounds), answers)
 
-    def _all(self, parts: list[_Part]) -> _Part:
+    def _any(self, parts: Iterator[_Part]) -> _Part:
+        left, answers = RowSelection.none(self._asked.length), list[_Answer]()
+        for part in parts:
+            left = left | part.left
+            answers += part.answers
+        return self._part(left, answers)
+
+    def _all(self, children: Iterator[_Part]) -> _Part:
         """AND: where one part leaves nothing of a group, the first such part alone is to blame."""
-        left, answers = self._asked, []
+        parts, left, answers = list(children), self._asked, []
         unruled = np.ones(len(self._counts), np.bool_)
         blamed = []
         for part in parts:

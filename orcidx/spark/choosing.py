@@ -19,7 +19,8 @@ import numpy as np
 from orcidx.errors import InvalidQuery, OrcidxError
 from orcidx.index_directory.lookup import store_above, stores_of
 from orcidx.index_directory.store import IndexStore
-from orcidx.predicate import And, Constant, Leaf, Op, Predicate, all_of, bind
+from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, bind
+from orcidx.predicate.fold import conjuncts
 from orcidx.spark.conditions import Condition, analysed
 from orcidx.spark.connect_pruning import listing_of_client, listing_of_server, proven
 from orcidx.spark.key_frames import Keys, keys_of, pruning_by
@@ -326,7 +327,7 @@ def _looked_up(
     read = len(columns if columns is not None else relation.frame.columns)
     if not LEAST_BYTES <= counts["bytes_left"] <= RARE * counts["bytes"] or read < LATE_COLUMNS:
         return None
-    for leaf in may.children if isinstance(may, And) else (may,):
+    for leaf in conjuncts(may):
         if not isinstance(leaf, Leaf) or leaf.negated or leaf.op not in (Op.EQ, Op.IN):
             continue
         if leaf.path[0] in found.keyed and len(leaf.literals) <= KEYS:

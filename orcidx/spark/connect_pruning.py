@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate import And, Constant, Leaf, Op, Or, Predicate, all_of, any_of, bind, resolve_column
+from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, bind, resolve_column
+from orcidx.predicate.fold import conjuncts, rewritten
 from orcidx.predicate.nodes import ExactTime
 from orcidx.spark.plan import Query
 from orcidx.spark.relation import Listing, paths_of
@@ -53,20 +54,14 @@ def proven(query: Query, schema: Any) -> Predicate:
         asked = query.on_any_clock(arrow) if isinstance(where, str) else query.predicate(arrow)
     except InvalidQuery:
         return _ANY
-    parts = asked.children if isinstance(asked, And) else (asked,)
-    certain = [_certain(one, arrow, apart, query) for one in parts]
+    certain = [rewritten(one, lambda part: _certain(part, arrow, apart, query)) for one in conjuncts(asked)]
     found: Predicate = all_of(*(one for one in certain if one is not None))
     return found
 
 
 def _certain(node: Any, schema: pa.Schema, apart: frozenset[str], query: Query) -> Predicate | None:
-    """The predicate with its columns as the schema spells them; None where some part of it is not sure to mean the same
-    to Spark."""
-    if isinstance(node, And | Or):
-        parts = [_certain(one, schema, apart, query) for one in node.children]
-        join = all_of if isinstance(node, And) else any_of
-        joined: Predicate | None = None if any(one is None for one in parts) else join(*parts)
-        return joined
+    """A part of a predicate with its column as the schema spells it; None where it is not sure to mean the same to
+    Spark."""
     if isinstance(node, Constant):
         return node
     if not isinstance(node, Leaf) or node.op not in _OPS:

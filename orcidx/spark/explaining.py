@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from orcidx.index_directory.file_pruning import KnownFiles, plan_files
 from orcidx.index_directory.store import IndexStore, listing_table, stale_notes
 from orcidx.options import ReadOptions
 from orcidx.planner.request import ScanRequest
-from orcidx.predicate import And, Leaf, Or, all_of, any_of, resolve_column
+from orcidx.predicate import Leaf, resolve_column
+from orcidx.predicate.fold import rewritten
 from orcidx.scanner.file import open_file
 from orcidx.scanner.scan import Scan
 from orcidx.spark.build_index import is_table
@@ -73,7 +75,7 @@ def explain(
     rows = begin(query).rows
     assert isinstance(rows, Scan)
     request = rows.request
-    request = replace(request, where=_spelled(request.where, request))
+    request = replace(request, where=rewritten(request.where, partial(_spelled, request=request)))
     pruned = _pruned(store, listing, request)
     files = _asked(pruned, _constants(sources, rows))
     question = _Examination(Question(request, store.folder), Counters())
@@ -111,10 +113,7 @@ class _Examination:
 
 
 def _spelled(node: Any, request: ScanRequest) -> Any:
-    """The predicate with its columns as the schema spells them, since indexes know them by that alone."""
-    if isinstance(node, (And, Or)):
-        join = all_of if isinstance(node, And) else any_of
-        return join(*(_spelled(child, request) for child in node.children))
+    """A part of the predicate with its column as the schema spells it, since indexes know it by that alone."""
     if isinstance(node, Leaf) and request.schema is not None:
         path, _ = resolve_column(node.path, request.schema, case_sensitive=request.options.case_sensitive)
         return replace(node, path=path)

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
 from orcidx.orc.timezones import Zone, load_zone
-from orcidx.predicate import And, Constant, Domain, Leaf, Op, Or, Predicate, all_of, any_of, resolve_column
+from orcidx.predicate import Constant, Domain, Leaf, Op, Predicate, any_of, resolve_column
+from orcidx.predicate.fold import rewritten
 from orcidx.predicate.literals import convert
 from orcidx.predicate.nodes import ExactTime
 
@@ -29,18 +30,17 @@ def on_session_clock(where: Predicate, schema: pa.Schema, session_zone: str, *, 
     A time without a zone for an instant, and an instant for a column of wall clocks, go through the session's zone. A
     pyarrow Expression stays as it is. Raises ``InvalidQuery`` for an unknown column.
     """
-    if isinstance(where, And | Or):
-        join = all_of if isinstance(where, And) else any_of
-        parts = [on_session_clock(one, schema, session_zone, case_sensitive=case_sensitive) for one in where.children]
-        joined: Predicate = join(*parts)
-        return joined
-    if not isinstance(where, Leaf) or where.op not in _COMPARING:
-        return where
-    _, kind = resolve_column(where.path, schema, case_sensitive=case_sensitive)
-    if not pa.types.is_timestamp(kind):
-        return where
-    zone = load_zone(session_zone)
-    return replace(where, literals=tuple(_moved(value, kind, zone, where.column) for value in where.literals))
+
+    def moved(part: Predicate) -> Predicate:
+        if not isinstance(part, Leaf) or part.op not in _COMPARING:
+            return part
+        _, kind = resolve_column(part.path, schema, case_sensitive=case_sensitive)
+        if not pa.types.is_timestamp(kind):
+            return part
+        zone = load_zone(session_zone)
+        return replace(part, literals=tuple(_moved(value, kind, zone, part.column) for value in part.literals))
+
+    return rewritten(where, moved)  # type: ignore[no-any-return]
 
 
 def on_any_clock(
@@ -51,22 +51,21 @@ def on_any_clock(
     For planning where the session's zone is not known: it is ``where`` itself where no clock matters. ``unknown``:
     columns whose values depend on it. Raises ``InvalidQuery`` for an unknown column.
     """
-    if isinstance(where, And | Or):
-        join = all_of if isinstance(where, And) else any_of
-        parts = [on_any_clock(one, schema, case_sensitive=case_sensitive, unknown=unknown) for one in where.children]
-        joined: Predicate = join(*parts)
-        return joined
-    if not isinstance(where, Leaf):
-        return where
-    path, kind = resolve_column(where.path, schema, case_sensitive=case_sensitive)
-    if path[0] in unknown:
-        return Constant(True)
-    if where.op not in _COMPARING or not pa.types.is_timestamp(kind):
-        return where
-    times = [_on_utc(value, kind, where.column) for value in where.literals]
-    if not any(times):
-        return where
-    return _widened(where, [at if at is not None else value for at, value in zip(times, where.literals)])
+
+    def widened(part: Predicate) -> Predicate:
+        if not isinstance(part, Leaf):
+            return part
+        path, kind = resolve_column(part.path, schema, case_sensitive=case_sensitive)
+        if path[0] in unknown:
+            return Constant(True)
+        if part.op not in _COMPARING or not pa.types.is_timestamp(kind):
+            return part
+        times = [_on_utc(value, kind, part.column) for value in part.literals]
+        if not any(times):
+            return part
+        return _widened(part, [at if at is not None else value for at, value in zip(times, part.literals)])
+
+    return rewritten(where, widened)  # type: ignore[no-any-return]
 
 
 def _on_utc(value: Any, kind: pa.DataType, column: str) -> ExactTime | None:

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery, OrcidxError, StorageError, Unsupported
-from orcidx.predicate import And, External, Or, Predicate, parse
+from orcidx.predicate import External, Predicate, parse
+from orcidx.predicate.fold import parts
 from orcidx.scanner.scan import Scan
 from orcidx.spark.arrow_tables import table_of
 from orcidx.spark.catalog_tables import catalog_table
@@ -216,9 +217,7 @@ def _understood(where: Any) -> bool:
 
 def _computes(where: Predicate) -> bool:
     """Whether a part of a predicate is evaluated by pyarrow."""
-    if isinstance(where, And | Or):
-        return any(map(_computes, where.children))
-    return isinstance(where, External)
+    return any(isinstance(part, External) for part in parts(where))
 
 
 def _told(frame: Any, choice: Choice) -> Any:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import operator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from orcidx.predicate import And, Constant, Leaf, Op, Or, Predicate, resolve_column
+from orcidx.predicate import Constant, Leaf, Op, Predicate, resolve_column
+from orcidx.predicate.fold import fold
 from orcidx.predicate.nodes import ExactTime
 
 __all__ = ["column_of", "is_exact"]
 
+_END = object()
 _INTEGERS, _MOST = pa.types.is_integer, 1 << 63
 
 
@@ -22,30 +27,35 @@ def column_of(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -> A
     ``where`` has its times as the columns have them (``on_session_clock``). Raises ``InvalidQuery`` for an unknown
     column.
     """
+    return fold(
+        where,
+        lambda part: _column_of(part, schema, case_sensitive),
+        both=partial(_joined, operator.and_),
+        either=partial(_joined, operator.or_),
+    )
+
+
+def _joined(join: Callable[[Any, Any], Any], columns: Iterator[Any]) -> Any:
+    whole = next(columns)
+    while whole is not None and (column := next(columns, _END)) is not _END:
+        whole = None if column is None else join(whole, column)
+    return whole
+
+
+def _column_of(part: Predicate, schema: pa.Schema, case_sensitive: bool) -> Any:
     from pyspark.sql import functions as F
 
-    if isinstance(where, Constant):
-        return F.lit(where.value)
-    if isinstance(where, (And, Or)):
-        whole = None
-        for child in where.children:
-            part = column_of(child, schema, case_sensitive=case_sensitive)
-            if part is None:
-                return None
-            if whole is None:
-                whole = part
-            else:
-                whole = (whole & part) if isinstance(where, And) else (whole | part)
-        return whole
-    if not isinstance(where, Leaf):
+    if isinstance(part, Constant):
+        return F.lit(part.value)
+    if not isinstance(part, Leaf):
         return None
-    path, kind = resolve_column(where.path, schema, case_sensitive=case_sensitive)
-    if not all(is_exact(value, kind) for value in where.literals):
+    path, kind = resolve_column(part.path, schema, case_sensitive=case_sensitive)
+    if not all(is_exact(value, kind) for value in part.literals):
         return None
-    literals = [_literal(value) for value in where.literals]
-    column = F.col(".".join("`" + part.replace("`", "``") + "`" for part in path))
-    asked = _asked(column, where, literals)
-    return None if asked is None else (~asked if where.negated else asked)
+    literals = [_literal(value) for value in part.literals]
+    column = F.col(".".join("`" + name.replace("`", "``") + "`" for name in path))
+    asked = _asked(column, part, literals)
+    return None if asked is None else (~asked if part.negated else asked)
 
 
 def _asked(column: Any, leaf: Leaf, literals: list[Any]) -> Any:

@@ -1,0 +1,69 @@
+"""The one walk over the tree of a predicate: who asks something of a whole predicate says what its parts answer, and
+how AND and OR join that.
+
+And and Or are built by ``&``, ``|``, ``all_of`` and ``any_of`` and taken apart here alone, so that a new kind of node
+is met in one place (``tests/test_house_rules.py`` holds others to it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from orcidx.predicate.nodes import And, BoundLeaf, External, Leaf, Or, all_of, any_of
+
+__all__ = ["conjuncts", "fold", "leaves", "parts", "rewritten"]
+
+T = TypeVar("T")
+
+
+def fold(
+    node: Any, part: Callable[[Any], T], *, both: Callable[[Iterator[T]], T], either: Callable[[Iterator[T]], T]
+) -> T:
+    """What ``part`` says of a leaf, a Constant or an External, joined by ``both`` over AND and by ``either`` over OR.
+
+    These take the answers of the children from left to right, at least one, each made when it is asked for: what leaves
+    early (``any``) spares the rest of the tree, and what it sets before it asks on is known to the next child.
+    """
+    kind = type(node)
+    if kind is And:
+        return both(fold(child, part, both=both, either=either) for child in node.children)
+    if kind is Or:
+        return either(fold(child, part, both=both, either=either) for child in node.children)
+    return part(node)
+
+
+def rewritten(node: Any, part: Callable[[Any], Any]) -> Any:
+    """The predicate with another node in place of each part; None where ``part`` has none for one of them."""
+    return fold(node, part, both=_joined(all_of), either=_joined(any_of))
+
+
+def _joined(join: Callable[..., Any]) -> Callable[[Iterator[Any]], Any]:
+    def joined(children: Iterator[Any]) -> Any:
+        found = list(children)
+        return None if any(child is None for child in found) else join(*found)
+
+    return joined
+
+
+def parts(node: Any) -> Iterator[Any]:
+    """The leaves, Constants and Externals, left to right."""
+    if isinstance(node, And | Or):
+        for child in node.children:
+            yield from parts(child)
+    else:
+        yield node
+
+
+def leaves(node: Any) -> Iterator[Any]:
+    """The leaves (Leaf, or BoundLeaf of a bound predicate) left to right, with those that prune for an External."""
+    for one in parts(node):
+        if isinstance(one, BoundLeaf | Leaf):
+            yield one
+        elif isinstance(one, External):
+            yield from leaves(one.may)
+
+
+def conjuncts(node: Any) -> tuple[Any, ...]:
+    """The predicates of which all must be TRUE: those of an AND, or the predicate itself."""
+    return node.children if isinstance(node, And) else (node,)
