@@ -20,7 +20,7 @@ import pyarrow as pa
 from orcidx.errors import CorruptFile, OrcidxError, StorageError, Unsupported, ValueOutOfRange
 from orcidx.inspection.index_truth import StripeTruth, statistics_problems, stripe_zone
 from orcidx.inspection.measure import Measured
-from orcidx.inspection.runs import stripe_streams
+from orcidx.inspection.runs import Held, stripe_streams
 from orcidx.options import ReadOptions
 from orcidx.orc.column_readers import BatchTooLarge
 from orcidx.orc.file_statistics import read_row_index
@@ -166,9 +166,12 @@ class _Check:
         information = reader.stripes[stripe]
         length = information.footer_offset - information.offset
         (held,) = reader.storage.read_ranges([(information.offset, length)])
-        truth = StripeTruth(reader, stripe, index, self.options)
+        whole = (information.offset, memoryview(held).cast("B"))
+        truth = StripeTruth(reader, stripe, index, self.options, held=whole)
+        counted: dict[int, tuple[int, int]] = {}
         for node in self.columns:
-            self._column(stripe, node, index, bounds, (information.offset, memoryview(held).cast("B")), truth)
+            counted |= self._column(stripe, node, index, bounds, whole, truth)
+        self._lengths(stripe, counted, whole)
         for what, text, place, name in truth.problems:
             self._found(what, text, stripe, place, name)
 
@@ -181,17 +184,19 @@ class _Check:
         node: OrcType,
         index: RowIndex,
         bounds: Int64s,
-        held: tuple[int, memoryview],
+        held: Held,
         truth: StripeTruth,
-    ) -> None:
+    ) -> dict[int, tuple[int, int]]:
+        """Checks a column and all below it; returns values and slots by column id, nothing where there is damage."""
         unseekable = index.unseekable(node.ids)
+        several = len(bounds) > 2  # the first row group is read from the stripe's start either way
         if unseekable is not None and node.ids <= index.columns.keys():
             self._found("positions", unseekable, stripe, column=node.dotted)
         measured: dict[int, list[Measured]] = {}
         group = 0
         try:
             ahead = self._open(stripe, node, bounds, held, index if unseekable is None else None)
-            again = self._open(stripe, node, bounds, held, index) if unseekable is None else None
+            again = self._open(stripe, node, bounds, held, index) if unseekable is None and several else None
             for group, (start, stop) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist())):
                 whole = truth.measure(node, group, _pieces(ahead, stop - start), measured)
                 if again is not None and group and not self._same(again, whole, start, stop):
@@ -203,15 +208,18 @@ class _Check:
             self.broken |= {(stripe, after) for after in range(group, len(bounds) - 1)}
             for one in node.walk():
                 self.file[one.id] = None
-            return
-        self._lengths(stripe, node, measured)
+            return {}
         for one in node.walk():
             found = measured.get(one.id)
             if found is not None:
                 self._levels(stripe, one, found, index)
+        return {
+            column: (sum(one.count for one in groups), sum(one.slots for one in groups))
+            for column, groups in measured.items()
+        }
 
     def _open(
-        self, stripe: int, node: OrcType, bounds: Int64s, held: tuple[int, memoryview], index: RowIndex | None
+        self, stripe: int, node: OrcType, bounds: Int64s, held: Held, index: RowIndex | None
     ) -> ColumnGroup:
         limits = stripe_limits(self.reader.stripes[stripe], self.options)
         opened = OpenStripe(self.reader, stripe, index=index, read_ahead=0, limits=limits, held=held)
@@ -276,16 +284,15 @@ class _Check:
             group = unit if raw.level == "row_group" else None
             self._found("statistics", text, stripes[unit] if stripes else None, group, node.dotted)
 
-    def _lengths(self, stripe: int, node: OrcType, measured: dict[int, list[Measured]]) -> None:
-        """Each stream of runs holds as many values as the column has, and ends with its last run."""
-        counted = {column: sum(one.count for one in groups) for column, groups in measured.items()}
-        slots = {column: sum(one.slots for one in groups) for column, groups in measured.items()}
-        for stream in stripe_streams(self.reader, stripe, frozenset(counted)):
+    def _lengths(self, stripe: int, counted: dict[int, tuple[int, int]], held: Held) -> None:
+        """Each stream of runs holds as many values as the column has, and ends with its last run. ``counted``: values
+        and slots by column id."""
+        for stream in stripe_streams(self.reader, stripe, frozenset(counted), held=held):
             expected = _expected_values(stream.kind, stream.encoding, self.kinds[stream.column_id])
             if stream.damage is not None:
                 self._found("length", f"stream {stream.kind}: {stream.damage}", stripe, column=stream.column)
             elif expected is not None and stream.values is not None:
-                wanted = expected(counted[stream.column_id], slots[stream.column_id])
+                wanted = expected(*counted[stream.column_id])
                 if stream.values != wanted:
                     text = f"stream {stream.kind} holds {stream.values:,} instead of {wanted:,}"
                     self._found("length", text, stripe, column=stream.column)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.inspection.measure import Measured, columns_below, measure
+from orcidx.inspection.runs import Held, stored_bytes
 from orcidx.inspection.sizes import BLOOM_KINDS
 from orcidx.options import ReadOptions
 from orcidx.orc.bloom import BloomFilters, hash_bytes, hash_integers
@@ -88,7 +89,9 @@ class StripeTruth:
     """Measures the values of one stripe, and asks its bloom filters for each of them; ``problems`` as (what, text, row
     group, column)."""
 
-    def __init__(self, reader: OrcReader, stripe: int, index: RowIndex, options: ReadOptions) -> None:
+    def __init__(
+        self, reader: OrcReader, stripe: int, index: RowIndex, options: ReadOptions, *, held: Held | None = None
+    ) -> None:
         self.reader = reader
         self.stripe = stripe
         self.problems: list[Found] = []
@@ -99,13 +102,13 @@ class StripeTruth:
         for node in reader.root.walk():
             for kind in BLOOM_KINDS:
                 if (place := reader.extents(stripe).get((node.id, kind))) is not None:
-                    self._open(node, kind, place)
+                    self._open(node, kind, place, held)
 
-    def _open(self, node: OrcType, kind: int, place: tuple[int, int]) -> None:
+    def _open(self, node: OrcType, kind: int, place: tuple[int, int], held: Held | None) -> None:
         reader, encoding = self.reader, self.reader.footer(self.stripe).encodings[node.id]
         name = STREAM_NAMES[kind]  # type: ignore[index]
         try:
-            (stored,) = reader.storage.read_ranges([place])
+            stored = stored_bytes(reader, place[0], place[1], held)
             raw = unframe(stored, reader.tail.postscript, name=name, limits=reader.tail.limits)
             starts, stops = split_messages(raw, 1, name)
             filters = [BloomFilters(_alone(raw[start:stop])) for start, stop in zip(starts.tolist(), stops.tolist())]

@@ -21,10 +21,13 @@ from orcidx.orc.reader import OrcReader
 from orcidx.orc.streams import PRESENT, StreamShape, StreamSpec, rle_version, stream_layout
 from orcidx.orc.types import OrcType
 
-__all__ = ["StreamReport", "stripe_streams"]
+__all__ = ["Held", "StreamReport", "stored_bytes", "stripe_streams"]
 
 Walk = Callable[[bytes], Iterator[tuple[str, int]]]
 """Gives the kind of each run of a stream, and how many values it holds."""
+
+Held = tuple[int, memoryview]
+"""An offset in the file, and the bytes from there on."""
 
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 """Bits of a value by the five bits that say so; 0 stands for 1, but for 0 in a delta run."""
@@ -52,10 +55,13 @@ class StreamReport:
         return {**self.__dict__, "runs": dict(self.runs)}
 
 
-def stripe_streams(reader: OrcReader, stripe: int, columns: frozenset[int] | None = None) -> Iterator[StreamReport]:
+def stripe_streams(
+    reader: OrcReader, stripe: int, columns: frozenset[int] | None = None, *, held: Held | None = None
+) -> Iterator[StreamReport]:
     """The streams of a stripe in the order of the file; of these column ids, None for all.
 
-    Reads and decompresses the streams of runs only: the others' bytes are not needed.
+    Reads and decompresses the streams of runs only: the others' bytes are not needed. ``held``: bytes of the stripe
+    that were read, which are not read again.
     """
     footer = reader.footer(stripe)
     nodes = {node.id: node for node in reader.root.walk()}
@@ -67,7 +73,15 @@ def stripe_streams(reader: OrcReader, stripe: int, columns: frozenset[int] | Non
         encoding = footer.encodings[column].kind
         told = (stripe, node.dotted if node.path else "", column, STREAM_NAMES[kind], encoding.name, offset, length)
         walk = _walk_of(node, kind, encoding, reader)
-        yield StreamReport(*told) if walk is None else _walked(reader, told, walk)
+        yield StreamReport(*told) if walk is None else _walked(reader, told, walk, held)
+
+
+def stored_bytes(reader: OrcReader, offset: int, length: int, held: Held | None) -> memoryview:
+    """Bytes of the file: those that are held, or else read."""
+    if held is not None and held[0] <= offset and offset + length <= held[0] + len(held[1]):
+        return held[1][offset - held[0] : offset - held[0] + length]
+    (stored,) = reader.storage.read_ranges([(offset, length)])
+    return stored
 
 
 def _walk_of(node: OrcType, kind: StreamKind, encoding: EncodingKind, reader: OrcReader) -> Walk | None:
@@ -85,11 +99,11 @@ def _walk_of(node: OrcType, kind: StreamKind, encoding: EncodingKind, reader: Or
     return _integer_runs_2 if decimal64 or rle_version(encoding) == 2 else _integer_runs_1
 
 
-def _walked(reader: OrcReader, told: tuple[Any, ...], walk: Walk) -> StreamReport:
+def _walked(reader: OrcReader, told: tuple[Any, ...], walk: Walk, held: Held | None) -> StreamReport:
     runs: Counter[str] = Counter()
     values, size, damage = 0, None, None
     try:
-        (stored,) = reader.storage.read_ranges([told[-2:]])
+        stored = stored_bytes(reader, told[-2], told[-1], held)
         data = unframe(stored, reader.tail.postscript, name=told[3], limits=reader.tail.limits)
         size = len(data)
         for kind, count in walk(data):

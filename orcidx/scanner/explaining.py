@@ -5,7 +5,7 @@ from __future__ import annotations
 from orcidx.explain.model import FileExplanation, StripeExplanation, explain_row_groups
 from orcidx.fetching.drive import run_value
 from orcidx.orc.kinds import StreamKind
-from orcidx.orc.row_index import usual_bounds
+from orcidx.orc.row_index import group_count, usual_bounds
 from orcidx.orc.stripe_plan import group_ranges
 from orcidx.planner.stripe_pruning import StripeDecision
 from orcidx.pruning.evaluate import Note
@@ -32,10 +32,13 @@ def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> F
     before = storage.metrics.bytes_fetched
     alive = set(scan.stripe_numbers())
     left = _most_groups(scan.reader.tail.size)
-    stripes = []
+    stripes: list[StripeExplanation] = []
+    lumped: list[int] = []
     for number in range(len(scan.reader.stripes)):
-        stripes.append(_explain_stripe(scan, number, number in alive, storage, most_groups=left))
-        left -= len(stripes[-1].row_groups)
+        stripe, groups = _explain_stripe(scan, number, number in alive, storage, most_groups=left)
+        stripes.append(stripe)
+        left -= len(stripe.row_groups)
+        lumped += [groups] * (groups > len(stripe.row_groups))
     index_bytes = storage.metrics.bytes_fetched - before
     ranges.add(scan)
     outcome = scan.pruner.outcome
@@ -44,32 +47,42 @@ def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> F
         file=scan.reader.name,
         rows=rows,
         stripes=tuple(stripes),
-        notes=(*_notes_of_file(scan), *(() if outcome is None else outcome.notes)),
+        notes=(*_notes_of_file(scan, lumped), *(() if outcome is None else outcome.notes)),
         reasons=() if outcome is None or alive or not rows else outcome.reasons(0, rows),
         index_bytes=index_bytes,
     )
 
 
-def _notes_of_file(scan: FileScan) -> tuple[Note, ...]:
+def _notes_of_file(scan: FileScan, lumped: list[int]) -> tuple[Note, ...]:
+    """``lumped``: of each stripe that is told as one row group, how many it has."""
     if scan.reader.tail.size == 0:
         return (Note("file", "absent", "the file is empty: zero bytes count as a file of no rows and no columns"),)
+    if lumped:
+        stripes = f"{len(lumped):,} stripe{'s' if len(lumped) > 1 else ''}"
+        text = f"{sum(lumped):,} of {stripes} are not told one by one: each of these stripes counts as one row group"
+        most = f"at most {_most_groups(scan.reader.tail.size):,} are told of a file of this size"
+        return (Note("row groups", "off", f"{text} ({most}); rows and bytes are exact"),)
     return ()
 
 
 def _explain_stripe(
     scan: FileScan, number: int, alive: bool, storage: RangeReader, *, most_groups: int
-) -> StripeExplanation:
+) -> tuple[StripeExplanation, int]:
+    """The stripe, and how many row groups it has."""
     decision = run_value(scan.decide(number) if alive else scan.pruner.decide(number), storage)
     total, kept = data_bytes(scan, decision) if alive else (scan.reader.stripes[number].data_length, 0)
     rows = decision.rows
     # No index was needed, or none could be read: the stripe is told by its stride all the same.
-    bounds = rows.bounds if len(rows.bounds) > 2 else usual_bounds(scan.reader.tail, number, most=most_groups)
+    count, bounds = len(rows.bounds) - 1, rows.bounds
+    if count < 2:
+        count = max(count, group_count(rows.may.length, scan.reader.tail.facts.row_index_stride))
+        bounds = usual_bounds(scan.reader.tail, number, most=most_groups)
     if len(bounds) - 1 > most_groups:
         bounds = bounds[[0, -1]]
     groups = explain_row_groups(
         bounds, first_row=rows.first_row, may=rows.may, must=rows.must, outcome=decision.outcome
     )
-    return StripeExplanation(
+    stripe = StripeExplanation(
         stripe=number,
         first_row=rows.first_row,
         rows=rows.may.length,
@@ -79,6 +92,7 @@ def _explain_stripe(
         row_groups=groups,
         notes=decision.notes,
     )
+    return stripe, count
 
 
 def data_bytes(scan: FileScan, decision: StripeDecision) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from orcidx.inspection.repair import write_whole
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.statistics import stripe_statistics as read
 from orcidx.storage import describe_source
+from orcidx.storage.local import LocalReader
 
 ROWS, STRIDE = 5000, 1000
 
@@ -202,3 +203,21 @@ def test_repair_keeps_types_and_filters(tmp_path):
     with orcidx.open(tmp_path / "b.orc") as file:
         assert file.orc_schema == "struct<c:varchar(5),when:date>"
         assert file.reader.extents(0).get((2, StreamKind.BLOOM_FILTER_UTF8))
+
+
+def test_a_stripe_is_read_once_and_decoded_no_more_than_it_needs(table, tmp_path, monkeypatch):
+    """Small stripes took twice as long: streams were read and listed again for each column, and a stripe of one row
+    group was opened twice to compare its positions with themselves."""
+    few = tmp_path / "few.orc"
+    with orcidx.OrcWriter(few, table.schema, bloom_filter_columns=["id", "s"]) as writer:
+        for start in range(0, 1000, 200):
+            writer.write(table.slice(start, 200))
+            writer.end_stripe()
+    read, opened = [], []
+    fetch, column_group = LocalReader._fetch, check.ColumnGroup
+    monkeypatch.setattr(LocalReader, "_fetch", lambda self, *place: read.append(place) or fetch(self, *place))
+    monkeypatch.setattr(LocalReader, "whole", lambda self: None)
+    monkeypatch.setattr(check, "ColumnGroup", lambda *args, **named: opened.append(1) or column_group(*args, **named))
+    assert not checked(few).problems
+    assert len(opened) == 5 * table.num_columns
+    assert len(read) <= 1 + 5 * 3, "the tail, and of each stripe the footer, the row index, all of it"

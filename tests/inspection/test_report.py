@@ -3,6 +3,7 @@ Chromium, that a browser shows it without an error at three widths, in light and
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -214,6 +215,26 @@ def test_a_hundred_thousand_row_groups_are_told_one_by_one(tmp_path):
     explained = orcidx.scan(path, where="id < 791900").explain()
     groups = explained.funnel[2]
     assert (groups.name, groups.before, groups.after) == ("row groups", 25_000, 10)
+
+
+def test_row_groups_that_are_not_told_one_by_one_are_counted(tmp_path, monkeypatch):
+    """A file of 100,000 tiny row groups said that it had 65,050."""
+    monkeypatch.setattr("orcidx.scanner.explaining._most_groups", lambda size: 60)
+    path = tmp_path / "many.orc"
+    with orcidx.OrcWriter(path, pa.schema({"id": pa.int64()}), row_index_stride=10) as writer:
+        for stripe in range(4):
+            writer.write(pa.table({"id": np.arange(500) + 500 * stripe}))
+            writer.end_stripe()
+    for where in (None, "id < 600", "id < 0"):
+        explained = orcidx.scan(path, where=where).explain()
+        assert explained.funnel[2].before == 53, "50 of one stripe, and three"
+        (note,) = explained.notes
+        told = "150 of 3 stripes are not told one by one: each of these stripes counts as one row group"
+        assert note.source == "row groups"
+        shown = (str(explained), explained.to_html(), json.dumps(explained.to_dict()), page_of(path, where))
+        assert [told in page for page in shown] == [True] * 4, where
+    monkeypatch.undo()
+    assert not orcidx.scan(path, where="id < 600").explain().notes
 
 
 def test_numbers_of_pictures_read_well(tmp_path):
