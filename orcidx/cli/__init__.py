@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 import traceback
+from contextlib import closing
 from typing import Any
 
 import click
@@ -105,7 +106,25 @@ def _run(args: list[str] | None, *, debug: bool) -> int:
         if debug:
             traceback.print_exception(error)
         else:
-            click.echo(f"orcidx: {error}", err=True)
+            click.echo(f"orcidx: {error}{_hole_beside(error)}", err=True)
         if isinstance(error, InvalidQuery):
             return 2
         return 4 if isinstance(error, OSError) else 3
+
+
+def _hole_beside(error: Exception) -> str:
+    """What a stretch of zeros adds to an error about a local file's bytes: damage is mostly a copy that broke off."""
+    from orcidx.errors import CorruptFile, StorageError
+
+    name = error.file if isinstance(error, CorruptFile) and error.stripe is not None else None
+    if name is None or not os.path.isfile(name):
+        return ""
+    from orcidx.inspection.holes import describe_hole, find_hole
+    from orcidx.storage import open_reader
+
+    try:
+        with closing(open_reader(name)) as storage:
+            hole = find_hole(storage)
+    except (OSError, StorageError):  # the error itself is told either way
+        return ""
+    return "" if hole is None else f"; {describe_hole(hole)}"

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, OrcidxError, StorageError, Unsupported, ValueOutOfRange
+from orcidx.inspection.holes import describe_hole, find_hole
 from orcidx.inspection.index_truth import StripeTruth, statistics_problems, stripe_zone
 from orcidx.inspection.measure import Measured
 from orcidx.inspection.runs import Held, stripe_streams
@@ -45,7 +46,8 @@ Int64s = npt.NDArray[np.int64]
 @dataclass(frozen=True)
 class Problem:
     """Something wrong. ``what``: "file", "tail", "stripe footer", "row index", "data", "positions", "statistics",
-    "bloom filter" or "length"; the place as far as it is known."""
+    "bloom filter", "length" or "zeros" (a stretch of them in a file with other problems); the place as far as it is
+    known."""
 
     what: str
     text: str
@@ -134,6 +136,8 @@ class _Check:
             measured = self.file.get(node.id)
             if measured is not None:
                 self._statistics(node, [measured], partial(file_statistics, reader.tail, node))
+        if self.problems and (hole := find_hole(reader.storage)) is not None:
+            self._found("zeros", describe_hole(hole), None)
         tail = reader.tail
         rows, stripes = tail.footer.rows, len(reader.stripes)
         return FileCheck(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["HEAD_BYTES", "describe_foreign"]
+__all__ = ["HEAD_BYTES", "ZEROS", "describe_foreign", "describe_head"]
 
 HEAD_BYTES = 64
 
@@ -21,14 +21,20 @@ _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
     (b"SEQ", "a Hadoop sequence file", "convert it with Hive or Spark"),
     (b"SQLite format 3\x00", "an SQLite database", "read it with sqlite3"),
     (b"\x89HDF\r\n\x1a\n", "HDF5", "read it with h5py"),
+    (b"RCF\x01", "a Hive RCFile", "convert it with Hive"),
+    (b"\x93NUMPY", "a NumPy array", "read it with numpy.load"),
+    (b"\x89PNG\r\n\x1a\n", "a PNG picture", "look whether its name is right"),
+    (b"\xff\xd8\xff", "a JPEG picture", "look whether its name is right"),
+    (b"%PDF-", "a PDF document", "look whether its name is right"),
     (b"version https://git-lfs", "a pointer of Git LFS", "fetch the file with 'git lfs pull'"),
 )
 _MAGIC = b"ORC"
+ZEROS = "as where a copy or an upload did not finish; copy it again"
 
 
 def describe_foreign(head: bytes, size: int) -> str:
     """In words, from the first ``HEAD_BYTES`` bytes of a file whose end is not that of an ORC file."""
-    if head.startswith(_MAGIC):
+    if head.startswith(_MAGIC) or _MAGIC.startswith(head):
         return (
             f"truncated, or not an ORC file: it begins as one, and its {size} bytes do not end as one; "
             "its writer or a copy did not finish, so write or copy it again"
@@ -37,7 +43,7 @@ def describe_foreign(head: bytes, size: int) -> str:
         if head.startswith(signature):
             return f"not an ORC file: it looks like {kind}; {advice}"
     if head and not head.strip(b"\0"):
-        return "not an ORC file: it begins with zeros, as after a copy that did not finish; copy it again"
+        return "not an ORC file: it begins with zeros, " + ZEROS
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     if text[:1] == b"<":
         return "not an ORC file: it looks like HTML or XML, as an error page does that was saved in its place"
@@ -45,6 +51,15 @@ def describe_foreign(head: bytes, size: int) -> str:
         kind, reader = ("JSON", "pyarrow.json") if text[:1] in (b"{", b"[") else ("text, such as CSV", "pyarrow.csv")
         return f"not an ORC file: it looks like {kind}; read it with {reader}"
     return "not an ORC file: neither its PostScript nor its first bytes say ORC"
+
+
+def describe_head(head: bytes) -> str:
+    """What the first bytes add to an error in the tail of a file that ends as ORC; "" if they are as they should be."""
+    if head.startswith(_MAGIC):
+        return ""
+    if not head.strip(b"\0"):
+        return f"it ends as an ORC file and begins with zeros, {ZEROS}"
+    return "its beginning is missing: it ends as an ORC file, not begins as one; copy it again from its first byte"
 
 
 def _is_text(head: bytes) -> bool:

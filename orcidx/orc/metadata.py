@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.orc.compression import open_codec, read_framed
 from orcidx.orc.footers import FooterParts, count_types, read_types, split_footer, split_postscript
-from orcidx.orc.foreign import HEAD_BYTES, describe_foreign
+from orcidx.orc.foreign import HEAD_BYTES, describe_foreign, describe_head
 from orcidx.orc.kinds import CompressionKind, TypeKind, WriterKind
 from orcidx.orc.metadata_checks import check_extents, check_types
 from orcidx.orc.metadata_limits import MetadataLimits
@@ -316,7 +316,15 @@ def read_tail(
         if size == 0:
             return _empty_file(reader.name)
         whole = partial(_read_footers, reader, last, size, limits or MetadataLimits(), is_sound)
-        return whole() if _has_magic(last, size) else _read_unmarked(reader, last, size, whole)
+        if not _has_magic(last, size):
+            return _read_unmarked(reader, last, size, whole)
+        try:
+            return whole()
+        except CorruptFile as error:
+            if looks := describe_head(_head(reader, last, size)):
+                place = {"stripe": error.stripe, "stream": error.stream, "offset": error.offset}
+                raise CorruptFile(f"{looks} ({error.message})").at(**place) from error
+            raise
 
 
 def _has_magic(last: memoryview, size: int) -> bool:
@@ -324,11 +332,16 @@ def _has_magic(last: memoryview, size: int) -> bool:
     return 3 <= length < size and bytes(last[-4:-1]) == MAGIC
 
 
+def _head(reader: TailReader, last: memoryview, size: int) -> bytes:
+    """The first bytes of a file that ends with ``last``."""
+    if len(last) == size:
+        return bytes(last[:HEAD_BYTES])
+    return bytes(reader.read_ranges([(0, min(HEAD_BYTES, size))])[0])
+
+
 def _read_unmarked(reader: TailReader, last: memoryview, size: int, whole: Callable[[], FileTail]) -> FileTail:
     """A file whose PostScript does not say ORC: of Hive 0.11.0, which wrote it at the head alone, or none at all."""
-    head = bytes(last[:HEAD_BYTES]) if len(last) == size else b""
-    if not head:
-        head = bytes(reader.read_ranges([(0, min(HEAD_BYTES, size))])[0])
+    head = _head(reader, last, size)
     if not head.startswith(MAGIC):
         raise CorruptFile(describe_foreign(head, size))
     try:

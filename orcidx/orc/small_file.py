@@ -28,7 +28,7 @@ from orcidx.orc.metadata import (
 )
 from orcidx.orc.metadata_checks import check_extents
 from orcidx.orc.metadata_limits import MetadataLimits
-from orcidx.orc.stripe_footer import StripeFooter, checked_footer
+from orcidx.orc.stripe_footer import StripeFooter, check_not_zeros, checked_footer
 from orcidx.orc.types import OrcType
 
 __all__ = ["FileKind", "Likeness", "SmallFile", "likeness_of", "split_small"]
@@ -101,6 +101,7 @@ class SmallFile:
         assert self.kind is not None
         start = stripe.footer_offset
         framed = memoryview(self.data)[start : start + stripe.footer_length]
+        check_not_zeros(framed)
         most = limits.bytes_of(len(framed))
         raw = read_framed(framed, self.codec, self.likeness.block_size, name="StripeFooter", max_size=most)
         return checked_footer(raw, stripe, self.kind.columns, limits)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from orcidx.errors import CorruptFile, located
 from orcidx.orc.footers import EncodingTable, StreamTable, split_stripe_footer
+from orcidx.orc.foreign import ZEROS
 from orcidx.orc.kinds import EncodingKind, StreamKind
 from orcidx.orc.metadata import FileTail, StripeInformation, unframe
 from orcidx.orc.metadata_limits import MetadataLimits
@@ -15,7 +16,7 @@ from orcidx.orc.wire import Message
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["ColumnEncoding", "Encodings", "StripeFooter", "checked_footer", "parse_stripe_footer"]
+__all__ = ["ColumnEncoding", "Encodings", "StripeFooter", "check_not_zeros", "checked_footer", "parse_stripe_footer"]
 
 MOST_STREAMS = 16
 """Of a column: the format has 13 kinds, and every writer writes at most 8 of them."""
@@ -69,8 +70,15 @@ def parse_stripe_footer(buffer: Buffer, tail: FileTail, stripe: int) -> StripeFo
     stripe's data, and for two streams of one kind in one column.
     """
     with located(file=tail.name, stripe=stripe):
+        check_not_zeros(buffer)
         raw = unframe(buffer, tail.postscript, name="StripeFooter", limits=tail.limits)
         return checked_footer(raw, tail.footer.stripes[stripe], tail.columns, tail.limits)
+
+
+def check_not_zeros(stored: Buffer) -> None:
+    """Demands that the bytes of a stripe footer, as they are stored, are not a hole in the file."""
+    if not bytes(stored).strip(b"\0"):
+        raise CorruptFile(f"the stripe's footer is zeros, {ZEROS}")
 
 
 def checked_footer(raw: bytes, stripe: StripeInformation, columns: int, limits: MetadataLimits) -> StripeFooter:

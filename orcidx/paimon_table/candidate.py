@@ -12,10 +12,10 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any
 
 from orcidx.errors import CorruptFile
+from orcidx.orc_writer.file_layout import own_identity
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.json_object import parse_json_object
 from orcidx.paimon.registry import parse_size
@@ -106,7 +106,7 @@ def write_candidate(
         "watermark": previous.get("watermark"),
         "statistics": _kept_statistics(state),
         "nextRowId": previous.get("nextRowId"),
-        "writerVersion": f"orcidx-{version('orcidx')}",
+        "writerVersion": own_identity().software_version.replace(" ", "-"),
     }
     return Candidate({name: value for name, value in document.items() if value is not None}, written)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import struct
 from decimal import Decimal
 
@@ -13,6 +14,7 @@ import pytest
 from goldens import GOLDEN_ORC
 
 import orcidx
+from orcidx.cli import main
 from orcidx.inspection import check
 from orcidx.inspection.check import check_file
 from orcidx.inspection.repair import write_whole
@@ -193,6 +195,37 @@ def test_what_is_no_whole_file_is_a_problem(path, tmp_path, make, message):
     with pytest.raises(orcidx.InvalidQuery, match="types of its columns stand at its end"):
         write_whole(checked(tmp_path / "c.orc"), describe_source(tmp_path / "c.orc"), tmp_path / "d.orc")
     assert not (tmp_path / "d.orc").exists()
+
+
+@pytest.mark.parametrize("compression", ["zstd", "zlib", "snappy", "uncompressed"])
+def test_a_hole_of_zeros_is_named(tmp_path, compression, capsys):
+    """As of an upload that was given its length and not all its bytes; the message told of encodings and chunks."""
+    path, noise = tmp_path / "a.orc", np.random.default_rng(3)
+    with orcidx.OrcWriter(path, pa.schema({"id": pa.int64()}), compression=compression) as writer:
+        for _ in range(3):
+            writer.write(pa.table({"id": noise.integers(0, 1 << 60, 8000)}))
+            writer.end_stripe()
+    data = path.read_bytes()
+    with orcidx.open(path) as file:
+        second = file.stripes[1]
+    over_footer, inside = second.end - 20_480, second.offset + 20_000
+    for start, told in ((over_footer, "the stripe's footer is zeros, as where a copy"), (inside, None)):
+        path.write_bytes(data[:start] + bytes(20_480) + data[start + 20_480 :])
+        check = checked(path)
+        hole = check.problems[-1]
+        assert hole.what == "zeros"
+        first, last = (int(number.replace(",", "")) for number in re.findall(r"[\d,]{4,}", hole.text))
+        assert start <= first < start + 4096
+        assert start + 12_288 < last <= start + 20_480
+        if told is not None:  # else chunks that were stored as they were decode, and their statistics deny them
+            assert told in check.problems[0].text
+            assert write_whole(check, describe_source(path), tmp_path / "b.orc").rows == 16_000
+            with pytest.raises(SystemExit) as exit:
+                main(["cat", str(path)])
+            assert exit.value.code == 3
+            assert hole.text in capsys.readouterr().err.replace("; its", "its")
+    path.write_bytes(data)
+    assert checked(path).ok
 
 
 def test_repair_keeps_types_and_filters(tmp_path):

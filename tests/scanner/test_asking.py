@@ -153,6 +153,12 @@ LOOKS = [
     (half, "truncated"),
     (lambda data: data[:-1], "truncated"),
     (lambda data: data[:3], "truncated"),
+    (lambda data: data[:1], "truncated"),
+    (lambda data: b"\x89PNG\r\n\x1a\n" + data[:-4], "looks like a PNG picture"),
+    (lambda data: data[3:], "its beginning is missing"),
+    (lambda data: data[len(data) - len(data) // 3 :], "its beginning is missing"),
+    (lambda data: data[-30:], "its beginning is missing"),
+    (lambda data: data[3:] + data[-1:], "neither its PostScript nor its first bytes"),
     (lambda data: half(data) + bytes(len(data) - len(half(data))), "truncated"),
 ]
 
@@ -162,6 +168,14 @@ def test_a_file_that_is_none_says_what_it_looks_like(path, make, message):
     path.write_bytes(make(path.read_bytes()))
     with pytest.raises(orcidx.CorruptFile, match=message):
         orcidx.open(path)
+
+
+def test_every_end_of_a_file_says_that_its_beginning_is_missing(path):
+    data = path.read_bytes()
+    for start in range(1, len(data) - 30):
+        with pytest.raises(orcidx.CorruptFile, match="beginning is missing") as caught:
+            orcidx.open(data[start:])
+        assert "copy it again from its first byte" in str(caught.value)
 
 
 def test_every_length_of_a_file_that_was_cut_is_truncated(path):
