@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import io
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,7 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.fs
 import pytest
-from conformance import check_finding, check_index, check_range_reader, check_stream_source
+from conformance import check_finding, check_folder, check_index, check_range_reader, check_stream_source
+from range_server import RangeServer
+from s3_server import s3_bucket
 from streams.framing import PieceSource
 
 import orcidx
@@ -29,14 +32,16 @@ from orcidx.predicate import BoundLeaf, bind
 from orcidx.pruning.evaluate import Finding
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import describe_source, open_reader
+from orcidx.storage.folder import Folder
 from orcidx.storage.local import FileObjectReader, LocalReader
 from orcidx.storage.ranges import LentReader, RecordingReader
+from orcidx.storage.writers import writer_of
 
 CONTENT = np.random.default_rng(3).bytes(70_000)
 
 
 def modules() -> list[ModuleType]:
-    """Every module of orcidx that is written in Python; those of Spark need it."""
+    """Every module of orcidx, compiled ones too. Those of Spark need it; they are read instead, below."""
     found = []
     for info in pkgutil.walk_packages(orcidx.__path__, "orcidx."):
         if not info.name.startswith(("orcidx.spark", "orcidx.__main__")):
@@ -63,25 +68,62 @@ def implementations(*methods: str, parameters: tuple[str, ...] | None = None) ->
     return names
 
 
+def test_spark_has_no_implementation() -> None:
+    """Of any protocol here: its modules are not imported for the counts below."""
+    marks = {"read_ranges", "aread_ranges", "read_tail", "get_tail", "fetch", "publish"}
+    found = []
+    for path in (Path(orcidx.__file__).parent / "spark").glob("*.py"):
+        for cls in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)):
+            defined = {node.name: node for node in cls.body if isinstance(node, ast.FunctionDef)}
+            test = defined.get("test")
+            is_evidence = test is not None and [one.arg for one in test.args.args] == ["self", "leaf", "alive"]
+            if is_evidence or marks & set(defined) or any(ast.unparse(base) == "Index" for base in cls.bases):
+                found.append(f"{path.name}: {cls.name}")
+    assert not found, found
+
+
 # ---------------------------------------------------------------------- RangeReader
 
 
-def in_arrow(folder: Path) -> Any:
+def over_http(folder: Path) -> Iterator[Any]:
+    pytest.importorskip("aiohttp")
+    with RangeServer({"content": CONTENT}) as server:
+        yield open_reader(f"{server.url}/content")
+
+
+def over_s3(folder: Path) -> Iterator[Any]:
+    pytest.importorskip("moto.server")
+    s3fs = pytest.importorskip("s3fs")
+    with s3_bucket("conformance") as (options, _):
+        s3fs.S3FileSystem(**options).pipe("conformance/content", CONTENT)
+        yield open_reader("s3://conformance/content", storage_options=options)
+
+
+def over_an_asynchronous_file_system(folder: Path) -> Iterator[Any]:
+    wrapper = pytest.importorskip("fsspec.implementations.asyn_wrapper")
     memory = pytest.importorskip("fsspec").filesystem("memory")
     memory.pipe("/orcidx-conformance", CONTENT)
-    handler = pyarrow.fs.FSSpecHandler(memory)
-    return open_reader("orcidx-conformance", filesystem=pyarrow.fs.PyFileSystem(handler))
+    yield open_reader("orcidx-conformance", filesystem=wrapper.AsyncFileSystemWrapper(memory, asynchronous=False))
 
 
-def in_obstore(folder: Path) -> Any:
+def over_memory(folder: Path) -> Iterator[Any]:
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    memory.pipe("/orcidx-conformance", CONTENT)
+    yield open_reader("memory://orcidx-conformance")
+    handler = pyarrow.fs.FSSpecHandler(memory)  # which comes down to the same
+    yield open_reader("orcidx-conformance", filesystem=pyarrow.fs.PyFileSystem(handler))
+
+
+def over_arrow(folder: Path) -> Iterator[Any]:
+    filesystem = pyarrow.fs._MockFileSystem()
+    with filesystem.open_output_stream("content") as sink:
+        sink.write(CONTENT)
+    yield open_reader("content", filesystem=filesystem)
+
+
+def over_obstore(folder: Path) -> Iterator[Any]:
     store = pytest.importorskip("obstore.store").LocalStore(str(folder))
-    return open_reader((store, "content"))
-
-
-def in_fsspec(folder: Path) -> Any:
-    memory = pytest.importorskip("fsspec").filesystem("memory")
-    memory.pipe("/orcidx-conformance", CONTENT)
-    return open_reader("memory://orcidx-conformance")
+    yield open_reader((store, "content"))
 
 
 READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
@@ -91,9 +133,6 @@ READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "file object": ("FileObjectReader", lambda folder: FileObjectReader(io.BytesIO(CONTENT))),
     "lent": ("LentReader", lambda folder: LentReader(open_reader(CONTENT))),
     "recording": ("RecordingReader", lambda folder: RecordingReader(open_reader(folder / "content"))),
-    "arrow": ("RemoteReader", in_arrow),
-    "obstore": ("RemoteReader", in_obstore),
-    "fsspec": ("RemoteReader", in_fsspec),
 }
 
 
@@ -109,7 +148,63 @@ def test_range_readers(kind: str, tmp_path: Path) -> None:
 def test_every_range_reader_is_checked() -> None:
     found = implementations("read_tail", "read_ranges", "aread_ranges", "fingerprint")
     base = {"_LocalBase"}  # what the local ones share
-    assert found - base | {"LentReader"} == {name for name, _ in READERS.values()}  # it passes all on, by __getattr__
+    checked = {name for name, _ in READERS.values()} | {"RemoteReader"}  # over each backend, below
+    assert found - base | {"LentReader"} == checked  # it passes all on, by __getattr__
+
+
+BACKENDS: dict[str, Callable[[Path], Iterator[Any]]] = {
+    "HttpBackend": over_http,
+    "S3Backend": over_s3,
+    "AsyncBackend": over_an_asynchronous_file_system,
+    "BlockingBackend": over_memory,
+    "ArrowBackend": over_arrow,
+    "ObstoreBackend": over_obstore,
+}
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_range_readers_over_every_backend(name: str, tmp_path: Path) -> None:
+    (tmp_path / "content").write_bytes(CONTENT)
+    for reader in BACKENDS[name](tmp_path):
+        assert type(reader).__name__ == "RemoteReader"
+        assert type(reader._backend).__name__ == name
+        check_range_reader(reader, CONTENT)
+
+
+def test_every_backend_is_checked() -> None:
+    assert implementations("stat", "get", "get_tail", "loop", "close") == set(BACKENDS)
+
+
+# ---------------------------------------------------------------------- Folder
+
+
+def fsspec_place(folder: Path) -> Any:
+    pytest.importorskip("fsspec")
+    return describe_source("memory://orcidx-conformance-folder/here")
+
+
+def obstore_place(folder: Path) -> Any:
+    return describe_source((pytest.importorskip("obstore.store").MemoryStore(), "place"))
+
+
+WRITERS: dict[str, Callable[[Path], Any]] = {
+    "_Local": lambda folder: describe_source(folder / "not there yet"),
+    "_Fsspec": fsspec_place,
+    "_Obstore": obstore_place,
+    "_Arrow": lambda folder: describe_source("place", filesystem=pyarrow.fs._MockFileSystem()),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_folders(name: str, tmp_path: Path) -> None:
+    source = WRITERS[name](tmp_path)
+    assert type(writer_of(source, source.location)[0]).__name__ == name
+    check_folder(Folder(source))
+
+
+def test_every_writer_of_folders_is_checked() -> None:
+    found = implementations("put", "create", "exists", "read", "delete", "list")
+    assert found == set(WRITERS)
 
 
 # ---------------------------------------------------------------------- StreamSource

@@ -238,6 +238,28 @@ def test_predicates_are_walked_in_one_place() -> None:
     assert not walkers, f"{walkers} take AND and OR apart: use orcidx.predicate.fold"
 
 
+def test_walk_throughs_name_what_is_there() -> None:
+    """CONTRIBUTING follows one value and one leaf through the package: each module and name on the way exists."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    walks = text[text.index("### One value") : text.index("## House rules")]
+    code = {path: path.read_text() for path in sources(".py", ".pyx")}
+    gone = []
+    for named in re.findall(r"`([^`]+)`", walks):
+        module, _, member = named.partition(".") if "/" in named and not named.endswith(".pyx") else ("", "", named)
+        places = [PACKAGE / f"{module}{end}" for end in (".py", ".pyx")] if module else []
+        if "/" in named and named.endswith((".pyx", "/")):
+            places, member = [PACKAGE / named], ""
+        found = [path for path in places if path.exists()]
+        if places and not found:
+            gone.append(named)
+        elif re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", member) and named != "price":  # the column of the example
+            where = [code[path] for path in found] if found else list(code.values())
+            last = member.split(".")[-1]
+            if not any(re.search(rf"\b(?:def|class|import) {last}\b|\b{last}\b\s*[:=]", one) for one in where):
+                gone.append(named)
+    assert not gone, f"CONTRIBUTING.md names {gone}"
+
+
 def test_ci_finds_the_readme_commands() -> None:
     readme = (ROOT / "README.md").read_text()
     for name, command in (("demo", "orcidx demo"), ("tests", "pytest")):

@@ -126,6 +126,22 @@ def rank_of(module: str) -> int | None:
     return places().get(place_of(module))
 
 
+def test_the_contracts_show_this_picture() -> None:
+    text = (PACKAGE.parent / "docs" / "decisions" / "0001-contracts.md").read_text()
+    drawn = text[text.index("{orcidx, orcidx.paimon: the faces}") : text.index("`orc/` and `paimon/` never")]
+    shown = [
+        set(line.split()) for line in drawn.replace("{orcidx, orcidx.paimon: the faces}", "orcidx paimon").split("→")
+    ]
+    real = [{name.removesuffix(".*") for name in line.split()} for line in PICTURE.strip().splitlines()]
+    assert shown == real
+
+
+def test_few_modules_stand_alone() -> None:
+    """Beside the rooms, those that docs/decisions/0018 names: the public names, errors, options, the command line."""
+    alone = {path.name for path in PACKAGE.iterdir() if path.suffix in (".py", ".pyx")}
+    assert alone == {"__init__.py", "__main__.py", "errors.py", "options.py"}
+
+
 def test_every_module_has_a_place() -> None:
     homeless = sorted(short(module) for module in modules() if rank_of(module) is None)
     assert not homeless, f"give {homeless} a layer in {Path(__file__).name}"
