@@ -18,10 +18,10 @@ import pyarrow.dataset as ds
 from orcidx.engines.arrow_scanner import Columns, OrcScanner
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.index_directory.scan_files import scan as scan_files
-from orcidx.predicate import Constant, External, Leaf, all_of, resolve_column
+from orcidx.predicate import Constant, External, Leaf, Predicate, all_of, resolve_column
 from orcidx.predicate.adapters import from_expression
 from orcidx.predicate.external import Relaxation
-from orcidx.predicate.fold import rewritten
+from orcidx.predicate.fold import Part, rewritten
 from orcidx.scanner.arguments import FilesArguments
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
@@ -171,8 +171,8 @@ def _is_coarse(kind: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(kind) and kind.unit != "ns")
 
 
-def _relaxed(node: Any, schema: pa.Schema, without: str | None) -> Any:
-    def relaxed(part: Any) -> Any:
+def _relaxed(node: Predicate, schema: pa.Schema, without: str | None) -> Any:
+    def relaxed(part: Part) -> Any:
         if isinstance(part, Leaf):
             if part.path[0] == without:
                 return Constant(True)

@@ -19,8 +19,8 @@ from orcidx.paimon.container import Container, Entry, entry_names, read_containe
 from orcidx.paimon.data_types import DataType, parse_type
 from orcidx.paimon.index import EmptyIndex, Index, as_bitmap
 from orcidx.paimon.registry import FORMATS, read_index
-from orcidx.predicate import BoundLeaf, BoundPredicate, Constant, External, bind, parse
-from orcidx.predicate.fold import fold
+from orcidx.predicate import Bound, BoundLeaf, BoundPredicate, Constant, External, bind, parse
+from orcidx.predicate.fold import Part, fold
 from orcidx.pruning.evaluate import Verdict
 from orcidx.storage import Source, open_reader
 
@@ -147,10 +147,10 @@ class FileIndex:
         }
         return pa.schema(fields), chars
 
-    def _tree(self, node: Any) -> Verdict:
+    def _tree(self, node: Bound) -> Verdict:
         return fold(node, self._part, both=_of_all, either=_of_any)
 
-    def _part(self, node: Any) -> Verdict:
+    def _part(self, node: Part) -> Verdict:
         if isinstance(node, BoundLeaf):
             return self.test(node).verdict
         if isinstance(node, External):

@@ -16,7 +16,7 @@ from orcidx.paimon.data_types import DataType, parse_type
 from orcidx.paimon.keys import KeyType, key_type
 from orcidx.paimon.questions import NullTest, Question, questions_of
 from orcidx.predicate import BoundLeaf, Constant, Leaf, Op, bind
-from orcidx.predicate.fold import fold
+from orcidx.predicate.fold import Part, fold
 from orcidx.pruning.evaluate import Verdict
 
 __all__ = ["EmptyIndex", "Index", "as_bitmap"]
@@ -127,7 +127,7 @@ class Index(ABC):
             return pa.scalar(value, pa.time32("ms"))
         return value
 
-    def _part(self, node: Any) -> Verdict:
+    def _part(self, node: Part) -> Verdict:
         if isinstance(node, BoundLeaf):
             return self.test(node)
         assert isinstance(node, Constant)

@@ -16,7 +16,7 @@ from orcidx.errors import InvalidQuery
 from orcidx.paimon.data_types import DataField
 from orcidx.paimon.hash_index import Hashes, bucket_of_hash, key_hash
 from orcidx.paimon_table.schema import TableSchema
-from orcidx.predicate import BoundLeaf, Op
+from orcidx.predicate import Bound, BoundLeaf, Op
 from orcidx.predicate.fold import conjuncts
 
 __all__ = ["BucketFilter", "bucket_filter"]
@@ -42,7 +42,7 @@ class BucketFilter:
         return bucket in self._buckets[total_buckets]
 
 
-def bucket_filter(schema: TableSchema, root: Any) -> BucketFilter | None:
+def bucket_filter(schema: TableSchema, root: Bound) -> BucketFilter | None:
     """From a bound predicate; None when it does not fix the bucket key, or rows are not placed by its hash."""
     fields = schema.bucket_fields
     if not fields or schema.options.get("bucket-function.type", "default").strip().lower() != "default":

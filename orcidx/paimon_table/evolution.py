@@ -14,8 +14,8 @@ import pyarrow as pa
 from orcidx.errors import ValueOutOfRange
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon_table.schema import FieldMapping, same_type
-from orcidx.predicate import Constant, External, Leaf, Op, all_of, resolve_column
-from orcidx.predicate.fold import conjuncts, rewritten
+from orcidx.predicate import Constant, External, Leaf, Op, Predicate, all_of, resolve_column
+from orcidx.predicate.fold import Part, conjuncts, rewritten
 
 __all__ = ["FileWhere", "convert", "translate"]
 
@@ -30,7 +30,7 @@ class FileWhere:
 
 
 def translate(
-    where: Any,
+    where: Predicate,
     mapping: Sequence[FieldMapping],
     schema: pa.Schema,
     *,
@@ -65,7 +65,7 @@ class _Translator:
         self.case_sensitive = case_sensitive
         self.instants_moved = instants_moved
 
-    def part(self, node: Any) -> Any:
+    def part(self, node: Part) -> Any:
         """A part of a predicate in the file's words; None where the file cannot be asked the same."""
         if isinstance(node, Leaf):
             return self._leaf(node)

@@ -26,7 +26,7 @@ from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.planner.schema_mapping import FieldSource, map_columns
 from orcidx.predicate import BoundPredicate, Leaf, bind, resolve_column
-from orcidx.predicate.fold import rewritten
+from orcidx.predicate.fold import Part, rewritten
 
 __all__ = ["SchemaPlan", "schema_plan"]
 
@@ -164,7 +164,7 @@ class SchemaPlan:
             char_lengths=lengths,
         )
 
-    def _without_missing(self, node: Any, wanted: pa.Schema) -> Any:
+    def _without_missing(self, node: Part, wanted: pa.Schema) -> Any:
         """A part of the predicate, or the answer to a question about a field that the file's structs lack."""
         if isinstance(node, Leaf):
             path, _ = resolve_column(node.path, wanted, case_sensitive=self.options.case_sensitive)

@@ -38,6 +38,7 @@ from orcidx.predicate.json_form import predicate_from_json, predicate_to_json
 from orcidx.predicate.like import like_prefix
 from orcidx.predicate.nodes import (
     And,
+    Bound,
     BoundLeaf,
     Constant,
     Domain,
@@ -46,6 +47,7 @@ from orcidx.predicate.nodes import (
     Node,
     Op,
     Or,
+    Predicate,
     all_of,
     any_of,
 )
@@ -53,6 +55,7 @@ from orcidx.predicate.polars_where import is_polars
 
 __all__ = [
     "And",
+    "Bound",
     "BoundLeaf",
     "BoundPredicate",
     "Column",
@@ -76,8 +79,6 @@ __all__ = [
     "predicate_to_json",
     "resolve_column",
 ]
-
-Predicate = Leaf | And | Or | Constant | External
 
 
 class Column(Values):

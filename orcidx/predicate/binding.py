@@ -14,10 +14,21 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.evaluation import evaluate
 from orcidx.predicate.external import Relaxation
-from orcidx.predicate.fold import leaves, rewritten
+from orcidx.predicate.fold import Part, leaves, rewritten
 from orcidx.predicate.like import normalise_like
 from orcidx.predicate.literals import NAN, Point, convert, domain_of
-from orcidx.predicate.nodes import BoundLeaf, Constant, Domain, External, Leaf, Node, Op, all_of, any_of
+from orcidx.predicate.nodes import (
+    Bound,
+    BoundLeaf,
+    Constant,
+    Domain,
+    External,
+    Leaf,
+    Op,
+    Predicate,
+    all_of,
+    any_of,
+)
 
 __all__ = ["BoundPredicate", "bind", "keep_bindable", "resolve_column"]
 
@@ -29,7 +40,7 @@ _STRING_OPS = (Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS, Op.LIKE)
 class BoundPredicate:
     """A predicate whose leaves know their columns. ``root`` is a tree of BoundLeaf, And, Or, Constant and External."""
 
-    root: Any
+    root: Bound
     columns: tuple[Path, ...]
     """Paths of the columns that it reads, each once, in the order of their first use."""
     schema: pa.Schema
@@ -48,7 +59,7 @@ class BoundPredicate:
 
 
 def bind(
-    predicate: Node,
+    predicate: Predicate,
     schema: pa.Schema,
     *,
     nan: Literal["ieee", "largest"] = "ieee",
@@ -68,10 +79,10 @@ def bind(
     return BoundPredicate(root, tuple(dict.fromkeys(binder.columns)), schema)
 
 
-def keep_bindable(predicate: Node, schema: pa.Schema, *, case_sensitive: bool = True) -> Any:
+def keep_bindable(predicate: Predicate, schema: pa.Schema, *, case_sensitive: bool = True) -> Any:
     """The predicate with True for every leaf that does not bind: for engines that evaluate it again themselves."""
 
-    def kept(part: Node) -> Node:
+    def kept(part: Any) -> Any:
         try:
             bind(part, schema, case_sensitive=case_sensitive)
         except InvalidQuery:
@@ -90,10 +101,10 @@ class _Binder:
         self.columns: list[Path] = []
         self.relaxed: Relaxation | None = None
 
-    def bind(self, node: Node) -> Any:
+    def bind(self, node: Predicate) -> Any:
         return rewritten(node, self._part)
 
-    def _part(self, node: Node) -> Any:
+    def _part(self, node: Part) -> Any:
         if isinstance(node, Leaf):
             return self._leaf(node)
         if isinstance(node, Constant):

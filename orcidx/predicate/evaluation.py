@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.external import evaluate_expression
-from orcidx.predicate.fold import fold
+from orcidx.predicate.fold import Part, fold
 from orcidx.predicate.like import like_regex
-from orcidx.predicate.nodes import NANOS, BoundLeaf, Constant, Domain, External, Op
+from orcidx.predicate.nodes import NANOS, Bound, BoundLeaf, Constant, Domain, External, Op
 
 __all__ = ["evaluate", "matching_values"]
 
@@ -30,7 +30,7 @@ _FEW_POINTS = 8
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
-def evaluate(root: Any, batch: pa.RecordBatch | pa.StructArray, schema: pa.Schema) -> BoolArray:
+def evaluate(root: Bound, batch: pa.RecordBatch | pa.StructArray, schema: pa.Schema) -> BoolArray:
     """Which rows of a batch are TRUE under a bound tree; ``schema`` is the one that it is bound to."""
     columns = _Columns(batch, schema)
     return fold(root, lambda part: _truth(part, columns), both=_all_true, either=_any_true)
@@ -99,7 +99,7 @@ def _any_true(truths: Iterator[BoolArray]) -> BoolArray:
     return result
 
 
-def _truth(node: Any, columns: _Columns) -> BoolArray:
+def _truth(node: Part, columns: _Columns) -> BoolArray:
     if isinstance(node, BoundLeaf):
         return _leaf_truth(node, columns)
     if isinstance(node, Constant):

@@ -10,30 +10,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from orcidx.predicate.nodes import And, BoundLeaf, External, Leaf, Or, all_of, any_of
+from orcidx.predicate.nodes import And, Bound, BoundLeaf, Constant, External, Leaf, Or, Predicate, all_of, any_of
 
 __all__ = ["conjuncts", "fold", "leaves", "parts", "rewritten"]
 
 T = TypeVar("T")
+Part = Leaf | BoundLeaf | Constant | External
+"""What a tree has below its ANDs and ORs."""
 
 
 def fold(
-    node: Any, part: Callable[[Any], T], *, both: Callable[[Iterator[T]], T], either: Callable[[Iterator[T]], T]
+    node: Predicate | Bound,
+    part: Callable[[Part], T],
+    *,
+    both: Callable[[Iterator[T]], T],
+    either: Callable[[Iterator[T]], T],
 ) -> T:
     """What ``part`` says of a leaf, a Constant or an External, joined by ``both`` over AND and by ``either`` over OR.
 
     These take the answers of the children from left to right, at least one, each made when it is asked for: what leaves
     early (``any``) spares the rest of the tree, and what it sets before it asks on is known to the next child.
     """
-    kind = type(node)
-    if kind is And:
+    if isinstance(node, And):
         return both(fold(child, part, both=both, either=either) for child in node.children)
-    if kind is Or:
+    if isinstance(node, Or):
         return either(fold(child, part, both=both, either=either) for child in node.children)
     return part(node)
 
 
-def rewritten(node: Any, part: Callable[[Any], Any]) -> Any:
+def rewritten(node: Predicate | Bound, part: Callable[[Any], Any]) -> Any:
     """The predicate with another node in place of each part; None where ``part`` has none for one of them."""
     return fold(node, part, both=_joined(all_of), either=_joined(any_of))
 
@@ -46,12 +51,12 @@ def _joined(join: Callable[..., Any]) -> Callable[[Iterator[Any]], Any]:
     return joined
 
 
-def parts(node: Any) -> Iterator[Any]:
-    """The leaves, Constants and Externals, left to right."""
+def parts(node: Predicate | Bound | None) -> Iterator[Part]:
+    """The leaves, Constants and Externals, left to right; none of None."""
     if isinstance(node, And | Or):
         for child in node.children:
             yield from parts(child)
-    else:
+    elif node is not None:
         yield node
 
 
@@ -64,6 +69,6 @@ def leaves(node: Any) -> Iterator[Any]:
             yield from leaves(one.may)
 
 
-def conjuncts(node: Any) -> tuple[Any, ...]:
+def conjuncts(node: Predicate | Bound) -> tuple[Any, ...]:
     """The predicates of which all must be TRUE: those of an AND, or the predicate itself."""
     return node.children if isinstance(node, And) else (node,)

@@ -19,13 +19,13 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.arrow_expression import expression_of_form, from_expression
-from orcidx.predicate.fold import fold
-from orcidx.predicate.nodes import And, Constant, ExactTime, External, Leaf, Node, Op, Or
+from orcidx.predicate.fold import Part, fold
+from orcidx.predicate.nodes import And, Constant, ExactTime, External, Leaf, Op, Or, Predicate
 
 __all__ = ["predicate_from_json", "predicate_to_json"]
 
 
-def predicate_to_json(predicate: Node) -> dict[str, Any]:
+def predicate_to_json(predicate: Predicate) -> dict[str, Any]:
     """The predicate as what ``json.dumps`` takes. Raises ``InvalidQuery`` for a literal without such a form."""
     return fold(
         predicate,
@@ -35,7 +35,7 @@ def predicate_to_json(predicate: Node) -> dict[str, Any]:
     )
 
 
-def _part_to_json(predicate: Node) -> dict[str, Any]:
+def _part_to_json(predicate: Part) -> dict[str, Any]:
     if isinstance(predicate, Constant):
         return {"constant": predicate.value}
     if isinstance(predicate, External):

@@ -22,6 +22,7 @@ from orcidx.errors import InvalidQuery
 __all__ = [
     "NANOS",
     "And",
+    "Bound",
     "BoundLeaf",
     "Constant",
     "Domain",
@@ -31,6 +32,7 @@ __all__ = [
     "Node",
     "Op",
     "Or",
+    "Predicate",
     "all_of",
     "any_of",
     "canonical_literal",
@@ -323,6 +325,12 @@ class Or(_Many):
 
     def __invert__(self) -> Any:
         return all_of(*(~child for child in self.children))
+
+
+Predicate = Leaf | And | Or | Constant | External
+"""What ``where`` says, of columns by their names."""
+Bound = BoundLeaf | And | Or | Constant | External
+"""The same, bound to the columns of a schema."""
 
 
 def _needs_parentheses(node: Node) -> bool:

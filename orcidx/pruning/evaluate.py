@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
-from orcidx.predicate import BoundLeaf, External
-from orcidx.predicate.fold import fold, leaves
+from orcidx.predicate import Bound, BoundLeaf, Constant, External
+from orcidx.predicate.fold import Part, fold, leaves
 from orcidx.pruning.reasons import Reason, proofs_in, reasons_in
 from orcidx.pruning.selection import RowSelection
 
@@ -171,7 +171,7 @@ class Outcome:
     the order in which a walk of the tree meets them; give them (sliced) as ``prior`` to a finer evaluation.
     """
 
-    root: Any
+    root: Bound
     span: RowSelection
     may: RowSelection
     must: RowSelection
@@ -209,7 +209,7 @@ class Outcome:
 
 
 def evaluate(
-    root: Any, evidence: Sequence[Evidence], span: RowSelection, *, prior: Sequence[LeafState] | None = None
+    root: Bound, evidence: Sequence[Evidence], span: RowSelection, *, prior: Sequence[LeafState] | None = None
 ) -> Outcome:
     """Hears all evidence on a bound predicate (``BoundPredicate.root``) over the rows of ``span``.
 
@@ -243,19 +243,20 @@ class _Hearing:
         self._evidence: Evidence | None = None
         self._place = 0
 
-    def hear(self, root: Any, alive: RowSelection, evidence: Evidence | None) -> MayMust:
+    def hear(self, root: Bound, alive: RowSelection, evidence: Evidence | None) -> MayMust:
         """What may and what must match of the rows that are alive, after this evidence too."""
         self._alive, self._evidence, self._place = alive, evidence, 0
         return self._visit(root)
 
-    def _visit(self, node: Any) -> MayMust:
+    def _visit(self, node: Bound) -> MayMust:
         return fold(node, self._part, both=self._all, either=self._any)
 
-    def _part(self, node: Any) -> MayMust:
+    def _part(self, node: Part) -> MayMust:
         if isinstance(node, BoundLeaf):
             return self._leaf(node)
         if isinstance(node, External):
             return self._visit(node.may)[0], self._nothing
+        assert isinstance(node, Constant)
         return (self._alive, self._alive) if node.value is True else (self._nothing, self._nothing)
 
     def _all(self, children: Iterator[MayMust]) -> MayMust:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from orcidx.predicate import BoundLeaf, External
-from orcidx.predicate.fold import fold, leaves
+from orcidx.predicate import Bound, BoundLeaf, Constant, External
+from orcidx.predicate.fold import Part, fold, leaves
 from orcidx.pruning.selection import RowSelection
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class _Part:
 
 
 def reasons_in(
-    root: Any, states: Sequence[LeafState], bounds: Int64s, *, span: RowSelection, may: RowSelection
+    root: Bound, states: Sequence[LeafState], bounds: Int64s, *, span: RowSelection, may: RowSelection
 ) -> list[Reasons]:
     """As ``Outcome.reasons_in``. ``span``: the rows that were asked for, ``may`` those of them that may match,
     ``states`` of the leaves in the order of the walk."""
@@ -108,7 +108,7 @@ def reasons_in(
     return found
 
 
-def proofs_in(root: Any, states: Sequence[LeafState], bounds: Int64s) -> list[Reasons]:
+def proofs_in(root: Bound, states: Sequence[LeafState], bounds: Int64s) -> list[Reasons]:
     """As ``Outcome.proofs_in``."""
     answers = (
         _Answer(groups, _first_rows(finding.must, bounds, groups), repr(leaf.leaf), finding)
@@ -148,17 +148,18 @@ class _Blame:
         self._counts = span.count_in(bounds)
         self._bounds = bounds
 
-    def of_tree(self, root: Any) -> list[_Answer]:
+    def of_tree(self, root: Bound) -> list[_Answer]:
         return self._visit(root).answers
 
-    def _visit(self, node: Any) -> _Part:
+    def _visit(self, node: Bound) -> _Part:
         return fold(node, self._of_part, both=self._all, either=self._any)
 
-    def _of_part(self, node: Any) -> _Part:
+    def _of_part(self, node: Part) -> _Part:
         if isinstance(node, BoundLeaf):
             return self._leaf(node, next(self._states))
         if isinstance(node, External):
             return self._visit(node.may)
+        assert isinstance(node, Constant)
         if node.value is True:
             return _Part(self._asked, self._counts, [])
         every = np.arange(len(self._counts))

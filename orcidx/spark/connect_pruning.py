@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, bind, resolve_column
-from orcidx.predicate.fold import conjuncts, rewritten
+from orcidx.predicate.fold import Part, conjuncts, rewritten
 from orcidx.predicate.nodes import ExactTime
 from orcidx.spark.plan import Query
 from orcidx.spark.relation import Listing, paths_of
@@ -54,12 +54,14 @@ def proven(query: Query, schema: Any) -> Predicate:
         asked = query.on_any_clock(arrow) if isinstance(where, str) else query.predicate(arrow)
     except InvalidQuery:
         return _ANY
+    if asked is None:
+        return _ANY
     certain = [rewritten(one, lambda part: _certain(part, arrow, apart, query)) for one in conjuncts(asked)]
     found: Predicate = all_of(*(one for one in certain if one is not None))
     return found
 
 
-def _certain(node: Any, schema: pa.Schema, apart: frozenset[str], query: Query) -> Predicate | None:
+def _certain(node: Part, schema: pa.Schema, apart: frozenset[str], query: Query) -> Predicate | None:
     """A part of a predicate with its column as the schema spells it; None where it is not sure to mean the same to
     Spark."""
     if isinstance(node, Constant):

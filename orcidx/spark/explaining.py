@@ -19,7 +19,7 @@ from orcidx.index_directory.store import IndexStore, listing_table, stale_notes
 from orcidx.options import ReadOptions
 from orcidx.planner.request import ScanRequest
 from orcidx.predicate import Leaf, resolve_column
-from orcidx.predicate.fold import rewritten
+from orcidx.predicate.fold import Part, rewritten
 from orcidx.scanner.file import open_file
 from orcidx.scanner.scan import Scan
 from orcidx.spark.build_index import is_table
@@ -75,7 +75,8 @@ def explain(
     rows = begin(query).rows
     assert isinstance(rows, Scan)
     request = rows.request
-    request = replace(request, where=rewritten(request.where, partial(_spelled, request=request)))
+    if request.where is not None:
+        request = replace(request, where=rewritten(request.where, partial(_spelled, request=request)))
     pruned = _pruned(store, listing, request)
     files = _asked(pruned, _constants(sources, rows))
     question = _Examination(Question(request, store.folder), Counters())
@@ -112,7 +113,7 @@ class _Examination:
         return found
 
 
-def _spelled(node: Any, request: ScanRequest) -> Any:
+def _spelled(node: Part, request: ScanRequest) -> Any:
     """A part of the predicate with its column as the schema spells it, since indexes know it by that alone."""
     if isinstance(node, Leaf) and request.schema is not None:
         path, _ = resolve_column(node.path, request.schema, case_sensitive=request.options.case_sensitive)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from orcidx.predicate import Leaf, Op, Predicate, any_of, parse
-from orcidx.predicate.fold import rewritten
+from orcidx.predicate.fold import Part, rewritten
 
 __all__ = ["parse_text"]
 
@@ -16,7 +16,7 @@ def parse_text(where: Any) -> Predicate:
     return rewritten(found, _of_spark) if isinstance(where, str) else found
 
 
-def _of_spark(node: Any) -> Any:
+def _of_spark(node: Part) -> Any:
     if isinstance(node, Leaf) and node.op is Op.IS_NAN and node.negated:
         return any_of(node, Leaf(node.path, Op.IS_NULL))
     return node

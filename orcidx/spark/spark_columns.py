@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from orcidx.predicate import Constant, Leaf, Op, Predicate, resolve_column
-from orcidx.predicate.fold import fold
+from orcidx.predicate.fold import Part, fold
 from orcidx.predicate.nodes import ExactTime
 
 __all__ = ["column_of", "is_exact"]
@@ -42,7 +42,7 @@ def _joined(join: Callable[[Any, Any], Any], columns: Iterator[Any]) -> Any:
     return whole
 
 
-def _column_of(part: Predicate, schema: pa.Schema, case_sensitive: bool) -> Any:
+def _column_of(part: Part, schema: pa.Schema, case_sensitive: bool) -> Any:
     from pyspark.sql import functions as F
 
     if isinstance(part, Constant):
