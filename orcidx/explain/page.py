@@ -60,7 +60,7 @@ opacity:.9;overflow:hidden;text-overflow:ellipsis}@container(max-width:44px){spa
 text-align:left;border-bottom:1px solid var(--line);font-weight:400;vertical-align:top}th{color:var(--dim)}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}ul.words{margin:0;
 padding-left:1.2em}ul.words li{margin:.35em 0}
-details{margin-top:10px}summary{cursor:pointer;color:var(--dim)}footer{grid-column:1/-1;color:var(--dim);font-size:13px}
+details{margin-top:10px;break-inside:avoid}.stripes{columns:330px;column-gap:26px}summary{cursor:pointer;color:var(--dim)}footer{grid-column:1/-1;color:var(--dim);font-size:13px}
 """
 
 
@@ -94,7 +94,8 @@ def facts_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str
     if not rows:
         return ""
     numbers = [isinstance(value, int) for value in rows[0]]
-    head = "".join(f"<th{' class=n' * right}>{escape(name)}</th>" for name, right in zip(headers, numbers))
+    names = "".join(f"<th{' class=n' * right}>{escape(name)}</th>" for name, right in zip(headers, numbers))
+    head = f"<tr>{names}</tr>" if any(headers) else ""
     body = "".join(
         "<tr>"
         + "".join(
@@ -104,7 +105,7 @@ def facts_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str
         + "</tr>"
         for row in rows
     )
-    return f"<div class=table><table><tr>{head}</tr>{body}</table></div>"
+    return f"<div class=table><table>{head}{body}</table></div>"
 
 
 def explanation_parts(explanation: Explanation) -> list[Part]:
@@ -112,8 +113,9 @@ def explanation_parts(explanation: Explanation) -> list[Part]:
     bars = []
     for stage, (name, before, after, share) in zip(explanation.funnel, stages(explanation)):
         width = 100 * stage.after / stage.before if stage.before else 0
+        bar = f"<i style='width:{width:.3g}%'></i>" if stage.after else ""
         bars.append(
-            f"<div class=stage>{name}<div class=track><i style='width:{width:.3g}%'></i></div>"
+            f"<div class=stage>{name}<div class=track>{bar}</div>"
             f"<span>{after} of {before}{f' · {share}' if share else ''}</span></div>"
         )
     skipped = list(rows_ruled_out(explanation).items())
@@ -123,7 +125,7 @@ def explanation_parts(explanation: Explanation) -> list[Part]:
     return [
         Part("What the query reads", "".join(bars), half=True),
         Part("Who ruled rows out", facts_table(("evidence", "rows"), skipped) or nobody, half=True),
-        Part("Pruning map: a cell is a row group", pruning_map(explanation)),
+        Part("Pruning map", pruning_map(explanation)),
         Part("Overlap depth of row groups", list_html(overlap) if overlap else ""),
         Part("Notes", f"<ul class=words>{notes}</ul>" if notes else ""),
         Part("Stripe by stripe", details_html(explanation)),

@@ -93,10 +93,8 @@ def pruning_map(explanation: Explanation) -> str:
         for look in _ORDER
         if look in used
     )
-    each = (
-        f"<p class='hint'>A cell is {size:,} row groups; its height of green is the share kept.</p>" if size > 1 else ""
-    )
-    return f"<div class='map'>{''.join(rows)}</div><ul class='legend'>{keys}</ul>{each}"
+    each = f"{size:,} row groups; its height of green is the share kept" if size > 1 else "a row group"
+    return f"<div class='map'>{''.join(rows)}</div><ul class='legend'>{keys}</ul><p class='hint'>A cell is {each}.</p>"
 
 
 def _lines(files: Sequence[FileExplanation]) -> list[tuple[str, list[Group]]]:

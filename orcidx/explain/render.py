@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -46,6 +46,7 @@ _MAP_WIDTH = 100
 _MAP_LINES = 10
 _LINES = 12
 _STRETCHES = 5
+_NUMBER = re.compile(r"\d[\d,]*")
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -130,15 +131,19 @@ def _why(first: Sequence[Reason], last: Sequence[Reason]) -> str:
 
 
 def merged_notes(notes: Iterable[Note]) -> list[str]:
-    """One line for each fact, with the stripes that it holds for counted."""
-    stripes: Counter[tuple[str, str, str, str | None]] = Counter()
+    """One line for each fact, with the stripes that it holds for counted. Of stripes that differ in a number alone,
+    such as the bytes of their filters, the first one's is told."""
+    alike: dict[tuple[str, ...], list[Note]] = {}
     for note in notes:
-        stripes[note.kind, note.source, note.text, note.column] += note.stripe is not None
+        shape = note.text if note.stripe is None else _NUMBER.sub("#", note.text)
+        alike.setdefault((note.kind, note.source, shape, note.column or ""), []).append(note)
     lines = []
-    for (kind, source, text, column), count in stripes.items():
-        where = f" ({count} stripes)" if count > 1 else ""
-        of = f" of {column}" if column else ""
-        lines.append(f"{kind}: {source}{of}: {text}{where}")
+    for found in alike.values():
+        first, count = found[0], sum(note.stripe is not None for note in found)
+        differ = "; the number is the first one's" if any(note.text != first.text for note in found) else ""
+        where = f" ({count} stripes{differ})" if count > 1 else ""
+        of = f" of {first.column}" if first.column else ""
+        lines.append(f"{first.kind}: {first.source}{of}: {first.text}{where}")
     return lines
 
 
@@ -319,7 +324,8 @@ def details_html(explanation: Explanation) -> str:
             parts.append(head + list_html(f"skipped: {reason}" for reason in file.reasons))
             left -= 1
             continue
-        parts.append(head + "".join(_stripe_html(stripe) for stripe in file.stripes[:left]))
+        stripes = "".join(_stripe_html(stripe) for stripe in file.stripes[:left])
+        parts.append(f"{head}<div class=stripes>{stripes}</div>")
         left -= len(file.stripes)
     return "".join(parts)
 

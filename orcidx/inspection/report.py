@@ -87,11 +87,9 @@ def _lead(stored: Counter[str], sizes: Sequence[FileSizes]) -> str:
 
 def _picture_parts(explanation: Explanation, facts: Facts) -> list[Part]:
     legend = "".join(f"<li><i class='t-{kind}'></i>{name}</li>" for kind, name in _LEGEND.items())
-    bands = [
-        RangeBand(name, found.order or "one row group", _unit(found))
-        for name, found in list(facts.ordered())[:MOST_BANDS]
-    ]
-    more = len(facts.ranges) - len(bands)
+    several = [(name, found, found.order) for name, found in facts.ordered()]  # one row group is in no order
+    bands = [RangeBand(name, order, _unit(found)) for name, found, order in several[:MOST_BANDS] if order is not None]
+    more = max(0, len(facts.ranges) - MOST_BANDS) if bands else 0
     hint = f"<p class=hint>{more:,} more columns have ranges.</p>" if more > 0 else ""
     help_text = "<p class=hint>Left to right the row groups, bottom to top the values that each may hold.</p>"
     return [

@@ -20,7 +20,9 @@ from orcidx.cli import main
 from orcidx.explain.model import RowGroupExplanation
 from orcidx.explain.page import STYLE
 from orcidx.explain.pictures import MOST_CELLS, RangeBand, Tile, pruning_map, range_bands, treemap
+from orcidx.explain.render import merged_notes
 from orcidx.inspection.report import report_page
+from orcidx.pruning.evaluate import Note
 from orcidx.pruning.reasons import Reason
 from orcidx.storage import list_sources
 
@@ -246,3 +248,22 @@ def test_numbers_of_pictures_read_well(tmp_path):
     assert "<i class='t-data'></i>values" in page
     assert "--own:none" not in page  # which left the legend without its colours
     assert "<b>1</b><span>stripe</span>" in page
+
+
+def test_notes_that_differ_in_a_number_are_one_line():
+    """Of 20 stripes there were 18 lines about the bytes of their filters."""
+    notes = [Note("bloom filter", "off", f"its {81_000 + i} bytes are too many", "user", i) for i in range(20)]
+    (line,) = merged_notes(notes)
+    assert line == "off: bloom filter of user: its 81000 bytes are too many (20 stripes; the number is the first one's)"
+    same = [Note("bloom filter", "off", "its 5 bytes are too many", "user", i) for i in range(2)]
+    assert merged_notes(same) == ["off: bloom filter of user: its 5 bytes are too many (2 stripes)"]
+
+
+def test_one_row_group_is_in_no_order(tmp_path):
+    """Its range filled the strip of each column, which looks like the worst of orders; an empty bar was green."""
+    path = tmp_path / "a.orc"
+    orcidx.write_table(pa.table({"id": np.arange(100)}), path)
+    page = page_of(path, "id > 1000")
+    assert "How sorted the columns are" not in page
+    assert "width:0%" not in page
+    assert "A cell is a row group." in page
