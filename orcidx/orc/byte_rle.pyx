@@ -9,6 +9,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from orcidx.errors import CorruptFile
+from orcidx.orc.chunk_rows cimport take_row
 from orcidx.orc.window cimport Window
 
 cdef enum:
@@ -123,7 +124,16 @@ cdef class RawBytes:
 
     def read_into(self, uint8_t[::1] out not None, n=None):
         """Exactly ``n`` bytes (all of ``out`` unless told); ``CorruptFile`` if there are fewer."""
-        self.window.read_into(out, n)
+        cdef int64_t left = out.shape[0] if n is None else n, done = 0, step
+        if not 0 <= left <= out.shape[0]:
+            raise ValueError(f"{left} bytes do not fit into {out.shape[0]}")
+        with nogil:
+            while left:
+                step = take_row(self.window, &out[done], left)
+                if step == 0:
+                    step = self.window.take_some(&out[done], left)
+                done += step
+                left -= step
 
     def read_text(self, uint8_t[::1] out not None, n=None):
         """``read_into``, and whether the bytes are all below 0x80."""
@@ -133,7 +143,9 @@ cdef class RawBytes:
             raise ValueError(f"{left} bytes do not fit into {out.shape[0]}")
         with nogil:
             while left:
-                step = self.window.take_some(&out[done], left if self.window.framed else min(left, <int64_t> TEXT))
+                step = take_row(self.window, &out[done], left)
+                if step == 0:
+                    step = self.window.take_some(&out[done], left if self.window.framed else min(left, <int64_t> TEXT))
                 seen |= or_of_bytes(&out[done], step)
                 done += step
                 left -= step

@@ -42,6 +42,8 @@ cdef class Window:
     cdef object limits                  # of the stripe, which counts what its windows hold; or None
     cdef int64_t counted                # bytes of the buffer that `limits` knows of
     cdef PieceRun run                   # the source's, or None: brings pieces without asking it
+    cdef object ask                     # has other threads decompress, see chunk_rows; or None
+    cdef int lost_bets
 
     # --- counters -----------------------------------------------------------------------------------------------------
     cdef readonly int64_t chunks_decompressed

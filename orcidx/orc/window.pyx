@@ -233,8 +233,8 @@ cdef class Window:
         self.read_header(&length, &original)
         if original or length == 0:
             return 0
+        self.forget()                           # an error is at this chunk, not at the one before
         written = self.decompress(start, length, out, min(n, self.block_size + LITERALS))
-        self.forget()
         self.next_chunk = start + length
         return written
 

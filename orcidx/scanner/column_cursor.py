@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from orcidx.orc.chunk_rows import ChunkRow, share
 from orcidx.orc.column_readers import Claims, ColumnReader
 from orcidx.orc.reader import OpenStripe
 from orcidx.orc.streams import PositionIterator
@@ -51,6 +52,11 @@ class ColumnCursor:
             chunks += window.chunks_decompressed
             size += window.bytes_decompressed
         return chunks, size
+
+    def share(self, ask: Callable[[ChunkRow], None]) -> None:
+        """Has other threads, whom ``ask`` asks, decompress chunks of the column with the one that reads."""
+        for window in self._windows:
+            share(window, ask)
 
     def lose_place(self) -> None:
         """After a read that failed halfway, or rows that nobody takes: the next read seeks."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from orcidx.orc.column_readers import Claims
 from orcidx.scanner.column_cursor import ColumnCursor, Work
-from orcidx.scanner.decode_pool import Chains, Round
+from orcidx.scanner.decode_pool import Chains, Round, ask_for_help
 
 __all__ = ["DecodeAhead"]
 
@@ -55,6 +55,10 @@ class DecodeAhead:
         self._most = most
         self._batch_bytes = batch_bytes
         self._spans: deque[_Span] = deque()
+        idle = threads - len(columns)
+        if most and idle > 0:
+            for cursor in columns:
+                cursor.share(partial(ask_for_help, threads=threads, most=idle))
         self.wasted: Work = (0, 0)
         """Chunks and bytes that were decompressed for what nobody took."""
 

@@ -16,9 +16,10 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from orcidx.orc.chunk_rows import ChunkRow
 from orcidx.storage.threads import refuses_more
 
-__all__ = ["Chains", "Round", "run_all", "thread_count"]
+__all__ = ["Chains", "Round", "ask_for_help", "run_all", "thread_count"]
 
 T = TypeVar("T")
 
@@ -100,6 +101,18 @@ def _submit(work: Callable[[], None], size: int) -> bool:
                 raise
             return False
         return True
+
+
+def ask_for_help(row: ChunkRow, threads: int, *, most: int) -> None:
+    """Has up to ``most`` threads of the pool help with a row of chunks, when they come to it."""
+
+    def help_on() -> None:
+        with _gate:
+            row.help()
+
+    for _ in range(most):
+        if not _submit(help_on, threads):
+            return
 
 
 def _is_spark_task() -> bool:

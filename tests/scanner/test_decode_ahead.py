@@ -251,6 +251,40 @@ def test_a_failure_ahead_waits_for_its_rows(path: str, monkeypatch: pytest.Monke
     assert "column text" in failed
 
 
+def test_a_column_alone_is_decompressed_side_by_side(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that have no column of their own help with the chunks of the others'."""
+    asked: list[int] = []
+    ask = decode_ahead.ask_for_help
+
+    def counted(row: Any, threads: int, *, most: int) -> None:
+        asked.append(most)
+        ask(row, threads, most=most)
+
+    monkeypatch.setattr(decode_ahead, "ask_for_help", counted)
+    for batch_size in (100, 400):
+        same_for_all(path, columns=["text"], batch_size=batch_size)
+    assert {1, 2, 7} == set(asked)
+    asked.clear()
+    outcome(path, 2, columns=["text", "key"], batch_size=400)
+    outcome(path, 2, columns=["text"], batch_size=400, ahead_bytes=0)
+    assert not asked
+
+
+def test_damage_in_a_column_alone(path: str, tmp_path: Path) -> None:
+    data = Path(path).read_bytes()
+    random = np.random.default_rng(23)
+    failures = 0
+    for _ in range(25):
+        damaged = bytearray(data)
+        for at in random.integers(0, len(data), 3).tolist():
+            damaged[at] ^= 1 << int(random.integers(0, 8))
+        file = tmp_path / "damaged.orc"
+        file.write_bytes(damaged)
+        _, failed, _ = same_for_all(str(file), columns=["text"], batch_size=400, requests=False)
+        failures += bool(failed)
+    assert failures > 4
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_goes_on_by_itself(path: str, table: pa.Table) -> None:
