@@ -4,7 +4,8 @@ Of a column that is read alone one thread does all the work, and most of that is
 how long it is as stored, so that the next ones are found without decompressing any. Where the bytes of a chunk belong
 is known if those before it fill their blocks, as writers make them: that is a bet. The thread that reads takes chunks
 from the front of such a row, others from its end, until they meet. What comes after the first chunk that is damaged,
-or shorter than a block, is given up; the window goes on there by itself, and finds what there is to say.
+or shorter than a block, is given up; the window goes on there by itself, and finds what there is to say. A chunk of
+which only the beginning is wanted is the last of its row, and goes to the window's buffer.
 
 No row index is asked, nothing is read that would not be read in order, and nothing is decompressed to memory of its
 own. A chunk that is decompressed in vain is not counted.
@@ -17,17 +18,18 @@ from cpython.pythread cimport (
 from libc.stdint cimport int64_t, uint8_t
 
 from orcidx.orc.native_codec cimport NativeCodec
-from orcidx.orc.window cimport Window
+from orcidx.orc.window cimport CARRY, COUNTED, Window, count_held
 
 cdef enum:
     HEADER = 3
     MOST = 64               # chunks of a row
-    WORTH = 4               # chunks of a row from which on others are asked: asking takes as long as half of a chunk
+    WORTH = 2               # chunks of a row from which on others are asked: asking takes as long as half of a chunk
     BETS = 3                # lost ones after which a stream's chunks are not taken in rows any more
 
 
 cdef struct Chunk:
     const uint8_t* stored
+    uint8_t* out
     int64_t length              # as stored
     int64_t after               # stream offset of what follows
     int64_t written             # bytes that it became; negative: it is damaged, or memory ran out
@@ -37,7 +39,6 @@ cdef class ChunkRow:
     """Chunks to be decompressed, block behind block. One thread owns it; others may ``help`` until it is closed."""
 
     cdef NativeCodec codec
-    cdef uint8_t* out
     cdef int64_t block_size
     cdef int count
     cdef int first              # chunks[first:last] were not begun
@@ -89,9 +90,7 @@ cdef class ChunkRow:
     cdef void decompress(self, int place) noexcept nogil:
         # The room ends with the block: what lies behind it is another thread's.
         cdef Chunk* chunk = &self.chunks[place]
-        chunk.written = self.codec.decompress(
-            chunk.stored, chunk.length, self.out + place * self.block_size, self.block_size
-        )
+        chunk.written = self.codec.decompress(chunk.stored, chunk.length, chunk.out, self.block_size)
 
     cdef void close(self) noexcept nogil:
         # Nothing more begins; returns when nobody works.
@@ -104,11 +103,10 @@ cdef class ChunkRow:
             return
         PyThread_release_lock(self.changing)
 
-    cdef int add(self, const uint8_t* stored, int64_t length, int64_t after) noexcept nogil:
-        self.chunks[self.count] = Chunk(stored, length, after, -1)
+    cdef void add(self, const uint8_t* stored, uint8_t* out, int64_t length, int64_t after) noexcept nogil:
+        self.chunks[self.count] = Chunk(stored, out, length, after, -1)
         self.count += 1
         self.last = self.count
-        return self.count
 
 
 def share(Window window not None, ask):
@@ -138,24 +136,26 @@ cdef int64_t take_row(Window window, uint8_t* out, int64_t n) except -1 nogil:
 
 
 cdef int64_t take_shared(Window window, uint8_t* out, int64_t n) except -1:
-    cdef ChunkRow row
+    cdef ChunkRow row = ChunkRow()
     cdef int64_t length, at = window.next_chunk
-    cdef int most = <int> min(n // window.block_size, <int64_t> MOST)
+    cdef const uint8_t* stored
     window.fetch_piece(at)
     length = compressed_length(window, at)
     if length == 0:
         return 0
-    row = ChunkRow()
-    row.codec, row.out, row.block_size = window.native, out, window.block_size
+    row.codec, row.block_size = window.native, window.block_size
     window.p = window.end = NULL
-    while length and row.count < most:
+    while length and row.count < MOST and n > 0:
         at += HEADER
         if at + length <= window.piece.start + window.piece.length:
-            row.add(<const uint8_t*> window.piece.view.buf + (at - window.piece.start), length, at + length)
+            stored = <const uint8_t*> window.piece.view.buf + (at - window.piece.start)
         elif row.count == 0:    # over the end of the piece: the others lie in the next one
-            row.add(window.gather_chunk(at, length), length, at + length)
+            stored = window.gather_chunk(at, length)
         else:
             break
+        row.add(stored, out if n >= window.block_size else own_room(window), length, at + length)
+        out += window.block_size
+        n -= window.block_size
         at += length
         length = compressed_length(window, at) if window.holds(at) else 0
     try:
@@ -169,23 +169,53 @@ cdef int64_t take_shared(Window window, uint8_t* out, int64_t n) except -1:
     return settle(window, row)
 
 
-cdef int64_t settle(Window window, ChunkRow row):
-    # Takes what came as it would have come one after the other.
-    cdef int64_t total = 0
+cdef uint8_t* own_room(Window window) except NULL:
+    # The window's buffer, with room for a block, when nothing of it is unread.
+    if window.counted == 0:
+        count_held(window, 0)
+    window.reserve(0)
+    return window.buffer + CARRY
+
+
+cdef int64_t settle(Window window, ChunkRow row) except -1:
+    # Takes what came as it would have come one after the other: the bytes that are where they belong.
+    cdef int64_t total = 0, start = window.next_chunk, written
+    cdef Chunk* chunk
+    cdef bint last = False
     cdef int place
-    for place in range(row.count):
-        if not 0 <= row.chunks[place].written <= row.block_size:
-            break
-        total += row.chunks[place].written
-        window.chunks_decompressed += 1
-        window.next_chunk = row.chunks[place].after
-        if row.chunks[place].written < row.block_size:
-            break
-    if total < (row.count - 1) * row.block_size + 1:
-        window.lost_bets += 1
-        if window.lost_bets == BETS:
-            window.ask = None
-    window.bytes_decompressed += total
-    window.stored_length = 0
     window.forget()
+    window.stored_length = 0
+    for place in range(row.count):
+        chunk = &row.chunks[place]
+        written = chunk.written
+        if last or not 0 <= written <= row.block_size:
+            lose_bet(window)
+            break
+        last = written < row.block_size
+        window.chunks_decompressed += 1
+        window.bytes_decompressed += written
+        window.next_chunk = chunk.after
+        if window.buffer != NULL and chunk.out == window.buffer + CARRY:
+            show(window, start, written)
+        else:
+            total += written
+        start = chunk.after
     return total
+
+
+cdef void lose_bet(Window window):
+    window.lost_bets += 1
+    if window.lost_bets == BETS:
+        window.ask = None
+
+
+cdef int show(Window window, int64_t start, int64_t length) except -1:
+    # The chunk in the buffer, whose header is at stream offset `start`, is the present one, of which nothing is read.
+    window.chunk_start = start
+    window.extent = window.buffer + CARRY
+    window.extent_length = length
+    window.extent_given = 0
+    window.extent_direct = -1
+    if length > window.counted + COUNTED:
+        count_held(window, length)
+    return 0

@@ -26,7 +26,8 @@ LARGEST_PIECE = 1 << 19
 LOCAL_PIECE = 1 << 18
 LOCAL_BYTES = 1 << 20
 """Locally, pieces are larger than the one only as long as all columns' together stay within the other: memory that
-stays in the processor's cache is worth more than fewer reads."""
+stays in the processor's cache is worth more than fewer reads. A column that is read alone gets all of it, since threads
+share the chunks of one piece (docs/decisions/0104)."""
 
 Steps = Generator[Fetch | Pending, Sequence[object] | None, None]
 
@@ -35,7 +36,7 @@ def piece_bytes(columns: int, options: ReadOptions, *, is_local: bool) -> int:
     """Bytes to fetch of one stream at a time, so that those of all columns together stay within the budget."""
     largest = LARGEST_PIECE
     if is_local:
-        largest = max(LOCAL_PIECE, min(LARGEST_PIECE, LOCAL_BYTES // max(1, columns)))
+        largest = max(LOCAL_PIECE, LOCAL_BYTES // max(1, columns))
     return max(SMALLEST_PIECE, min(largest, options.io_bytes // (4 * max(1, columns))))
 
 

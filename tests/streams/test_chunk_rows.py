@@ -125,7 +125,7 @@ def test_others_take_part(rng: np.random.Generator) -> None:
 def test_few_chunks_are_left_to_the_reader(rng: np.random.Generator) -> None:
     _, stream = usual(rng, 40)
     rows: list[ChunkRow] = []
-    outcome(stream, None, [3 * BLOCK] * 10, rows.append, looks=False)
+    outcome(stream, None, [2 * BLOCK - 1] * 15, rows.append, looks=False)
     assert not rows
 
 
