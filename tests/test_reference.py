@@ -77,12 +77,12 @@ def test_every_command_and_option_stands_on_its_page():
 def test_plots_show_what_was_recorded():
     plots = loaded(ROOT / "benchmarks" / "plots.py")
     records = plots.RECORDS.read_text()
-    for rows in (plots.columns(), plots.lookups(), plots.spark()):
+    for rows in (plots.columns(), plots.lookups(), plots.parquet(), plots.spark()):
         assert len(rows) >= 3
         assert all(number > 0 for _, sides in rows for number in sides.values())
     for name, drawn in plots.plots().items():
         assert (plots.OUT / name).read_text() == drawn, f"{name}: python -m benchmarks.plots draws it again"
-    for figure in ("2.62", "6,001,215", "29,411,764"):
+    for figure in ("2.62", "6,001,215", "29,411,764", "| ORC of orcidx | 147.6 |", "| Parquet of pyarrow | 162.2 |"):
         assert figure in records
         assert figure in (ROOT / "docs" / "performance.md").read_text()
 

@@ -60,7 +60,9 @@ opacity:.9;overflow:hidden;text-overflow:ellipsis}@container(max-width:44px){spa
 text-align:left;border-bottom:1px solid var(--line);font-weight:400;vertical-align:top}th{color:var(--dim)}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}ul.words{margin:0;
 padding-left:1.2em}ul.words li{margin:.35em 0}
-details{margin-top:10px;break-inside:avoid}.stripes{columns:330px;column-gap:26px}summary{cursor:pointer;color:var(--dim)}footer{grid-column:1/-1;color:var(--dim);font-size:13px}
+details{margin-top:10px;break-inside:avoid}.stripes{columns:330px;column-gap:26px}
+.stripes details{margin:0;padding-top:10px}summary{cursor:pointer;color:var(--dim)}
+footer{grid-column:1/-1;color:var(--dim);font-size:13px}
 """
 
 
