@@ -8,11 +8,12 @@ usual, and everything that is wrong, is left to ``OrcReader``, which then raises
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from orcidx.errors import CorruptFile, Unsupported
-from orcidx.orc.compression import Codec, open_codec, read_framed
+from orcidx.orc.compression import open_codec, read_framed
 from orcidx.orc.footers import split_footer, split_postscript
 from orcidx.orc.metadata import (
     DEFAULT_BLOCK_SIZE,
@@ -81,34 +82,33 @@ def likeness_of(tail: FileTail) -> Likeness | None:
 class SmallFile:
     """``data``: the end of the file, ``size`` bytes long in all; ``footer_bytes``: the Footer message."""
 
-    data: bytes
+    data: bytes | memoryview
     size: int
-    likeness: Likeness
+    type_bytes: bytes
     rows: int
     stripes: tuple[StripeInformation, ...]
     footer_bytes: bytes = field(repr=False)
-    codec: Codec | None
-    kind: FileKind | None = None
-    """Set by who knows it."""
+    kind: FileKind
 
     @property
     def facts(self) -> FileFacts:
-        assert self.kind is not None
         return self.kind.facts
 
     def stripe_footer(self, stripe: StripeInformation, limits: MetadataLimits) -> StripeFooter:
         """The footer of a stripe of a file all of whose bytes are here; errors as of ``parse_stripe_footer``."""
-        assert self.kind is not None
         start = stripe.footer_offset
         framed = memoryview(self.data)[start : start + stripe.footer_length]
         check_not_zeros(framed)
         most = limits.bytes_of(len(framed))
-        raw = read_framed(framed, self.codec, self.likeness.block_size, name="StripeFooter", max_size=most)
+        codec = open_codec(self.facts.compression)
+        raw = read_framed(framed, codec, self.facts.block_size, name="StripeFooter", max_size=most)
         return checked_footer(raw, stripe, self.kind.columns, limits)
 
 
-def split_small(data: bytes, size: int, limits: MetadataLimits) -> SmallFile | None:
-    """The file that ends with ``data``; None: see above. Its types are looked at by nobody yet."""
+def split_small(
+    data: bytes, size: int, limits: MetadataLimits, kind_of: Callable[[Likeness], FileKind | None]
+) -> SmallFile | None:
+    """The file that ends with ``data``; None: see above, and of a kind that is not known. ``size``: bytes of it."""
     length = data[-1]
     if not 3 <= length < len(data) or data[-4:-1] != MAGIC or limits.for_file(size) is not limits:
         return None
@@ -147,4 +147,5 @@ def split_small(data: bytes, size: int, limits: MetadataLimits) -> SmallFile | N
         software_name(parts.software),
         by_spark,
     )
-    return SmallFile(data, size, likeness, rows, stripes, raw, codec)
+    kind = kind_of(likeness)
+    return None if kind is None else SmallFile(data, size, parts.type_bytes, rows, stripes, raw, kind)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery, located
 from orcidx.options import ReadOptions
+from orcidx.orc.reader import OrcReader
 from orcidx.paimon.deletion_vector import DeletionVector
 from orcidx.planner.schema_mapping import choose_fields
 from orcidx.predicate import Predicate
@@ -69,7 +70,8 @@ class FileJob:
     ``stripes``: numbers of the only stripes to read; ``row_range``: (start, stop) in file rows; ``selection``: the only
     rows to read (see ``as_selection``); ``deleted``: rows never to return; ``file_index``: a Paimon file index of the
     file, its bytes or its path; ``constants``: columns with one value in this file, such as Hive partitions;
-    ``fingerprint``: the version of the file that all this is about, any other is refused.
+    ``fingerprint``: the version of the file that all this is about, any other is refused. ``opened`` gives the file's
+    reader as long as somebody has it open in this process; a copy that is sent elsewhere has none.
     """
 
     source: Source
@@ -80,6 +82,10 @@ class FileJob:
     file_index: Any = None
     constants: Mapping[str, Any] = field(default_factory=dict)
     fingerprint: Fingerprint | None = None
+    opened: Callable[[], OrcReader | None] | None = field(default=None, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "opened": None}
 
 
 class FileIndexes(Protocol):

@@ -44,7 +44,7 @@ class Joiner:
             if not self._waiting and piece.num_rows * 2 >= self._batch_size:  # spares counting its bytes
                 yield piece
                 continue
-            size = piece.nbytes
+            size = _size_of(piece)
             if self._waiting and self._size + size > self._batch_bytes:
                 yield from self.rest()
             if not self._waiting and (piece.num_rows * 2 >= self._batch_size or size * 2 >= self._batch_bytes):
@@ -63,6 +63,17 @@ class Joiner:
         if waiting:
             self._enough = min(2 * self._enough, self._batch_size)
             yield waiting[0] if len(waiting) == 1 else concatenated(waiting)
+
+
+SMALL = 64 << 10
+"""Bytes of a batch that are not counted more closely."""
+
+
+def _size_of(batch: pa.RecordBatch) -> int:
+    """Bytes of its rows; of a small batch those of its buffers, which are counted in a tenth of the time (1.5 us of
+    13 for five columns) and are more only where it is a slice."""
+    size = int(batch.get_total_buffer_size())
+    return size if size < SMALL else int(batch.nbytes)
 
 
 def join_batches(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -204,6 +205,7 @@ class OrcFile:
             deleted=deletion_vector,
             file_index=file_index,
             fingerprint=self._reader.fingerprint,
+            opened=weakref.ref(self._reader),
         )
         return make_scan(
             [job],

@@ -174,31 +174,34 @@ class Scan(ArrowStream):
     def to_batches(self) -> Batches:
         """An iterator over the batches, with ``.metrics`` of its own pass and ``.close()``."""
         metrics = ScanMetrics()
-        return Batches(self._batches(metrics), metrics)
+        return Batches(self._batches(self._limited, metrics), metrics)
 
     def to_early_batches(self) -> Batches:
         """``to_batches`` for an engine that may stop early: the first rows come at once, in smaller batches."""
         metrics = ScanMetrics()
-        return Batches(self._batches(metrics, first=1), metrics)
+        return Batches(self._batches(self._limited, metrics, first=1), metrics)
 
-    def _batches(self, metrics: ScanMetrics, *, first: int | None = None) -> Generator[pa.RecordBatch, None, None]:
+    def _batches(
+        self, request: ScanRequest, metrics: ScanMetrics, *, first: int | None = None
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """One pass; ``request``: that of this scan, with the options of the pass."""
         if self.limit == 0:
             return
+        options = request.options
         if self.top:
-            options = self.options
             jobs = self._jobs_left(self.resolved, metrics)
             rows = TopPass(jobs, self.resolved, self._order, self.limit or 0, metrics).rows(self.schema)
             pieces = rows.to_batches(max_chunksize=options.batch_size)
             yield from join_batches(pieces, batch_size=options.batch_size, batch_bytes=options.batch_bytes)
             return
         with (
-            self._queue(self._limited, metrics) as files,
+            self._queue(request, metrics) as files,
             closing(run_in_turn(_StripeTurns(self, files), stage=metrics.stage)) as results,
         ):
             yield from join_batches(
                 results if self.limit is None else limited(results, self.limit),
-                batch_size=self.options.batch_size,
-                batch_bytes=self.options.batch_bytes,
+                batch_size=options.batch_size,
+                batch_bytes=options.batch_bytes,
                 first=first,
             )
 
@@ -258,12 +261,11 @@ class Scan(ArrowStream):
 
     def to_table(self) -> pa.Table:
         """All rows as one table."""
-        options = self.options
-        if options.batch_size < TABLE_ROWS:
-            options = options.override(batch_size=TABLE_ROWS)
-        scan = replace(self, request=replace(self.resolved, options=options))
-        batches = list(scan)
-        return pa.Table.from_batches(batches, scan.schema)
+        request = self._limited
+        if self.options.batch_size < TABLE_ROWS:
+            request = replace(request, options=self.options.override(batch_size=TABLE_ROWS))
+        batches = list(self._batches(request, ScanMetrics()))
+        return pa.Table.from_batches(batches, self.schema)
 
     def count_rows(self) -> int:
         """The number of rows; from metadata and indexes alone where those prove it."""

@@ -7,6 +7,7 @@ gives the rows, or that there are none to give; None where the file has to be op
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from orcidx.errors import OrcidxError
 from orcidx.orc.metadata_cache import KINDS
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.row_index import group_count
-from orcidx.orc.small_file import SmallFile, split_small
+from orcidx.orc.small_file import FileKind, SmallFile, split_small
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.planner.schema_plan import SchemaPlan, schema_plan
 from orcidx.planner.stripe_pruning import ruled_out
@@ -81,20 +82,18 @@ class SmallFiles:
         return found
 
     def _read(self, job: FileJob) -> SmallFile | None:
+        opened = _opened(job, self._limits)
+        if opened is not None:
+            return opened
         found = read_small(job.source.location, SMALL_FILE, self._last)
         if found is None:
             return None
         data, size, mtime = found
         if job.fingerprint is not None and not Fingerprint(size, None, mtime).matches(job.fingerprint):
             return None
-        file = split_small(data, size, self._limits)
-        if file is not None:
-            file.kind = KINDS.get(file.likeness)
-        return file
+        return split_small(data, size, self._limits, KINDS.get)
 
     def _rows(self, file: SmallFile, job: FileJob) -> SmallRows | None:
-        if file.kind is None:
-            return None
         plan = self._planned(file, job)
         if self._tails_alone:
             return SmallRows(file.rows, [], lambda: plan.schema)
@@ -116,8 +115,7 @@ class SmallFiles:
         return SmallRows(file.rows if batches else 0, batches, lambda: plan.schema)
 
     def _planned(self, file: SmallFile, job: FileJob) -> SchemaPlan:
-        assert file.kind is not None
-        key = file.likeness.type_bytes
+        key = file.type_bytes
         if self._plan is None or self._plan[0] != key:
             self._plan = key, schema_plan(key, file.kind.root, self._request, job)
         return self._plan[1]
@@ -144,6 +142,26 @@ class SmallFiles:
         self._metrics.chunks_decompressed += work.chunks_decompressed
         self._metrics.bytes_decompressed += work.bytes_decompressed
         return batches
+
+
+def _opened(job: FileJob, limits: MetadataLimits) -> SmallFile | None:
+    """A file that the caller has open, whose bytes are at hand and whose tail is known; None of any other, and of one
+    that is no longer what lies at its path."""
+    reader = None if job.opened is None else job.opened()
+    if reader is None or job.fingerprint is None or reader.tail.footer.encryption is not None:
+        return None
+    tail = reader.tail
+    try:
+        status = os.stat(job.source.location)
+        if not Fingerprint(status.st_size, None, status.st_mtime_ns).matches(job.fingerprint):
+            return None
+        data = reader.whole()
+    except (OSError, OrcidxError):  # closed, or gone: whoever opens it says so
+        return None
+    if data is None or limits.for_file(tail.size) is not limits:
+        return None
+    kind = FileKind(reader.facts, reader.root, tail.columns)
+    return SmallFile(data, tail.size, reader.schema_key, tail.rows, reader.stripes, tail.footer_bytes, kind)
 
 
 def _is_all(job: FileJob) -> bool:

@@ -10,6 +10,7 @@ import errno
 import glob
 import os
 import re
+import stat
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -140,6 +141,9 @@ def _expand(source: Source) -> list[Source]:
 
 def _expand_local(source: Source) -> list[Source]:
     """Files below a relative path get relative names, as the caller began them."""
+    status = _status(source.location)
+    if status is not None and not stat.S_ISDIR(status.st_mode):
+        return [_version(source, _stat_version(status))]
     relative = not is_url(source.name) and os.path.abspath(source.name) == source.location
     path = source.name if relative else source.location
     if _MAGIC.search(path) and not os.path.lexists(path):
@@ -149,10 +153,16 @@ def _expand_local(source: Source) -> list[Source]:
         base = _glob_base(path.replace(os.sep, "/"))
         kept = [one for one in found.values() if _visible(one.path.replace(os.sep, "/"), base, path)]
         return _local(kept, base)
-    if os.path.isdir(path):
-        return _local(_walk(path), path)
-    status = os.stat(path)
-    return [_version(source, _stat_version(status))]  # FileNotFoundError here, not in the middle of the scan
+    if status is None:  # FileNotFoundError here, not in the middle of the scan
+        return [_version(source, _stat_version(os.stat(path)))]
+    return _local(_walk(path), path)
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except OSError:
+        return None
 
 
 def _local(found: Iterable[_Found], root: str) -> list[Source]:

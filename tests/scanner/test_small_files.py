@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from pyarrow import orc
 
 import orcidx
 from orcidx import CorruptFile, StorageError, col
-from orcidx.orc.metadata_cache import forget_metadata
+from orcidx.orc.metadata_cache import KINDS, forget_metadata
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.small_file import split_small
 from orcidx.scanner import file_queue
@@ -153,7 +154,41 @@ def test_what_cannot_be_read_so(tmp_path: Path) -> None:
         assert read_small(str(tmp_path / name), most, most) is None, name
     status = (tmp_path / "small").stat()
     assert read_small(str(tmp_path / "small"), most, 7) == (bytes(range(93, 100)), most, status.st_mtime_ns)
-    assert split_small(bytes(range(most)), most, MetadataLimits()) is None
+    assert split_small(bytes(range(most)), most, MetadataLimits(), KINDS.get) is None
+
+
+def test_an_open_file_is_not_read_again(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither its bytes nor its tail, as long as it is open and still what lies at its path."""
+    reads: list[str] = []
+
+    def read(path: str, *sizes: int) -> Any:
+        reads.append(path)
+        return read_small(path, *sizes)
+
+    monkeypatch.setattr("orcidx.scanner.small_files.read_small", read)
+    with orcidx.open(paths[0]) as file:
+        scan, key = file.scan(), file.scan(where=col("key") == 17)
+        assert scan.to_table().equals(table_of(0))
+        assert key.count_rows() == 1
+        copy = pickle.loads(pickle.dumps(scan))
+        assert copy.jobs == scan.jobs
+        assert not reads
+        assert copy.to_table().equals(table_of(0))
+        assert reads == paths[:1]
+    assert scan.to_table().equals(table_of(0)), "it is closed now"
+    assert reads == paths[:1] * 2
+    with orcidx.open(paths[1]) as file:
+        os.replace(paths[2], paths[1])
+        os.utime(paths[1], ns=(1, 1))
+        with pytest.raises(StorageError, match="changed"):
+            file.read()
+
+
+def test_a_scan_holds_no_file_open(paths: list[str]) -> None:
+    before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else 0
+    scans = [orcidx.open(path).scan() for path in paths]
+    assert before == (len(os.listdir("/proc/self/fd")) if before else 0)
+    assert sum(scan.count_rows() for scan in scans) == FILES * ROWS
 
 
 def test_no_descriptor_stays_open(paths: list[str]) -> None:
