@@ -343,11 +343,11 @@ def _restricted(relation: Relation, listing: Listing, kept: Any, counts: Mapping
     if not len(left):
         return relation.spark.createDataFrame([], relation.frame.schema).limit(0), "no file has such rows"
     names = [listing.names[number] for number in left.tolist()]
+    dropped = [listing.names[number] for number in np.flatnonzero(~kept).tolist()]
     if len(names) <= FEW and relation.named_files_are_alike:
-        return relation.of_files(names), "the files that are left are few, and named"
+        return relation.of_files(names, dropped), "the files that are left are few, and named"
     if counts["bytes_left"] > FILTER_SHARE * counts["bytes"]:
         return relation.frame, "a filter on the names of files would cost more than it spares, so all are read"
-    dropped = [listing.names[number] for number in np.flatnonzero(~kept).tolist()]
     filtered = relation.by_names(names, dropped)
     if filtered is None:
         return relation.frame, "the names of the files that are left cannot be told to Spark, so all are read"

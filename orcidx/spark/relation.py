@@ -29,11 +29,15 @@ MOST_TEXT = 20_000
 SLICE, SLICED = 12, 120
 """Files that Spark is asked for at a time, while they are few: answers of py4j above 8 kB take 40 ms longer, since
 their second packet waits for an acknowledgement that the kernel delays (22 files 0.4 ms, 24 files 43 ms)."""
+LISTED = 4
+"""So many files of a listing cost what looking one up by its path does: 17 of 24 took 37 ms by their paths, 14 by a
+glob of their names."""
 _MOST_UNUSUAL = 200
 _STATUS = re.compile(
     r"(?:^|\x01)\w*\{path=([^\x01]*?); isDirectory=false; length=(\d+);[^\x01]*?modification_time=(\d+);"
 )
 _GLOB = re.compile(r"([{}\[\]*?\\])")
+_IN_GLOB = re.compile(r"[A-Za-z0-9_.=+-]+")
 _PLAIN = re.compile(r"[A-Za-z0-9_.!~'()*:@&=+$,;/-]+")
 """What ``java.net.URI`` leaves as it is in a path."""
 
@@ -96,16 +100,30 @@ class Relation:
         # A partition's values are the catalog's, whatever its directory is called, and CHAR is padded above the files.
         return unpartitioned and not any("CHAR" in str(one.metadata) for one in self.frame.schema.fields)
 
-    def of_files(self, names: Sequence[str]) -> Any:
+    def of_files(self, names: Sequence[str], dropped: Sequence[str]) -> Any:
         """The relation of some of the files, with the schema and the partitions of the whole."""
         reader = self.spark.read.options(**self.options)
         if is_connect(self.spark):
             reader = reader.schema(self.frame.schema)
         else:  # the JVM's own schema, not by way of a text
             reader._jreader = reader._jreader.schema(self.frame._jdf.schema())
+        pattern = self._pattern(names, dropped)
+        if pattern is not None:
+            return reader.option("pathGlobFilter", pattern).orc(paths_of(self.root))
         if self.root is not None and not any(name.casefold() == "basepath" for name in self.options):
             reader = reader.option("basePath", self.root)
         return reader.orc([_escaped(name) for name in names])
+
+    def _pattern(self, names: Sequence[str], dropped: Sequence[str]) -> str | None:
+        """A glob of the files' last names, where listing their one directory again takes less than looking up each."""
+        if is_connect(self.spark) or self.root is None or self.table is not None or self.options:
+            return None
+        if len(names) + len(dropped) > LISTED * len(names):
+            return None
+        last = {name.rpartition("/")[2] for name in names}
+        if not last.isdisjoint(name.rpartition("/")[2] for name in dropped) or not all(map(_IN_GLOB.fullmatch, last)):
+            return None
+        return "{" + ",".join(sorted(last)) + "}"
 
     def by_names(self, kept: Sequence[str], dropped: Sequence[str]) -> Any | None:
         """The relation with a filter on the names of its files, by the shorter of the two lists.

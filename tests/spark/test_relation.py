@@ -1,0 +1,62 @@
+"""Spark's relation of some of the files of another."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orcidx.spark.relation import Relation, relation_of
+
+
+def of_files(spark: Any, path: Path, kept: str) -> tuple[Any, list[str]]:
+    """The relation of the files whose path has ``kept`` in it, and the names of what Spark looks up for it."""
+    whole = relation_of(spark, str(path))
+    listing = whole.listing()
+    assert listing is not None
+    names = [name for name in listing.names if re.search(kept, name)]
+    frame = whole.of_files(names, [name for name in listing.names if name not in names])
+    left = Relation(spark, frame, None).listing()
+    assert left is not None
+    assert sorted(left.names) == sorted(names)
+    assert frame.schema == whole.frame.schema
+    location = frame._jdf.queryExecution().analyzed().collectLeaves().head().relation().location()
+    roots = location.rootPaths()
+    return frame, [roots.apply(number).getName() for number in range(roots.size())]
+
+
+@pytest.fixture(scope="module")
+def directory(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight files in two partitions, of names of their own but for "same.orc", that ``glob`` would read otherwise."""
+    path = tmp_path_factory.mktemp("relation") / "a b%20ü,{x}[1]'"
+    for part in (0, 1):
+        (path / f"part={part}").mkdir(parents=True)
+        for name in ("same", "one", "two", "three"):
+            target = path / f"part={part}" / f"{name}{'' if name == 'same' else part}.orc"
+            made = path.parent / "made"
+            spark.range(1).selectExpr(f"'{name}' AS name").coalesce(1).write.mode("overwrite").orc(str(made))
+            target.write_bytes(next(made.glob("*.orc")).read_bytes())
+    return path
+
+
+def test_named_files_of_one_directory_are_listed_once_more_where_that_is_cheaper(spark: Any, directory: Path) -> None:
+    frame, looked_up = of_files(spark, directory, "one|two")
+    assert looked_up == [directory.name]
+    assert Counter(map(tuple, frame.collect())) == Counter((name, part) for name in ("one", "two") for part in (0, 1))
+    assert of_files(spark, directory, "one0")[1] == ["one0.orc"]  # eight files cost more than one
+    frame, looked_up = of_files(spark, directory, "part=0")
+    assert sorted(looked_up) == ["one0.orc", "same.orc", "three0.orc", "two0.orc"]  # since part=1 has a same.orc, too
+    assert {row.part for row in frame.collect()} == {0}
+    assert frame.count() == 4
+
+
+def test_names_that_a_glob_reads_otherwise_go_by_their_paths(spark: Any, directory: Path) -> None:
+    strange = directory.parent / "strange"
+    strange.mkdir()
+    for name in ("x,y.orc", "{z}.orc", "x.orc", "y.orc"):
+        (strange / name).write_bytes((directory / "part=0" / "same.orc").read_bytes())
+    assert of_files(spark, strange, "/(x,y|x)[.]orc")[1] == ["x,y.orc", "x.orc"]
+    assert of_files(spark, strange, "/[xy][.]orc")[1] == ["strange"]
