@@ -29,12 +29,12 @@ from orcidx.paimon_table.row_deleting import DeleteTask, commit_delete, delete_r
 from orcidx.paimon_table.schema import TableSchema
 from orcidx.paimon_table.table import Table, open_table
 from orcidx.paimon_table.table_change import changed
-from orcidx.predicate import parse
 from orcidx.spark.arrow_tables import table_of
 from orcidx.spark.jobs import TaskFailure, failure_in, weigh
 from orcidx.spark.local_times import on_session_clock
 from orcidx.spark.placement import place
 from orcidx.spark.progress import Counters, Progress
+from orcidx.spark.query_text import parse_text
 from orcidx.spark.sessions import facts_of
 from orcidx.storage import Source
 
@@ -91,7 +91,7 @@ def delete(
     facts = facts_of(spark)
     cased = facts.case_sensitive
     if where is not None:
-        where = on_session_clock(parse(where), opened.schema, facts.session_zone, case_sensitive=cased)
+        where = on_session_clock(parse_text(where), opened.schema, facts.session_zone, case_sensitive=cased)
     options = ReadOptions(nan="largest", case_sensitive=cased)
     plan = plan_delete(opened, where, everything=everything, given=commit, options=options)
     if dry_run or plan.committer.earlier("OVERWRITE"):

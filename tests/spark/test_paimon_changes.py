@@ -46,15 +46,23 @@ def test_append_delete_and_rewrite_are_one_snapshot_each(spark: Any, tmp_path: P
 
 
 def test_a_delete_takes_the_rows_that_a_read_gives(spark: Any, tmp_path: Path) -> None:
-    """NaN is the largest number, names are of any case, and times are on the session's clock, as in Spark."""
+    """NaN is the largest number, null is no NaN, names are of any case, and times are on the session's clock, as in
+    Spark."""
     types = {"id": "BIGINT", "v": "DOUBLE", "at": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}
     folder = empty_table(tmp_path / "t", types, file__format="parquet")
-    frame = spark.sql("select id, if(id = 5, double('nan'), id) as v, timestamp_seconds(id * 3600) as at from range(9)")
+    frame = spark.range(9).selectExpr(
+        "id", "if(id = 5, double('nan'), if(id = 6, null, id)) as v", "timestamp_seconds(id * 3600) as at"
+    )
     orcidx_spark.append(spark, folder, frame)
     zone = spark.conf.get("spark.sql.session.timeZone")
     try:
         spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
-        for where, expected in (("V > 7.5", [5, 8]), ("AT < '1970-01-01 06:30:00'", [0]), ("Id = 3", [3])):
+        for where, expected in (
+            ("V > 7.5", [5, 8]),
+            ("AT < '1970-01-01 06:30:00'", [0]),
+            ("Id = 3", [3]),
+            ("NOT isnan(v) AND id > 4", [6, 7]),
+        ):
             shown = sorted(row.id for row in orcidx_spark.read(spark, folder, where=where).collect())
             assert shown == expected
             assert orcidx_spark.delete(spark, folder, where, dry_run=True).rows == len(expected)
