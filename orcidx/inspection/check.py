@@ -222,9 +222,7 @@ class _Check:
             for column, groups in measured.items()
         }
 
-    def _open(
-        self, stripe: int, node: OrcType, bounds: Int64s, held: Held, index: RowIndex | None
-    ) -> ColumnGroup:
+    def _open(self, stripe: int, node: OrcType, bounds: Int64s, held: Held, index: RowIndex | None) -> ColumnGroup:
         limits = stripe_limits(self.reader.stripes[stripe], self.options)
         opened = OpenStripe(self.reader, stripe, index=index, read_ahead=0, limits=limits, held=held)
         return ColumnGroup(opened, [node], [self.options], exact_times=[True], bounds=bounds, use_threads=False)

@@ -41,13 +41,13 @@ def group_ranges(
         return []
     if positions is None or groups.all():
         return [(0, length)]
-    starts = positions.offsets
+    runs = group_runs(groups)
+    starts = positions.offsets[runs[:, 0]]
+    stops = np.full(len(runs), length, np.int64)
+    inner = runs[:, 1] < len(groups)
+    stops[inner] = _ends(positions, runs[inner, 1], length=length, block_size=block_size, on_demand=on_demand)
     ranges: list[tuple[int, int]] = []
-    for first, after in group_runs(groups).tolist():
-        start = int(starts[first])
-        stop = length
-        if after < len(groups):
-            stop = _end(positions, after, length=length, block_size=block_size, on_demand=on_demand)
+    for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
         if start >= stop:
             continue
         if ranges and start <= ranges[-1][1]:
@@ -57,16 +57,18 @@ def group_ranges(
     return ranges
 
 
-def _end(positions: StreamPositions, group: int, *, length: int, block_size: int, on_demand: bool) -> int:
-    """Where the bytes that the groups before ``group`` need end."""
-    offset = int(positions.offsets[group])
-    shares_run = bool(positions.mid_run[group])
+def _ends(positions: StreamPositions, groups: Int64s, *, length: int, block_size: int, on_demand: bool) -> Int64s:
+    """Where the bytes that the groups before each of these need end; of all at once, since there may be thousands."""
+    offsets = positions.offsets[groups]
+    shares_run = positions.mid_run[groups]
     if positions.within is None:
-        return min(length, offset + (LONGEST_RUN if shares_run else 0))
-    if on_demand or (not shares_run and not positions.within[group]):
-        return min(length, offset)
-    chunks = 2 if shares_run and int(positions.within[group]) + LONGEST_RUN > block_size else 1
-    later = np.unique(positions.offsets[group:])
-    later = later[later > offset]
-    chunk_end = offset + chunks * (CHUNK_HEADER + block_size)
-    return min(length, chunk_end, int(later[chunks - 1]) if len(later) >= chunks else length)
+        return np.minimum(length, offsets + LONGEST_RUN * shares_run)
+    if on_demand:
+        return np.minimum(length, offsets)
+    within = positions.within[groups]
+    chunks = 1 + (shares_run & (within + LONGEST_RUN > block_size))
+    known = np.unique(positions.offsets)
+    later = known.searchsorted(offsets, "right") + chunks - 1
+    chunk_starts = np.append(known, length)[np.minimum(later, len(known))]
+    ends = np.minimum(offsets + chunks * (CHUNK_HEADER + block_size), chunk_starts)
+    return np.minimum(length, np.where(shares_run | (within > 0), ends, offsets))

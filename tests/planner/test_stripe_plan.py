@@ -81,3 +81,48 @@ def test_every_byte_of_a_wanted_group_is_planned(data):
     ends = [*offsets[1:], length]
     for group in np.flatnonzero(wanted):
         assert covered[offsets[group] : ends[group]].all()
+
+
+def end_of(where, group, length, block_size, on_demand):
+    """Where one group's predecessors end, by looking through all that comes after."""
+    offset, shares = int(where.offsets[group]), bool(where.mid_run[group])
+    if where.within is None:
+        return min(length, offset + LONGEST_RUN * shares)
+    if on_demand or not (shares or where.within[group]):
+        return min(length, offset)
+    chunks = 2 if shares and int(where.within[group]) + LONGEST_RUN > block_size else 1
+    later = sorted({int(one) for one in where.offsets[group:] if one > offset})
+    known = later[chunks - 1] if len(later) >= chunks else length
+    return min(length, offset + chunks * (3 + block_size), known)
+
+
+@given(st.integers(0, 1 << 32), st.booleans(), st.booleans())
+def test_ends_of_many_groups_at_once(seed, compressed, on_demand):
+    random = np.random.default_rng(seed)
+    count, block_size = int(random.integers(1, 40)), int(random.choice([100, 5000, 1 << 16]))
+    offsets = np.sort(random.integers(0, 20_000, count))
+    offsets[0] = 0
+    within = random.integers(0, block_size, count) * random.integers(0, 2, count) if compressed else None
+    where = positions(offsets, within, random.integers(0, 2, count))
+    length = int(offsets[-1]) + int(random.integers(1, 9000))
+    groups = random.integers(0, 2, count).astype(bool)
+    expected: list[tuple[int, int]] = []
+    for first, after in group_runs(groups).tolist() if not groups.all() else [(0, count)]:
+        start = int(offsets[first])
+        stop = length if after == count else end_of(where, after, length, block_size, on_demand)
+        if start < stop and expected and start <= expected[-1][1]:
+            expected[-1] = expected[-1][0], max(stop, expected[-1][1])
+        elif start < stop:
+            expected.append((start, stop))
+    assert group_ranges(where, groups, length=length, block_size=block_size, on_demand=on_demand) == expected
+
+
+def test_many_runs_of_groups_look_at_the_positions_once(monkeypatch):
+    """Each looked at all that came after it: ten thousand row groups of an OR took 0.3 s to plan."""
+    looked = []
+    unique = np.unique
+    monkeypatch.setattr(np, "unique", lambda array: looked.append(len(array)) or unique(array))
+    where = positions(np.arange(10_000) * 10, within=np.arange(10_000) % 7)
+    ranges = group_ranges(where, np.arange(10_000) % 2 == 0, length=100_000, block_size=5)
+    assert len(ranges) == 5000
+    assert sum(looked) <= 10_000
