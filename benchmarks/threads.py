@@ -2,18 +2,23 @@
 
 Each round runs all three, so that what else the machine does weighs on all alike; the best of the rounds counts. Two
 processes read half of the row groups each, as two tasks of an engine would: what memory and processor give at best.
+``--polars``: instead, the whole table with two threads beside Polars with two, which reads its Parquet twin (the same
+codec, written by pyarrow), and with one thread beside the sum of its columns, each read alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet
 
 import orcidx
 from benchmarks import lineitem
@@ -78,15 +83,46 @@ def compare(name: str, calls: Sequence[Callable[[], None]], rounds: int) -> None
     )
 
 
+def twin(path: str, codec: str) -> str:
+    """The Parquet file of the same rows."""
+    target = Path(path).with_suffix(".parquet")
+    if not target.is_file():
+        with orcidx.open(path) as file:
+            pyarrow.parquet.write_table(file.scan().to_table(), target, compression=codec)
+    return str(target)
+
+
+def beside_polars(path: str, codec: str, rounds: int) -> None:
+    os.environ["POLARS_MAX_THREADS"] = "2"
+    import polars
+
+    with orcidx.open(path) as file:
+        columns = file.scan().schema.names
+    calls = [partial(polars.read_parquet, twin(path, codec)), partial(read, path, None, "table", True)]
+    calls += [partial(read, path, names, "table", False) for names in (None, *([name] for name in columns))]
+    best = [9e9] * len(calls)
+    for _ in range(rounds):
+        best = [min(before, seconds(call)[0]) for before, call in zip(best, calls)]
+    other, two, whole, *alone = best
+    print(f"{path}\nPolars {other * 1e3:.1f} ms, two threads {two * 1e3:.1f} ms, of its time {two / other:.2f}")
+    print(
+        f"one thread {whole * 1e3:.1f} ms, its columns {sum(alone) * 1e3:.1f} ms, of their sum {whole / sum(alone):.2f}"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--codec", default="zstd")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--spark", action="store_true", help="the file that Spark writes, not pyarrow")
+    parser.add_argument("--polars", action="store_true", help="beside Polars and the sum of the columns instead")
     arguments = parser.parse_args()
     path = str(lineitem.orc(arguments.scale, arguments.codec, spark=arguments.spark))
     pa.set_cpu_count(2)
+    if arguments.polars:
+        beside_polars(path, arguments.codec, arguments.rounds)
+        return
     processes = Processes()
     print(f"{path}\n{'':20} 1 thread     2 threads    2 processes   threads' speed-up, of processes', processor time")
     for name, columns in COLUMNS.items():
