@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -193,6 +194,22 @@ def test_no_file_names_the_place_it_was_written_in() -> None:
             continue
         wrong += [f"{name_of(path)}: {match[0]}" for match in _WORKPLACE.finditer(text)]
     assert not wrong, wrong
+
+
+def test_the_history_of_benchmarks_tells_nothing_of_machines() -> None:
+    """asv puts the path of the interpreter and facts of the machine into what it keeps; benchmarks/history.py does
+    not."""
+    kept = sorted((ROOT / "benchmarks" / "results").glob("*/*.json"))
+    assert kept
+    for path in kept:
+        found = json.loads(path.read_text())
+        facts = found.get("params", found)
+        assert re.fullmatch(r"\d+-core", facts["machine"]), path
+        assert facts["cpu"] == facts["ram"] == "", path
+        if path.name != "machine.json":
+            assert path.name == f"{found['commit_hash'][:8]}-{found['env_name']}.json"
+            assert re.fullmatch(r"existing-py3\.\d+", found["env_name"]), path
+            assert found["python"] == facts["python"] == found["env_name"].removeprefix("existing-py")
 
 
 def test_decision_records_are_numbered_once() -> None:

@@ -173,7 +173,7 @@ def column_path(given: Any) -> tuple[str, ...]:
         return tuple(given)
     kind = type(given).__name__
     raise InvalidQuery(
-        f'columns has a {kind}, {given!r:.100}: it takes names, and paths into structs such as ("address", "city")'
+        f'columns has {given!r:.100}, of type {kind}: it takes names, and paths into structs as ("address", "city")'
     )
 
 

@@ -194,6 +194,6 @@ def test_columns_that_are_no_names_are_refused(write) -> None:
     for wrong in (pc.field("a"), 7, None, b"a", (), ("s", 1), {"a": 1}, object()):
         with pytest.raises(InvalidQuery, match=r"columns has .* it takes names, and paths"):
             choose_fields(schema, ["a", wrong])
-    with pytest.raises(InvalidQuery, match="columns has a int"):
+    with pytest.raises(InvalidQuery, match="columns has 7, of type int"):
         orcidx.scan(write(a=[1]), [7])
     assert [field.name for _, field in choose_fields(schema, [("s", "b"), ["a"]])] == ["s", "a"]

@@ -1,0 +1,62 @@
+"""Adds a run of the suite to the history that asv draws:  python -m benchmarks.history [--bench REGEX] [--repeat 3]
+
+Measures the package that is installed, under the name of the commit that is checked out, and keeps the numbers in
+``benchmarks/results`` without anything of the machine but how many processors it has: no names, no paths.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+USUAL = "(track_|peakmem|^tail|^prune|^lookup|^bloom)"
+"""Exact figures, and the times that say most in a few minutes."""
+
+
+def run(name: str, bench: str, repeat: int) -> None:
+    """Has asv measure; ``name``: of the machine."""
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], check=True, capture_output=True, text=True, cwd=HERE).stdout
+    with tempfile.TemporaryDirectory() as home:  # where asv keeps what it knows of machines
+        machine = {"version": 1, name: {"machine": name, "os": sys.platform, "cpu": "", "ram": ""}}
+        Path(home, ".asv-machine.json").write_text(json.dumps(machine))
+        settings = {"warmup_time": "0.05", "rounds": "1", "repeat": str(repeat), "sample_time": "0.02"}
+        attributes = [word for key, value in settings.items() for word in ("--attribute", f"{key}={value}")]
+        command = ["asv", "run", "--environment", "existing", "--machine", name, "--set-commit-hash", commit.strip()]
+        environment = {**os.environ, "HOME": home}
+        subprocess.run([*command, "--bench", bench, *attributes], check=True, cwd=HERE, env=environment)
+
+
+def make_neutral(path: Path, environment: str) -> Path:
+    """A result of asv's without the path of the interpreter, which asv puts into its name and its facts; under its new
+    name, which is returned."""
+    result = json.loads(path.read_text())
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    result |= {"env_name": environment, "python": version}
+    result["params"]["python"] = version
+    target = path.with_name(f"{result['commit_hash'][:8]}-{environment}.json")
+    path.unlink()
+    target.write_text(json.dumps(result) + "\n")
+    return target
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bench", default=USUAL, help=f"benchmarks whose names match (default {USUAL})")
+    parser.add_argument("--repeat", type=int, default=3, help="samples of each time (default 3)")
+    given = parser.parse_args()
+    name = f"{os.cpu_count()}-core"
+    run(name, given.bench, given.repeat)
+    environment = f"existing-py{sys.version_info.major}.{sys.version_info.minor}"
+    for path in sorted((RESULTS / name).glob("*-existing-py_*.json")):
+        print(make_neutral(path, environment).relative_to(HERE.parent))
+
+
+if __name__ == "__main__":
+    main()
