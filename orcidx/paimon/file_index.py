@@ -26,8 +26,7 @@ from orcidx.storage import Source, open_reader
 
 __all__ = ["Answer", "FileIndex", "read_file_index"]
 
-# The exact answers first, so that the bloom filter, which is read whole, is often not needed.
-_ORDER = ("bitmap", "range-bitmap", "bsi", "bloom-filter")
+_ORDER = {kind: place for place, kind in enumerate(FORMATS)}
 _READ_AT_ONCE = 1 << 20
 
 
@@ -166,7 +165,7 @@ class FileIndex:
         column = leaf.path[0]
         kinds = self._columns.get(column, ())
         verdict, parts, notes = Verdict.remain(), [], []
-        for kind in sorted(kinds, key=lambda kind: _ORDER.index(kind) if kind in _ORDER else len(_ORDER)):
+        for kind in sorted(kinds, key=lambda kind: _ORDER.get(kind, len(_ORDER))):
             try:
                 with located(column=column):
                     index = self.index(column, kind)

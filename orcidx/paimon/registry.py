@@ -104,12 +104,6 @@ def _collecting(build: Callable[..., Index]) -> Callable[..., Builder]:
 
 
 FORMATS: dict[str, Format] = {
-    bloom_filter.KIND: Format(
-        bloom_filter.BloomFilterIndex,
-        bloom_filter.BloomFilterBuilder,
-        bloom_filter.check_type,
-        {"items": ("items", _whole), "fpp": ("fpp", _real)},
-    ),
     bitmap.KIND: Format(
         bitmap.BitmapIndex,
         _collecting(bitmap.build),
@@ -123,7 +117,15 @@ FORMATS: dict[str, Format] = {
         {"chunk-size": ("chunk_size", parse_size)},
     ),
     bsi.KIND: Format(bsi.BsiIndex, _collecting(bsi.build), bsi.check_type, {}),
+    bloom_filter.KIND: Format(
+        bloom_filter.BloomFilterIndex,
+        bloom_filter.BloomFilterBuilder,
+        bloom_filter.check_type,
+        {"items": ("items", _whole), "fpp": ("fpp", _real)},
+    ),
 }
+"""In the order in which they are asked: the exact ones first, so that the bloom filter, which is read whole, is often
+not needed."""
 
 
 def format_of(kind: str) -> Format:

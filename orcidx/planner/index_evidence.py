@@ -15,6 +15,7 @@ from orcidx.orc.reader import OrcReader
 from orcidx.orc.types import OrcType
 from orcidx.paimon.data_types import parse_type
 from orcidx.paimon.file_index import FileIndex, read_file_index
+from orcidx.paimon.registry import FORMATS
 from orcidx.predicate import BoundLeaf, BoundPredicate, Domain, Predicate, bind, keep_bindable
 from orcidx.pruning.evaluate import Finding, Note
 from orcidx.pruning.reasons import Fact
@@ -24,8 +25,6 @@ from orcidx.storage import Source
 __all__ = ["IndexEvidence", "StoredIndex", "bind_to_index", "evidence_of_file", "index_evidence", "paimon_types"]
 
 _UNASKED = ("TIMESTAMP", "TIMESTAMP_LTZ", "MAP")
-KINDS = ("bitmap", "range-bitmap", "bsi", "bloom-filter")
-"""The exact ones first, so that the bloom filter, which is read whole, is often not needed."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ def index_evidence(
         index = read_file_index(index.data, types=index.types, strict=strict, rows=rows)
     elif not isinstance(index, FileIndex):
         index = read_file_index(index, types=paimon_types(root.names, root.children), strict=strict, rows=rows)
-    return tuple(IndexEvidence(index, kind, rows, names) for kind in KINDS)
+    return tuple(IndexEvidence(index, kind, rows, names) for kind in FORMATS)
 
 
 def evidence_of_file(index: Any, reader: OrcReader, notes: list[Note], *, strict: bool) -> tuple[IndexEvidence, ...]:
