@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t, uint8_t
 from orcidx.orc_writer.compressors cimport Compressor
 
 
-cdef class OutStream:
+cdef class ChunkedStream:
     cdef Compressor compressor              # None: no chunks, the bytes as they are
     cdef size_t block                       # most bytes of a chunk
     cdef uint8_t* raw                       # the open chunk; without a codec the whole stream
@@ -19,21 +19,25 @@ cdef class OutStream:
     cdef bint shrinks                       # a chunk that was tried among the last sixteen did
     cdef bint joined                        # bytes of other streams may wait, more than one chunk of them
     cdef bint keeps_raw                     # nothing is compressed here: another stream takes the bytes over
-    cdef uint8_t** waiting                  # chunks that `squeeze` compressed, counted from the last one in `out`
-    cdef Py_ssize_t* waiting_sizes
-    cdef size_t waiting_count
 
     # Room for `length` bytes (plus 64 that may be overwritten); `advance` says how many of them were used.
     cdef uint8_t* reserve(self, size_t length) except NULL nogil
     cdef int advance(self, size_t length) except -1 nogil
     cdef int append(self, const uint8_t* data, size_t length) except -1 nogil
-    cdef int take_over(self, OutStream other) except -1 nogil
     cdef bint _tries(self, size_t chunk) noexcept nogil
     cdef int _write_chunk(self, size_t at, size_t length) except -1 nogil
     cdef int _put_chunk(self, const uint8_t* packed, Py_ssize_t written, size_t at, size_t length) except -1 nogil
     cdef int _put_header(self, size_t length, Py_ssize_t written) except -1 nogil
     cdef int _write_in_place(self) except -1 nogil
-    cdef void _forget_waiting(self) noexcept nogil
     cdef void _shrink(self, uint8_t** buffer, size_t* capacity, size_t needed) noexcept nogil
     cdef int _grow_out(self, size_t more) except -1 nogil
     cdef int _finish(self) except -1 nogil
+
+
+cdef class OutStream(ChunkedStream):
+    cdef uint8_t** waiting                  # chunks that `squeeze` compressed, counted from the last one in `out`
+    cdef Py_ssize_t* waiting_sizes
+    cdef size_t waiting_count
+
+    cdef int take_over(self, OutStream other) except -1 nogil
+    cdef void _forget_waiting(self) noexcept nogil

@@ -23,9 +23,8 @@ cdef enum:
     STRETCH = 16
 
 
-cdef class OutStream:
-    """``block_size``: most bytes of a chunk before compression; ignored without a compressor. ``keeps_raw``: a stream
-    whose bytes another one takes over."""
+cdef class ChunkedStream:
+    """Bytes that are cut as they come. ``joined``: more than a chunk of them may wait (see ``OutStream``)."""
 
     def __cinit__(self, Compressor compressor, size_t block_size, *, bint keeps_raw=False):
         self.compressor = compressor
@@ -33,7 +32,6 @@ cdef class OutStream:
         self.keeps_raw = keeps_raw
 
     def __dealloc__(self):
-        self._forget_waiting()
         free(self.raw)
         free(self.out)
         free(self.starts)
@@ -81,11 +79,6 @@ cdef class OutStream:
             data += part
             length -= part
         return 0
-
-    cdef int take_over(self, OutStream other) except -1 nogil:
-        """Appends all bytes of a stream that keeps them raw; ``cut`` then makes chunks of them."""
-        self.joined = True
-        return self.append(other.raw, other.raw_size)
 
     cdef bint _tries(self, size_t chunk) noexcept nogil:
         return chunk % STRETCH < PROBED or self.shrinks
@@ -148,82 +141,6 @@ cdef class OutStream:
         self.raw = NULL
         self.raw_capacity = 0
         return self._put_header(length, written)
-
-    cdef void _forget_waiting(self) noexcept nogil:
-        cdef size_t i
-        for i in range(self.waiting_count):
-            free(self.waiting[i])
-        free(self.waiting)
-        free(self.waiting_sizes)
-        self.waiting = NULL
-        self.waiting_sizes = NULL
-        self.waiting_count = 0
-
-    def waiting_chunks(self):
-        """How many chunks of bytes taken over are full: each is to be given to ``squeeze`` once, by any thread, the
-        probed ones before the others; then ``cut`` ends them."""
-        cdef size_t count = 0 if self.compressor is None or not self.joined else self.raw_size // self.block
-        self._forget_waiting()
-        if count:
-            self.waiting = <uint8_t**>calloc(count, sizeof(void*))
-            self.waiting_sizes = <Py_ssize_t*>calloc(count, sizeof(Py_ssize_t))
-            if self.waiting == NULL or self.waiting_sizes == NULL:
-                raise MemoryError
-            self.waiting_count = count
-        return count
-
-    def is_probe(self, size_t number):
-        """Whether a waiting chunk says for those behind it whether they are tried."""
-        return (self.chunks + number) % STRETCH < PROBED
-
-    def squeeze(self, size_t number):
-        """Compresses a waiting chunk, unless the probes of its stretch did not shrink. For use by several threads, each
-        with other numbers."""
-        cdef size_t chunk = self.chunks + number
-        cdef size_t first = chunk - chunk % STRETCH
-        cdef size_t i
-        cdef bint tries = chunk % STRETCH < PROBED
-        cdef Py_ssize_t written
-        cdef uint8_t* packed
-        if number >= self.waiting_count:
-            raise IndexError(number)
-        if not tries:
-            if first + PROBED <= self.chunks:               # all probes are written
-                tries = self.shrinks
-            else:
-                tries = first < self.chunks and self.shrinks
-                for i in range(max(first, self.chunks), first + PROBED):
-                    written = self.waiting_sizes[i - self.chunks]
-                    tries |= written != 0 and <size_t>written <= self.block - self.block // 50
-        if not tries:
-            return
-        with nogil:
-            packed = <uint8_t*>malloc(self.block)
-            if packed == NULL:
-                with gil:
-                    raise MemoryError
-            self.waiting[number] = packed
-            self.waiting_sizes[number] = self.compressor.compress(self.raw + number * self.block, self.block, packed)
-
-    def cut(self):
-        """Makes chunks of all that is full."""
-        cdef size_t at = 0
-        cdef size_t number = 0
-        cdef size_t ready = self.waiting_count
-        with nogil:
-            if self.joined and self.compressor is not None and self.raw_size >= self.block:
-                while self.raw_size - at >= self.block:
-                    if number < ready:
-                        self._put_chunk(self.waiting[number], self.waiting_sizes[number], at, self.block)
-                    else:
-                        self._write_chunk(at, self.block)
-                    number += 1
-                    at += self.block
-                self.raw_size -= at
-                memmove(self.raw, self.raw + at, self.raw_size)
-                self._shrink(&self.raw, &self.raw_capacity, self.raw_size + SLACK)
-            self.joined = False
-            self._forget_waiting()
 
     cdef int _grow_out(self, size_t more) except -1 nogil:
         cdef size_t capacity
@@ -312,10 +229,103 @@ cdef class OutStream:
         self.raw_size = self.chunks = 0
         self.total = 0
         self.joined = False
-        self._forget_waiting()
         free(self.raw)
         self.raw = NULL
         self.raw_capacity = 0
+
+
+cdef class OutStream(ChunkedStream):
+    """``block_size``: most bytes of a chunk before compression; ignored without a compressor. ``keeps_raw``: a stream
+    whose bytes another one takes over, whose full chunks then any threads may compress."""
+
+    def __dealloc__(self):
+        self._forget_waiting()
+
+    def clear(self):
+        """Starts anew, for the next stripe."""
+        ChunkedStream.clear(self)
+        self._forget_waiting()
+
+    cdef int take_over(self, OutStream other) except -1 nogil:
+        """Appends all bytes of a stream that keeps them raw; ``cut`` then makes chunks of them."""
+        self.joined = True
+        return self.append(other.raw, other.raw_size)
+
+    cdef void _forget_waiting(self) noexcept nogil:
+        cdef size_t i
+        for i in range(self.waiting_count):
+            free(self.waiting[i])
+        free(self.waiting)
+        free(self.waiting_sizes)
+        self.waiting = NULL
+        self.waiting_sizes = NULL
+        self.waiting_count = 0
+
+    def waiting_chunks(self):
+        """How many chunks of bytes taken over are full: each is to be given to ``squeeze`` once, by any thread, the
+        probed ones before the others; then ``cut`` ends them."""
+        cdef size_t count = 0 if self.compressor is None or not self.joined else self.raw_size // self.block
+        self._forget_waiting()
+        if count:
+            self.waiting = <uint8_t**>calloc(count, sizeof(void*))
+            self.waiting_sizes = <Py_ssize_t*>calloc(count, sizeof(Py_ssize_t))
+            if self.waiting == NULL or self.waiting_sizes == NULL:
+                raise MemoryError
+            self.waiting_count = count
+        return count
+
+    def is_probe(self, size_t number):
+        """Whether a waiting chunk says for those behind it whether they are tried."""
+        return (self.chunks + number) % STRETCH < PROBED
+
+    def squeeze(self, size_t number):
+        """Compresses a waiting chunk, unless the probes of its stretch did not shrink. For use by several threads, each
+        with other numbers."""
+        cdef size_t chunk = self.chunks + number
+        cdef size_t first = chunk - chunk % STRETCH
+        cdef size_t i
+        cdef bint tries = chunk % STRETCH < PROBED
+        cdef Py_ssize_t written
+        cdef uint8_t* packed
+        if number >= self.waiting_count:
+            raise IndexError(number)
+        if not tries:
+            if first + PROBED <= self.chunks:               # all probes are written
+                tries = self.shrinks
+            else:
+                tries = first < self.chunks and self.shrinks
+                for i in range(max(first, self.chunks), first + PROBED):
+                    written = self.waiting_sizes[i - self.chunks]
+                    tries |= written != 0 and <size_t>written <= self.block - self.block // 50
+        if not tries:
+            return
+        with nogil:
+            packed = <uint8_t*>malloc(self.block)
+            if packed == NULL:
+                with gil:
+                    raise MemoryError
+            self.waiting[number] = packed
+            self.waiting_sizes[number] = self.compressor.compress(self.raw + number * self.block, self.block, packed)
+
+    def cut(self):
+        """Makes chunks of all that is full."""
+        cdef size_t at = 0
+        cdef size_t number = 0
+        cdef size_t ready = self.waiting_count
+        with nogil:
+            if self.joined and self.compressor is not None and self.raw_size >= self.block:
+                while self.raw_size - at >= self.block:
+                    if number < ready:
+                        self._put_chunk(self.waiting[number], self.waiting_sizes[number], at, self.block)
+                    else:
+                        self._write_chunk(at, self.block)
+                    number += 1
+                    at += self.block
+                self.raw_size -= at
+                memmove(self.raw, self.raw + at, self.raw_size)
+                self._shrink(&self.raw, &self.raw_capacity, self.raw_size + SLACK)
+            self.joined = False
+            self._forget_waiting()
 
 
 def frame(data, Compressor compressor, size_t block_size):

@@ -26,9 +26,9 @@ cdef enum:
     ENOUGH = 50000                          # values after which a dictionary has to pay
 
 
-cdef class TextColumn(Column):
-    """``threshold``: 0 no dictionary, below 0 by measured bytes, else the most distinct values for each value that a
-    dictionary may have. ``bounds``: keep the least and the greatest value."""
+cdef class TextValues(Column):
+    """What comes in, value by value: bytes and lengths or numbers into the dictionary, bounds, bloom filter. What the
+    stripe makes of it is ``TextColumn``'s."""
 
     cdef OutStream data
     cdef IntRuns lengths
@@ -239,6 +239,28 @@ cdef class TextColumn(Column):
             self.kept_greatest = self.greatest.data[:self.greatest.length]
             self.greatest.data = <const uint8_t*><char*>self.kept_greatest
 
+    cdef object _take_statistics(self, int64_t count):
+        if not count:
+            self.group_bytes = 0
+            return None
+        found = self.kept_least, self.kept_greatest, self.group_bytes
+        self.group_bytes = 0
+        self.has_bounds = False
+        self.kept_least = self.kept_greatest = None
+        return found
+
+    def clear(self):
+        Column.clear(self)
+        self.dictionary_data.clear()
+        self._begin_stripe()
+
+
+cdef class TextColumn(TextValues):
+    """The form of a stripe's texts: decided by what has come, changed where that stops paying, written at the end.
+
+    ``threshold``: 0 no dictionary, below 0 by measured bytes, else the most distinct values for each value that a
+    dictionary may have. ``bounds``: keep the least and the greatest value."""
+
     cdef int _end_runs(self) except -1:
         self.lengths.end_run()
         if self.decides:
@@ -342,16 +364,6 @@ cdef class TextColumn(Column):
         self.codes = NULL
         self.code_count = self.codes_capacity = 0
 
-    cdef object _take_statistics(self, int64_t count):
-        if not count:
-            self.group_bytes = 0
-            return None
-        found = self.kept_least, self.kept_greatest, self.group_bytes
-        self.group_bytes = 0
-        self.has_bounds = False
-        self.kept_least = self.kept_greatest = None
-        return found
-
     def finish(self):
         """A dictionary is written at the end of the stripe: the numbers, the lengths and the bytes of its entries."""
         if not self.direct and not self._pays(True):
@@ -425,8 +437,3 @@ cdef class TextColumn(Column):
         return found if self.dictionary is None else found + <int64_t>self.dictionary.arena_size + (
             <int64_t>(self.dictionary.count * sizeof(Entry) + self.dictionary.slot_count * sizeof(uint32_t))
         )
-
-    def clear(self):
-        Column.clear(self)
-        self.dictionary_data.clear()
-        self._begin_stripe()
