@@ -234,6 +234,23 @@ def test_decision_records_are_numbered_once() -> None:
     assert len(numbers) == len(set(numbers)), sorted(numbers)
 
 
+def test_knobs_have_a_record() -> None:
+    """A number at the top of a module that says how a scan goes is named in a decision: what was measured, or why."""
+    text = "\n".join(path.read_text() for path in (ROOT / "docs" / "decisions").glob("*.md"))
+    silent = []
+    for path in [path for room in ("scanner", "planner", "fetching") for path in sorted((PACKAGE / room).glob("*.py"))]:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name, value = node.targets[0].id, node.value
+                is_number = isinstance(value, ast.Constant | ast.BinOp | ast.UnaryOp) and all(
+                    isinstance(part.value, int | float) for part in ast.walk(value) if isinstance(part, ast.Constant)
+                )
+                knob = f"{path.parent.name}/{path.stem}.{name}"
+                if name.isupper() and is_number and f"`{knob}`" not in text:
+                    silent.append(knob)
+    assert not silent, f"{silent}: add them to docs/decisions/0108-knobs.md"
+
+
 def test_test_files_have_names_of_their_own() -> None:
     """Shared test code is imported by bare name, so two files of one name would shadow each other."""
     names = [path.name for path in (ROOT / "tests").rglob("*.py") if path.name not in ("__init__.py", "conftest.py")]
@@ -315,7 +332,7 @@ def test_predicates_are_walked_in_one_place() -> None:
 def test_walk_throughs_name_what_is_there() -> None:
     """CONTRIBUTING follows one value and one leaf through the package: each module and name on the way exists."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    walks = text[text.index("### One value") : text.index("## House rules")]
+    walks = text[text.index("### One value") : text.index("### Adding one")]
     code = {path: path.read_text() for path in sources(".py", ".pyx")}
     gone = []
     for named in re.findall(r"`([^`]+)`", walks):
@@ -331,6 +348,9 @@ def test_walk_throughs_name_what_is_there() -> None:
             last = member.split(".")[-1]
             if not any(re.search(rf"\b(?:def|class|import) {last}\b|\b{last}\b\s*[:=]", one) for one in where):
                 gone.append(named)
+    adding = text[text.index("### Adding one") : text.index("## House rules")]
+    for named in re.findall(r"`([\w/]+/\w+\.py)`", adding):
+        gone += [] if (PACKAGE / named).exists() or (ROOT / named).exists() else [named]
     assert not gone, f"CONTRIBUTING.md names {gone}"
 
 

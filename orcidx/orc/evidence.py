@@ -40,6 +40,7 @@ Int64s = npt.NDArray[np.int64]
 _NOT_IN_FILTER = Fact("the filter holds no such value")
 _EQUALITIES = (Op.EQ, Op.EQ_NULL_SAFE, Op.IN)
 _FEW_LITERALS = 16
+"""So many literals are compared one by one with all bounds; with 24 that takes 1.4 times as long (decision 0108)."""
 
 _INTEGERS = (TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG)
 _DOMAINS: dict[TypeKind, tuple[Domain, ...]] = {

@@ -17,7 +17,8 @@ from orcidx.pruning.selection import RowSelection
 __all__ = ["FIRST_ROWS", "SpanPlan"]
 
 FIRST_ROWS = 4096
-"""Rows of the first read of a stripe whose row width is not known yet."""
+"""Rows of the first read of a stripe whose row width is not known yet: for memory, as time is the same (decision
+0108)."""
 
 GROWTH = 8
 """While it is not known whether the other columns are read side by side, a read is at most so many times as long as
