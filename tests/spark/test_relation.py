@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from orcidx.spark import build_file_index, choosing, read, why
 from orcidx.spark.relation import Relation, relation_of
 
 
@@ -60,3 +61,25 @@ def test_names_that_a_glob_reads_otherwise_go_by_their_paths(spark: Any, directo
         (strange / name).write_bytes((directory / "part=0" / "same.orc").read_bytes())
     assert of_files(spark, strange, "/(x,y|x)[.]orc")[1] == ["x,y.orc", "x.orc"]
     assert of_files(spark, strange, "/[xy][.]orc")[1] == ["strange"]
+
+
+def test_where_too_little_falls_of_too_many_all_are_read_and_not_listed_again(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark.range(0, 600, 1, 6).write.orc(str(tmp_path / "d"))
+    build_file_index(spark, str(tmp_path / "d"), {"bitmap": {"id": {}}}, progress=False).count()
+    listed = []
+    listing = Relation.listing
+    monkeypatch.setattr(Relation, "listing", lambda one: listed.append(one) or listing(one))
+    assert why(read(spark, str(tmp_path / "d"), where="id >= 100")).files_left == 5
+    assert len(listed) == 1
+    monkeypatch.setattr(choosing, "FEW", 1)
+    frame = read(spark, str(tmp_path / "d"), where="id >= 100")
+    assert len(listed) == 1
+    told = why(frame)
+    assert (told.files, told.files_left, told.by) == (6, 6, {})
+    assert told.bytes == told.bytes_left
+    assert "1 of 6 files are proven to be without such rows" in str(told)
+    assert frame.count() == 500
+    assert why(read(spark, str(tmp_path / "d"), where="id >= 400")).files_left == 2  # by their names
+    assert len(listed) == 2
