@@ -62,6 +62,10 @@ def _repaired(found: Any, source: Any, out: str, storage_options: tuple[str, ...
     return {"file": out, "rows": written.rows, "bytes": written.bytes, "rows_lost": found.rows - written.rows}
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _print_check(found: Any, document: dict[str, Any], *, as_json: bool, several: bool) -> None:
     if as_json:
         if several:
@@ -69,9 +73,11 @@ def _print_check(found: Any, document: dict[str, Any], *, as_json: bool, several
         else:
             print_json(document)
         return
-    size = f"{found.rows:,} rows in {found.stripes:,} stripes and {found.row_groups:,} row groups"
+    sizes = (found.rows, "row"), (found.stripes, "stripe"), (found.row_groups, "row group")
+    rows, stripes, row_groups = (_counted(number, noun) for number, noun in sizes)
+    size = f"{rows} in {stripes} and {row_groups}"
     problems = len(found.problems)
-    verdict = "ok" if found.ok else f"{problems:,} problem{'s' if problems > 1 else ''}"
+    verdict = "ok" if found.ok else _counted(problems, "problem")
     click.echo(f"{found.file}: {verdict}; {size}")
     for problem in found.problems[:_SHOWN]:
         click.echo(f"  {problem}")

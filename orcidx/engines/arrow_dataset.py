@@ -201,7 +201,8 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
         return OrcDataset, (self._scan,)
 
     def __repr__(self) -> str:
-        return f"<OrcDataset of {len(self._scan.jobs)} files>"
+        count = len(self._scan.jobs)
+        return f"<OrcDataset of {count} file{'' if count == 1 else 's'}>"
 
     @property
     def schema(self) -> pa.Schema:

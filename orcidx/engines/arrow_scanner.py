@@ -60,7 +60,8 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
         self._test = None if filter is None else External(filter, Constant(True), Constant(True), False, paths)
 
     def __repr__(self) -> str:
-        return f"<OrcScanner of {len(self._scan.jobs)} files>"
+        count = len(self._scan.jobs)
+        return f"<OrcScanner of {count} file{'' if count == 1 else 's'}>"
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_reader().__arrow_c_stream__(requested_schema)

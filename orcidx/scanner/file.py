@@ -76,7 +76,8 @@ class OrcFile:
             self._storage = None
 
     def __repr__(self) -> str:
-        return f"<OrcFile {self.source.name}: {self.num_rows} rows in {len(self.stripes)} stripes, {self.compression}>"
+        stripes = f"{len(self.stripes)} stripe{'' if len(self.stripes) == 1 else 's'}"
+        return f"<OrcFile {self.source.name}: {self.num_rows} rows in {stripes}, {self.compression}>"
 
     def _repr_html_(self) -> str:
         facts = {

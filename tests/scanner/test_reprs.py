@@ -9,6 +9,7 @@ from paimon_empty import empty_table
 
 import orcidx
 from orcidx import col, paimon
+from orcidx.cli import main
 
 
 @pytest.fixture
@@ -27,6 +28,19 @@ def test_reprs_are_short(path):
     assert "count=10" in shown[1]
     assert "None" not in shown[1]
     assert "500 files" in shown[2]
+
+
+def test_one_is_no_plural(path, capsys):
+    """Most files have one stripe, and most datasets of a beginner one file."""
+    with orcidx.open(path) as file:
+        assert "10 rows in 1 stripe, " in repr(file)
+    assert repr(orcidx.dataset(path)) == "<OrcDataset of 1 file>"
+    assert repr(orcidx.dataset(path).scanner()) == "<OrcScanner of 1 file>"
+    assert repr(orcidx.dataset([path] * 2)) == "<OrcDataset of 2 files>"
+    with pytest.raises(SystemExit) as exit:
+        main(["check", str(path)])
+    assert not exit.value.code
+    assert "ok; 10 rows in 1 stripe and 1 row group\n" in capsys.readouterr().out
 
 
 def test_reprs_of_tables_have_no_bytes_of_indexes(tmp_path):
