@@ -18,7 +18,7 @@ from orcidx.cli.arguments import (
 )
 from orcidx.cli.output import FileTables
 from orcidx.errors import InvalidQuery
-from orcidx.orc.types import find_columns
+from orcidx.orc.projection import find_columns
 
 __all__ = ["sizes", "streams"]
 

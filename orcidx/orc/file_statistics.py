@@ -10,9 +10,10 @@ import pyarrow as pa
 from orcidx.errors import CorruptFile, InvalidQuery
 from orcidx.orc import statistics
 from orcidx.orc.kinds import StreamKind
+from orcidx.orc.projection import find_columns
 from orcidx.orc.row_index import RowIndex, build_row_index
 from orcidx.orc.statistics import ColumnStatistics, Level, RawStatistics, file_statistics, stripe_statistics
-from orcidx.orc.types import OrcType, find_columns
+from orcidx.orc.types import OrcType
 
 if TYPE_CHECKING:
     from orcidx.orc.reader import OrcReader

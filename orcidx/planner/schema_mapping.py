@@ -16,7 +16,8 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery, ValueOutOfRange
 from orcidx.options import ReadOptions
 from orcidx.orc.kinds import TypeKind
-from orcidx.orc.types import UNNAMED, OrcType, arrow_schema, arrow_type, project
+from orcidx.orc.projection import project
+from orcidx.orc.types import UNNAMED, OrcType, arrow_schema, arrow_type
 from orcidx.predicate import resolve_column
 from orcidx.predicate.nodes import NANOS
 

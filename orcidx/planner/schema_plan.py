@@ -20,8 +20,9 @@ from orcidx.options import ReadOptions
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata import Encryption
 from orcidx.orc.metadata_cache import PLANS
+from orcidx.orc.projection import project
 from orcidx.orc.small_stripe import Recipe, recipe_of
-from orcidx.orc.types import OrcType, arrow_type, project
+from orcidx.orc.types import OrcType, arrow_type
 from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.planner.schema_mapping import FieldSource, map_columns

@@ -1,0 +1,127 @@
+"""Columns by their names: paths into the tree of types, and the part of it that a scan asks for."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from orcidx.errors import InvalidQuery
+from orcidx.orc.metadata import TypeKind
+from orcidx.orc.types import UNNAMED, OrcType, Path
+
+__all__ = ["Projection", "find_columns", "project"]
+
+
+@dataclass(frozen=True)
+class Projection:
+    """``root``: the tree with what was asked for, fields in the order asked; ``ids``: its column ids."""
+
+    root: OrcType
+
+    @property
+    def ids(self) -> frozenset[int]:
+        return self.root.ids
+
+
+@dataclass
+class _Wanted:
+    """What was asked of one node: all of it, or some children by index, in the order asked."""
+
+    whole: bool = False
+    children: dict[int, _Wanted] | None = None
+
+    def child(self, index: int) -> _Wanted:
+        if self.children is None:
+            self.children = {}
+        return self.children.setdefault(index, _Wanted())
+
+
+def find_columns(root: OrcType, path: str | Sequence[str], *, case_sensitive: bool = True) -> list[OrcType]:
+    """All columns that a path names: dotted text, or one name a step. More than one where names repeat.
+
+    Raises ``InvalidQuery`` with the nearest name when there is none.
+    """
+    return [route[-1] for route in _routes(root, path, case_sensitive)]
+
+
+def _routes(root: OrcType, path: str | Sequence[str], case_sensitive: bool) -> list[list[OrcType]]:
+    for exact in (True,) if case_sensitive else (True, False):
+        if routes := _match(root, path if isinstance(path, str) else tuple(path), exact):
+            return [[root, *route] for route in routes]
+    text = path if isinstance(path, str) else ".".join(path)
+    known = [node.dotted for node in root.walk() if node.path]
+    near = difflib.get_close_matches(text, known, 1, 0.5) or difflib.get_close_matches(
+        text.lower(), [name.lower() for name in known], 1, 0.5
+    )
+    hint = f"; did you mean {next(name for name in known if name.lower() == near[0].lower())!r}?" if near else ""
+    raise InvalidQuery(f"no column {text!r}{hint}")
+
+
+def _match(node: OrcType, path: str | Path, exact: bool) -> list[list[OrcType]]:
+    """The ways down from ``node`` that spell ``path``; of several spellings the one with the longest first name."""
+    if node.kind is TypeKind.UNION:
+        return []
+    if node.kind is not TypeKind.STRUCT and not node.path and path in (UNNAMED, (UNNAMED,)):
+        return [[]]
+    if exact and isinstance(path, str) and "." not in path:
+        return [[child] for name, child in zip(node.names, node.children) if name == path]
+    found: dict[int, list[list[OrcType]]] = {}
+    for name, child in zip(node.names, node.children):
+        rest = _after(name, path, exact)
+        if rest is None:
+            continue
+        below = _match(child, rest, exact) if rest else [[]]
+        found.setdefault(len(name), []).extend([child, *route] for route in below)
+    spelled = [length for length, routes in found.items() if routes]
+    return found[max(spelled)] if spelled else []
+
+
+def _after(name: str, path: str | Path, exact: bool) -> str | Path | None:
+    """What follows the name in the path, None when the path does not start with it."""
+    if isinstance(path, tuple):
+        return path[1:] if path and _same(path[0], name, exact) else None
+    if _same(path, name, exact):
+        return ""
+    head, dot, rest = path[: len(name)], path[len(name) : len(name) + 1], path[len(name) + 1 :]
+    return rest if dot == "." and rest and _same(head, name, exact) else None
+
+
+def _same(one: str, other: str, exact: bool) -> bool:
+    return one == other if exact else one.casefold() == other.casefold()
+
+
+def project(root: OrcType, columns: Sequence[str | Sequence[str]] | None, *, case_sensitive: bool = True) -> Projection:
+    """The part of the tree that ``columns`` asks for; None asks for everything, an empty list for no column.
+
+    Fields come in the order in which they are first asked for, at every level; a struct asked for whole keeps its own
+    order. A name that repeats in the file brings every column of that name; asking twice brings a column once. A map
+    always keeps its keys. Raises ``InvalidQuery`` for an unknown path.
+    """
+    if columns is None:
+        return Projection(root)
+    wanted = _Wanted()
+    for path in columns:
+        for route in _routes(root, path, case_sensitive):
+            at = wanted
+            for parent, child in pairwise(route):
+                at = at.child(next(i for i, node in enumerate(parent.children) if node is child))
+            at.whole = True
+    if root.kind is not TypeKind.STRUCT and not wanted.whole and wanted.children is None:
+        raise InvalidQuery("a file whose top-level type is no struct has one column; it cannot be left out")
+    return Projection(_prune(root, wanted))
+
+
+def _prune(node: OrcType, wanted: _Wanted) -> OrcType:
+    if wanted.whole:
+        return node
+    chosen = wanted.children or {}
+    if node.kind is TypeKind.MAP:
+        value = chosen.get(1, _Wanted(whole=True))
+        return replace(node, children=(node.children[0], _prune(node.children[1], value)))
+    return replace(
+        node,
+        children=tuple(_prune(node.children[index], below) for index, below in chosen.items()),
+        names=tuple(node.names[index] for index in chosen),
+    )
