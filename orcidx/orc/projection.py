@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from orcidx.errors import InvalidQuery
 from orcidx.orc.metadata import TypeKind
@@ -43,13 +42,20 @@ def find_columns(root: OrcType, path: str | Sequence[str], *, case_sensitive: bo
 
     Raises ``InvalidQuery`` with the nearest name when there is none.
     """
-    return [route[-1] for route in _routes(root, path, case_sensitive)]
+    return [_below(root, route) for route in _routes(root, path, case_sensitive)]
 
 
-def _routes(root: OrcType, path: str | Sequence[str], case_sensitive: bool) -> list[list[OrcType]]:
+def _below(node: OrcType, route: Sequence[int]) -> OrcType:
+    for place in route:
+        node = node.children[place]
+    return node
+
+
+def _routes(root: OrcType, path: str | Sequence[str], case_sensitive: bool) -> list[list[int]]:
+    """Ways down to the columns of a path: places among the children."""
     for exact in (True,) if case_sensitive else (True, False):
         if routes := _match(root, path if isinstance(path, str) else tuple(path), exact):
-            return [[root, *route] for route in routes]
+            return routes
     text = path if isinstance(path, str) else ".".join(path)
     known = [node.dotted for node in root.walk() if node.path]
     near = difflib.get_close_matches(text, known, 1, 0.5) or difflib.get_close_matches(
@@ -59,37 +65,57 @@ def _routes(root: OrcType, path: str | Sequence[str], case_sensitive: bool) -> l
     raise InvalidQuery(f"no column {text!r}{hint}")
 
 
-def _match(node: OrcType, path: str | Path, exact: bool) -> list[list[OrcType]]:
+def _match(node: OrcType, path: str | Path, exact: bool) -> list[list[int]]:
     """The ways down from ``node`` that spell ``path``; of several spellings the one with the longest first name."""
     if node.kind is TypeKind.UNION:
         return []
     if node.kind is not TypeKind.STRUCT and not node.path and path in (UNNAMED, (UNNAMED,)):
         return [[]]
-    if exact and isinstance(path, str) and "." not in path:
-        return [[child] for name, child in zip(node.names, node.children) if name == path]
-    found: dict[int, list[list[OrcType]]] = {}
-    for name, child in zip(node.names, node.children):
-        rest = _after(name, path, exact)
-        if rest is None:
-            continue
-        below = _match(child, rest, exact) if rest else [[]]
-        found.setdefault(len(name), []).extend([child, *route] for route in below)
+    found: dict[int, list[list[int]]] = {}
+    for place, rest in _begun(node, path, exact):
+        below = _match(node.children[place], rest, exact) if rest else [[]]
+        found.setdefault(len(node.names[place]), []).extend([place, *route] for route in below)
     spelled = [length for length, routes in found.items() if routes]
     return found[max(spelled)] if spelled else []
 
 
-def _after(name: str, path: str | Path, exact: bool) -> str | Path | None:
-    """What follows the name in the path, None when the path does not start with it."""
+def _begun(node: OrcType, path: str | Path, exact: bool) -> Iterator[tuple[int, str | Path]]:
+    """Places of the children that the path begins with, and what follows in it."""
+    if exact:
+        for name, rest in _heads(path):
+            for place in node.places.get(name, ()):
+                yield place, rest
+        return
+    for place, name in enumerate(node.names):
+        left = _after(name, path)
+        if left is not None:
+            yield place, left
+
+
+def _heads(path: str | Path) -> Iterator[tuple[str, str | Path]]:
+    """The names that a path may begin with, since a name may have dots, and what follows each."""
     if isinstance(path, tuple):
-        return path[1:] if path and _same(path[0], name, exact) else None
-    if _same(path, name, exact):
+        if path:
+            yield path[0], path[1:]
+        return
+    for at, letter in enumerate(path):
+        if letter == "." and at + 1 < len(path):
+            yield path[:at], path[at + 1 :]
+    yield path, ""
+
+
+def _after(name: str, path: str | Path) -> str | Path | None:
+    """What follows the name, in whatever case, in the path; None when the path does not start with it."""
+    if isinstance(path, tuple):
+        return path[1:] if path and _same(path[0], name) else None
+    if _same(path, name):
         return ""
     head, dot, rest = path[: len(name)], path[len(name) : len(name) + 1], path[len(name) + 1 :]
-    return rest if dot == "." and rest and _same(head, name, exact) else None
+    return rest if dot == "." and rest and _same(head, name) else None
 
 
-def _same(one: str, other: str, exact: bool) -> bool:
-    return one == other if exact else one.casefold() == other.casefold()
+def _same(one: str, other: str) -> bool:
+    return one.casefold() == other.casefold()
 
 
 def project(root: OrcType, columns: Sequence[str | Sequence[str]] | None, *, case_sensitive: bool = True) -> Projection:
@@ -105,8 +131,8 @@ def project(root: OrcType, columns: Sequence[str | Sequence[str]] | None, *, cas
     for path in columns:
         for route in _routes(root, path, case_sensitive):
             at = wanted
-            for parent, child in pairwise(route):
-                at = at.child(next(i for i, node in enumerate(parent.children) if node is child))
+            for place in route:
+                at = at.child(place)
             at.whole = True
     if root.kind is not TypeKind.STRUCT and not wanted.whole and wanted.children is None:
         raise InvalidQuery("a file whose top-level type is no struct has one column; it cannot be left out")

@@ -110,6 +110,8 @@ def _own(
     if columns is None:
         own = [fixed.pop(source.field.name, source) for source in sources.values()]
         return [*own, *fixed.values()]
+    if not fixed:
+        return list(sources.values())  # ``project`` has them in the order in which they are asked for
     placed: list[FieldSource] = []
     for path in columns:
         if path in fixed:
