@@ -37,7 +37,7 @@ class Stage:
     after: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RowGroupExplanation:
     """One row group: kept when any of its rows may match.
 

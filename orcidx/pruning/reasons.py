@@ -28,7 +28,7 @@ Int64s = npt.NDArray[np.int64]
 Reasons = tuple["Reason", ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Reason:
     """Why rows were skipped, or proved: the question, who answered, and the fact that decided."""
 
