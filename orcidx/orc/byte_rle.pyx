@@ -106,6 +106,12 @@ cdef int64_t checked(n) except -1:
     return min(n, 1 << 62)
 
 
+cdef int64_t take_next(Window window, uint8_t* out, int64_t n, int64_t most) except -1 nogil:
+    # The next of n bytes: a row of chunks, decompressed side by side, or `most` of them at most.
+    cdef int64_t step = take_row(window, out, n)
+    return step if step else window.take_some(out, most)
+
+
 cdef class RawBytes:
     """The bytes of a stream as they are: FLOAT, DOUBLE, string data, decimal varints."""
 
@@ -129,23 +135,20 @@ cdef class RawBytes:
             raise ValueError(f"{left} bytes do not fit into {out.shape[0]}")
         with nogil:
             while left:
-                step = take_row(self.window, &out[done], left)
-                if step == 0:
-                    step = self.window.take_some(&out[done], left)
+                step = take_next(self.window, &out[done], left, left)
                 done += step
                 left -= step
 
     def read_text(self, uint8_t[::1] out not None, n=None):
         """``read_into``, and whether the bytes are all below 0x80."""
-        cdef int64_t left = out.shape[0] if n is None else n, done = 0, step
+        cdef int64_t left = out.shape[0] if n is None else n, done = 0, step, most
         cdef uint64_t seen = 0
         if not 0 <= left <= out.shape[0]:
             raise ValueError(f"{left} bytes do not fit into {out.shape[0]}")
         with nogil:
             while left:
-                step = take_row(self.window, &out[done], left)
-                if step == 0:
-                    step = self.window.take_some(&out[done], left if self.window.framed else min(left, <int64_t> TEXT))
+                most = left if self.window.framed else min(left, <int64_t> TEXT)
+                step = take_next(self.window, &out[done], left, most)
                 seen |= or_of_bytes(&out[done], step)
                 done += step
                 left -= step

@@ -146,18 +146,23 @@ def test_examples() -> None:
             same_for_all(name, batch_size=1000, row_range=(0, 10_000))
 
 
-def test_damaged_files(path: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("seed", "count", "asked"),
+    [(17, 15, {"batch_size": 100}), (23, 25, {"columns": ["text"], "batch_size": 400})],
+    ids=["all", "a column alone"],
+)
+def test_damaged_files(path: str, tmp_path: Path, seed: int, count: int, asked: dict[str, Any]) -> None:
     """An error waits for the turn of its rows, and is the one that one thread meets first."""
     data = Path(path).read_bytes()
-    random = np.random.default_rng(17)
+    random = np.random.default_rng(seed)
     failures = 0
-    for _ in range(15):
+    for _ in range(count):
         damaged = bytearray(data)
         for at in random.integers(0, len(data), 3).tolist():
             damaged[at] ^= 1 << int(random.integers(0, 8))
         file = tmp_path / "damaged.orc"
         file.write_bytes(damaged)
-        _, failed, _ = same_for_all(str(file), batch_size=100, requests=False)
+        _, failed, _ = same_for_all(str(file), requests=False, **asked)
         failures += bool(failed)
     assert failures > 4
 
@@ -268,21 +273,6 @@ def test_a_column_alone_is_decompressed_side_by_side(path: str, monkeypatch: pyt
     outcome(path, 2, columns=["text", "key"], batch_size=400)
     outcome(path, 2, columns=["text"], batch_size=400, ahead_bytes=0)
     assert not asked
-
-
-def test_damage_in_a_column_alone(path: str, tmp_path: Path) -> None:
-    data = Path(path).read_bytes()
-    random = np.random.default_rng(23)
-    failures = 0
-    for _ in range(25):
-        damaged = bytearray(data)
-        for at in random.integers(0, len(data), 3).tolist():
-            damaged[at] ^= 1 << int(random.integers(0, 8))
-        file = tmp_path / "damaged.orc"
-        file.write_bytes(damaged)
-        _, failed, _ = same_for_all(str(file), columns=["text"], batch_size=400, requests=False)
-        failures += bool(failed)
-    assert failures > 4
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
