@@ -25,7 +25,7 @@ __all__ = ["Evidence", "Finding", "LeafState", "Note", "NoteKind", "Outcome", "V
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """MayMust of an index to a predicate, over the rows ``0 .. n - 1`` of one data file.
+    """Answer of an index to a predicate, over the rows ``0 .. n - 1`` of one data file.
 
     ``kind``: ``"remain"`` nothing is proved, every row may match; ``"skip"`` no row matches; ``"rows"`` the rows of
     ``rows`` may match and no others. ``rows``: a ``pyroaring.BitMap``, empty for ``"skip"``, ``None`` for
