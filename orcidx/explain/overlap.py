@@ -19,19 +19,22 @@ __all__ = ["ColumnDepth", "overlap_depth"]
 @dataclass(frozen=True)
 class ColumnDepth:
     """Of ``row_groups`` (those of nulls alone are left out): the ``average`` depth, and the ``greatest``. Those of
-    which nothing is known, ``unbounded``, meet all."""
+    which nothing is known, ``unbounded``, meet all. ``unread``: row groups behind them that were not looked at."""
 
     column: str
     row_groups: int
     average: float
     greatest: int
     unbounded: int = 0
+    unread: int = 0
 
 
-def overlap_depth(column: str, ranges: Sequence[tuple[Any, Any]], unbounded: int = 0) -> ColumnDepth:
+def overlap_depth(
+    column: str, ranges: Sequence[tuple[Any, Any]], unbounded: int = 0, *, unread: int = 0
+) -> ColumnDepth:
     """``ranges``: (least, greatest) of each row group, comparable values."""
     if not ranges:
-        return ColumnDepth(column, unbounded, float(unbounded), unbounded, unbounded)
+        return ColumnDepth(column, unbounded, float(unbounded), unbounded, unbounded, unread)
     edges = sorted({edge for pair in ranges for edge in pair})
     rank = {edge: number for number, edge in enumerate(edges)}
     starts = np.array([rank[low] for low, _ in ranges])
@@ -40,4 +43,4 @@ def overlap_depth(column: str, ranges: Sequence[tuple[Any, Any]], unbounded: int
     ended = np.searchsorted(np.sort(stops), starts, side="left")
     groups = len(ranges) + unbounded
     depths = np.append(begun - ended + unbounded, np.full(unbounded, groups))
-    return ColumnDepth(column, groups, round(float(depths.mean()), 2), int(depths.max()), unbounded)
+    return ColumnDepth(column, groups, round(float(depths.mean()), 2), int(depths.max()), unbounded, unread)

@@ -183,6 +183,7 @@ def overlap_lines(depths: Sequence[ColumnDepth]) -> list[str]:
     width = max((len(depth.column) for depth in shown[:_LINES]), default=0)
     lines = [
         f"{depth.column:<{width}}  {rounded(depth.average)} of {depth.row_groups:,}, at most {depth.greatest:,}"
+        + (f"; {depth.unread:,} more were not looked at" if depth.unread else "")
         for depth in shown[:_LINES]
     ]
     return [*lines, f"… and {len(shown) - _LINES} more columns"] if len(shown) > _LINES else lines

@@ -39,6 +39,12 @@ class Ranges:
         return float(inside.mean()) if len(starts) else 0.0
 
     @property
+    def of_few_values(self) -> bool:
+        """Whether nearly all row groups begin and end with the same few values, as those of a column of few different
+        values do: each row group holds most of them, and a bloom filter rules none out."""
+        return len({*self.low_ranks, *self.high_ranks}) <= 2 + len(self.groups) // 10
+
+    @property
     def order(self) -> str | None:
         """Such as "ascending", "descending" or "constant", or else the overlap; None of fewer than two row groups."""
         count = len(self.groups)

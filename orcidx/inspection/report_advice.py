@@ -92,7 +92,8 @@ def _of_query(facts: Facts) -> Iterator[str]:
                 f"{len(ranges.groups):,} row groups. Written sorted by {column} (orcidx rewrite IN OUT --sort-by "
                 f"{column}), statistics alone would rule out most of them."
             )
-        if equality and ranges is not None and len(ranges.groups) > 1 and not facts.has_bloom(column):
+        several = ranges is not None and len(ranges.groups) > 1 and not ranges.of_few_values
+        if equality and several and not facts.has_bloom(column):
             yield (
                 f"{column} is asked for single values and has no bloom filter: write_table(..., "
                 f"bloom_filter_columns=[{column!r}]) rules out row groups that do not hold them."

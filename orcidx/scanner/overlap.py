@@ -12,6 +12,7 @@ from orcidx.errors import OrcidxError
 from orcidx.explain.overlap import ColumnDepth, overlap_depth
 from orcidx.orc.bounds import bound_statistics
 from orcidx.orc.file_statistics import read_row_index
+from orcidx.orc.row_index import group_count
 from orcidx.orc.statistics import PARTS
 from orcidx.orc.types import OrcType
 from orcidx.scanner.file_scan import FileScan
@@ -35,13 +36,17 @@ class GroupRanges:
     def __init__(self) -> None:
         self._columns: dict[str, _Ranges] = {}
         self._groups = 0
+        self._unread = 0
 
     def add(self, scan: FileScan) -> None:
         """Reads the row indexes of a file. An index that is damaged, or is not there, has no ranges."""
         nodes = list(_asked_nodes(scan))
         for stripe, info in enumerate(scan.reader.stripes):
-            if not nodes or not info.rows or self._groups > MOST_GROUPS:
+            if not nodes or not info.rows:
                 return
+            if self._groups >= MOST_GROUPS:
+                self._unread += group_count(info.rows, scan.reader.facts.row_index_stride)
+                continue
             try:
                 index = read_row_index(scan.reader, stripe, nodes)
             except OrcidxError:  # explaining tells of it where it decides on the stripe
@@ -62,7 +67,9 @@ class GroupRanges:
     @property
     def depths(self) -> tuple[ColumnDepth, ...]:
         """Of each column that has more than one row group."""
-        found = [overlap_depth(name, one.pairs, one.unbounded) for name, one in self._columns.items()]
+        found = [
+            overlap_depth(name, one.pairs, one.unbounded, unread=self._unread) for name, one in self._columns.items()
+        ]
         return tuple(depth for depth in found if depth.row_groups > 1)
 
 

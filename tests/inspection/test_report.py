@@ -39,7 +39,8 @@ def path(tmp_path_factory):
         {
             "id": np.arange(count),
             "user": rng.integers(0, 10**6, count),
-            "<city>": [f"city{i}" for i in rng.integers(0, 50, count)],
+            "<city>": [f"city{i}" for i in rng.integers(0, 5_000, count)],
+            "flag": rng.choice(["A", "N", "R"], count),
         }
     )
     orcidx.write_table(table, path, row_index_stride=200, stripe_size=60_000, bloom_filter_columns=["user"])
@@ -82,7 +83,7 @@ def test_the_page_says_what_was_found(path):
     assert "a bloom filter" in page  # who ruled out what statistics of user could not
     assert "&lt;city&gt;" in page
     assert "<city>" not in page
-    assert page.count("class='band'") == 3
+    assert page.count("class='band'") == 4
     assert "statistics only" in page
 
 
@@ -98,6 +99,10 @@ def test_the_page_says_what_was_found(path):
 )
 def test_advice(path, where, advice):
     assert advice in page_of(path, where, run=False)
+
+
+def test_no_bloom_filter_is_advised_for_a_column_of_few_values(path):
+    assert "bloom_filter_columns=" not in page_of(path, "flag = 'R'", run=False)
 
 
 def test_alone_each_index_leaves_at_least_what_all_leave(path):

@@ -46,7 +46,7 @@ def test_explain_shows_what_sorting_gains(tmp_path):
     assert "id    10 of 10" in str(before)
     assert "id    1 of 10" in str(after)
     assert json.loads(json.dumps(after.to_dict()["overlap"]))[0] == {
-        "column": "id", "row_groups": 10, "average": 1.0, "greatest": 1, "unbounded": 0,
+        "column": "id", "row_groups": 10, "average": 1.0, "greatest": 1, "unbounded": 0, "unread": 0,
     }  # fmt: skip
     assert "Overlap depth" in after.to_html()
     asked = orcidx.open(tmp_path / "a.orc").scan(where="id = 5").explain()
@@ -58,3 +58,13 @@ def test_files_are_counted_together(tmp_path):
         orcidx.write_table(pa.table({"id": range(100)}), tmp_path / f"{number}.orc")
     (depth,) = orcidx.scan(tmp_path).explain().overlap
     assert (depth.row_groups, depth.average) == (3, 3.0)
+
+
+def test_row_groups_beyond_the_limit_are_counted_and_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("orcidx.scanner.overlap.MOST_GROUPS", 5)
+    for number in range(3):
+        orcidx.write_table(pa.table({"id": range(4_500)}), tmp_path / f"{number}.orc", row_index_stride=1000)
+    told = orcidx.scan(tmp_path).explain()
+    (depth,) = told.overlap
+    assert (depth.row_groups, depth.unread) == (5, 10)
+    assert "of 5, at most 1; 10 more were not looked at" in str(told)
