@@ -42,7 +42,16 @@ from orcidx.scanner.many_files import partition_values
 from orcidx.storage import Source
 from orcidx.storage.folder import Folder
 
-__all__ = ["FilePlan", "KnownFiles", "Partitions", "asked_columns", "open_questions", "plan_files"]
+__all__ = [
+    "FilePlan",
+    "KnownFiles",
+    "Partitions",
+    "asked_columns",
+    "files_with_index_of",
+    "open_questions",
+    "plan_files",
+    "stored_index",
+]
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -171,6 +180,18 @@ def stored_index(known: KnownFiles, file: int) -> StoredIndex | None:
         return None
     source = replace(known.folder.source(row["index"]), size=row["index_size"])
     return StoredIndex(source, row["tail"], types)
+
+
+def files_with_index_of(known: KnownFiles, columns: set[str] | None) -> Bools:
+    """Which files have an index of one of the columns; None: of any."""
+    indexes = known.catalog.files["indexes"].combine_chunks()
+    names = pc.struct_field(pc.list_flatten(indexes), "column")
+    wanted = pc.list_parent_indices(indexes)
+    if columns is not None:
+        wanted = wanted.filter(pc.is_in(names, pa.array(sorted(columns), pa.string())))
+    has = np.zeros(known.count, np.bool_)
+    has[wanted.to_numpy()] = True
+    return has
 
 
 def asked_columns(predicate: Predicate | None) -> set[str] | None:

@@ -91,8 +91,13 @@ def stores_of(sources: Sequence[Source], *, everywhere: bool = True) -> list[tup
     that was a partition), and not at all for files named one by one.
     """
     starts: dict[tuple[Any, ...], tuple[Source, int | None, list[int]]] = {}
+    of_root: dict[tuple[Any, ...], Source | None] = {}
     for position, source in enumerate(sources):
-        start = _start(source)
+        if source.root is None or source.kind == "url" or source.listed is None:
+            start = _start(source)
+        else:  # the same for all that were found in one directory
+            root = (source.kind, id(source.filesystem), source.root)
+            start = of_root[root] if root in of_root else of_root.setdefault(root, _start(source))
         if start is None or not (everywhere or source.kind == "path" or source.root is not None):
             continue
         key = (start.kind, id(start.filesystem), str(start.location))

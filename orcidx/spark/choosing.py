@@ -30,7 +30,7 @@ from orcidx.spark.schema_differences import without_common_schema
 from orcidx.spark.sessions import SessionFacts, is_connect
 from orcidx.spark.spark_columns import column_of
 from orcidx.spark.spark_errors import sentence_of, spark_errors, unknown_column
-from orcidx.spark.spark_types import arrow_schema_of, collated
+from orcidx.spark.spark_types import arrow_schema_of, collated, width_of
 from orcidx.spark.survivors import Survivors, find_survivors, with_old_times
 from orcidx.storage import Source, list_sources
 
@@ -184,7 +184,7 @@ def choose(spark: Any, facts: SessionFacts, query: Query, engine: Engine, where_
     def by_files() -> Chosen:
         frame, how = _restricted(relation, listing, kept, counts)
         told = _of_all(listing, found, keys) if frame is relation.frame else counts
-        return by_spark(how, _filtered(frame, condition), **told)
+        return by_spark(how, filtered if frame is relation.frame else _filtered(frame, condition), **told)
 
     by_keys = engine != "spark" and not query.reader_options and query.table is None and not collated(query.schema)
     looked_up = _looked_up(asked.may, found, relation, query.columns, counts) if by_keys else None
@@ -263,6 +263,8 @@ def _survivors(
 ) -> Survivors:
     query, facts = session
     types = {one.name: _type_name(one.dataType) for one in relation.frame.schema.fields}
+    widths = {one.name: width_of(one.dataType.jsonValue()) for one in relation.frame.schema.fields}
+    needed = _needed(relation, asked, query.columns)
     found = Survivors(np.zeros(len(sources), np.bool_), {})
     for store, positions in stores:
         part = find_survivors(
@@ -274,6 +276,7 @@ def _survivors(
             options=query.scan_options.override(case_sensitive=True),
             slots=facts.slots,
             infer_partitions=facts.infers_partitions,
+            share=sum(widths[name] for name in needed) / max(1, sum(widths.values())),
         )
         found = found.with_other(part)
     return found

@@ -20,7 +20,14 @@ import numpy.typing as npt
 
 from orcidx.errors import CorruptFile, OrcidxError
 from orcidx.index_directory.catalog import StatisticsKey
-from orcidx.index_directory.file_pruning import KnownFiles, asked_columns, open_questions, plan_files, stored_index
+from orcidx.index_directory.file_pruning import (
+    KnownFiles,
+    asked_columns,
+    files_with_index_of,
+    open_questions,
+    plan_files,
+    stored_index,
+)
 from orcidx.index_directory.store import IndexStore, listing_table
 from orcidx.options import ReadOptions
 from orcidx.orc.kinds import TypeKind
@@ -44,10 +51,12 @@ SCAN_BYTES = 200_000_000
 """Stored bytes that a core reads a second, about what Spark's reader does."""
 FILE_SECONDS = 0.002
 """What a core takes to open a file, about what Spark's reader does of small ones."""
-SHARE, LEAST_SECONDS = 0.3, 0.02
-"""Asking the indexes may take this share of the scan that has been saved by them so far, and so long at least: those of
-2,000 files of 60 kB with bloom filters of 240 kB took longer than the files. Of local files that is processor time: a
-busy machine is slow for the scan, too."""
+SHARE = 0.5
+"""Leaving files out by their indexes may cost this share of the scan that it is expected to save, by the files that
+have been asked: those of 2,000 files of 60 kB with bloom filters of 240 kB took longer than the files. Of local files
+that is processor time: a busy machine is slow for the scan, too."""
+RELATION_SECONDS = 0.02
+"""What a second relation, of the files that are left, costs Spark's planning."""
 _WIDENS = {
     "short": ("byte",),
     "integer": ("byte", "short"),
@@ -102,6 +111,8 @@ class Survivors:
     def kept_of(self, listing: Listing, sources: Sequence[Source]) -> Bools:
         """Which files of Spark's own listing are read."""
         kept = np.ones(len(listing.names), np.bool_)
+        if not self.fallen.any():
+            return kept
         place = _places(listing, sources)
         kept[place[self.fallen & (place >= 0)]] = False
         return kept
@@ -117,9 +128,10 @@ def find_survivors(
     options: ReadOptions,
     slots: int,
     infer_partitions: bool,
+    share: float = 1.0,
 ) -> Survivors:
     """``sources``: the directory as orcidx lists it; ``positions``: of those that the store is about; ``types``:
-    Spark's, of the relation's columns by name."""
+    Spark's, of the relation's columns by name; ``share``: of the rows' bytes, in the columns that are read."""
     nothing = np.zeros(len(sources), np.bool_)
     store = _STORES.known(store)
     known_of = [sources[one] for one in positions]
@@ -127,10 +139,11 @@ def find_survivors(
         known, fresh, plan = _planned(store, known_of, where, types, options, infer_partitions=infer_partitions)
         by = {"file statistics": len(known_of) - len(plan.kept)}
         sizes = [known_of[number].size or 0 for number in plan.kept.tolist()]
-        seconds = (sum(sizes) / SCAN_BYTES + len(sizes) * FILE_SECONDS) / slots
+        seconds = (share * sum(sizes) / SCAN_BYTES + len(sizes) * FILE_SECONDS) / slots
         question = _Question(where, open_questions(known, where, options), types, options)
         clock = time.thread_time if store.root.kind == "path" else time.perf_counter
-        left, fell, notes = _asked(known, fresh, plan.kept.tolist(), question, clock, seconds / max(1, len(sizes)))
+        price = _Price(clock, seconds / max(1, len(sizes)), RELATION_SECONDS if len(sizes) == len(known_of) else 0.0)
+        left, fell, notes = _asked(known, fresh, plan.kept, question, price)
     except CorruptFile as error:
         warnings.warn(f"the directory's indexes are not used: {error}", RuntimeWarning, stacklevel=2)
         return Survivors(nothing, {}, notes=(f"the indexes are damaged: {error}",))
@@ -247,36 +260,52 @@ class _Question:
         return self._bound[key]
 
 
+@dataclass(frozen=True)
+class _Price:
+    """``clock``: of what asking costs; ``saved``: seconds, by a file that falls; ``once``: seconds that it costs to
+    leave out the first."""
+
+    clock: Callable[[], float]
+    saved: float
+    once: float
+
+    def is_too_high(self, spent: float, asked: int, fell: int, rest: int) -> bool:
+        """Whether asking the rest would cost too much, if as many of them fall as of those that have been asked."""
+        return self.once + spent / asked * rest > SHARE * self.saved * (fell + fell / asked * rest)
+
+    def is_worth(self, fell: int) -> bool:
+        """Whether so many files save what it costs to leave them out."""
+        return fell * self.saved > self.once
+
+
 def _asked(
-    known: KnownFiles,
-    fresh: Bools,
-    kept: Sequence[int],
-    question: _Question,
-    clock: Callable[[], float],
-    saved: float,
+    known: KnownFiles, fresh: Bools, kept: npt.NDArray[np.int64], question: _Question, price: _Price
 ) -> tuple[list[int], int, list[str]]:
-    """The files that their indexes leave, how many fell, and why no more were asked. ``saved``: seconds, by a file that
-    falls."""
-    began, fell, asked, rows = clock(), 0, 0, known.rows
-    left: list[int] = []
+    """The files that their indexes leave, how many fell, and why no more were asked."""
+    began, asked, rows = price.clock(), 0, known.rows
+    candidates = kept[(fresh & files_with_index_of(known, asked_columns(question.where)))[kept]].tolist()
+    fallen: set[int] = set()
     notes: list[str] = []
-    for place, number in enumerate(kept):
-        if notes:
-            left.extend(kept[place:])
-            break
-        stored = stored_index(known, number) if fresh[number] else None
+    for place, number in enumerate(candidates, 1):
+        stored = stored_index(known, number)
         out = None if stored is None else question.rules_out(stored, number, int(rows[number]))
-        if not out:
-            left.append(number)
         if out is None:
             continue
-        asked, fell = asked + 1, fell + out
-        spent = clock() - began
-        if asked >= FIRST and not fell:
+        asked += 1
+        if out:
+            fallen.add(number)
+        rest = len(candidates) - place
+        if asked < FIRST or not rest:
+            continue
+        if not fallen:
             notes.append(f"the first {asked} file indexes rule nothing out, and no more were asked")
-        elif asked >= FIRST and spent > max(LEAST_SECONDS, SHARE * fell * saved):
-            notes.append(f"{asked} file indexes took {spent:.2f} s, and more would cost more than they save")
-    return left, fell, notes
+            break
+        if price.is_too_high(price.clock() - began, asked, len(fallen), rest):
+            notes.append(f"{len(fallen)} of {asked} files fell by their indexes, and asking more would cost too much")
+            break
+    if notes and not price.is_worth(len(fallen)):
+        fallen.clear()
+    return [number for number in kept.tolist() if number not in fallen], len(fallen), notes
 
 
 def _same_index(kind: str, wanted: str | None) -> bool:

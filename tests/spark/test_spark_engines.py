@@ -221,11 +221,12 @@ def test_planning_stops_where_it_does_not_pay(spark: Any, directory: Path, monke
     other = read(spark, directory, where="id >= 0 AND real < 1e9")
     assert why(other).notes == (), "indexes of other columns were read"
     monkeypatch.setattr(survivors, "SHARE", 0)
-    monkeypatch.setattr(survivors, "LEAST_SECONDS", 0)
-    short = read(spark, directory, where="key = 7919")
-    assert "2 file indexes took" in str(why(short))
-    assert why(short).files_left >= FILES - 2
-    assert short.count() == 1
+    for once, few in ((0.0, FILES - 2), (1e9, FILES)):
+        monkeypatch.setattr(survivors, "RELATION_SECONDS", once)
+        short = read(spark, directory, where="key = 7919")
+        assert "of 2 files fell by their indexes, and asking more would cost too much" in str(why(short))
+        assert why(short).files_left >= few
+        assert short.count() == 1
 
 
 @pytest.mark.parametrize("most", [100_000, 1])

@@ -30,7 +30,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def survivors_of(root: Path, where: str) -> Survivors:
+def survivors_of(root: Path, where: str, share: float = 1.0) -> Survivors:
     sources = list_sources(root)
     (found,) = (
         find_survivors(
@@ -42,6 +42,7 @@ def survivors_of(root: Path, where: str) -> Survivors:
             options=ReadOptions(),
             slots=1,
             infer_partitions=True,
+            share=share,
         )
         for store, positions in stores_of(sources)
     )
@@ -101,6 +102,70 @@ def test_the_oldest_stores_are_forgotten(tmp_path: Path, monkeypatch: pytest.Mon
         kept.keep(stores[-1])
     again = [IndexStore.open(store.root.location) for store in stores]
     assert [kept.known(one) is store for one, store in zip(again, stores) if one] == [False, True, True]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The rows of files whose indexes are asked from now on; each takes ten milliseconds by the clock."""
+    read, found = survivors.read_file_index, []
+
+    def counted(data: Any, *, types: Any, rows: int) -> Any:
+        found.append(rows)
+        return read(data, types=types, rows=rows)
+
+    monkeypatch.setattr(survivors, "read_file_index", counted)
+    monkeypatch.setattr(survivors.time, "thread_time", lambda: len(found) / 100)
+    return found
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    """Twenty files with all cities between the others', every fourth with one that is asked for."""
+    for number in range(20):
+        cities = ["a", "asked for" if number % 4 == 0 else "b", "z"]
+        orc.write_table(pa.table({"id": [number] * 3, "city": cities}), tmp_path / f"{number:02}.orc")
+    index_here(tmp_path, {"bloom-filter": {"city": {"items": 100, "fpp": 0.001}}})
+    return tmp_path
+
+
+def test_no_index_is_looked_up_that_has_none_of_the_columns(
+    many: Path, asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 2,000 files with indexes of other columns each one's was looked up in the catalog, for 90 ms of a range."""
+
+    def none(*given: Any) -> None:
+        raise AssertionError(given)
+
+    monkeypatch.setattr(survivors, "stored_index", none)
+    assert survivors_of(many, "id >= 0 AND id < 20").fallen.sum() == 0
+    assert survivors_of(many, "id >= 3 AND id < 20").fallen.sum() == 3
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("share", "bytes_a_second", "stops", "falls"),
+    [
+        (1.0, 20.0, False, True),  # a file, of some 400 bytes, takes tens of seconds
+        (1e-6, 20.0, True, False),  # of one narrow column it takes two milliseconds: less than its index, or a relation
+        (1.0, 20e9, True, False),
+        (2e-4, 20.0, True, True),  # asking the others is too dear, but leaving out what has fallen pays
+    ],
+)
+def test_indexes_are_asked_while_that_saves_more_than_it_costs(
+    many: Path,
+    asked: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    share: float,
+    bytes_a_second: float,
+    stops: bool,
+    falls: bool,
+) -> None:
+    """Of one column the files took less than asking the indexes of all and listing those that were left once more."""
+    monkeypatch.setattr(survivors, "SCAN_BYTES", bytes_a_second)
+    found = survivors_of(many, "city = 'asked for'", share)
+    assert len(asked) == (survivors.FIRST if stops else 20)
+    assert found.fallen.sum() == (0 if not falls else 6 if stops else 15)
+    assert bool(found.notes) == stops
 
 
 class _Files(list[str]):
