@@ -6,6 +6,7 @@ import pyarrow as pa
 from orcidx.orc.compression import Codec
 from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.orc.types import OrcType
+from orcidx.storage.local_file import LocalFile
 
 MOST_ROWS: int
 
@@ -14,19 +15,22 @@ class HeldStream:
     def __init__(self, data: memoryview, offset: int, length: int) -> None: ...
     def fetch(self, offset: int) -> memoryview: ...
 
-class Recipe: ...
+class Allowance:
+    def __init__(self, arrays: int, *, held: int) -> None: ...
+
+class Recipe:
+    def is_for_a_file(self, footer: StripeFooter, rows: int, most: int) -> bool: ...
+    def parts(self, count: int) -> list[Recipe]: ...
 
 def recipe_of(columns: Iterable[OrcType], types: Iterable[pa.DataType], *, checked: bool) -> Recipe | None: ...
 def read_stripe(
     recipe: Recipe,
-    data: memoryview,
-    first: int,
+    source: tuple[int, memoryview] | LocalFile,
     footer: StripeFooter,
     rows: int,
     codec: Codec | None,
     block_size: int,
     *,
-    most: int,
-    held: int,
+    allowance: Allowance,
     shifted: bool,
 ) -> tuple[list[pa.Array[Any]], int, int] | None: ...

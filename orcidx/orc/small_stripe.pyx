@@ -1,9 +1,10 @@
-"""A small stripe that is in memory, decoded in one call: the columns of the plainest types, without their readers.
+"""A stripe of few rows, decoded in one call: the columns of the plainest types, without their readers.
 
 A column reader costs some forty calls of Python beside its values, which pays for itself over a million rows and not
 over a hundred. Here are no seeks, skips, pieces or batches: all rows of a column at once, one column after the other,
-by the same windows and kernels. What is anything but plain, and everything that is wrong, is left to the readers, which
-then raise what they raise of any stripe: ``read_stripe`` returns None.
+by the same windows and kernels. The stripe is in memory, or in a local file, of which each column comes with one read
+into memory that the one before has warmed. What is anything but plain, and everything that is wrong, is left to the
+readers, which then raise what they raise of any stripe: ``read_stripe`` returns None.
 """
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t, uintptr_t
@@ -12,6 +13,7 @@ from libc.stdlib cimport free
 from orcidx.orc.footers cimport EncodingTable, StreamTable
 from orcidx.orc.int_rle cimport IntRle
 from orcidx.orc.window cimport Window
+from orcidx.storage.local_file cimport LocalFile
 
 import pyarrow as pa
 
@@ -22,11 +24,13 @@ from orcidx.orc.calendars import GREGORIAN_START
 from orcidx.orc.kinds import STREAM_NAMES, EncodingKind, StreamKind, TypeKind
 from orcidx.orc.timestamps import read_days
 
-__all__ = ["MOST_ROWS", "HeldStream", "Recipe", "read_stripe", "recipe_of"]
+__all__ = ["MOST_ROWS", "Allowance", "HeldStream", "Recipe", "read_stripe", "recipe_of"]
 
 MOST_ROWS = 1 << 16
 MOST_TEXT = 1 << 22
 SPARE = 32
+cdef int64_t MOST_STORED = 1 << 19      # of a column that is read from a file: what the processor's cache holds
+cdef int64_t EXPANDED = 8               # times that texts are taken to grow, before it is known
 
 cdef int PRESENT = StreamKind.PRESENT, DATA = StreamKind.DATA, LENGTH = StreamKind.LENGTH
 cdef int DICTIONARY_DATA = StreamKind.DICTIONARY_DATA
@@ -80,11 +84,70 @@ class Unusual(Exception):
     """Something that the column readers must look at."""
 
 
+cdef class Allowance:
+    """What may still be allocated for a stripe: bytes of Arrow arrays, and of what is held beside them in windows and
+    dictionaries. Threads that read different columns of it count down together."""
+
+    cdef int64_t arrays, held
+
+    def __cinit__(self, int64_t arrays, *, int64_t held):
+        self.arrays, self.held = arrays, held
+
+
+cdef struct Stretch:
+    int64_t start, stop, stored     # where in the file the streams of a column lie, and how long they are together
+
+
+cdef Stretch stretch_of(StreamTable streams, Py_ssize_t column) noexcept:
+    cdef Stretch found
+    cdef int64_t at
+    cdef int kind
+    found.start = found.stop = found.stored = 0
+    for kind in (PRESENT, DATA, LENGTH, DICTIONARY_DATA):
+        at = streams.find(column, kind)
+        if at >= 0 and streams.rows[at].length:
+            length = <int64_t> streams.rows[at].length
+            if not found.stored or streams.rows[at].offset < found.start:
+                found.start = streams.rows[at].offset
+            found.stop = max(found.stop, streams.rows[at].offset + length)
+            found.stored += length
+    return found
+
+
 cdef class Recipe:
     """How to read some columns; the same for every stripe of a schema. ``checked``: texts must be UTF-8."""
 
     cdef list columns               # (column id, shape, width, Arrow type) of each
     cdef bint checked
+
+    def is_for_a_file(self, footer, int64_t rows, int64_t most) -> bool:
+        """Whether reading a stripe from a file is likely to succeed: no column is anything but plain, or has its
+        streams apart or many bytes of them, and arrays of ``most`` bytes will do."""
+        cdef StreamTable streams = footer.streams
+        cdef EncodingTable encodings = footer.encodings.table
+        cdef Stretch stretch
+        cdef Py_ssize_t column
+        cdef int shape, width
+        cdef int64_t room = 0
+        for column, shape, width, _ in self.columns:
+            stretch = stretch_of(streams, column)
+            if stretch.stored > MOST_STORED or stretch.stop - stretch.start != stretch.stored:
+                return False
+            if shape != TEXT and encodings.rows[column].kind > DIRECT and encodings.rows[column].kind != DIRECT_V2:
+                return False
+            room += rows * (width or 4) + (EXPANDED * stretch.stored if shape >= TEXT else 0)
+        return 0 < rows <= MOST_ROWS and room <= most
+
+    def parts(self, Py_ssize_t count) -> list:
+        """The recipe in up to so many parts, in order."""
+        cdef Recipe part
+        cdef Py_ssize_t start, step = (len(self.columns) + count - 1) // count
+        parts = []
+        for start in range(0, len(self.columns), step):
+            part = Recipe.__new__(Recipe)
+            part.columns, part.checked = self.columns[start : start + step], self.checked
+            parts.append(part)
+        return parts
 
 
 def recipe_of(columns, types, *, bint checked):
@@ -101,19 +164,22 @@ def recipe_of(columns, types, *, bint checked):
     return recipe if recipe.columns else None
 
 
-def read_stripe(Recipe recipe not None, data, int64_t first, footer, int64_t rows, codec, block_size, *,
-                int64_t most, int64_t held, bint shifted):
+def read_stripe(Recipe recipe not None, source, footer, int64_t rows, codec, block_size, *,
+                Allowance allowance not None, bint shifted):
     """(all rows of each column as an Arrow array, chunks and bytes that were decompressed); None: see above.
 
-    ``data``: the bytes of the file from offset ``first`` on, with all streams; ``footer``: the ``StripeFooter``;
-    ``most`` bytes of Arrow arrays; ``held`` bytes in windows and dictionaries; ``shifted``: dates before the Gregorian
-    calendar are not as they are stored.
+    ``source``: (offset in the file, bytes) that have all streams, or a ``LocalFile``; ``footer``: the
+    ``StripeFooter``; ``shifted``: dates before the Gregorian calendar are not as they are stored.
     """
     cdef Stripe stripe = Stripe.__new__(Stripe)
-    stripe.data, stripe.first, stripe.rows = data, first, rows
+    if isinstance(source, LocalFile):
+        stripe.file = source
+    else:
+        stripe.first, stripe.data = source
+    stripe.rows = rows
     stripe.streams, stripe.encodings = footer.streams, footer.encodings.table
     stripe.codec, stripe.block_size = codec, block_size
-    stripe.left, stripe.room = most, held
+    stripe.allowance = allowance
     stripe.checked, stripe.shifted = recipe.checked, shifted
     if not 0 < rows <= MOST_ROWS:
         return None
@@ -126,7 +192,10 @@ def read_stripe(Recipe recipe not None, data, int64_t first, footer, int64_t row
 
 cdef class Stripe:
     cdef object data, codec, block_size
-    cdef int64_t first, rows, left, room
+    cdef LocalFile file             # None where `data` is the stripe, from offset `first` of the file on
+    cdef int64_t capacity           # of `data`, else
+    cdef int64_t first, rows
+    cdef Allowance allowance
     cdef StreamTable streams
     cdef EncodingTable encodings
     cdef bint checked, shifted
@@ -145,10 +214,26 @@ cdef class Stripe:
             self.free_rooms -= 1
             free(self.rooms[self.free_rooms])
 
+    cdef int bring(self, Py_ssize_t column) except -1:
+        cdef Stretch stretch = stretch_of(self.streams, column)
+        cdef int64_t size = stretch.stop - stretch.start
+        cdef uint8_t[::1] room
+        if size > self.capacity:
+            self.capacity = 2 * size
+            self.data = memoryview(pa.allocate_buffer(self.capacity)).cast("B")
+        if size:
+            room = self.data
+            if not self.file.fill(&room[0], size, stretch.start):
+                raise Unusual
+        self.first = stretch.start
+        return 0
+
     def column(self, Py_ssize_t column, int shape, int width, kind):
         cdef uint64_t encoding = self.encodings.rows[column].kind
         cdef Window window
         self.windows = []
+        if self.file is not None:
+            self.bring(column)
         self.read_present(column)
         if encoding == DIRECT or encoding == DIRECT_V2:
             if shape == BITS:
@@ -164,14 +249,14 @@ cdef class Stripe:
         for window in self.windows:
             self.chunks += window.chunks_decompressed
             self.plain_bytes += window.bytes_decompressed
-            self.room -= window.counted
+            self.allowance.held -= window.counted
             if window.buffer != NULL and self.free_rooms < MOST_ROOMS:
                 self.rooms[self.free_rooms], self.sizes[self.free_rooms] = window.buffer, window.capacity
                 self.free_rooms += 1
                 window.buffer, window.capacity = NULL, 0
                 window.p = window.end = NULL
         self.windows = []
-        if self.room < 0:
+        if self.allowance.held < 0:
             raise Unusual
         return array
 
@@ -191,8 +276,8 @@ cdef class Stripe:
         return IntRle(self.window(column, kind), version=version, signed=signed)
 
     cdef object allocate(self, int64_t size):
-        self.left -= size
-        if self.left < 0:
+        self.allowance.arrays -= size
+        if self.allowance.arrays < 0:
             raise Unusual
         return pa.allocate_buffer(size)
 
@@ -283,8 +368,8 @@ cdef class Stripe:
         entry_offsets = pa.allocate_buffer((size + 1) * 4)
         entries = memoryview(entry_offsets).cast("B").cast("i")
         entry_bytes = read_offsets(self.integers(column, LENGTH, False), None, size, size, entries)
-        self.room -= entry_bytes + 4 * <int64_t> size
-        if entry_bytes > MOST_TEXT or self.room < 0:
+        self.allowance.held -= entry_bytes + 4 * <int64_t> size
+        if entry_bytes > MOST_TEXT or self.allowance.held < 0:
             raise Unusual
         blob = pa.allocate_buffer(entry_bytes + SPARE)
         room = memoryview(blob).cast("B")

@@ -22,10 +22,15 @@ from orcidx.storage import Fingerprint, Source
 
 __all__ = ["FileIndexes", "FileJob", "ScanRequest", "as_selection", "deleted_rows", "wanted_rows"]
 
+TABLE_BATCHES = 4
+"""Batches whose bytes a stripe of few rows may take at once for a table, which holds them all in the end: to read its
+columns twice, half the rows each time, takes half as long again."""
+
 
 @dataclass(frozen=True)
 class ScanRequest:
-    """What a scan wants of every file; see ``OrcFile.scan``. ``limit``: rows of it that are read at most."""
+    """What a scan wants of every file; see ``OrcFile.scan``. ``limit``: rows of it that are read at most;
+    ``for_table``: they go into one table, whose chunks nobody asked to be small."""
 
     columns: tuple[str | tuple[str, ...], ...] | None = None
     where: Predicate | None = None
@@ -35,6 +40,12 @@ class ScanRequest:
     file_path: str | None = None
     options: ReadOptions = field(default_factory=ReadOptions)
     limit: int | None = None
+    for_table: bool = False
+
+    @property
+    def bytes_at_once(self) -> int:
+        """Most bytes of a stripe of few rows that is decoded in one call."""
+        return self.options.batch_bytes * (TABLE_BATCHES if self.for_table else 1)
 
     def with_row_numbers(self, schema: pa.Schema) -> pa.Schema:
         """The schema with the column of row numbers, if it was asked for."""

@@ -35,6 +35,7 @@ from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.small_stripes import Held, held_stripe, is_for_one_call, read_at_once
 from orcidx.scanner.stripe_reader import Step, read_stripe
+from orcidx.storage.local_file import LocalFile
 
 __all__ = ["FileScan", "count_groups"]
 
@@ -225,9 +226,9 @@ class FileScan:
             return
         held = yield from held_stripe(self.reader, self.schema_plan, decision)
         whole = self.reader.whole()
-        at_once = held if whole is None else (0, whole)
-        if at_once is not None and decision.rows.may.is_all:
-            batch = self._decoded(decision.stripe, at_once)
+        source = (0, whole) if whole is not None else held or getattr(self.reader.storage, "local_file", None)
+        if source is not None and decision.rows.may.is_all:
+            batch = self._decoded(decision.stripe, source)
             if batch is not None:
                 yield batch
                 return
@@ -285,13 +286,14 @@ class FileScan:
             self.metrics.rows_considered += batch.num_rows
         return batch
 
-    def _decoded(self, stripe: int, held: Held) -> pa.RecordBatch | None:
-        reader, plan, options = self.reader, self.schema_plan, self.options
+    def _decoded(self, stripe: int, source: Held | LocalFile) -> pa.RecordBatch | None:
+        reader, plan = self.reader, self.schema_plan
         information = reader.stripes[stripe]
-        if not is_for_one_call(plan, information, options):
+        if not is_for_one_call(plan, information, self.options):
             return None
         footer = reader.footer(stripe)
-        batch = read_at_once(plan, reader.facts, information, footer, held, options=options, metrics=self.metrics)
+        request, metrics = self.request, self.metrics
+        batch = read_at_once(plan, reader.facts, information, footer, source, request=request, metrics=metrics)
         return None if batch is None else self.complete(batch)
 
     def _piece_bytes(self) -> int:

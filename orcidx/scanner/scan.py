@@ -261,9 +261,10 @@ class Scan(ArrowStream):
 
     def to_table(self) -> pa.Table:
         """All rows as one table."""
-        request = self._limited
-        if self.options.batch_size < TABLE_ROWS:
-            request = replace(request, options=self.options.override(batch_size=TABLE_ROWS))
+        options = self.options
+        if options.batch_size < TABLE_ROWS:
+            options = options.override(batch_size=TABLE_ROWS)
+        request = replace(self._limited, options=options, for_table=True)
         batches = list(self._batches(request, ScanMetrics()))
         return pa.Table.from_batches(batches, self.schema)
 

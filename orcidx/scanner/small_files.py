@@ -135,7 +135,7 @@ class SmallFiles:
                 if not is_for_one_call(plan, stripe, options):
                     return None
                 footer = file.stripe_footer(stripe, self._limits)
-                batch = read_at_once(plan, file.facts, stripe, footer, held, options=options, metrics=work)
+                batch = read_at_once(plan, file.facts, stripe, footer, held, request=self._request, metrics=work)
                 if batch is None:
                     return None
                 batches.append(batch)

@@ -1,8 +1,10 @@
-"""Small local stripes, all of which is wanted: brought with one read, and decoded in one call where they are plain."""
+"""Local stripes of few rows, all of which are wanted: brought with one read, or one a column, and decoded in one call
+where they are plain."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 
 import pyarrow as pa
 
@@ -12,11 +14,14 @@ from orcidx.orc.compression import open_codec
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts, StripeInformation
 from orcidx.orc.reader import OrcReader, held_bytes
-from orcidx.orc.small_stripe import MOST_ROWS, read_stripe
+from orcidx.orc.small_stripe import MOST_ROWS, Allowance, read_stripe
 from orcidx.orc.stripe_footer import StripeFooter
+from orcidx.planner.request import ScanRequest
 from orcidx.planner.schema_plan import SchemaPlan
 from orcidx.planner.stripe_pruning import StripeDecision
+from orcidx.scanner.decode_pool import run_all, thread_count
 from orcidx.scanner.metrics import ScanMetrics
+from orcidx.storage.local_file import LocalFile
 
 __all__ = ["Held", "held_stripe", "is_for_one_call", "read_at_once"]
 
@@ -25,6 +30,9 @@ Held = tuple[int, memoryview]
 
 SMALL_STRIPE = 1 << 20
 """Bytes of a local stripe that is read at once, where all of it is wanted: instead of a read for each stream."""
+
+PARTS = 4
+"""Of a stripe that threads share, for each thread: the columns of one may take longer than those of another."""
 
 
 def held_stripe(
@@ -51,31 +59,40 @@ def read_at_once(
     facts: FileFacts,
     information: StripeInformation,
     footer: StripeFooter,
-    held: Held,
+    source: Held | LocalFile,
     *,
-    options: ReadOptions,
+    request: ScanRequest,
     metrics: ScanMetrics,
 ) -> pa.RecordBatch | None:
-    """All of a stripe that is in memory; None of one that needs column readers."""
+    """All of a stripe that is in memory, or of a local file; None of one that needs column readers."""
     recipe = plan.recipe
     if recipe is None or (0, StreamKind.PRESENT) in footer.streams:
         return None
-    first, data = held
-    found = read_stripe(
-        recipe,
-        data,
-        first,
-        footer,
-        information.rows,
-        open_codec(facts.compression),
-        facts.block_size,
-        most=options.batch_bytes,
-        held=held_bytes(information, options),
+    rows, options, most = information.rows, request.options, request.bytes_at_once
+    read = partial(
+        read_stripe,
+        source=source,
+        footer=footer,
+        rows=rows,
+        codec=open_codec(facts.compression),
+        block_size=facts.block_size,
+        allowance=Allowance(most, held=held_bytes(information, options)),
         shifted=facts.hybrid_calendar and options.calendar == "proleptic",
     )
-    if found is None:
+    if isinstance(source, LocalFile):
+        if not recipe.is_for_a_file(footer, rows, most):
+            return None
+        threads = thread_count(use_threads=options.use_threads)
+        parts = recipe.parts(1 if threads == 1 else PARTS * threads)
+        results = run_all([partial(read, part) for part in parts], use_threads=options.use_threads)
+    else:
+        results = [read(recipe)]
+    arrays = []
+    done = [found for found in results if found is not None]
+    if len(done) < len(results):
         return None
-    arrays, chunks, size = found
-    metrics.chunks_decompressed += chunks
-    metrics.bytes_decompressed += size
+    for decoded, chunks, size in done:
+        arrays += decoded
+        metrics.chunks_decompressed += chunks
+        metrics.bytes_decompressed += size
     return pa.RecordBatch.from_arrays(arrays, schema=plan.columns(()).schema)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import io
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,10 @@ import pytest
 from pyarrow import orc
 
 import orcidx
-from orcidx import OrcidxError
-from orcidx.scanner import small_stripes
+from orcidx import OrcidxError, StorageError
+from orcidx.orc.small_stripe import MOST_ROWS
+from orcidx.scanner import small_files, small_stripes
+from orcidx.storage import local
 
 ROWS = 300
 
@@ -64,14 +68,14 @@ class Ways:
         self.taken += found is not None
         return found
 
-    def read(self, data: bytes, way: Any, **options: Any) -> Any:
+    def read(self, data: bytes | str, way: Any, **options: Any) -> Any:
         self.monkeypatch.setattr(small_stripes, "read_stripe", way)
         try:
             return orcidx.open(data).read(**options)
         except OrcidxError as error:
             return type(error), str(error)
 
-    def both(self, data: bytes, **options: Any) -> tuple[Any, Any]:
+    def both(self, data: bytes | str, **options: Any) -> tuple[Any, Any]:
         return self.read(data, lambda *args, **kwargs: None, **options), self.read(data, self.at_once, **options)
 
 
@@ -80,8 +84,7 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
     return Ways(monkeypatch)
 
 
-@pytest.mark.parametrize("nulls", [False, True])
-@pytest.mark.parametrize(
+WRITERS = pytest.mark.parametrize(
     ("writer", "options"),
     [
         ("pyarrow", {"compression": "zstd", "dictionary_key_size_threshold": 0.5}),
@@ -90,6 +93,10 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
         ("orcidx", {"compression": "zlib"}),
     ],
 )
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+@WRITERS
 def test_arrays_are_those_of_column_readers(
     ways: Ways, rng: np.random.Generator, writer: str, options: dict[str, Any], nulls: bool
 ) -> None:
@@ -144,3 +151,123 @@ def test_damage_is_told_as_by_column_readers(ways: Ways, rng: np.random.Generato
         damaged += isinstance(one, tuple)
     assert damaged
     assert ways.taken
+
+
+@pytest.fixture
+def by_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files and stripes of any size are too large to be brought at once."""
+    for module, name in ((local, "SMALL_FILE"), (small_files, "SMALL_FILE"), (small_stripes, "SMALL_STRIPE")):
+        monkeypatch.setattr(module, name, 0)
+
+
+@pytest.mark.usefixtures("by_column")
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("nulls", [False, True])
+@WRITERS
+def test_columns_of_a_file_come_with_one_read_each(
+    ways: Ways,
+    rng: np.random.Generator,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    writer: str,
+    options: dict[str, Any],
+    nulls: bool,
+    threads: int,
+) -> None:
+    for module in ("small_stripes", "decode_pool"):
+        monkeypatch.setattr(f"orcidx.scanner.{module}.thread_count", lambda *, use_threads: threads)
+    table = columns(rng, nulls=nulls)
+    path = str(tmp_path / "a.orc")
+    Path(path).write_bytes(written(table, writer, **options))
+    by_readers, at_once = ways.both(path)
+    assert ways.taken == (1 if threads == 1 else 6), "parts of two columns"
+    assert at_once.equals(by_readers)
+    assert at_once.equals(table)
+    at_once.validate(full=True)
+    batches = orcidx.open(path).scan(["word", "int", "bytes"]).to_batches()
+    assert pa.Table.from_batches(batches).equals(table.select(["word", "int", "bytes"]))
+    assert batches.metrics.requests == 3 + 2, "the tail, and the stripe's footer"
+
+
+@pytest.mark.usefixtures("by_column")
+@pytest.mark.parametrize("compression", ["uncompressed", "zstd"])
+def test_damage_of_a_file_is_told_as_by_column_readers(
+    ways: Ways, rng: np.random.Generator, tmp_path: Path, compression: str
+) -> None:
+    table = columns(rng, nulls=True).select(["int", "long", "bool", "byte", "word", "wörd"])
+    data = written(table, "pyarrow", compression=compression, dictionary_key_size_threshold=0.5)
+    stripe = orcidx.open(data).stripes[0]
+    start = stripe.offset + stripe.index_length
+    damaged = 0
+    for at in rng.choice(np.arange(start, start + stripe.data_length), 60, replace=False).tolist():
+        broken = bytearray(data)
+        broken[at] ^= int(rng.integers(1, 256))
+        path = tmp_path / f"{at}.orc"
+        path.write_bytes(broken)
+        one, other = ways.both(str(path))
+        assert one == other, at
+        damaged += isinstance(one, tuple)
+    assert damaged
+    assert ways.taken
+
+
+@pytest.mark.usefixtures("by_column")
+def test_a_file_that_changes_is_told_by_the_readers(ways: Ways, tmp_path: Path) -> None:
+    path = tmp_path / "a.orc"
+    path.write_bytes(written(pa.table({"x": [1, 2, 3]}), "pyarrow"))
+    with orcidx.open(path) as file:
+        scan = file.scan().to_batches()
+
+        def changed(*args: Any, **options: Any) -> Any:
+            os.utime(path, ns=(1, 1))
+            return ways.at_once(*args, **options)
+
+        ways.monkeypatch.setattr(small_stripes, "read_stripe", changed)
+        with pytest.raises(StorageError):
+            next(scan)
+    assert ways.taken == 0
+
+
+@pytest.mark.usefixtures("by_column")
+def test_more_than_a_batch_may_hold_is_left_to_the_readers(ways: Ways, tmp_path: Path) -> None:
+    """But for a table, which has few chunks whose bytes are some batches': it holds all of them in the end."""
+    table = pa.table({f"c{i}": pa.array(np.arange(2000) * 0.37) for i in range(4)})
+    path = tmp_path / "a.orc"
+    path.write_bytes(written(table, "pyarrow"))
+    ways.monkeypatch.setattr(small_stripes, "read_stripe", ways.at_once)
+    with orcidx.open(path) as file:
+        for batch_bytes, once in ((table.nbytes, True), (table.nbytes - 1, False)):
+            ways.taken = 0
+            batches = list(file.scan(batch_bytes=batch_bytes, use_threads=False))
+            assert (ways.taken > 0, len(batches) == 1) == (once, once)
+            assert pa.Table.from_batches(batches).equals(table)
+        for batch_bytes, once in ((table.nbytes // 4, True), (table.nbytes // 4 - 1, False)):
+            ways.taken = 0
+            found = file.scan(batch_bytes=batch_bytes, use_threads=False).to_table()
+            assert (ways.taken > 0, found["c0"].num_chunks == 1) == (once, once)
+            assert found.equals(table)
+
+
+@pytest.mark.usefixtures("by_column")
+def test_what_a_file_has_in_vain_is_not_read(ways: Ways, tmp_path: Path) -> None:
+    """Columns that are too long, and rows that are too many, are left to the readers before anything is read."""
+    ways.monkeypatch.setattr(small_stripes, "read_stripe", ways.at_once)
+    path = tmp_path / "a.orc"
+    random = np.random.default_rng(5).bytes
+    for texts, tried in (([random(9_000)] * 50, True), ([random(9_000) for _ in range(100)], False)):
+        table = pa.table({"b": pa.array(texts, pa.binary()), "x": range(len(texts))})
+        path.write_bytes(written(table, "pyarrow", compression="zstd"))
+        ways.taken = 0
+        batches = orcidx.open(path).scan(use_threads=False).to_batches()
+        assert pa.Table.from_batches(batches).equals(table)
+        assert (ways.taken > 0) == tried
+        with ways.monkeypatch.context() as patch:
+            patch.setattr(small_stripes, "MOST_ROWS", 0)
+            readers = orcidx.open(path).scan(use_threads=False).to_batches()
+            assert pa.Table.from_batches(readers).equals(table)
+        assert batches.metrics.bytes_read == readers.metrics.bytes_read
+    table = pa.table({"x": np.zeros(MOST_ROWS + 1)})
+    path.write_bytes(written(table, "pyarrow"))
+    ways.taken = 0
+    assert orcidx.open(path).read().equals(table)
+    assert ways.taken == 0
