@@ -11,10 +11,11 @@ import json
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, NoReturn
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from orcidx.errors import InvalidQuery, Unsupported
@@ -26,11 +27,14 @@ from orcidx.spark.query_text import parse_text
 from orcidx.spark.read_task import ReadTask
 from orcidx.spark.spark_types import arrow_schema_of, json_of_schema
 from orcidx.spark.table_notes import warned_of
+from orcidx.spark.worker_errors import without_traceback
 from orcidx.storage import options_of_text
 
 __all__ = ["OrcidxDataSource"]
 
-OPTIONS = ("columns", "where", "format", "snapshot_id", "jvm_zone", "target_bytes", "pushdown", "path", "paths")
+OPTIONS = (
+    "columns", "where", "format", "snapshot_id", "jvm_zone", "target_bytes", "engine", "pushdown", "path", "paths",
+)  # fmt: skip
 TABLE_PROPERTIES = {"owner", "provider"}
 """What Spark adds to the options of a CREATE TABLE; no one else has reason to give both."""
 SLOTS = 8
@@ -48,6 +52,7 @@ class OrcidxDataSource(DataSource):
     def name(cls) -> str:
         return "orcidx"
 
+    @without_traceback()
     def schema(self) -> StructType:
         if {name.lower() for name in self.options} >= TABLE_PROPERTIES:
             raise InvalidQuery(
@@ -57,21 +62,37 @@ class OrcidxDataSource(DataSource):
         plan = begin(replace(self._query(), where=None))
         return _spark_schema(plan)
 
+    @without_traceback()
     def reader(self, schema: StructType) -> DataSourceReader:
         asked = self._options().get("pushdown", str(self.pushdown))
         if asked.lower() not in ("true", "false"):
             raise InvalidQuery(f"the option pushdown is true or false, not {asked!r}")
         return OrcidxReader(self._query(), schema, self.slots, pushdown=asked.lower() == "true")
 
-    def streamReader(self, schema: StructType) -> Any:
-        raise Unsupported('orcidx reads files as they are, and no streams: spark.readStream.format("orc") does')
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return NoStream()
+
+    @without_traceback()
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
+        raise Unsupported(
+            "Spark writes ORC itself, frame.write.orc(path); rows go into a Paimon table by orcidx.spark.append, and "
+            "orcidx.spark.rewrite writes files anew so that they prune"
+        )
 
     def _options(self) -> dict[str, Any]:
         """The options by their names in small letters, as Spark compares them. Raises ``InvalidQuery`` for others."""
         options = {name.lower(): value for name, value in self.options.items()}
         for name in options:
             if name not in OPTIONS and not name.startswith("storage."):
-                raise InvalidQuery(f"unknown option {name!r}; the options are {', '.join(OPTIONS)} and storage.NAME")
+                near = get_close_matches(name, OPTIONS, 1)
+                known = f"the options are {', '.join(OPTIONS)} and storage.NAME"
+                raise InvalidQuery(f"unknown option {name!r}; " + (f"did you mean {near[0]!r}?" if near else known))
+        if options.get("engine", "auto") not in ("auto", "orcidx"):
+            raise InvalidQuery(
+                f"the option engine is 'auto' or 'orcidx', not {options['engine']!r}: Spark lets a source in Python "
+                "read by itself alone. orcidx.spark.read(spark, path) chooses between orcidx and Spark's reader, and "
+                "its DataFrame makes a view by .createOrReplaceTempView(name)"
+            )
         return options
 
     def _query(self) -> Query:
@@ -122,6 +143,16 @@ def _spark_schema(plan: Plan) -> StructType:
     return StructType(schema.fields)
 
 
+class NoStream(DataSourceStreamReader):
+    """Refuses to begin: what ``OrcidxDataSource.streamReader`` itself raised, Spark 4.1 would lose on its way."""
+
+    @without_traceback()
+    def read(self, *_: object) -> NoReturn:
+        raise Unsupported('orcidx reads files as they are, and no streams: spark.readStream.format("orc") does')
+
+    latestOffset = initialOffset = read  # whichever Spark asks first
+
+
 @dataclass
 class TaskPartition(InputPartition):
     """The pickled ``ReadTask`` of one Spark partition."""
@@ -165,6 +196,7 @@ class OrcidxReader(DataSourceReader):
         """Takes the columns that a query uses; Spark does not ask for this, Sail does."""
         self.schema = schema
 
+    @without_traceback()
     def partitions(self) -> Sequence[InputPartition]:
         wanted = json_of_schema(self.schema)
         schema = arrow_schema_of(wanted)
@@ -191,4 +223,5 @@ class OrcidxReader(DataSourceReader):
         payload = getattr(partition, "payload", None)
         if payload is not None:
             task: ReadTask = pickle.loads(payload)
-            yield from task.batches()
+            with without_traceback():
+                yield from task.batches()

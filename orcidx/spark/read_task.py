@@ -17,6 +17,7 @@ from orcidx.planner.schema_mapping import widen
 from orcidx.scanner.scan import Scan
 from orcidx.scanner.top_rows import SortKey, first_rows
 from orcidx.spark.task_session import OfSession
+from orcidx.spark.worker_errors import without_traceback
 
 __all__ = ["ROW", "TASK", "ReadTask", "ReadTasks", "broken_files_passed", "gone_files_named"]
 
@@ -87,7 +88,8 @@ class ReadTasks:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 task: ReadTask = pickle.loads(self.payloads[number // self.stride])
-                yield from task.batches()
+                with without_traceback():
+                    yield from task.batches()
 
 
 # ---------------------------------------------------------------------- Spark's Arrow

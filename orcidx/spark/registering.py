@@ -19,8 +19,9 @@ def register(spark: Any, *, pushdown: bool = False) -> None:
 
     Options of the format: ``columns`` (names with commas between, or a JSON list), ``where`` (SQL text, by which files,
     stripes and row groups are skipped), ``format`` ("orc" or "paimon"), ``snapshot_id`` and ``jvm_zone`` (of Paimon
-    tables, as ``read`` takes them), ``target_bytes``, ``pushdown`` ("true" or "false"); an option ``storage.NAME`` goes
-    to fsspec, "true" and "false" as truth values.
+    tables, as ``read`` takes them), ``target_bytes``, ``pushdown`` ("true" or "false"), ``engine`` ("auto" or "orcidx",
+    which are one here: Spark lets a source in Python hand over to no other reader); an option ``storage.NAME`` goes to
+    fsspec, "true" and "false" as truth values.
     ``.schema(...)`` gives the only columns to read, and their types.
 
     ``pushdown`` skips by the filters of the query as well, and turns ``spark.sql.python.filterPushdown.enabled`` on for

@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from interop.test_orc_java import SCHEMA, row
 from pyarrow import orc
 
+import orcidx
 from orcidx import paimon
-from orcidx.spark import register
+from orcidx.spark import read, register
 from orcidx.spark.data_source import OrcidxReader
 from orcidx.spark.plan import Query
 from orcidx.spark.sessions import is_connect
@@ -125,8 +127,13 @@ def test_options(spark: Any, files: Path, tmp_path: Path) -> None:
     assert spark.read.format("orcidx").option("columns", "sorted").load(paths).count() == 600
     with pytest.raises(Exception, match="whole number"):
         spark.read.format("orcidx").option("target_bytes", "many").load(str(files))
-    with pytest.raises(Exception, match="unknown option 'column'; the options are columns, where"):
+    with pytest.raises(Exception, match="unknown option 'column'; did you mean 'columns'"):
         spark.read.format("orcidx").option("column", "sorted").load(str(files))
+    with pytest.raises(Exception, match="unknown option 'xyz'; the options are columns, where"):
+        spark.read.format("orcidx").option("xyz", "1").load(str(files))
+    assert spark.read.format("orcidx").options(engine="orcidx", columns="sorted").load(str(files)).count() == 600
+    with pytest.raises(Exception, match="the option engine is 'auto' or 'orcidx', not 'spark'"):
+        spark.read.format("orcidx").option("engine", "spark").load(str(files))
     with pytest.raises(Exception, match=r"no path: write \.load"):
         spark.read.format("orcidx").load()
 
@@ -205,8 +212,38 @@ def test_what_spark_keeps_from_a_python_source_is_said(spark: Any, files: Path) 
     register(spark)
     with pytest.raises(Exception, match="CREATE TEMPORARY VIEW name USING orcidx"):
         spark.sql(f"CREATE TABLE told USING orcidx OPTIONS (path '{files}')")
-    with pytest.raises(Exception, match="no streams"):
+    with pytest.raises(Exception, match="no streams") as error:
         spark.readStream.format("orcidx").load(str(files)).writeStream.format("noop").start().processAllAvailable()
+    assert "Traceback" not in str(error.value)
+
+
+def test_errors_are_a_sentence_without_a_traceback(spark: Any, files: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.orc"
+    orcidx.write_table(pa.table({"i": np.arange(50_000) * 7919 % 50_021}), damaged, compression="zstd")
+    with orcidx.open(damaged) as file:
+        where = file.stripes[0].offset + 300
+    with damaged.open("r+b") as stream:
+        stream.seek(where)
+        stream.write(b"\xff" * 4000)
+
+    def load(path: Path, **options: str) -> Any:
+        return spark.read.format("orcidx").options(**options).load(str(path))
+
+    for wrong, said in (
+        (lambda: load(files, wehre="sorted = 1"), "InvalidQuery: unknown option 'wehre'; did you mean 'where'"),
+        (lambda: load(files, where="sotred = 1").count(), "no column 'sotred'; did you mean 'sorted'"),
+        (lambda: load(files, where="sorted = = 1").count(), "InvalidQuery: "),
+        (lambda: load(tmp_path / "none").count(), "FileNotFoundError: "),
+        (lambda: load(damaged).collect(), "ignoreCorruptFiles"),
+        (lambda: read(spark, damaged, engine="orcidx").collect(), "ignoreCorruptFiles"),
+        (lambda: spark.range(3).write.format("orcidx").mode("append").save(str(tmp_path / "out")), "frame.write.orc"),
+    ):
+        with pytest.raises(Exception) as error:
+            wrong()
+        text = str(error.value).partition("\n\tat ")[0]
+        assert said in text
+        assert "Traceback" not in text, text
+        assert "File " not in text, text
 
 
 CONNECT = """
