@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ stages with a shuffle between, which took 280 ms where collecting the same 100 k
 _NARROW = ("Project", "Filter")
 _MEASURED = ("LocalRelation", "InMemoryRelation", "Range")
 """Leaves of which Spark knows how many rows they have; of files it knows the stored bytes, of the rest it guesses."""
+_STORED, _OF_PYTHON = "LogicalRelation", "LogicalRDD"
 _TYPES = ("byte", "short", "integer", "long", "string", "date")
 
 
@@ -74,25 +76,54 @@ def keys_of(where_in: Any, relation: Any, *, case_sensitive: bool) -> tuple[Keys
             own_name, wanted = frame.schema.fields[0].dataType.simpleString(), field.dataType.simpleString()
             raise InvalidQuery(f"the keys are {own_name} and the column {wanted}: cast the keys to it", column=name)
         arrow = arrow_schema_of(struct_json([("key", kind)]))
-        found.append(Keys(field.name, pc.unique(table_of(_to_collect(frame), arrow)["key"])))
+        found.append(Keys(field.name, _taken(frame, arrow)))
     return tuple(found)
 
 
-def _to_collect(frame: Any) -> Any:
-    """The keys that are not null: as they are, of a frame that is surely small, else each once."""
+def _taken(frame: Any, schema: pa.Schema) -> pa.Array:
+    """The distinct keys that are not null, without a shuffle where the rows come from one stage: those of a frame that
+    is surely small as they are, of small files by one task, of what Python gave each once from each task."""
     keys = frame.toDF("key").where("key IS NOT NULL")
-    return keys if _is_small(keys) else keys.distinct()
+    leaf, size, is_counted = _leaf_of(keys)
+    if is_counted and size <= SMALL_BYTES:
+        found = table_of(keys, schema)["key"]
+    elif leaf == _STORED and size <= SMALL_BYTES:
+        found = table_of(keys.coalesce(1).distinct(), schema)["key"]
+    elif leaf == _OF_PYTHON:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        once = keys.mapInArrow(partial(_once, schema=schema, most=MOST_KEYS), from_arrow_schema(schema))
+        found = table_of(once, schema)["key"]
+        if found.null_count:
+            found = table_of(keys.distinct(), schema)["key"]
+    else:
+        found = table_of(keys.distinct(), schema)["key"]
+    return pc.unique(found)
 
 
-def _is_small(frame: Any) -> bool:
+def _leaf_of(frame: Any) -> tuple[str, int, bool]:
+    """The kind of plan whose rows, filtered, are all of a frame's, else an empty text; the bytes that Spark takes them
+    for, and whether it counted them."""
     if is_connect(frame.sparkSession):
-        return False
+        return "", 0, False
     plan = frame._jdf.queryExecution().optimizedPlan()  # which the job uses, too
     node = plan
-    while node.getClass().getSimpleName() in _NARROW:
+    while (name := node.getClass().getSimpleName()) in _NARROW:
         node = node.child()
-    measured = node.getClass().getSimpleName() in _MEASURED
-    return measured and int(str(plan.stats().sizeInBytes())) <= SMALL_BYTES
+    if name not in (*_MEASURED, _STORED, _OF_PYTHON):
+        return "", 0, False
+    stats = node.stats()
+    is_counted = name in _MEASURED or (name == _OF_PYTHON and stats.rowCount().isDefined())  # as of a checkpoint
+    return name, int(str(stats.sizeInBytes())), is_counted
+
+
+def _once(batches: Iterator[pa.RecordBatch], schema: pa.Schema, most: int) -> Iterator[pa.RecordBatch]:
+    """For ``mapInArrow``: each key of a task once, or a null in place of more than ``most``."""
+    seen = pa.array([], schema.field("key").type)
+    for batch in batches:
+        if len(seen) <= most:  # else what is left is taken from Spark, and passed over
+            seen = pc.unique(pa.concat_arrays([seen, batch.column(0).cast(seen.type)]))
+    yield pa.RecordBatch.from_arrays([seen if len(seen) <= most else pa.nulls(1, seen.type)], schema=schema)
 
 
 def pruning_by(keys: tuple[Keys, ...]) -> Predicate:

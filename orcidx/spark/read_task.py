@@ -73,7 +73,7 @@ def broken_files_passed() -> Iterator[None]:
     try:
         yield
     except CorruptFile as error:
-        error.message += "; to pass over such files, give options={'ignoreCorruptFiles': True}"
+        error.message += "; orcidx.spark.read(..., options={'ignoreCorruptFiles': True}) passes over such files"
         raise
 
 

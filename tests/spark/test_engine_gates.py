@@ -14,7 +14,7 @@ import pytest
 from pyarrow import orc
 
 from orcidx import CorruptFile
-from orcidx.spark import build_file_index, choosing, read, why
+from orcidx.spark import build_file_index, choosing, read, register, why
 
 pytestmark = pytest.mark.java
 
@@ -118,6 +118,12 @@ def test_what_spark_has_no_reader_for_is_read_here(spark: Any, tmp_path: Path) -
     assert frame.count() == 1
 
 
+def told(error: Exception) -> bool:
+    """Whether one line, of those that came through the JVM, has the file and the option: orcidx's own sentence."""
+    wanted = "b.orc", "orcidx.spark.read(..., options={'ignoreCorruptFiles': True}) passes over such files"
+    return any(all(one in line for one in wanted) for line in str(error).splitlines())
+
+
 def test_a_damaged_file_names_itself_and_the_option(spark: Any, tmp_path: Path) -> None:
     """By each engine; and the option passes over it, for which Spark needs the schema where a footer is damaged."""
     write_days(tmp_path / "a.orc", dt.date(2020, 1, 1))
@@ -127,7 +133,15 @@ def test_a_damaged_file_names_itself_and_the_option(spark: Any, tmp_path: Path) 
     for engine in ("auto", "spark", "orcidx"):
         with pytest.raises(Exception, match=r"b\.orc") as raised:
             read(spark, tmp_path, engine=engine).collect()
-        assert engine != "orcidx" or "{'ignoreCorruptFiles': True}" in str(raised.value)
+        assert engine != "orcidx" or told(raised.value)
+    register(spark)
+    for asked in ({"limit": 10**6}, {"top": [("n", "desc")], "limit": 3}, {"where": "n >= 0", "engine": "orcidx"}):
+        with pytest.raises(Exception, match="CorruptFile") as raised:
+            read(spark, tmp_path, **asked).collect()
+        assert told(raised.value), asked
+    with pytest.raises(Exception, match="CorruptFile") as raised:
+        spark.read.format("orcidx").load(str(tmp_path)).collect()
+    assert told(raised.value)
     passed = {"ignoreCorruptFiles": True}
     schema = spark.read.orc(str(tmp_path / "a.orc")).schema
     assert read(spark, tmp_path, schema=schema, options=passed).count() == ROWS

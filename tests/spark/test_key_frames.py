@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from orcidx.spark import key_frames
 from orcidx.spark.key_frames import keys_of
+
+
+def taken(spark: Any, group: str, small: Any) -> tuple[list[Any], int]:
+    """The keys, and how many stages took them."""
+    tracker = spark.sparkContext.statusTracker()
+    spark.sparkContext.setJobGroup(group, "")
+    relation = spark.createDataFrame([], small.schema).toDF("id")
+    (keys,) = keys_of({"id": small}, relation, case_sensitive=True)
+    spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    stages = [stage for job in tracker.getJobIdsForGroup(group) for stage in tracker.getJobInfo(job).stageIds]
+    return sorted(keys.values.to_pylist()), len(stages)
 
 
 def test_keys_of_a_small_frame_are_taken_by_one_stage(spark: Any) -> None:
     local = spark.sql("SELECT * FROM VALUES (5L), (7L), (5L), (null) AS t(user)")
     cached = local.union(local).selectExpr("user + 0 AS user").cache()
     cached.count()
-    tracker = spark.sparkContext.statusTracker()
 
     def stages(group: str, small: Any) -> int:
-        spark.sparkContext.setJobGroup(group, "")
-        (keys,) = keys_of({"id": small}, spark.range(1), case_sensitive=True)
-        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
-        assert sorted(keys.values.to_pylist()) == [5, 7]
-        return sum(len(tracker.getJobInfo(job).stageIds) for job in tracker.getJobIdsForGroup(group))
+        keys, found = taken(spark, group, small)
+        assert keys == [5, 7]
+        return found
 
     assert stages("local", local) <= 1
     assert stages("cached", cached) == 1
@@ -26,3 +38,22 @@ def test_keys_of_a_small_frame_are_taken_by_one_stage(spark: Any) -> None:
     guessed = spark.range(100).selectExpr("explode(array(5L, 7L)) AS user")  # how many rows, only the job tells
     assert stages("exploded", guessed) > 1
     cached.unpersist()
+    assert stages("a checkpoint", local.localCheckpoint()) == 1
+
+
+def test_keys_of_files_and_of_python_lists_are_taken_without_a_shuffle(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's distinct was a job of two stages, with a shuffle between."""
+    listed = spark.createDataFrame([("b",), ("a",), (None,), ("a",), ("ü",)], "name string")
+    assert taken(spark, "a list", listed) == (["a", "b", "ü"], 1)
+    numbers = spark.sparkContext.parallelize(range(4000), 3).map(lambda one: (one % 10,)).toDF("n bigint")
+    assert taken(spark, "an RDD", numbers.where("n > 4")) == ([5, 6, 7, 8, 9], 1)
+    assert taken(spark, "an empty one", numbers.where("n > 40")) == ([], 1)
+    numbers.repartition(3).write.orc(str(tmp_path / "keys"))
+    assert taken(spark, "files", spark.read.orc(str(tmp_path / "keys"))) == (list(range(10)), 1)
+    monkeypatch.setattr(key_frames, "MOST_KEYS", 9)  # too many of a task to be passed on
+    keys, stages = taken(spark, "an RDD of many", numbers)
+    assert (keys, stages > 2) == (list(range(10)), True)
+    monkeypatch.setattr(key_frames, "SMALL_BYTES", 1)
+    assert taken(spark, "large files", spark.read.orc(str(tmp_path / "keys")))[1] > 1
