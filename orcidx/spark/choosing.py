@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
@@ -47,6 +48,8 @@ RARE = 0.5
 """Keys that are in files of more than this share of the bytes have rows in most row groups: none is passed over."""
 FILTER_SHARE = 0.5
 """A filter on the names of files costs every row that is read; it must spare this share of the bytes."""
+_TOLD: set[str] = set()
+"""Paths of which a warning has said that they have no index."""
 _DEARER = "would cost more than it spares, so all are read"
 
 
@@ -156,7 +159,7 @@ def choose(spark: Any, facts: SessionFacts, query: Query, engine: Engine, where_
     if is_connect(spark) and query.table is not None:
         return by_spark("Spark Connect does not tell where a table lies")
     if engine != "orcidx" and _has_no_index(query.path):
-        return by_spark("there is no index of the directory")
+        return by_spark(_told_once(query.path, engine))
     asked = _asked(relation, query, filtered, facts)
     if asked.obstacle is not None:
         return by_spark(f"no file can be left out by a condition where {asked.obstacle}")
@@ -172,7 +175,7 @@ def choose(spark: Any, facts: SessionFacts, query: Query, engine: Engine, where_
     except (OrcidxError, OSError, ImportError) as error:
         return by_spark(f"orcidx cannot list the files to look for indexes ({error})")
     if not stores:
-        return by_spark("there is no index of the directory")
+        return by_spark(_told_once(query.path, engine))
     found = _survivors(stores, sources, relation, asked, (query, facts))
     if told := _not_worth(sources, found, query):
         return by_spark(told, **_of_all(listing_of_client(sources), found, keys))
@@ -217,6 +220,20 @@ def _asked(relation: Relation, query: Query, filtered: Any, facts: SessionFacts)
     if may == Constant(True):
         return Condition(may, columns, "Spark Connect does not tell what it means, and orcidx does not read it so")
     return Condition(may, columns)
+
+
+def _told_once(path: Any, engine: Engine) -> str:
+    """That there is no index, which a warning says once of a path, unless Spark's reader was asked for: without one
+    ``read`` is no better than Spark's."""
+    reason = "there is no index of the directory"
+    if engine == "auto" and (name := f"{path!r:.300}") not in _TOLD:
+        _TOLD.add(name)
+        warnings.warn(
+            f"{reason} {name}: all of its files are read; orcidx.spark.build_file_index makes one",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return reason
 
 
 def _has_no_index(path: Any) -> bool:

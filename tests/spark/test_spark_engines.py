@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import random
 import shutil
+import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -180,6 +182,24 @@ def test_what_is_told(spark: Any, directory: Path, monkeypatch: pytest.MonkeyPat
         assert why(read(spark, directory, where="key = 7919", engine="spark")).engine == "spark"
     finally:
         spark.conf.unset("spark.orcidx.engine")
+
+
+def test_a_path_without_an_index_says_so_once(spark: Any, directory: Path, tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    shutil.copytree(directory, plain, ignore=shutil.ignore_patterns("_orcidx"))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        read(spark, plain)  # which asks nothing
+        read(spark, plain, where="id = 3", engine="spark")
+        read(spark, directory, where="id = 3")
+        assert [str(one.message) for one in told if "no index" in str(one.message)] == []
+        asked = (plain, plain, [str(plain)], f"{glob.escape(str(plain))}/*")
+        frames = [read(spark, one, where="id = 3") for one in asked]
+        read(spark, [str(plain)], where="id = 3")
+    texts = [str(one.message) for one in told if "no index" in str(one.message)]
+    assert len(texts) == len(set(texts)) == 3
+    assert all("build_file_index" in text for text in texts)
+    assert all(why(frame).reason == "there is no index of the directory" for frame in frames)
 
 
 def test_wrong_questions_are_one_sentence(spark: Any, directory: Path) -> None:
