@@ -55,7 +55,12 @@ def read_tail_cached(storage: RangeReader, limits: MetadataLimits) -> tuple[File
 
 def _remember_kind(tail: FileTail, root: OrcType) -> None:
     likeness = likeness_of(tail)
-    if likeness is not None and KINDS.get(likeness) is None:
+    if likeness is None:
+        return
+    kind = KINDS.get(likeness)
+    if kind is not None:
+        tail.share(kind.facts, kind.columns)
+    else:
         KINDS.put(likeness, FileKind(tail.facts, root, tail.columns), 1024 + len(likeness.type_bytes))
 
 

@@ -35,7 +35,8 @@ class MetadataLimits:
 
     @classmethod
     def of(cls, options: ReadOptions) -> MetadataLimits:
-        return cls(options.metadata_bytes, options.metadata_items, options.metadata_columns, options.metadata_stripes)
+        asked = options.metadata_bytes, options.metadata_items, options.metadata_columns, options.metadata_stripes
+        return _USUAL if asked == _USUAL.key else cls(*asked)
 
     @property
     def key(self) -> tuple[int, int, int, int]:
@@ -80,6 +81,9 @@ class MetadataLimits:
         """Likewise for the names of all columns, each with those of the structs around it."""
         if letters > self.metadata_bytes:
             raise _too_many(f"names of columns of {letters} letters", self.metadata_bytes, "metadata_bytes")
+
+
+_USUAL = MetadataLimits()
 
 
 def _too_many(what: str, most: int, option: str) -> Unsupported:

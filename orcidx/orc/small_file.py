@@ -74,7 +74,7 @@ def likeness_of(tail: FileTail) -> Likeness | None:
         int(footer.writer),
         footer.calendar,
         footer.software_version,
-        tail.facts.by_spark,
+        SPARK_VERSION in footer.user_metadata,
     )
 
 
@@ -96,12 +96,12 @@ class SmallFile:
 
     def stripe_footer(self, stripe: StripeInformation, limits: MetadataLimits) -> StripeFooter:
         """The footer of a stripe of a file all of whose bytes are here; errors as of ``parse_stripe_footer``."""
-        start = stripe.footer_offset
+        start, facts = stripe.footer_offset, self.kind.facts
         framed = memoryview(self.data)[start : start + stripe.footer_length]
         check_not_zeros(framed)
         most = limits.bytes_of(len(framed))
-        codec = open_codec(self.facts.compression)
-        raw = read_framed(framed, codec, self.facts.block_size, name="StripeFooter", max_size=most)
+        codec = open_codec(facts.compression)
+        raw = read_framed(framed, codec, facts.block_size, name="StripeFooter", max_size=most)
         return checked_footer(raw, stripe, self.kind.columns, limits)
 
 

@@ -66,6 +66,10 @@ cdef class HeldStream:
     cdef int64_t offset
     cdef readonly int64_t length
 
+    # What a window looks for: a lookup that fails makes an error, with its message, that nobody reads.
+    read_into = None
+    run = None
+
     def __cinit__(self, data, int64_t offset, int64_t length):
         self.data = data
         self.offset = offset

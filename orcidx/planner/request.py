@@ -47,6 +47,16 @@ class ScanRequest:
         """Most bytes of a stripe of few rows that is decoded in one call."""
         return self.options.batch_bytes * (TABLE_BATCHES if self.for_table else 1)
 
+    def as_table(self, rows: int) -> ScanRequest:
+        """The same for one table, with ``rows`` rows in a batch where it has fewer."""
+        # dataclasses.replace takes as long as decoding a column of a small file.
+        request = object.__new__(ScanRequest)
+        request.__dict__.update(self.__dict__, options=self._options_with(rows), for_table=True)
+        return request
+
+    def _options_with(self, rows: int) -> ReadOptions:
+        return self.options if self.options.batch_size >= rows else self.options.override(batch_size=rows)
+
     def with_row_numbers(self, schema: pa.Schema) -> pa.Schema:
         """The schema with the column of row numbers, if it was asked for."""
         if self.row_numbers is not None:

@@ -269,15 +269,15 @@ def make_scan(
     """A scan from a caller's words; raises ``InvalidQuery`` for what cannot be."""
     if not isinstance(schema, pa.Schema | None):
         raise InvalidQuery(f"schema is {schema!r:.100}, of type {type(schema).__name__}: give a pyarrow.Schema")
-    if is_polars(where):
+    if where is not None and is_polars(where):
         options = options.override(nan="largest")  # the meaning comes with the expression
     request = ScanRequest(
-        columns=asked_columns(columns, case_sensitive=options.case_sensitive),
+        columns=None if columns is None else asked_columns(columns, case_sensitive=options.case_sensitive),
         where=None if where is None else parse(where),
         schema=schema,
         match=match,
-        row_numbers=asked_name(row_numbers, "row_number", "row_numbers"),
-        file_path=asked_name(file_path, "file_path", "file_path"),
+        row_numbers=None if row_numbers is False else asked_name(row_numbers, "row_number", "row_numbers"),
+        file_path=None if file_path is False else asked_name(file_path, "file_path", "file_path"),
         options=options,
     )
     if top is not None and limit is None:

@@ -79,7 +79,7 @@ class FileQueue:
     """Opens the files of ``jobs``; a context manager that closes those which were not.
 
     ``open_all``: also those that their constants rule out. ``tails_alone``: nothing of a stripe is looked at, nor
-    counted in the metrics.
+    counted in the metrics. ``small``: what takes small files, where the caller has tried.
     """
 
     def __init__(
@@ -90,9 +90,10 @@ class FileQueue:
         *,
         open_all: bool = False,
         tails_alone: bool = False,
+        small: SmallFiles | None = None,
     ) -> None:
         self._open = open_job if tails_alone else _open_and_prune
-        self._small = SmallFiles(request, metrics, tails_alone=tails_alone)
+        self._small = small or SmallFiles(request, metrics, tails_alone=tails_alone)
         self._put_back: FileJob | None = None
         self._tails_alone = tails_alone
         self._request = request

@@ -34,6 +34,7 @@ from orcidx.scanner.file_scan import FileScan, count_groups
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.overlap import GroupRanges
 from orcidx.scanner.row_limit import RowsLeft, limit_note, open_in_turn
+from orcidx.scanner.small_files import SmallFiles
 from orcidx.scanner.split import (
     count_from_json,
     job_from_json,
@@ -158,8 +159,16 @@ class Scan(ArrowStream):
 
     # ------------------------------------------------------------------ batches
 
-    def _queue(self, request: ScanRequest, metrics: ScanMetrics, *, tails_alone: bool = False) -> FileQueue:
-        return FileQueue(self._jobs_left(request, metrics), request, metrics, tails_alone=tails_alone)
+    def _queue(
+        self,
+        request: ScanRequest,
+        metrics: ScanMetrics,
+        *,
+        tails_alone: bool = False,
+        small: SmallFiles | None = None,
+    ) -> FileQueue:
+        jobs = self._jobs_left(request, metrics)
+        return FileQueue(jobs, request, metrics, tails_alone=tails_alone, small=small)
 
     def _jobs_left(self, request: ScanRequest, metrics: ScanMetrics) -> tuple[FileJob, ...]:
         """The files that the indexes beside them leave, which are asked now."""
@@ -194,16 +203,22 @@ class Scan(ArrowStream):
             pieces = rows.to_batches(max_chunksize=options.batch_size)
             yield from join_batches(pieces, batch_size=options.batch_size, batch_bytes=options.batch_bytes)
             return
+        join = partial(join_batches, batch_size=options.batch_size, batch_bytes=options.batch_bytes, first=first)
+        small = None
+        if len(self.jobs) == 1 and self.indexes is None:  # spares the queue, its turns, their steps and the joining
+            small = SmallFiles(request, metrics, tails_alone=False)
+            found = small.take(self.jobs[0])
+            if found is not None:
+                metrics.files += 1
+                self.learn_schema(found.schema)
+                yield from join(found.batches) if len(found.batches) > 1 else found.batches
+                return
+            small.give_up()
         with (
-            self._queue(request, metrics) as files,
+            self._queue(request, metrics, small=small) as files,
             closing(run_in_turn(_StripeTurns(self, files), stage=metrics.stage)) as results,
         ):
-            yield from join_batches(
-                results if self.limit is None else limited(results, self.limit),
-                batch_size=options.batch_size,
-                batch_bytes=options.batch_bytes,
-                first=first,
-            )
+            yield from join(results if self.limit is None else limited(results, self.limit))
 
     async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
         """Batches; ranges are awaited, decoding runs off the event loop."""
@@ -261,10 +276,7 @@ class Scan(ArrowStream):
 
     def to_table(self) -> pa.Table:
         """All rows as one table."""
-        options = self.options
-        if options.batch_size < TABLE_ROWS:
-            options = options.override(batch_size=TABLE_ROWS)
-        request = replace(self._limited, options=options, for_table=True)
+        request = self._limited.as_table(TABLE_ROWS)
         batches = list(self._batches(request, ScanMetrics()))
         return pa.Table.from_batches(batches, self.schema)
 

@@ -81,6 +81,10 @@ class SmallFiles:
             self._metrics.bytes_read += len(file.data)
         return found
 
+    def give_up(self) -> None:
+        """Tries no further files."""
+        self._tries = 0
+
     def _read(self, job: FileJob) -> SmallFile | None:
         opened = _opened(job, self._limits)
         if opened is not None:
@@ -104,7 +108,7 @@ class SmallFiles:
             batches = [] if is_out else None
         if batches is None:
             return None
-        metrics, stride = self._metrics, file.facts.row_index_stride
+        metrics, stride = self._metrics, file.kind.facts.row_index_stride
         metrics.stripes += len(file.stripes)
         metrics.stripes_skipped += len(file.stripes) - len(batches)
         metrics.files_skipped += not batches
@@ -127,7 +131,7 @@ class SmallFiles:
             return None
         work = ScanMetrics()
         batches = []
-        held = 0, memoryview(file.data)
+        facts, held = file.kind.facts, (0, memoryview(file.data))
         with self._metrics.stage("decode"):
             for stripe in file.stripes:
                 if not stripe.rows:
@@ -135,7 +139,7 @@ class SmallFiles:
                 if not is_for_one_call(plan, stripe, options):
                     return None
                 footer = file.stripe_footer(stripe, self._limits)
-                batch = read_at_once(plan, file.facts, stripe, footer, held, request=self._request, metrics=work)
+                batch = read_at_once(plan, facts, stripe, footer, held, request=self._request, metrics=work)
                 if batch is None:
                     return None
                 batches.append(batch)
@@ -153,7 +157,8 @@ def _opened(job: FileJob, limits: MetadataLimits) -> SmallFile | None:
     tail = reader.tail
     try:
         status = os.stat(job.source.location)
-        if not Fingerprint(status.st_size, None, status.st_mtime_ns).matches(job.fingerprint):
+        known = job.fingerprint
+        if (status.st_size, status.st_mtime_ns) != (known.size, known.mtime):
             return None
         data = reader.whole()
     except (OSError, OrcidxError):  # closed, or gone: whoever opens it says so

@@ -14,7 +14,7 @@ from orcidx.orc.compression import open_codec
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts, StripeInformation
 from orcidx.orc.reader import OrcReader, held_bytes
-from orcidx.orc.small_stripe import MOST_ROWS, Allowance, read_stripe
+from orcidx.orc.small_stripe import MOST_ROWS, Allowance, Recipe, read_stripe
 from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.planner.request import ScanRequest
 from orcidx.planner.schema_plan import SchemaPlan
@@ -69,30 +69,29 @@ def read_at_once(
     if recipe is None or (0, StreamKind.PRESENT) in footer.streams:
         return None
     rows, options, most = information.rows, request.options, request.bytes_at_once
-    read = partial(
-        read_stripe,
-        source=source,
-        footer=footer,
-        rows=rows,
-        codec=open_codec(facts.compression),
-        block_size=facts.block_size,
-        allowance=Allowance(most, held=held_bytes(information, options)),
-        shifted=facts.hybrid_calendar and options.calendar == "proleptic",
-    )
-    if isinstance(source, LocalFile):
-        if not recipe.is_for_a_file(footer, rows, most):
-            return None
-        threads = thread_count(use_threads=options.use_threads)
-        parts = recipe.parts(1 if threads == 1 else PARTS * threads)
-        results = run_all([partial(read, part) for part in parts], use_threads=options.use_threads)
-    else:
-        results = [read(recipe)]
-    arrays = []
-    done = [found for found in results if found is not None]
-    if len(done) < len(results):
+    from_file = isinstance(source, LocalFile)
+    if from_file and not recipe.is_for_a_file(footer, rows, most):
         return None
-    for decoded, chunks, size in done:
-        arrays += decoded
-        metrics.chunks_decompressed += chunks
-        metrics.bytes_decompressed += size
+    threads = thread_count(use_threads=options.use_threads) if from_file else 1
+    codec = open_codec(facts.compression)
+    allowance = Allowance(most, held=held_bytes(information, options))
+    shifted = facts.hybrid_calendar and options.calendar == "proleptic"
+
+    def read(recipe: Recipe) -> tuple[list[pa.Array], int, int] | None:
+        return read_stripe(recipe, source, footer, rows, codec, facts.block_size, allowance=allowance, shifted=shifted)
+
+    if threads == 1:
+        results = [read(recipe)]
+    else:
+        results = run_all([partial(read, part) for part in recipe.parts(PARTS * threads)], use_threads=True)
+    arrays: list[pa.Array] = []
+    chunks = size = 0
+    for found in results:
+        if found is None:
+            return None
+        arrays += found[0]
+        chunks += found[1]
+        size += found[2]
+    metrics.chunks_decompressed += chunks
+    metrics.bytes_decompressed += size
     return pa.RecordBatch.from_arrays(arrays, schema=plan.columns(()).schema)

@@ -159,6 +159,10 @@ class LocalReader(_LocalBase):
     def whole(self) -> memoryview | None:
         """All bytes of a small file, read at the first call; None of a larger or a mapped one."""
         if self._whole is None and self._size <= SMALL_FILE and self._map is None:
+            data = memoryview(pa.allocate_buffer(self._size)).cast("B")
+            if self._local_file is not None and self._local_file.read(0, data):  # has looked whether the file changed
+                self._whole = data.toreadonly()
+                return self._whole
             started = time.perf_counter()
             self._whole = self._fetch(0, self._size)
             self.metrics.read(0, self._size, time.perf_counter() - started)

@@ -103,6 +103,10 @@ cdef class LocalFile:
     def close(self):
         self.fd = -1
 
+    def read(self, int64_t offset, uint8_t[::1] out not None):
+        """Whether ``out`` holds the bytes from ``offset`` on, of the file as it was opened; see ``fill``."""
+        return self.fill(&out[0], out.shape[0], offset) if out.shape[0] else False
+
     cdef bint fill(self, uint8_t* out, int64_t n, int64_t offset) except -1:
         cdef int fd = self.fd
         cdef bint done

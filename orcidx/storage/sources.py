@@ -266,7 +266,12 @@ def _local(name: str, path: str) -> Source:
         encoded = b"\0"
     if b"\0" in encoded:
         raise InvalidQuery(f"{name!r:.200} is no path: it has a character that no file's name can have")
-    return Source(name, "path", os.path.abspath(path))
+    return Source(name, "path", path if _is_absolute(path) else os.path.abspath(path))
+
+
+def _is_absolute(path: str) -> bool:
+    """Whether ``os.path.abspath`` would leave a path as it is, where that is easily told; it takes four calls."""
+    return os.sep == "/" and path[:1] == "/" and path[-1] != "/" and "//" not in path and "/." not in path
 
 
 def _is_from(module: str, kind: str, value: Any) -> bool:

@@ -13,6 +13,7 @@ from work_done import python_calls
 
 import orcidx
 from orcidx import CorruptFile, InvalidQuery, col
+from orcidx.options import _CHANGED, MOST_CHANGED
 from orcidx.orc.metadata_cache import PLANS, forget_metadata
 from orcidx.scanner.file_scan import FileScan
 from orcidx.storage.local import SMALL_FILE
@@ -50,6 +51,40 @@ def test_python_calls_of_a_small_file(folder: Path) -> None:
     assert per_file(folder, lambda paths: scan(paths).to_table()) < 120
     assert per_file(folder, lambda paths: scan(paths, col("key") == -1).to_table()) < 105
     assert per_file(folder, lambda paths: scan(paths).count_rows()) < 78
+
+
+def test_python_calls_of_a_file_that_is_opened(folder: Path) -> None:
+    """Opened, scanned and closed, one after the other: of a schema that is known, then with its metadata."""
+
+    def tables(paths: list[str]) -> None:
+        for path in paths:
+            with orcidx.open(path) as file:
+                file.scan(use_threads=False).to_table()
+
+    assert per_file(folder, tables) < 166
+    paths = sorted(map(str, folder.iterdir()))
+    assert python_calls(lambda: tables(paths)) / len(paths) < 113
+
+
+def test_options_are_changed_once() -> None:
+    """Those that were changed lately are the same object; 1 and True are not the same option."""
+    options = orcidx.ReadOptions()
+    changed = options.override(batch_size=7)
+    assert changed is options.override(batch_size=7)
+    assert changed is not options.override(batch_size=8)
+    assert changed.batch_size == 7
+    assert options.override(batch_size=1).batch_size == 1
+    with pytest.raises(InvalidQuery):
+        options.override(batch_size=True)
+    assert options.override(use_threads=True) is not options.override(use_threads=False)
+    for size in range(1, 100):
+        assert options.override(batch_size=size).batch_size == size
+        assert len(_CHANGED) <= MOST_CHANGED
+    precision = [38, 6]
+    assert options.override(decimal_zero_precision=precision).decimal_zero_precision == [38, 6]
+    precision[:] = [1]
+    with pytest.raises(InvalidQuery):
+        options.override(decimal_zero_precision=precision)
 
 
 def test_counting_without_a_predicate_looks_at_tails_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
