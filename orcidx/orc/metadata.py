@@ -220,10 +220,6 @@ class FileTail:
         """Such as "0.12". A version later than this library reads as the newest it knows."""
         return ".".join(map(str, self.postscript.version)) or "0.11"
 
-    def share(self, facts: FileFacts, columns: int) -> None:
-        """Takes its facts and the number of its columns from another file that has the same."""
-        self.__dict__.update(facts=facts, columns=columns)
-
     @cached_property
     def columns(self) -> int:
         """How many column ids there are."""

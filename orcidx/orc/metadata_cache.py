@@ -59,7 +59,7 @@ def _remember_kind(tail: FileTail, root: OrcType) -> None:
         return
     kind = KINDS.get(likeness)
     if kind is not None:
-        tail.share(kind.facts, kind.columns)
+        tail.__dict__.update(facts=kind.facts, columns=kind.columns)  # the same, and made
     else:
         KINDS.put(likeness, FileKind(tail.facts, root, tail.columns), 1024 + len(likeness.type_bytes))
 

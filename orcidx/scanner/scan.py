@@ -19,8 +19,7 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery
 from orcidx.explain.facts import facts_html
 from orcidx.explain.model import Explanation
-from orcidx.fetching.byte_budget import ByteBudget
-from orcidx.fetching.drive import Turn, arun_in_turn, off_loop, run, run_in_turn, run_value
+from orcidx.fetching.drive import arun_in_turn, off_loop, run, run_in_turn, run_value
 from orcidx.options import ReadOptions
 from orcidx.planner.index_evidence import StoredIndex
 from orcidx.planner.request import FileIndexes, FileJob, ScanRequest
@@ -30,7 +29,6 @@ from orcidx.scanner.arrow_stream import ArrowStream, Batches, limited
 from orcidx.scanner.batches import Joiner, join_batches
 from orcidx.scanner.explaining import explain_file
 from orcidx.scanner.file_queue import FileQueue, OpenFile, open_job
-from orcidx.scanner.file_scan import FileScan, count_groups
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.overlap import GroupRanges
 from orcidx.scanner.row_limit import RowsLeft, limit_note, open_in_turn
@@ -44,6 +42,7 @@ from orcidx.scanner.split import (
     request_from_json,
     request_to_json,
 )
+from orcidx.scanner.stripe_turns import StripeTurns
 from orcidx.scanner.top_rows import SortKey
 from orcidx.scanner.top_scan import TopPass, resolved_order, top_note
 from orcidx.storage import Source
@@ -216,7 +215,7 @@ class Scan(ArrowStream):
             small.give_up()
         with (
             self._queue(request, metrics, small=small) as files,
-            closing(run_in_turn(_StripeTurns(self, files), stage=metrics.stage)) as results,
+            closing(run_in_turn(StripeTurns(self, files), stage=metrics.stage)) as results,
         ):
             yield from join(results if self.limit is None else limited(results, self.limit))
 
@@ -233,7 +232,7 @@ class Scan(ArrowStream):
         metrics = ScanMetrics()
         files = await off_loop(lambda: self._queue(self._limited, metrics))  # may open a file, and ask indexes
         try:
-            async with aclosing(arun_in_turn(_StripeTurns(self, files), stage=metrics.stage)) as results:
+            async with aclosing(arun_in_turn(StripeTurns(self, files), stage=metrics.stage)) as results:
                 async for batch in results:
                     if left is not None:
                         batch = batch.slice(0, left)
@@ -353,21 +352,6 @@ def _with_indexes(jobs: Iterable[FileJob], left: Iterable[FileJob]) -> tuple[Fil
     return tuple(found.popleft() if found and found[0].source is job.source else job for job in jobs)
 
 
-def _at_once(scan: FileScan, number: int) -> list[pa.RecordBatch] | None:
-    batch = scan.at_once(number)
-    return None if batch is None else [batch]
-
-
-def _decided_scan(scan: FileScan, number: int, budget: ByteBudget) -> Any:
-    share = budget.enter()
-    try:
-        decision = yield from scan.decide(number)
-        count_groups(scan, decision)
-        yield from scan.read(decision, share)
-    finally:
-        share.close()
-
-
 def _count_file(file: OpenFile, limit: int | None, tails_alone: bool) -> int:
     """The rows of a file, or some that are at least ``limit``."""
     if tails_alone:
@@ -470,43 +454,3 @@ class StripeScan:
             batch_size=options.batch_size,
             batch_bytes=options.batch_bytes,
         )
-
-
-class _StripeTurns:
-    """The living stripes of all files, as turns; each file is closed after its last."""
-
-    def __init__(self, scan: Scan, files: FileQueue) -> None:
-        self._scan = scan
-        self._files = files
-        self._waiting: deque[Turn] = deque()
-        self._budget = ByteBudget(scan.options.io_bytes)
-
-    def take(self, *, wait: bool) -> Turn | None:
-        while not self._waiting:
-            small = self._files.take_small()
-            if small is not None:
-                self._scan.learn_schema(small.schema)
-                if small.batches:
-                    return Turn(_no_steps, None, at_once=partial(list, small.batches))
-                continue
-            file = self._files.take(wait=wait)
-            if file is None:
-                return None
-            self._scan.learn_schema(partial(getattr, file.scan, "schema"))
-            self._waiting.extend(_turns_of(file, self._budget))
-        return self._waiting.popleft()
-
-
-def _no_steps() -> Generator[Any, Any, Any]:
-    """Those of a turn whose results are all there."""
-    yield from ()
-
-
-def _turns_of(file: OpenFile, budget: ByteBudget) -> Iterator[Turn]:
-    numbers = file.scan.stripe_numbers()
-    if not numbers:
-        file.close()
-    for number in numbers:
-        finish = file.close if number == numbers[-1] else None
-        at_once = partial(_at_once, file.scan, number) if file.storage.is_local else None
-        yield Turn(partial(_decided_scan, file.scan, number, budget), file.storage, finish, at_once)

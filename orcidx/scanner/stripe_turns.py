@@ -1,0 +1,75 @@
+"""The living stripes of a scan's files as turns, which ``fetching/drive`` runs one after the other."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from orcidx.fetching.byte_budget import ByteBudget
+from orcidx.fetching.drive import Turn
+from orcidx.scanner.file_queue import FileQueue, OpenFile
+from orcidx.scanner.file_scan import FileScan, count_groups
+
+if TYPE_CHECKING:
+    from orcidx.scanner.scan import Scan
+
+__all__ = ["StripeTurns"]
+
+
+class StripeTurns:
+    """The living stripes of all files, as turns; each file is closed after its last."""
+
+    def __init__(self, scan: Scan, files: FileQueue) -> None:
+        self._scan = scan
+        self._files = files
+        self._waiting: deque[Turn] = deque()
+        self._budget = ByteBudget(scan.options.io_bytes)
+
+    def take(self, *, wait: bool) -> Turn | None:
+        while not self._waiting:
+            small = self._files.take_small()
+            if small is not None:
+                self._scan.learn_schema(small.schema)
+                if small.batches:
+                    return Turn(_no_steps, None, at_once=partial(list, small.batches))
+                continue
+            file = self._files.take(wait=wait)
+            if file is None:
+                return None
+            self._scan.learn_schema(partial(getattr, file.scan, "schema"))
+            self._waiting.extend(_turns_of(file, self._budget))
+        return self._waiting.popleft()
+
+
+def _no_steps() -> Generator[Any, Any, Any]:
+    """Those of a turn whose results are all there."""
+    yield from ()
+
+
+def _turns_of(file: OpenFile, budget: ByteBudget) -> Iterator[Turn]:
+    numbers = file.scan.stripe_numbers()
+    if not numbers:
+        file.close()
+    for number in numbers:
+        finish = file.close if number == numbers[-1] else None
+        at_once = partial(_at_once, file.scan, number) if file.storage.is_local else None
+        yield Turn(partial(_decided_scan, file.scan, number, budget), file.storage, finish, at_once)
+
+
+def _at_once(scan: FileScan, number: int) -> list[pa.RecordBatch] | None:
+    batch = scan.at_once(number)
+    return None if batch is None else [batch]
+
+
+def _decided_scan(scan: FileScan, number: int, budget: ByteBudget) -> Any:
+    share = budget.enter()
+    try:
+        decision = yield from scan.decide(number)
+        count_groups(scan, decision)
+        yield from scan.read(decision, share)
+    finally:
+        share.close()
