@@ -158,16 +158,8 @@ class Scan(ArrowStream):
 
     # ------------------------------------------------------------------ batches
 
-    def _queue(
-        self,
-        request: ScanRequest,
-        metrics: ScanMetrics,
-        *,
-        tails_alone: bool = False,
-        small: SmallFiles | None = None,
-    ) -> FileQueue:
-        jobs = self._jobs_left(request, metrics)
-        return FileQueue(jobs, request, metrics, tails_alone=tails_alone, small=small)
+    def _queue(self, request: ScanRequest, metrics: ScanMetrics, *, tails_alone: bool = False) -> FileQueue:
+        return FileQueue(self._jobs_left(request, metrics), request, metrics, tails_alone=tails_alone)
 
     def _jobs_left(self, request: ScanRequest, metrics: ScanMetrics) -> tuple[FileJob, ...]:
         """The files that the indexes beside them leave, which are asked now."""
@@ -214,7 +206,7 @@ class Scan(ArrowStream):
                 return
             small.give_up()
         with (
-            self._queue(request, metrics, small=small) as files,
+            FileQueue(self._jobs_left(request, metrics), request, metrics, small=small) as files,
             closing(run_in_turn(StripeTurns(self, files), stage=metrics.stage)) as results,
         ):
             yield from join(results if self.limit is None else limited(results, self.limit))
