@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice, repeat
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from orcidx.errors import CorruptFile, Unsupported
@@ -60,7 +60,8 @@ def _is_flat(types: Sequence[TypeRecord]) -> bool:
     root, count = types[0], len(types) - 1
     if root.kind is not TypeKind.STRUCT or root.subtypes != tuple(range(1, count + 1)):
         return False
-    for record in islice(types, 1, None):  # a generator would be a call for each
+    below = types[1:]
+    for record in dict(zip(map(id, below), below)).values():  # equal ones are one object (0110)
         if record.subtypes or record.kind in _NESTED:
             return False
     return len(root.field_names) == count

@@ -73,7 +73,7 @@ def _match(node: OrcType, path: str | Path, exact: bool) -> list[list[int]]:
         return [[]]
     found: dict[int, list[list[int]]] = {}
     for place, rest in _begun(node, path, exact):
-        below = _match(node.children[place], rest, exact) if rest else [[]]
+        below = _match(node.child(place), rest, exact) if rest else [[]]
         found.setdefault(len(node.names[place]), []).extend([place, *route] for route in below)
     spelled = [length for length, routes in found.items() if routes]
     return found[max(spelled)] if spelled else []
@@ -148,6 +148,6 @@ def _prune(node: OrcType, wanted: _Wanted) -> OrcType:
         return replace(node, children=(node.children[0], _prune(node.children[1], value)))
     return replace(
         node,
-        children=tuple(_prune(node.children[index], below) for index, below in chosen.items()),
+        children=tuple(_prune(node.child(index), below) for index, below in chosen.items()),
         names=tuple(node.names[index] for index in chosen),
     )

@@ -100,6 +100,10 @@ class OrcType:
     crs: str | None = None
     edge_algorithm: int | None = None
 
+    def child(self, place: int) -> OrcType:
+        """One of ``children``; of many it is made alone."""
+        return self.children[place]
+
     def walk(self) -> Iterator[OrcType]:
         """This type and all below it, in pre-order."""
         yield self
@@ -156,6 +160,49 @@ def _quoted(name: str) -> str:
     return name if _PLAIN_NAME.match(name) else "`" + name.replace("`", "``") + "`"
 
 
+WIDE = 64
+"""Columns from which on a struct makes them when they are asked for."""
+
+
+class _WideType(OrcType):
+    """A struct of many columns, of which mostly few are asked for: ``child`` makes one. Once all of them are made, this
+    is an ``OrcType`` like any other."""
+
+    records: Sequence[TypeRecord]
+
+    @property
+    def children(self) -> tuple[OrcType, ...]:
+        records = self.__dict__.get("records")
+        if records is not None:  # else another thread was here in the meantime
+            made = _build_children(records, records[self.id], self.names, self.path)
+            object.__setattr__(self, "children", tuple(made))
+        found: tuple[OrcType, ...] = self.__dict__["children"]
+        return found
+
+    @children.setter
+    def children(self, made: tuple[OrcType, ...]) -> None:
+        self.__dict__["children"] = made
+        object.__setattr__(self, "__class__", OrcType)
+        self.__dict__.pop("records", None)
+
+    def child(self, place: int) -> OrcType:
+        records = self.__dict__.get("records")
+        if records is None:
+            return self.children[place]
+        return _build(records, records[self.id].subtypes[place], (*self.path, self.names[place]))
+
+    def __eq__(self, other: object) -> bool:
+        self._become_usual()
+        return self == other
+
+    def __hash__(self) -> int:
+        self._become_usual()
+        return hash(self)
+
+    def _become_usual(self) -> None:
+        object.__setattr__(self, "children", self.children)
+
+
 def build_tree(records: Sequence[TypeRecord]) -> OrcType:
     """The tree of a footer's type list, which ``read_tail`` has checked to be one in pre-order."""
     return _build(records, 0, ())
@@ -163,16 +210,15 @@ def build_tree(records: Sequence[TypeRecord]) -> OrcType:
 
 def _build(records: Sequence[TypeRecord], column: int, path: Path) -> OrcType:
     record = records[column]
-    names: Path = ()
-    children: tuple[OrcType, ...] = ()
-    if record.subtypes:
-        names = _child_names(record)
-        children = tuple(_build_children(records, record, names, path))
-    node = object.__new__(OrcType)  # a frozen dataclass sets each field by itself: 3 ms for 1,000 columns
-    node.__dict__.update(
+    names = _child_names(record) if record.subtypes else ()
+    node = object.__new__(OrcType if len(names) < WIDE else _WideType)
+    if len(names) < WIDE:
+        node.__dict__["children"] = tuple(_build_children(records, record, names, path)) if names else ()
+    else:
+        node.__dict__["records"] = records
+    node.__dict__.update(  # a frozen dataclass sets each field by itself: 3 ms for 1,000 columns
         id=column,
         kind=record.kind,
-        children=children,
         names=names,
         path=path,
         max_length=record.max_length,

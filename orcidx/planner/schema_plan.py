@@ -76,7 +76,7 @@ def schema_plan(
     plan: SchemaPlan | None = PLANS.get(key)
     if plan is None:
         plan = SchemaPlan(root, request, constants, secret, dictionaries, leaves_rows)
-        PLANS.put(key, plan, PLAN_BYTES + COLUMN_BYTES * len(root.children))
+        PLANS.put(key, plan, PLAN_BYTES + COLUMN_BYTES * len(root.names))
     return plan
 
 

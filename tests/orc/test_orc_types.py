@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from orcidx import CorruptFile, InvalidQuery, ReadOptions, Unsupported
+from orcidx.orc import types
 from orcidx.orc.kinds import EncodingKind, StreamKind
 from orcidx.orc.metadata import TypeKind, TypeRecord
 from orcidx.orc.projection import find_columns, project
@@ -339,3 +341,34 @@ def test_a_name_of_many_columns() -> None:
     count = 50_000
     node = tree((K.STRUCT, list(range(1, count + 1)), ["x"] * count), *[leaf(K.INT)] * count)
     assert len(find_columns(node, "x")) == count
+
+
+def test_a_wide_tree_makes_the_columns_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alone, and all of them once; it is equal to one that was made at once, however the two are compared."""
+
+    def wide() -> OrcType:
+        integer, money = leaf(K.INT), leaf(K.DECIMAL, precision=9)
+        records = [TypeRecord(K.STRUCT, (1, 2, *range(5, 105)), tuple(f"c{i}" for i in range(102)))]
+        records += [integer, TypeRecord(K.LIST, (3,)), TypeRecord(K.LIST, (4,)), leaf(K.LONG), *[money, integer] * 50]
+        return build_tree(records)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(types, "WIDE", 1 << 20)
+        usual = wide()
+    assert type(usual) is OrcType
+    tree = wide()
+    with monkeypatch.context() as patch:
+        patch.setattr(types, "_build_children", lambda *_: pytest.fail("all columns were made"))
+        assert [tree.child(place).id for place in (0, 3, 101)] == [1, 6, 104]
+        assert project(tree, ["c3", "c0"]).root.children == (usual.children[3], usual.children[0])
+        assert replace(tree, children=(usual.children[0],), names=("c0",)).children == usual.children[:1]
+    assert tree.child(1) == usual.children[1]
+    assert tree.child(1).path == ("c1",)
+    assert str(tree) == str(usual)
+    assert type(tree) is OrcType
+    assert tree.child(5) is tree.children[5]
+    for one, other in ((wide(), usual), (usual, wide()), (wide(), wide()), (pickle.loads(pickle.dumps(wide())), usual)):
+        assert one == other
+    assert len({wide(), wide(), usual}) == 1
+    assert wide() != usual.children[0]
+    assert [node.id for node in wide().walk()] == list(range(105))
