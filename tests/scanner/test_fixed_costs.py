@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from orcidx import CorruptFile, InvalidQuery, col
 from orcidx.options import _CHANGED, MOST_CHANGED
 from orcidx.orc.metadata_cache import PLANS, forget_metadata
 from orcidx.scanner.file_scan import FileScan
-from orcidx.storage.local import SMALL_FILE
+from orcidx.storage.local import SMALL_FILE, LocalReader
 
 FILES = 20
 ROWS = 100
@@ -61,8 +62,11 @@ def test_python_calls_of_a_file_that_is_opened(folder: Path) -> None:
             with orcidx.open(path) as file:
                 file.scan(use_threads=False).to_table()
 
-    assert per_file(folder, tables) < 166
     paths = sorted(map(str, folder.iterdir()))
+    while any(LocalReader(path).identity is None for path in paths):  # so young that nothing of them is kept
+        time.sleep(0.02)
+    assert per_file(folder, tables) < 166
+    tables(paths)
     assert python_calls(lambda: tables(paths)) / len(paths) < 113
 
 
