@@ -26,7 +26,7 @@ from orcidx.storage import RangeReader
 from orcidx.storage.folder import Folder
 
 if TYPE_CHECKING:
-    from orcidx.orc.window import StreamSource
+    from orcidx.orc.stored_stream import StreamSource
 
 __all__ = [
     "check_exclusive_create",

@@ -4,11 +4,7 @@ from typing import Protocol
 from typing_extensions import Buffer
 
 from orcidx.orc.compression import Codec
-
-class StreamSource(Protocol):
-    @property
-    def length(self) -> int: ...
-    def fetch(self, offset: int) -> Buffer: ...
+from orcidx.orc.stored_stream import StoredStream, StreamSource
 
 class Positions(Protocol):
     def take(self) -> int: ...
@@ -16,12 +12,9 @@ class Positions(Protocol):
 class Held(Protocol):
     def hold(self, owner: Hashable, size: int, what: str) -> None: ...
 
-class Window:
-    name: str
-    length: int
-    block_size: int
-    chunks_decompressed: int
-    bytes_decompressed: int
+class PlainStream(StoredStream): ...
+
+class Window(PlainStream):
     @property
     def offset(self) -> int: ...
     def __init__(

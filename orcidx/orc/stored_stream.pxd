@@ -1,0 +1,64 @@
+from cpython.buffer cimport Py_buffer
+from libc.stdint cimport int64_t, uint8_t
+
+from orcidx.orc.native_codec cimport NativeCodec
+from orcidx.storage.local_file cimport PieceRun
+
+cdef enum:
+    STORED_RUN = 16     # most stored chunks that are read at once, straight to their destination
+    # Two blocks of zstd's and slack: with so much room behind a block it decodes literals there, to memory that the
+    # next block needs warm anyway (4 % of the time of a column of doubles).
+    LITERALS = 262208
+
+
+# What the source handed over last. In a struct, where Cython's garbage collection support does not see the buffer: it
+# would clear the exporter while it is still exported.
+cdef struct Piece:
+    Py_buffer view
+    bint held
+    int64_t start               # stream offset of its first byte
+    int64_t length              # up to the end of the stream; `readable` may go beyond
+    int64_t readable
+
+
+cdef class StoredStream:
+    # --- set once -----------------------------------------------------------------------------------------------------
+    cdef readonly str name              # such as "DATA"; goes into every error
+    cdef readonly int64_t length        # bytes of the stream as stored
+    cdef readonly int64_t block_size    # most bytes of one chunk when decompressed
+    cdef object source
+    cdef object codec                   # None: codec NONE, no chunk headers
+    cdef NativeCodec native             # may be None
+    cdef bint framed
+    cdef object read_stored             # the source's `read_into`, or None
+    cdef PieceRun run                   # the source's, or None: brings pieces without asking it
+
+    # --- counters -----------------------------------------------------------------------------------------------------
+    cdef readonly int64_t chunks_decompressed
+    cdef readonly int64_t bytes_decompressed
+
+    cdef Piece piece
+    cdef int64_t next_chunk             # stream offset of what follows
+
+    # --- stored chunks tend to come in rows: the last one's length, 0 after a compressed one; how many to bet on ------
+    cdef int64_t stored_length
+    cdef int stored_run
+
+    cdef uint8_t* scratch               # a compressed chunk that straddles pieces
+    cdef int64_t scratch_capacity
+
+    cdef int begin(self, source, codec, block_size, str name) except -1
+    cdef void lose_piece(self) noexcept nogil
+    cdef int fail_chunk(self, str message) except -1 with gil
+    cdef bint holds(self, int64_t offset) noexcept nogil
+    cdef int fetch_piece(self, int64_t offset) except -1 with gil
+    cdef int gather(self, int64_t offset, uint8_t* out, int64_t n) except -1 nogil
+    cdef int read_header(self, int64_t* length, bint* original) except -1 nogil
+    cdef int64_t decompress(self, int64_t start, int64_t length, uint8_t* out, int64_t room) except -1 nogil
+    cdef int64_t decompress_with_gil(self, const uint8_t* chunk, int64_t length, uint8_t* out) except -1 with gil
+    cdef const uint8_t* gather_chunk(self, int64_t start, int64_t length) except NULL nogil
+
+    # --- Up to n of the next plain bytes straight to `out`, and how many; 0: not this way. `next_chunk` moves on. -----
+    cdef int64_t take_plain(self, uint8_t* out, int64_t n) except -1 with gil
+    cdef int64_t take_stored(self, uint8_t* out, int64_t n) except -1 with gil
+    cdef int64_t take_chunk(self, uint8_t* out, int64_t n) except -1 nogil
