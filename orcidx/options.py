@@ -65,8 +65,9 @@ class ReadOptions:
     """Budget of bytes fetched ahead and not yet decoded, over all streams of a scan. What a remote stripe needs comes
     in few requests as far as this goes, and in pieces beyond."""
     ahead_bytes: int = 64 << 20
-    """Most bytes of batches that threads decode while the one before is in use; 0: none, threads only share each batch
-    among them. Nothing is decoded ahead before a second batch is asked for."""
+    """Most bytes of batches that threads decode, and of chunks that they decompress, while the batch before is in use;
+    0: none, threads only share each batch among them. Nothing of a later batch is begun before a second one is asked
+    for."""
     merge_gap: int | None = None
     """Ranges closer than this many bytes are fetched as one; None: 8 KiB locally, 1 MiB remotely, where the smallest
     wider gaps are closed too: for a scan with a predicate or a selection until a stripe takes no more than four

@@ -9,7 +9,6 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from orcidx.errors import CorruptFile
-from orcidx.orc.chunk_rows cimport take_row
 from orcidx.orc.window cimport Window
 
 cdef enum:
@@ -106,12 +105,6 @@ cdef int64_t checked(n) except -1:
     return min(n, 1 << 62)
 
 
-cdef int64_t take_next(Window window, uint8_t* out, int64_t n, int64_t most) except -1 nogil:
-    # The next of n bytes: a row of chunks, decompressed side by side, or `most` of them at most.
-    cdef int64_t step = take_row(window, out, n)
-    return step if step else window.take_some(out, most)
-
-
 cdef class RawBytes:
     """The bytes of a stream as they are: FLOAT, DOUBLE, string data, decimal varints."""
 
@@ -134,8 +127,10 @@ cdef class RawBytes:
         if not 0 <= left <= out.shape[0]:
             raise ValueError(f"{left} bytes do not fit into {out.shape[0]}")
         with nogil:
+            if self.window.ahead is not None:
+                self.window.ahead.expect(left)
             while left:
-                step = take_next(self.window, &out[done], left, left)
+                step = self.window.take_some(&out[done], left)
                 done += step
                 left -= step
 
@@ -146,9 +141,11 @@ cdef class RawBytes:
         if not 0 <= left <= out.shape[0]:
             raise ValueError(f"{left} bytes do not fit into {out.shape[0]}")
         with nogil:
+            if self.window.ahead is not None:
+                self.window.ahead.expect(left)
             while left:
                 most = left if self.window.framed else min(left, <int64_t> TEXT)
-                step = take_next(self.window, &out[done], left, most)
+                step = self.window.take_some(&out[done], most)
                 seen |= or_of_bytes(&out[done], step)
                 done += step
                 left -= step

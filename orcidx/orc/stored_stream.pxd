@@ -1,6 +1,7 @@
 from cpython.buffer cimport Py_buffer
 from libc.stdint cimport int64_t, uint8_t
 
+from orcidx.orc.chunks_ahead cimport ChunksAhead, NO_CHUNK
 from orcidx.orc.native_codec cimport NativeCodec
 from orcidx.storage.local_file cimport PieceRun
 
@@ -28,10 +29,11 @@ cdef class StoredStream:
     cdef readonly int64_t block_size    # most bytes of one chunk when decompressed
     cdef object source
     cdef object codec                   # None: codec NONE, no chunk headers
-    cdef NativeCodec native             # may be None
+    cdef readonly NativeCodec native    # may be None
     cdef bint framed
     cdef object read_stored             # the source's `read_into`, or None
     cdef PieceRun run                   # the source's, or None: brings pieces without asking it
+    cdef public ChunksAhead ahead       # what other threads decompress of it; or None
 
     # --- counters -----------------------------------------------------------------------------------------------------
     cdef readonly int64_t chunks_decompressed
@@ -56,6 +58,8 @@ cdef class StoredStream:
     cdef int read_header(self, int64_t* length, bint* original) except -1 nogil
     cdef int64_t decompress(self, int64_t start, int64_t length, uint8_t* out, int64_t room) except -1 nogil
     cdef int64_t decompress_with_gil(self, const uint8_t* chunk, int64_t length, uint8_t* out) except -1 with gil
+    cdef int64_t take_ahead(self, int64_t start, int64_t length, uint8_t* out, int64_t room) except -4 nogil
+    cdef bint fetch_early(self, int64_t offset) except -1 with gil
     cdef const uint8_t* gather_chunk(self, int64_t start, int64_t length) except NULL nogil
 
     # --- Up to n of the next plain bytes straight to `out`, and how many; 0: not this way. `next_chunk` moves on. -----

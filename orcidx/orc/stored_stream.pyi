@@ -2,6 +2,9 @@ from typing import Protocol
 
 from typing_extensions import Buffer
 
+from orcidx.orc.chunks_ahead import ChunksAhead
+from orcidx.orc.native_codec import NativeCodec
+
 class StreamSource(Protocol):
     @property
     def length(self) -> int: ...
@@ -13,3 +16,5 @@ class StoredStream:
     block_size: int
     chunks_decompressed: int
     bytes_decompressed: int
+    native: NativeCodec | None
+    ahead: ChunksAhead | None

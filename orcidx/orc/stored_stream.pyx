@@ -12,7 +12,7 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from orcidx.errors import CorruptFile
+from orcidx.errors import CorruptFile, OrcidxError
 from orcidx.orc.compression import BLOCK_SIZE_LIMIT as MOST, check_block_size
 from orcidx.storage.local_file cimport fill_parts
 
@@ -99,7 +99,8 @@ cdef class StoredStream:
         cdef int64_t left = self.length - self.next_chunk - 3
         if left < 0:
             self.fail_chunk("the stream ends inside a chunk header")
-        self.gather(self.next_chunk, header, 3)
+        if self.ahead is None or not self.ahead.header_at(self.next_chunk, header):
+            self.gather(self.next_chunk, header, 3)
         original[0] = header[0] & 1
         length[0] = (header[0] | header[1] << 8 | header[2] << 16) >> 1
         self.stored_length = length[0] if original[0] else 0
@@ -112,17 +113,18 @@ cdef class StoredStream:
     cdef int64_t decompress(self, int64_t start, int64_t length, uint8_t* out, int64_t room) except -1 nogil:
         # The stored chunk of `length` bytes at `start` to `out`. Room for more than a block serves as scratch.
         cdef const uint8_t* chunk
-        cdef int64_t written
-        if not self.holds(start):
-            self.fetch_piece(start)
-        if start - self.piece.start + length <= self.piece.length:
-            chunk = <const uint8_t*> self.piece.view.buf + (start - self.piece.start)
-        else:
-            chunk = self.gather_chunk(start, length)
-        if self.native is None:
-            written = self.decompress_with_gil(chunk, length, out)
-        else:
-            written = self.native.decompress(chunk, length, out, room)
+        cdef int64_t written = NO_CHUNK if self.ahead is None else self.take_ahead(start, length, out, room)
+        if written == NO_CHUNK:
+            if not self.holds(start):
+                self.fetch_piece(start)
+            if start - self.piece.start + length <= self.piece.length:
+                chunk = <const uint8_t*> self.piece.view.buf + (start - self.piece.start)
+            else:
+                chunk = self.gather_chunk(start, length)
+            if self.native is None:
+                written = self.decompress_with_gil(chunk, length, out)
+            else:
+                written = self.native.decompress(chunk, length, out, room)
         if written == -2:
             with gil:
                 raise MemoryError
@@ -131,6 +133,32 @@ cdef class StoredStream:
         self.chunks_decompressed += 1
         self.bytes_decompressed += written
         return written
+
+    cdef int64_t take_ahead(self, int64_t start, int64_t length, uint8_t* out, int64_t room) except -4 nogil:
+        # Has other threads decompress a chunk and the next ones, and takes it; NO_CHUNK where that is not the way. Of
+        # the piece nothing is needed any more that is staged. One that cannot be had is asked for again in its turn.
+        cdef bint needed = not self.ahead.goes_to(start, length)
+        cdef int64_t offset = self.ahead.wants()
+        while offset >= 0:
+            if not self.holds(offset):
+                if needed:
+                    self.fetch_piece(offset)
+                elif not self.ahead.whole or not self.fetch_early(offset):
+                    break
+            self.ahead.put(<const uint8_t*> self.piece.view.buf + (offset - self.piece.start),
+                           self.piece.start + self.piece.length - offset)
+            needed = needed and not self.ahead.has(start)
+            offset = self.ahead.wants()
+        self.ahead.call()
+        return self.ahead.take(start, out, room)
+
+    cdef bint fetch_early(self, int64_t offset) except -1 with gil:
+        # Whether the piece came.
+        try:
+            self.fetch_piece(offset)
+        except (OrcidxError, OSError):
+            return False
+        return True
 
     cdef const uint8_t* gather_chunk(self, int64_t start, int64_t length) except NULL nogil:
         # A chunk that straddles pieces, in `scratch`.

@@ -37,9 +37,6 @@ cdef class Window(PlainStream):
     cdef const uint8_t* p
     cdef const uint8_t* end
 
-    cdef object ask                     # has other threads decompress, see chunk_rows; or None
-    cdef int lost_bets
-
     # 1: at least one more byte behind the unread ones, which stay (they may move: take `p` and `end` anew).
     # 0: the stream has no more bytes. Raises CorruptFile. May be called with unread bytes left (a run that straddles).
     cdef int refill(self) except -1 nogil

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from orcidx.orc.chunk_rows import ChunkRow, share
+from orcidx.orc.chunks_ahead import ChunksAhead
 from orcidx.orc.column_readers import Claims, ColumnReader
 from orcidx.orc.reader import OpenStripe
 from orcidx.orc.streams import PositionIterator
@@ -17,6 +17,9 @@ from orcidx.orc.window import Window
 __all__ = ["ColumnCursor"]
 
 Work = tuple[int, int]
+
+LEAST_CHUNKS = 4
+"""Fewer ahead are not worth another thread's time."""
 
 
 class ColumnCursor:
@@ -53,10 +56,39 @@ class ColumnCursor:
             size += window.bytes_decompressed
         return chunks, size
 
-    def share(self, ask: Callable[[ChunkRow], None]) -> None:
-        """Has other threads, whom ``ask`` asks, decompress chunks of the column with the one that reads."""
+    @property
+    def chunks_ahead(self) -> list[ChunksAhead]:
+        return [window.ahead for window in self._windows if window.ahead is not None]
+
+    def decompress_ahead(self, ask: Callable[[ChunksAhead], None], *, memory: int, whole: bool) -> None:
+        """Has other threads, whom ``ask`` asks, decompress chunks that come next, in so many bytes of memory.
+
+        ``whole``: all rows of the stripe are going to be read.
+        """
         for window in self._windows:
-            share(window, ask)
+            codec = window.native
+            most = 0 if codec is None else memory // len(self._windows) // (2 * window.block_size)
+            if codec is not None and most >= LEAST_CHUNKS:
+                window.ahead = ChunksAhead(
+                    codec,
+                    block_size=window.block_size,
+                    stream_length=window.length,
+                    most=most,
+                    whole=whole,
+                    ask=ask,
+                )
+
+    def go_on(self) -> None:
+        """What comes next may be decompressed before it is read."""
+        for ahead in self.chunks_ahead:
+            ahead.go_on()
+
+    def close(self) -> None:
+        """What is decompressed and not taken is given up."""
+        for window in self._windows:
+            if window.ahead is not None:
+                window.ahead.close()
+                window.ahead = None
 
     def lose_place(self) -> None:
         """After a read that failed halfway, or rows that nobody takes: the next read seeks."""

@@ -4,6 +4,9 @@ While the caller waits for a span, and while he uses it, threads decode the span
 pace: a column is a chain, and a span is a round of tasks, one for each column. What is ahead never changes what
 comes: spans are planned by the rows that came before (``stripe_reader``), and where a task of a span fails, or its
 columns together are too large, everything ahead is dropped and the caller reads the span in order by himself.
+
+Threads that have no column, where there are few, first decompress chunks that the columns come to next
+(``orc/chunks_ahead``), and begin a span only when no chunk is left to them: then the caller takes his time.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import pyarrow as pa
 
 from orcidx.orc.column_readers import Claims
 from orcidx.scanner.column_cursor import ColumnCursor, Work
-from orcidx.scanner.decode_pool import Chains, Round, ask_for_help
+from orcidx.scanner.decode_pool import Chains, Round
 
 __all__ = ["DecodeAhead"]
 
@@ -28,6 +31,9 @@ that takes more still is read in turn, and nothing more of its stripe is ahead."
 
 FEW_VALUES = 1 << 16
 """Below so many values, decoded in less than a millisecond, a span that nothing follows is left to the caller."""
+
+CHUNK_BYTES = 4 << 20
+"""Of what may be ahead, most bytes of chunks that threads without a column decompress (decision 0101)."""
 
 Columns = Sequence[ColumnCursor]
 
@@ -55,10 +61,8 @@ class DecodeAhead:
         self._most = most
         self._batch_bytes = batch_bytes
         self._spans: deque[_Span] = deque()
-        idle = threads - len(columns)
-        if most and idle > 0:
-            for cursor in columns:
-                cursor.share(partial(ask_for_help, threads=threads, most=idle))
+        self._goes_on = False
+        self._threads = threads
         self.wasted: Work = (0, 0)
         """Chunks and bytes that were decompressed for what nobody took."""
 
@@ -67,6 +71,10 @@ class DecodeAhead:
 
         ``row_bytes``: bytes that a row of these columns may take.
         """
+        if not self._goes_on:
+            self._goes_on = True
+            for cursor in columns:  # which nobody reads now
+                cursor.go_on()
         if [(span.start, span.start + span.rows) for span in self._spans] != list(spans)[: len(self._spans)]:
             self.drop()
         known = len(self._spans)
@@ -81,7 +89,20 @@ class DecodeAhead:
                 break
             used += reserved if number else 0
             self._begin(columns, start, stop - start, reserved)
-        self._chains.start()
+        if not self._chains.chunks:
+            self._chains.start()
+
+    def decompress(self, columns: Columns, *, whole: bool) -> None:
+        """Has threads that have no column decompress what these come to next; ``whole``: all rows are going to be
+        read."""
+        if self._threads <= len(self._numbers):
+            return
+        memory = min(CHUNK_BYTES, self._most // 4)
+        for cursor in columns:
+            cursor.decompress_ahead(self._chains.ask, memory=memory // len(columns), whole=whole)
+        self._chains.chunks = [one for cursor in columns for one in cursor.chunks_ahead]
+        if self._chains.chunks:
+            self._most -= memory
 
     @property
     def has_room(self) -> bool:
@@ -147,4 +168,9 @@ class DecodeAhead:
         for cursor in self._numbers:
             cursor.lose_place()
 
-    close = drop
+    def close(self) -> None:
+        """When the stripe is done, or given up."""
+        self.drop()
+        self._chains.chunks = ()
+        for cursor in self._numbers:
+            cursor.close()

@@ -16,12 +16,15 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from orcidx.orc.chunk_rows import ChunkRow
+from orcidx.orc.chunks_ahead import ChunksAhead
 from orcidx.storage.threads import refuses_more
 
-__all__ = ["Chains", "Round", "ask_for_help", "run_all", "thread_count"]
+__all__ = ["Chains", "Round", "run_all", "thread_count"]
 
 T = TypeVar("T")
+
+CHUNKS = 64
+"""That a thread decompresses before it lets a fork come between: a few milliseconds."""
 
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
@@ -103,18 +106,6 @@ def _submit(work: Callable[[], None], size: int) -> bool:
         return True
 
 
-def ask_for_help(row: ChunkRow, threads: int, *, most: int) -> None:
-    """Has up to ``most`` threads of the pool help with a row of chunks, when they come to it."""
-
-    def help_on() -> None:
-        with _gate:
-            row.help()
-
-    for _ in range(most):
-        if not _submit(help_on, threads):
-            return
-
-
 def _is_spark_task() -> bool:
     # Asked of the module that Spark's workers have loaded; the driver has it too, and no task.
     module = sys.modules.get("pyspark.taskcontext")
@@ -146,7 +137,12 @@ class Chains:
     ``weights``: of the chains; the tasks of a heavy one begin first, since the last to begin is waited for. Threads of
     the pool take what can begin, older rounds first; ``finish`` has the caller take part until its round is done. No
     task waits for another one. After an error a chain runs no more.
+
+    ``chunks``: those that come next in streams of the chains. Threads of the pool decompress them before they begin a
+    task; where there are some, the caller begins with the tasks of his round.
     """
+
+    chunks: Sequence[ChunksAhead] = ()
 
     def __init__(self, weights: Sequence[int], threads: int) -> None:
         self._threads = threads
@@ -157,6 +153,7 @@ class Chains:
         self._rounds: list[Round] = []
         self._helpers = 0
         self._running = 0
+        self._asked = False
         self._forks = _forks
 
     def add(self, chains: Sequence[int], tasks: Sequence[Callable[[], Any]]) -> Round:
@@ -170,27 +167,46 @@ class Chains:
     def start(self) -> None:
         """Has threads of the pool take part, as many as find something to do."""
         with self._changed:
-            if self._forks != _forks:
-                self._forks, self._helpers = _forks, 0
-            wanted = min(self._threads - 1, sum(len(one.begin) for one in self._rounds)) - self._helpers
-            self._helpers += max(0, wanted)
-        for number in range(wanted):
+            chains = {one.chains[place] for one in self._rounds for place in one.begin}
+            self._call(sum(not self._busy[chain] for chain in chains))
+
+    def ask(self, _: ChunksAhead) -> None:
+        """Has threads of the pool decompress chunks, those that have nothing to do now, and others when they do not."""
+        with self._changed:
+            self._asked = True
+            self._changed.notify_all()
+            self._call(self._threads)
+
+    def _call(self, most: int) -> None:
+        if self._forks != _forks:
+            self._forks, self._helpers = _forks, 0
+        wanted = min(self._threads - 1, most) - self._helpers
+        for _ in range(wanted):
+            self._helpers += 1
             if not _submit(self._help, self._threads):
-                with self._changed:
-                    self._helpers -= wanted - number
+                self._helpers -= 1
                 return
 
     def finish(self, wanted: Round) -> None:
         """Runs what has not begun until all tasks of a round have ended; errors are in the round."""
-        self.start()
+        if not self.chunks:
+            self.start()
         while True:
             with self._changed:
                 found = None
-                while wanted.left and (found := self._pick()) is None:
+                while wanted.left and (found := self._pick()) is None and not self._asked:
                     self._changed.wait()
-                if found is None:
+                if found is None and not wanted.left:
                     self._rounds.remove(wanted)
                     break
+                if found is None:
+                    self._asked = False
+            if found is None:
+                while wanted.left and any(one.help(1) for one in self.chunks):
+                    pass
+                continue
+            if self.chunks:
+                self.start()  # for the other chains of the round
             self._run(*found, mine=True)
         self.start()  # what the end of this thread's last task made possible
 
@@ -240,11 +256,16 @@ class Chains:
     def _help(self) -> None:
         while True:
             with _gate:
+                if any(one.help(CHUNKS) for one in self.chunks):
+                    continue
                 with self._changed:
                     found = self._pick()
-                    if found is None:
+                    if found is None and not self._asked:
                         self._helpers -= 1
                         return
+                    self._asked = False
+                if found is None:
+                    continue
                 self._run(*found, mine=False)
 
 

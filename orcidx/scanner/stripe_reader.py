@@ -119,7 +119,10 @@ class StripeReader:
         if threads < 2 or not cursors:
             return None
         most = self.options.ahead_bytes if self.stripe.needs_no_gil else 0
-        return DecodeAhead(cursors, threads=threads, most=most, batch_bytes=self.options.batch_bytes)
+        ahead = DecodeAhead(cursors, threads=threads, most=most, batch_bytes=self.options.batch_bytes)
+        whole = self.rows.may.is_all and (self.rows.must.is_empty or not self._filtering())
+        ahead.decompress(self.first.cursors if self._filtering() else cursors, whole=whole)
+        return ahead
 
     def _group(self, columns: Sequence[OrcType], options: Sequence[ReadOptions], exact: Sequence[bool]) -> ColumnGroup:
         threads, bounds = self.options.use_threads, self.rows.bounds

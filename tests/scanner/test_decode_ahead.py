@@ -256,31 +256,71 @@ def test_a_failure_ahead_waits_for_its_rows(path: str, monkeypatch: pytest.Monke
     assert "column text" in failed
 
 
-def test_a_column_alone_is_decompressed_side_by_side(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads that have no column of their own help with the chunks of the others'."""
-    asked: list[int] = []
-    ask = decode_ahead.ask_for_help
+class Asked:
+    """Counts how often threads were asked to decompress chunks, and keeps the columns whose chunks those are."""
 
-    def counted(row: Any, threads: int, *, most: int) -> None:
-        asked.append(most)
-        ask(row, threads, most=most)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self.cursors: list[ColumnCursor] = []
+        ask, decompress = decode_pool.Chains.ask, ColumnCursor.decompress_ahead
 
-    monkeypatch.setattr(decode_ahead, "ask_for_help", counted)
+        def counted(chains: decode_pool.Chains, chunks: Any) -> None:
+            self.count += 1
+            ask(chains, chunks)
+
+        def kept(cursor: ColumnCursor, *arguments: Any, **options: Any) -> None:
+            self.cursors.append(cursor)
+            decompress(cursor, *arguments, **options)
+
+        monkeypatch.setattr(decode_pool.Chains, "ask", counted)
+        monkeypatch.setattr(ColumnCursor, "decompress_ahead", kept)
+
+    @property
+    def held_bytes(self) -> int:
+        return sum(chunks.held_bytes for cursor in self.cursors for chunks in cursor.chunks_ahead)
+
+
+@pytest.mark.parametrize("name", ["text", "struct"])
+def test_chunks_of_a_column_alone_are_decompressed_ahead(path: str, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Threads that have no column of their own decompress what those who have come to next."""
+    asked = Asked(monkeypatch)
     for batch_size in (100, 400):
-        same_for_all(path, columns=["text"], batch_size=batch_size)
-    assert {1, 2, 7} == set(asked)
-    asked.clear()
-    outcome(path, 2, columns=["text", "key"], batch_size=400)
-    outcome(path, 2, columns=["text"], batch_size=400, ahead_bytes=0)
-    assert not asked
+        same_for_all(path, columns=[name], batch_size=batch_size)
+    assert asked.count > 3
+    asked.count = 0
+    outcome(path, 2, columns=[name, "key"], batch_size=400)
+    outcome(path, 2, columns=[name], batch_size=400, ahead_bytes=0)
+    assert not asked.count
+
+
+def test_chunks_ahead_are_within_the_first_batch_and_bounded_in_bytes(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pa.set_cpu_count(2)
+    asked = Asked(monkeypatch)
+    with orcidx.open(path) as file:
+        size = file.scan(["text"], batch_size=10, limit=10).to_table().nbytes
+        asked.cursors.clear()
+        batches = file.scan(["text"], batch_size=10, ahead_bytes=160_000).to_batches()
+        next(batches)
+        assert asked.held_bytes <= 2 * (size + 1024)
+        held = []
+        for _ in range(50):
+            next(batches)
+            held.append(asked.held_bytes)
+        assert 8 * 2048 < max(held) <= 40_000
+        batches.close()
+        assert asked.held_bytes == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_child_goes_on_by_itself(path: str, table: pa.Table) -> None:
+@pytest.mark.parametrize("columns", [["key", "noise", "word", "text", "list", "struct"], ["text"]], ids=len)
+def test_a_forked_child_goes_on_by_itself(path: str, table: pa.Table, columns: list[str]) -> None:
     pa.set_cpu_count(3)
+    table = table.select(columns)
     with orcidx.open(path) as file:
-        batches = file.scan(batch_size=50).to_batches()
+        batches = file.scan(columns, batch_size=50).to_batches()
         found = [next(batches) for _ in range(6)]
         child = os.fork()
         if child == 0:
