@@ -34,7 +34,7 @@ from orcidx.scanner.top_rows import SortKey, parse_order
 from orcidx.spark.catalog_tables import CatalogTable
 from orcidx.spark.hive_columns import partition_constants, partition_types
 from orcidx.spark.local_times import on_any_clock, on_session_clock
-from orcidx.spark.query_text import parse_text
+from orcidx.spark.query_text import check_computed, depends_on_case, parse_text
 from orcidx.spark.query_words import check_words
 from orcidx.spark.read_task import ReadTask, broken_files_passed, gone_files_named
 from orcidx.spark.spark_types import (
@@ -118,23 +118,28 @@ class Query:
         ``partitions``: key and type of the columns of directories by name."""
         if self.where is None:
             return None
+        where = parse_text(self.where)
+        if self.session_zone is None or isinstance(self.where, str):  # a format's is text, too
+            check_computed(where, schema, case_sensitive=self.case_sensitive)
         if self.session_zone is None:
             unknown = _times(partitions or {})
-            return on_any_clock(parse_text(self.where), schema, case_sensitive=self.case_sensitive, unknown=unknown)
-        return on_session_clock(parse_text(self.where), schema, self.session_zone, case_sensitive=self.case_sensitive)
+            return on_any_clock(where, schema, case_sensitive=self.case_sensitive, unknown=unknown)
+        return on_session_clock(where, schema, self.session_zone, case_sensitive=self.case_sensitive)
 
     def on_any_clock(self, schema: pa.Schema) -> Predicate:
         """What is true wherever ``where`` is, on whichever clock."""
         return on_any_clock(parse_text(self.where), schema, case_sensitive=self.case_sensitive)
 
-    def of_session(self, schema: pa.Schema, partitions: Mapping[str, tuple[str, Any]]) -> OfSession | None:
+    def of_session(
+        self, schema: pa.Schema, partitions: Mapping[str, tuple[str, Any]], names: Sequence[str]
+    ) -> OfSession | None:
         """What waits for the tasks, where the session is not known. ``partitions``: columns of directories, by name:
-        their key and type."""
+        their key and type; ``names``: of all columns, as they are stored."""
         if self.session_zone is not None:
             return None
         where = None if self.where is None else parse_text(self.where)
         planned = {}
-        if self.where is not None or self.columns is not None:
+        if depends_on_case(where, self.columns or (), names):
             planned[CASE] = str(self.case_sensitive).lower()
         if partitions:
             planned[INFERENCE] = str(self.infer_partitions).lower()
@@ -244,7 +249,7 @@ def _begin_orc(query: Query) -> Plan:
         raise InvalidQuery("snapshot_id and jvm_zone are for Paimon tables, and this is a path of ORC files")
     found = list_sources(query.path, storage_options=query.storage_options)
     files = [source for source in found if source.size != 0 or source.root is None]
-    schema, types, positional = _orc_schema(query, files)
+    schema, types, positional, names = _orc_schema(query, files)
     arrow = arrow_schema_of(schema)
     order = query.order(arrow)
     options = query.scan_options
@@ -266,7 +271,7 @@ def _begin_orc(query: Query) -> Plan:
         rows = replace(rows, jobs=tuple(replace(job, constants=one) for job, one in zip(jobs, constants)))
         rows = _by_directory(rows)
     listed = (len(rows.jobs), sum(job.source.size or 0 for job in rows.jobs))
-    session = query.of_session(arrow, types)
+    session = query.of_session(arrow, types, names)
     return Plan(query, rows, _shown(schema, rows.schema), columns, order, listed, session)
 
 
@@ -313,8 +318,9 @@ def _by_rollup(rows: Scan, partitions: Mapping[str, tuple[str, Any]]) -> tuple[F
     return tuple(kept)
 
 
-def _orc_schema(query: Query, files: Sequence[Source]) -> tuple[Any, dict[str, tuple[str, Any]], bool]:
-    """The whole schema; its columns that are directory keys, with key and type; whether columns go by position.
+def _orc_schema(query: Query, files: Sequence[Source]) -> tuple[Any, dict[str, tuple[str, Any]], bool, tuple[str, ...]]:
+    """The whole schema; its columns that are directory keys, with key and type; whether columns go by position; names
+    of columns and keys as they are stored.
 
     As Spark: the schema given, else that of the first file with a column; then the directory keys that it lacks. The
     columns of files of old Hive are called ``_col0``, ``_col1``: a given schema means them by position.
@@ -338,7 +344,8 @@ def _orc_schema(query: Query, files: Sequence[Source]) -> tuple[Any, dict[str, t
         if name not in fields or (given is None and query.retype is None):
             fields[name] = field_json(name, kind)
         keys[name] = (key, fields[name]["type"])
-    return {"type": "struct", "fields": list(fields.values())}, keys, by_position and given is not None
+    stored = (*found, *(key for key, _ in keys.values()))
+    return {"type": "struct", "fields": list(fields.values())}, keys, by_position and given is not None, stored
 
 
 def _first_columns(files: Sequence[Source], storage_options: Mapping[str, Any] | None) -> dict[str, OrcType]:
@@ -422,7 +429,7 @@ def _begin_paimon(query: Query, table: Table) -> Plan:
     fields = table.table_schema.by_name
     schema = struct_json([(name, json_of_paimon(fields[name])) for name in every])
     listed = (len(rows.plan.tasks), sum(task.file.size for task in rows.plan.tasks))
-    session = query.of_session(table.schema, {})
+    session = query.of_session(table.schema, {}, table.schema.names)
     return Plan(query, rows, schema, query.spelled(shown), order, listed, session)
 
 

@@ -2,18 +2,70 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from orcidx.predicate import Leaf, Op, Predicate, any_of, parse
-from orcidx.predicate.fold import Part, rewritten
+import pyarrow as pa
 
-__all__ = ["parse_text"]
+from orcidx.errors import InvalidQuery
+from orcidx.predicate import External, Leaf, Op, Predicate, any_of, parse, resolve_column
+from orcidx.predicate.fold import Part, leaves, parts, rewritten
+
+__all__ = ["check_computed", "depends_on_case", "parse_text"]
 
 
 def parse_text(where: Any) -> Predicate:
     """As ``parse``; a text has Spark's meaning: isnan(NULL) is false there, so that its negation holds for nulls."""
     found = parse(where)
     return rewritten(found, _of_spark) if isinstance(where, str) else found
+
+
+def check_computed(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -> None:
+    """Raises ``InvalidQuery`` for what pyarrow would compute otherwise than Spark: parts of an instant, which it takes
+    on the clock of UTC and Spark on the session's, and division, whose result by zero is infinite there, null or an
+    error here."""
+    for part in parts(where):
+        if not isinstance(part, External):
+            continue
+        for path in part.columns or ():
+            found, kind = resolve_column(path, schema, case_sensitive=case_sensitive)
+            if pa.types.is_timestamp(kind) and kind.tz is not None:
+                raise InvalidQuery(
+                    f"orcidx would compute with {found[0]} as UTC shows it, and Spark does on the session's clock: "
+                    "leave that out of where=, and filter the DataFrame by it"
+                )
+        if not all(re.match(r"cast\(-?[\d.]*[1-9]", one) for one in _divisors(str(part.expression))):
+            raise InvalidQuery(
+                "by zero orcidx divides otherwise than Spark: leave division by a column out of where=, and filter "
+                "the DataFrame by it"
+            )
+
+
+def _divisors(expression: str) -> Iterator[str]:
+    """The second arguments of the divisions in the text of a pyarrow Expression, from where each begins; the whole
+    where a quoted text may have brackets of its own."""
+    for found in re.finditer(r"\bdivide\(", expression):
+        depth = 0
+        for at in range(found.end(), len(expression)):
+            depth += (expression[at] in "({") - (expression[at] in ")}")
+            if expression[at] == '"' or (not depth and expression[at] == ","):
+                yield expression if expression[at] == '"' else expression[at + 2 :]
+                break
+
+
+def depends_on_case(where: Predicate | None, columns: Sequence[Any], names: Sequence[str]) -> bool:
+    """Whether names may be found by one rule of letters and not, or elsewhere, by the other: any that is not spelled
+    as it is stored, or that has a twin."""
+    paths = [(one,) if isinstance(one, str) else tuple(one) for one in columns]
+    for part in () if where is None else parts(where):
+        if isinstance(part, External):
+            if part.columns is None:
+                return True
+            paths += part.columns
+    paths += [] if where is None else [leaf.path for leaf in leaves(where)]
+    folded = [name.casefold() for name in names]
+    return any(len(path) > 1 or path[0] not in names or folded.count(path[0].casefold()) > 1 for path in set(paths))
 
 
 def _of_spark(node: Part) -> Any:

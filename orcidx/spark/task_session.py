@@ -54,6 +54,8 @@ class OfSession:
                     f"{name} is {now} now, and was {value} when orcidx was registered: "
                     "call orcidx.spark.register(spark) again, and load the DataFrame again"
                 )
+        if told is not None and (now := told(CASE)) is not None:
+            rows = _by_case(rows, now.lower() == "true")
         if self.where is None and not self.partitions:
             return rows
         if told is None:
@@ -77,6 +79,14 @@ class OfSession:
             jobs = [replace(job, constants={**job.constants, **one}) for job, one in zip(rows.jobs, times)]
             rows = replace(rows, jobs=tuple(jobs))
         return rows
+
+
+def _by_case(rows: Scan | TableScan, case_sensitive: bool) -> Scan | TableScan:
+    """The rows of files whose columns are found by a rule of letters, which Spark takes at the action."""
+    if not isinstance(rows, Scan) or rows.request.options.case_sensitive == case_sensitive:
+        return rows
+    options = rows.request.options.override(case_sensitive=case_sensitive)
+    return replace(rows, request=replace(rows.request, options=options))
 
 
 def _properties() -> Callable[[str], str | None] | None:
