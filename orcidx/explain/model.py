@@ -134,12 +134,17 @@ class Explanation:
     @property
     def skipped_by(self) -> dict[str, int]:
         """Rows of skipped row groups by the evidence that ruled them out; by that asked last where several did."""
+        # Thousands of row groups are skipped by the same few: who of those decided is asked once.
+        decided: dict[tuple[str, ...], str] = {}
         counts: Counter[str] = Counter()
         for file in self.files:
             for stripe in file.stripes:
                 for group in stripe.row_groups:
-                    if not group.kept and group.reasons:
-                        counts[deciding(group.reasons).source] += group.rows
+                    if not group.kept_rows and group.reasons:
+                        sources = tuple([reason.source for reason in group.reasons])
+                        if sources not in decided:
+                            decided[sources] = deciding(group.reasons).source
+                        counts[decided[sources]] += group.rows
         return dict(counts.most_common())
 
     @property

@@ -30,17 +30,16 @@ class ColumnDepth:
 
 
 def overlap_depth(
-    column: str, ranges: Sequence[tuple[Any, Any]], unbounded: int = 0, *, unread: int = 0
+    column: str, least: Sequence[Any], greatest: Sequence[Any], unbounded: int = 0, *, unread: int = 0
 ) -> ColumnDepth:
-    """``ranges``: (least, greatest) of each row group, comparable values."""
-    if not ranges:
+    """``least`` and ``greatest`` of each row group, comparable values."""
+    if not least:
         return ColumnDepth(column, unbounded, float(unbounded), unbounded, unbounded, unread)
-    edges = sorted({edge for pair in ranges for edge in pair})
-    rank = {edge: number for number, edge in enumerate(edges)}
-    starts = np.array([rank[low] for low, _ in ranges])
-    stops = np.array([rank[high] for _, high in ranges])
+    rank = {edge: number for number, edge in enumerate(sorted({*least, *greatest}))}
+    starts = np.array(list(map(rank.__getitem__, least)))
+    stops = np.array(list(map(rank.__getitem__, greatest)))
     begun = np.searchsorted(np.sort(starts), stops, side="right")
     ended = np.searchsorted(np.sort(stops), starts, side="left")
-    groups = len(ranges) + unbounded
+    groups = len(least) + unbounded
     depths = np.append(begun - ended + unbounded, np.full(unbounded, groups))
     return ColumnDepth(column, groups, round(float(depths.mean()), 2), int(depths.max()), unbounded, unread)

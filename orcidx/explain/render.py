@@ -88,11 +88,20 @@ leaf) of the reasons, whether rows are proved."""
 
 
 def _fates(stripe: StripeExplanation) -> list[_Fate]:
-    """Those of its row groups. There may be tens of thousands, so that each is found out once."""
-    return [
-        (_look(group), tuple([(reason.source, reason.leaf) for reason in group.reasons]), group.proved_rows > 0)
-        for group in stripe.row_groups
-    ]
+    """Those of its row groups. There may be tens of thousands, so that each is found out once, and its look once of
+    those that are skipped alike."""
+    looks: dict[tuple[tuple[str, str], ...], tuple[str, str]] = {}
+    fates = []
+    for group in stripe.row_groups:
+        asked = tuple([(reason.source, reason.leaf) for reason in group.reasons])
+        if group.kept_rows:
+            look = _KEPT if group.kept_rows == group.rows else _PARTLY
+        elif asked in looks:
+            look = looks[asked]
+        else:
+            look = looks[asked] = _look(group)
+        fates.append((look, asked, group.proved_rows > 0))
+    return fates
 
 
 def _numbers(noun: str, numbers: Sequence[int]) -> str:

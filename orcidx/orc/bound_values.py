@@ -87,11 +87,13 @@ class BytesBounds:
 
     def at(self, units: Int64s) -> list[bytes | None]:
         """The bounds of some units, None where they are not valid."""
-        spans, valid = self.spans[units].tolist(), self.valid[units]
+        # Two lists of numbers, not one of pairs: tens of thousands of lists have the garbage collector look at all.
+        spans, valid = self.spans[units], self.valid[units]
+        starts, stops = spans[:, 0].tolist(), spans[:, 1].tolist()
         if valid.all():
-            return [self.buffer[start:stop] for start, stop in spans]
-        known = zip(spans, valid.tolist())
-        return [self.buffer[start:stop] if valid else None for (start, stop), valid in known]
+            return [self.buffer[start:stop] for start, stop in zip(starts, stops)]
+        known = zip(starts, stops, valid.tolist())
+        return [self.buffer[start:stop] if valid else None for start, stop, valid in known]
 
 
 Bounds = NumberBounds | BytesBounds

@@ -315,13 +315,13 @@ class UnitText:
             numbers = self.leaf.domain in _NUMBERS and isinstance(column.lower, NumberBounds)
             texts = self.leaf.domain is Domain.STRING and isinstance(column.lower, BytesBounds)
             show = str if numbers else _show_text if texts else partial(_show, leaf=self.leaf)
-            bounds = list(zip(column.lower.at(units), column.upper.at(units)))
-            if not (any(all_null) or self.leaf.op is Op.IS_NAN or any(None in pair for pair in bounds)):
+            lower, upper = column.lower.at(units), column.upper.at(units)
+            if not (any(all_null) or self.leaf.op is Op.IS_NAN or None in lower or None in upper):
                 ends = ["" if null else ", no null" for null in may_null]
-                return [f"min {show(low)}, max {show(high)}{end}" for (low, high), end in zip(bounds, ends)]
+                return [f"min {show(low)}, max {show(high)}{end}" for low, high, end in zip(lower, upper, ends)]
             facts = [
                 [f"{side} {show(bound)}" for side, bound in (("min", low), ("max", high)) if bound is not None]
-                for low, high in bounds
+                for low, high in zip(lower, upper)
             ]
             if self.leaf.op is Op.IS_NAN:
                 facts = [told if nan else ["no NaN"] for told, nan in zip(facts, column.may_nan[units].tolist())]

@@ -51,9 +51,11 @@ def deciding(reasons: Sequence[Reason]) -> Reason:
     """Of reasons that only together ruled rows out, as for the branches of an OR, the one that came last: until then
     there were rows left, whatever the order of the branches."""
     last = reasons[0]
-    for reason in reasons[1:]:
-        if _heard(reason.source) >= _heard(last.source):
-            last = reason
+    if len(reasons) > 1:
+        latest = _heard(last.source)
+        for reason in reasons[1:]:
+            if (place := _heard(reason.source)) >= latest:
+                last, latest = reason, place
     return last
 
 
@@ -122,12 +124,14 @@ def proofs_in(root: Bound, states: Sequence[LeafState], bounds: Int64s) -> list[
 def _collected(groups: int, answers: Iterable[_Answer]) -> list[Reasons]:
     """The answers of each group, in their order, each once."""
     found: list[Reasons] = [()] * groups
+    heard = set[tuple[str, str]]()
     for answer in answers:
+        asked = (answer.leaf, "" if answer.finding is None else answer.finding.source)
+        again = asked in heard  # only then may a reason be there already
+        heard.add(asked)
         for group, reason in zip(answer.groups.tolist(), answer.reasons()):
             before = found[group]
-            if not before:
-                found[group] = (reason,)
-            elif reason not in before:
+            if not (again and reason in before):
                 found[group] = (*before, reason)
     return found
 

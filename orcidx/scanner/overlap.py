@@ -26,7 +26,8 @@ MOST_GROUPS = 20_000
 
 @dataclass
 class _Ranges:
-    pairs: list[tuple[Any, Any]] = field(default_factory=list)
+    least: list[Any] = field(default_factory=list)
+    greatest: list[Any] = field(default_factory=list)
     unbounded: int = 0
 
 
@@ -61,14 +62,16 @@ class GroupRanges:
         ranges = self._columns.setdefault(node.dotted, _Ranges())
         known = bounds.lower.valid & bounds.upper.valid
         units = np.flatnonzero(known)
-        ranges.pairs += zip(bounds.lower.at(units), bounds.upper.at(units))
+        ranges.least += bounds.lower.at(units)
+        ranges.greatest += bounds.upper.at(units)
         ranges.unbounded += int((~known & ~bounds.all_null).sum())
 
     @property
     def depths(self) -> tuple[ColumnDepth, ...]:
         """Of each column that has more than one row group."""
         found = [
-            overlap_depth(name, one.pairs, one.unbounded, unread=self._unread) for name, one in self._columns.items()
+            overlap_depth(name, one.least, one.greatest, one.unbounded, unread=self._unread)
+            for name, one in self._columns.items()
         ]
         return tuple(depth for depth in found if depth.row_groups > 1)
 

@@ -23,7 +23,7 @@ from orcidx.explain.pictures import MOST_CELLS, RangeBand, Tile, pruning_map, ra
 from orcidx.explain.render import merged_notes
 from orcidx.inspection.report import report_page
 from orcidx.pruning.evaluate import Note
-from orcidx.pruning.reasons import Reason
+from orcidx.pruning.reasons import Reason, deciding
 from orcidx.storage import list_sources
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -149,6 +149,18 @@ def test_under_or_the_finest_evidence_is_credited():
     drawn = pruning_map(orcidx.Explanation(None, ("a",), (file_of((RowGroupExplanation(0, 0, 9, 0, 0, reasons),)),)))
     assert "skipped by a bloom filter" in drawn
     assert "class='c-b'" in drawn
+
+
+def test_who_decided_is_found_once_for_row_groups_alike(monkeypatch):
+    asked = []
+    for module in ("model", "render"):
+        monkeypatch.setattr(f"orcidx.explain.{module}.deciding", lambda all_: asked.append(1) or deciding(all_))
+    reasons = [(Reason("bloom filter", "a == 1", f"{i}"), Reason("dictionary", "b == 1", f"{i}")) for i in range(500)]
+    groups = tuple(RowGroupExplanation(i, i, 1, 0, 0, told) for i, told in enumerate(reasons))
+    explanation = orcidx.Explanation(None, ("a",), (file_of(groups),))
+    assert "row group" in str(explanation)
+    assert explanation.skipped_by == {"dictionary": 500}
+    assert len(asked) == 2  # for the text and for the counts; 1,000 when each row group was asked
 
 
 def test_tiles_fill_the_treemap():

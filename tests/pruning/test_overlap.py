@@ -20,18 +20,18 @@ def brute(ranges):
 def test_depth_is_the_number_of_ranges_that_meet(seed):
     rng = np.random.default_rng(seed)
     ranges = [tuple(sorted(rng.integers(0, 30, 2).tolist())) for _ in range(int(rng.integers(1, 40)))]
-    found = overlap_depth("x", ranges)
+    found = overlap_depth("x", *zip(*ranges))
     depths = brute(ranges)
     assert (found.row_groups, found.greatest) == (len(ranges), max(depths))
     assert found.average == round(sum(depths) / len(depths), 2)
-    texts = overlap_depth("x", [(f"{low:03}".encode(), f"{high:03}".encode()) for low, high in ranges])
+    texts = overlap_depth("x", *([f"{edge:03}".encode() for edge in edges] for edges in zip(*ranges)))
     assert texts == found
 
 
 def test_unbounded_row_groups_meet_all():
-    assert overlap_depth("x", [(1, 2), (3, 4)], unbounded=1) == overlap_depth("x", [(5, 6), (8, 9)], unbounded=1)
-    assert overlap_depth("x", [(1, 2), (3, 4)], unbounded=1).greatest == 3
-    assert overlap_depth("x", [], unbounded=4).average == 4
+    assert overlap_depth("x", [1, 3], [2, 4], unbounded=1) == overlap_depth("x", [5, 8], [6, 9], unbounded=1)
+    assert overlap_depth("x", [1, 3], [2, 4], unbounded=1).greatest == 3
+    assert overlap_depth("x", [], [], unbounded=4).average == 4
 
 
 def test_explain_shows_what_sorting_gains(tmp_path):
