@@ -92,7 +92,7 @@ cdef class Allowance:
     """What may still be allocated for a stripe: bytes of Arrow arrays, and of what is held beside them in windows and
     dictionaries. Threads that read different columns of it count down together."""
 
-    cdef int64_t arrays, held
+    cdef readonly int64_t arrays, held
 
     def __cinit__(self, int64_t arrays, *, int64_t held):
         self.arrays, self.held = arrays, held
@@ -121,7 +121,8 @@ cdef Stretch stretch_of(StreamTable streams, Py_ssize_t column) noexcept:
 cdef class Recipe:
     """How to read some columns; the same for every stripe of a schema. ``checked``: texts must be UTF-8."""
 
-    cdef list columns               # (column id, shape, width, Arrow type) of each
+    cdef list columns               # (column id, shape, width, Arrow type) of each that is plain
+    cdef readonly tuple others      # places of those that take readers
     cdef bint checked
 
     def is_for_a_file(self, footer, int64_t rows, int64_t most) -> bool:
@@ -133,6 +134,8 @@ cdef class Recipe:
         cdef Py_ssize_t column
         cdef int shape, width
         cdef int64_t room = 0
+        if self.others:
+            return False
         for column, shape, width, _ in self.columns:
             stretch = stretch_of(streams, column)
             if stretch.stored > MOST_STORED or stretch.stop - stretch.start != stretch.stored:
@@ -149,28 +152,31 @@ cdef class Recipe:
         parts = []
         for start in range(0, len(self.columns), step):
             part = Recipe.__new__(Recipe)
-            part.columns, part.checked = self.columns[start : start + step], self.checked
+            part.columns, part.others, part.checked = self.columns[start : start + step], (), self.checked
             parts.append(part)
         return parts
 
 
 def recipe_of(columns, types, *, bint checked):
-    """The recipe of columns that are to be read in these Arrow types; None where one is not of the plainest kind, and
-    without any."""
+    """The recipe of columns that are to be read in these Arrow types; None without any."""
     cdef Recipe recipe = Recipe.__new__(Recipe)
+    cdef list others = []
+    cdef Py_ssize_t place
     recipe.columns = []
     recipe.checked = checked
-    for node, wanted in zip(columns, types):
+    for place, (node, wanted) in enumerate(zip(columns, types)):
         shape, width, plain = _SHAPES.get(node.kind, (None, 0, None))
         if plain is None or wanted != plain:
-            return None
-        recipe.columns.append((node.id, shape, width, plain))
-    return recipe if recipe.columns else None
+            others.append(place)
+        else:
+            recipe.columns.append((node.id, shape, width, plain))
+    recipe.others = tuple(others)
+    return recipe if recipe.columns or others else None
 
 
 def read_stripe(Recipe recipe not None, source, footer, int64_t rows, codec, block_size, *,
                 Allowance allowance not None, bint shifted):
-    """(all rows of each column as an Arrow array, chunks and bytes that were decompressed); None: see above.
+    """(all rows of each plain column as an Arrow array, chunks and bytes that were decompressed); None: see above.
 
     ``source``: (offset in the file, bytes) that have all streams, or a ``LocalFile``; ``footer``: the
     ``StripeFooter``; ``shifted``: dates before the Gregorian calendar are not as they are stored.

@@ -260,7 +260,7 @@ class SchemaPlan:
 
     @cached_property
     def recipe(self) -> Recipe | None:
-        """How small stripes are read at once; None where a column, a predicate or an option needs column readers."""
+        """How small stripes are read at once; None where a predicate or an option has a say in which rows."""
         if self.request.where is not None or self.request.row_numbers is not None or self.root.kind != TypeKind.STRUCT:
             return None
         plan = self.columns(())

@@ -3,19 +3,24 @@ where they are plain."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from functools import partial
 
 import pyarrow as pa
 
+from orcidx.errors import OrcidxError
 from orcidx.fetching.drive import Fetch
 from orcidx.options import ReadOptions
+from orcidx.orc.column_readers import BatchTooLarge, open_column
+from orcidx.orc.columns.base import Limits
 from orcidx.orc.compression import open_codec
+from orcidx.orc.held_stripe import HeldStripe
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts, StripeInformation
 from orcidx.orc.reader import OrcReader, held_bytes
 from orcidx.orc.small_stripe import MOST_ROWS, Allowance, Recipe, read_stripe
 from orcidx.orc.stripe_footer import StripeFooter
+from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.request import ScanRequest
 from orcidx.planner.schema_plan import SchemaPlan
 from orcidx.planner.stripe_pruning import StripeDecision
@@ -24,6 +29,9 @@ from orcidx.scanner.metrics import ScanMetrics
 from orcidx.storage.local_file import LocalFile
 
 __all__ = ["Held", "held_stripe", "is_for_one_call", "read_at_once"]
+
+Found = tuple[list[pa.Array], int, int]
+"""Arrays, and chunks and bytes that were decompressed for them."""
 
 Held = tuple[int, memoryview]
 """(offset in the file, bytes) of all streams of a stripe."""
@@ -64,26 +72,31 @@ def read_at_once(
     request: ScanRequest,
     metrics: ScanMetrics,
 ) -> pa.RecordBatch | None:
-    """All of a stripe that is in memory, or of a local file; None of one that needs column readers."""
+    """All of a stripe that is in memory, whose columns take readers where they are not plain, or of a local file, where
+    all of them are; None of one that has to be read bit by bit."""
     recipe = plan.recipe
     if recipe is None or (0, StreamKind.PRESENT) in footer.streams:
         return None
     rows, options, most = information.rows, request.options, request.bytes_at_once
-    from_file = isinstance(source, LocalFile)
-    if from_file and not recipe.is_for_a_file(footer, rows, most):
-        return None
-    threads = thread_count(use_threads=options.use_threads) if from_file else 1
     codec = open_codec(facts.compression)
     allowance = Allowance(most, held=held_bytes(information, options))
     shifted = facts.hybrid_calendar and options.calendar == "proleptic"
 
-    def read(recipe: Recipe) -> tuple[list[pa.Array], int, int] | None:
+    def read(recipe: Recipe) -> Found | None:
         return read_stripe(recipe, source, footer, rows, codec, facts.block_size, allowance=allowance, shifted=shifted)
 
-    if threads == 1:
-        results = [read(recipe)]
+    if isinstance(source, LocalFile):
+        if not recipe.is_for_a_file(footer, rows, most):
+            return None
+        threads = thread_count(use_threads=options.use_threads)
+        parts = [recipe] if threads == 1 else recipe.parts(PARTS * threads)
+        results = run_all([partial(read, part) for part in parts], use_threads=options.use_threads)
     else:
-        results = run_all([partial(read, part) for part in recipe.parts(PARTS * threads)], use_threads=True)
+        results = [read(recipe)]
+        if recipe.others and results[0] is not None:
+            limits = Limits(min(allowance.arrays, options.batch_bytes), held_bytes=allowance.held)
+            held = HeldStripe(source, footer, rows, facts, limits=limits, dictionaries=plan.dictionaries)
+            results.append(_by_readers(plan.columns(()), recipe.others, held, facts))
     arrays: list[pa.Array] = []
     chunks = size = 0
     for found in results:
@@ -94,4 +107,26 @@ def read_at_once(
         size += found[2]
     metrics.chunks_decompressed += chunks
     metrics.bytes_decompressed += size
+    if recipe.others:
+        arrays = _in_order(arrays, recipe.others)
     return pa.RecordBatch.from_arrays(arrays, schema=plan.columns(()).schema)
+
+
+def _by_readers(columns: ColumnPlan, places: Sequence[int], stripe: HeldStripe, facts: FileFacts) -> Found | None:
+    """All rows of the columns at these places; None where something is wrong, or they are too much at once."""
+    try:
+        arrays = [
+            open_column(columns.output[place], stripe, columns.output_options[place], file=facts).read(stripe.rows)
+            for place in places
+        ]
+    except (OrcidxError, BatchTooLarge):  # the stripe's own reader says where, or reads fewer rows at once
+        return None
+    windows = stripe.windows
+    return arrays, sum([one.chunks_decompressed for one in windows]), sum([one.bytes_decompressed for one in windows])
+
+
+def _in_order(arrays: Sequence[pa.Array], places: Sequence[int]) -> list[pa.Array]:
+    """The last arrays at these places, the others around them."""
+    plain = iter(arrays[: len(arrays) - len(places)])
+    last = dict(zip(places, arrays[len(arrays) - len(places) :]))
+    return [last[place] if place in last else next(plain) for place in range(len(arrays))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import os
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -110,21 +111,84 @@ def test_arrays_are_those_of_column_readers(
     assert ways.both(data, columns=["word", "int"])[1].equals(table.select(["word", "int"]))
 
 
-def test_what_is_not_plain_goes_to_the_readers(ways: Ways) -> None:
-    day = datetime.datetime(2024, 1, 2, tzinfo=datetime.UTC)
+def others(rng: np.random.Generator, *, nulls: bool) -> pa.Table:
+    """One column of each type that is not plain, with plain ones between them."""
+    start = datetime.datetime(2024, 1, 2, tzinfo=datetime.UTC)
+    made = {
+        "time": pa.array([start.replace(tzinfo=None, microsecond=i) for i in range(ROWS)], pa.timestamp("ns")),
+        "long": pa.array(rng.integers(0, 1 << 40, ROWS)),
+        "instant": pa.array([start.replace(minute=i % 60) for i in range(ROWS)], pa.timestamp("ns", "UTC")),
+        "money": pa.array([Decimal(i) / 100 for i in range(ROWS)], pa.decimal128(12, 2)),
+        "much": pa.array([Decimal(7) ** (i % 40) for i in range(ROWS)], pa.decimal128(38, 0)),
+        "word": pa.array([f"w{i % 7}" for i in range(ROWS)]),
+        "list": pa.array([[f"ä{j}" for j in range(i % 4)] for i in range(ROWS)]),
+        "map": pa.array([[(i, i / 4)] * (i % 3) for i in range(ROWS)], pa.map_(pa.int64(), pa.float64())),
+        "struct": pa.array([{"a": i, "b": [{"c": start.replace(tzinfo=None)}] * (i % 2)} for i in range(ROWS)]),
+    }
+    if nulls:
+        mask = pa.array(rng.random(ROWS) < 0.7)
+        made = {name: pc.if_else(mask, column, pa.scalar(None, column.type)) for name, column in made.items()}
+    return pa.table(made)
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+@WRITERS
+def test_what_is_not_plain_takes_its_reader_alone(
+    ways: Ways, rng: np.random.Generator, writer: str, options: dict[str, Any], nulls: bool
+) -> None:
+    table = others(rng, nulls=nulls)
+    data = written(table, writer, **options)
+    by_readers, at_once = ways.both(data)
+    assert ways.taken == 1
+    at_once.validate(full=True)
+    assert at_once.equals(by_readers)
+    for kept in ({"columns": ["map", "word", "time"]}, {"columns": ["list"]}, {"columns": [("struct", "b")]}):
+        one, other = ways.both(data, **kept)
+        assert one.equals(other), kept
+    for changed in ({"timestamp_unit": "us"}, {"timezone": "Europe/Oslo"}, {"strings": "view"}, {"calendar": "stored"}):
+        one, other = ways.both(data, **changed)
+        assert one.equals(other), changed
+    assert ways.taken == 8
+    small = ways.both(data, batch_bytes=20_000)
+    assert small[0].equals(small[1])
+    assert ways.taken == 9, "the plain ones, once; all are more than a batch may hold"
+
+
+def test_values_that_do_not_fit_are_told_by_the_readers(ways: Ways) -> None:
+    table = pa.table({"x": [1, 2], "t": pa.array([0, 1 << 60], pa.timestamp("us"))})
+    one, other = ways.both(written(table, "orcidx"))
+    assert one == other
+    assert one[0] is orcidx.ValueOutOfRange
+    assert ways.both(written(table, "orcidx"), timestamp_unit="us")[1].equals(table)
+
+
+@pytest.mark.parametrize("compression", ["uncompressed", "zstd"])
+def test_damage_of_what_is_not_plain(ways: Ways, rng: np.random.Generator, compression: str) -> None:
+    data = written(others(rng, nulls=True), "pyarrow", compression=compression)
+    stripe = orcidx.open(data).stripes[0]
+    start = stripe.offset + stripe.index_length
+    damaged = 0
+    for at in rng.choice(np.arange(start, start + stripe.data_length), 60, replace=False).tolist():
+        broken = bytearray(data)
+        broken[at] ^= int(rng.integers(1, 256))
+        one, other = ways.both(bytes(broken))
+        assert one == other, at
+        damaged += isinstance(one, tuple)
+    assert damaged
+    assert ways.taken
+
+
+def test_rows_that_are_chosen_go_to_the_readers(ways: Ways) -> None:
     plain = pa.table({"x": [1, 2, 3]})
-    for table in (pa.table({"x": [1], "t": [day]}), pa.table({"l": [[1]]}), pa.table({"s": [{"a": 1}]})):
-        one, other = ways.both(written(table, "pyarrow"))
-        assert one.equals(other)
     data = written(plain, "pyarrow")
     for options in ({"where": "x > 1"}, {"limit": 2}, {"row_numbers": True}, {"columns": []}):
         one, other = ways.both(data, **options)
         assert one.equals(other), options
     batches = orcidx.open(data).scan(batch_size=2).to_batches()
     assert [batch.num_rows for batch in batches] == [2, 1]
+    assert ways.taken == 0
     views = ways.both(written(pa.table({"s": ["a"]}), "pyarrow"), strings="view")[1]
     assert views.schema.types == [pa.string_view()]
-    assert ways.taken == 0
 
 
 def test_texts_that_are_not_utf8(ways: Ways) -> None:
