@@ -446,7 +446,7 @@ def _read_footer(raw: bytes, limits: MetadataLimits) -> Footer:
         rows=rows,
         stripes=stripes,
         type_bytes=parts.type_bytes,
-        user_metadata=user_metadata(parts.items),
+        user_metadata=user_metadata(parts.items) if parts.items else {},
         raw=raw,
         most_items=limits.metadata_items,
         row_index_stride=parts.stride,

@@ -44,8 +44,14 @@ def read_tail_cached(storage: RangeReader, limits: MetadataLimits) -> tuple[File
     key = None if identity is None else (identity, limits.key)
     known = _TAILS.get(key)
     if known is None:
-        tail = read_tail(storage, limits=limits, is_sound=lambda footer: _TREES.get(_tree_key(footer)) is not None)
-        known = tail, _tree_of(tail.footer)
+        trees: list[OrcType | None] = []
+
+        def is_sound(footer: Footer) -> bool:
+            trees.append(_TREES.get(_tree_key(footer)))
+            return trees[-1] is not None
+
+        tail = read_tail(storage, limits=limits, is_sound=is_sound)
+        known = tail, (trees[-1] if trees else None) or _tree_of(tail.footer)
         size = max(tail.footer_size, tail.postscript.footer_length) + tail.postscript.metadata_length
         identity = storage.identity  # some storage knows it only now
         _TAILS.put(None if identity is None else (identity, limits.key), known, 1024 + PARSED * size)

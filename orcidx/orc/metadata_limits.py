@@ -36,7 +36,7 @@ class MetadataLimits:
     @classmethod
     def of(cls, options: ReadOptions) -> MetadataLimits:
         asked = options.metadata_bytes, options.metadata_items, options.metadata_columns, options.metadata_stripes
-        return _USUAL if asked == _USUAL.key else cls(*asked)
+        return _USUAL if asked == _USUAL_KEY else cls(*asked)
 
     @property
     def key(self) -> tuple[int, int, int, int]:
@@ -84,6 +84,7 @@ class MetadataLimits:
 
 
 _USUAL = MetadataLimits()
+_USUAL_KEY = _USUAL.key
 
 
 def _too_many(what: str, most: int, option: str) -> Unsupported:

@@ -59,7 +59,8 @@ class IdentityCache(Generic[V]):
         if key is None:
             return
         with self._lock:
-            self._drop(key)
+            if key in self._entries:
+                self._drop(key)
             if weight > self.capacity:
                 return
             self._entries[key] = (value, weight)

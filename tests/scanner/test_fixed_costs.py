@@ -65,9 +65,9 @@ def test_python_calls_of_a_file_that_is_opened(folder: Path) -> None:
     paths = sorted(map(str, folder.iterdir()))
     while any(LocalReader(path).identity is None for path in paths):  # so young that nothing of them is kept
         time.sleep(0.02)
-    assert per_file(folder, tables) < 166
+    assert per_file(folder, tables) < 150
     tables(paths)
-    assert python_calls(lambda: tables(paths)) / len(paths) < 113
+    assert python_calls(lambda: tables(paths)) / len(paths) < 110
 
 
 def test_options_are_changed_once() -> None:
