@@ -22,6 +22,9 @@ from orcidx.storage import Fingerprint, Source
 
 __all__ = ["FileIndexes", "FileJob", "ScanRequest", "as_selection", "deleted_rows", "wanted_rows"]
 
+TOGETHER = 64
+"""Batches of small files that a table, which wants all of them, has taken in one go."""
+
 TABLE_BATCHES = 4
 """Batches whose bytes a stripe of few rows may take at once for a table, which holds them all in the end: to read its
 columns twice, half the rows each time, takes half as long again."""
@@ -46,6 +49,11 @@ class ScanRequest:
     def bytes_at_once(self) -> int:
         """Most bytes of a stripe of few rows that is decoded in one call."""
         return self.options.batch_bytes * (TABLE_BATCHES if self.for_table else 1)
+
+    @property
+    def together(self) -> int:
+        """Batches of small files that are taken in one go."""
+        return TOGETHER if self.for_table and self.limit is None else 1
 
     def as_table(self, rows: int) -> ScanRequest:
         """The same for one table, with ``rows`` rows in a batch where it has fewer."""

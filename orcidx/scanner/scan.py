@@ -207,7 +207,7 @@ class Scan(ArrowStream):
             small.give_up()
         with (
             FileQueue(self._jobs_left(request, metrics), request, metrics, small=small) as files,
-            closing(run_in_turn(StripeTurns(self, files), stage=metrics.stage)) as results,
+            closing(run_in_turn(StripeTurns(self, files, together=request.together), stage=metrics.stage)) as results,
         ):
             yield from join(results if self.limit is None else limited(results, self.limit))
 

@@ -18,7 +18,7 @@ from orcidx.orc.held_stripe import HeldStripe
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts, StripeInformation
 from orcidx.orc.reader import OrcReader, held_bytes
-from orcidx.orc.small_stripe import MOST_ROWS, Allowance, Recipe, read_stripe
+from orcidx.orc.small_stripe import MOST_ROWS, Allowance, read_stripe
 from orcidx.orc.stripe_footer import StripeFooter
 from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.request import ScanRequest
@@ -78,21 +78,18 @@ def read_at_once(
     if recipe is None or (0, StreamKind.PRESENT) in footer.streams:
         return None
     rows, options, most = information.rows, request.options, request.bytes_at_once
-    codec = open_codec(facts.compression)
-    allowance = Allowance(most, held=held_bytes(information, options))
     shifted = facts.hybrid_calendar and options.calendar == "proleptic"
-
-    def read(recipe: Recipe) -> Found | None:
-        return read_stripe(recipe, source, footer, rows, codec, facts.block_size, allowance=allowance, shifted=shifted)
-
+    allowance = Allowance(most, held=held_bytes(information, options))
+    arguments = source, footer, rows, open_codec(facts.compression), facts.block_size
     if isinstance(source, LocalFile):
         if not recipe.is_for_a_file(footer, rows, most):
             return None
         threads = thread_count(use_threads=options.use_threads)
         parts = [recipe] if threads == 1 else recipe.parts(PARTS * threads)
-        results = run_all([partial(read, part) for part in parts], use_threads=options.use_threads)
+        tasks = [partial(read_stripe, part, *arguments, allowance=allowance, shifted=shifted) for part in parts]
+        results = run_all(tasks, use_threads=options.use_threads)
     else:
-        results = [read(recipe)]
+        results = [read_stripe(recipe, *arguments, allowance=allowance, shifted=shifted)]
         if recipe.others and results[0] is not None:
             limits = Limits(min(allowance.arrays, options.batch_bytes), held_bytes=allowance.held)
             held = HeldStripe(source, footer, rows, facts, limits=limits, dictionaries=plan.dictionaries)
