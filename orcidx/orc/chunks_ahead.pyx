@@ -29,6 +29,7 @@ cdef extern from *:
     static int orcidx_load(int* at) { return (int)_InterlockedOr((volatile long*)at, 0); }
     static void orcidx_store(int* at, int value) { _InterlockedExchange((volatile long*)at, value); }
     static int orcidx_add(int* at, int n) { return (int)_InterlockedExchangeAdd((volatile long*)at, n); }
+    static void* orcidx_swap(void** at, void* value) { return _InterlockedExchangePointer(at, value); }
     static int orcidx_change(int* at, int from, int to) {
         return _InterlockedCompareExchange((volatile long*)at, to, from) == from;
     }
@@ -36,6 +37,7 @@ cdef extern from *:
     static int orcidx_load(int* at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }
     static void orcidx_store(int* at, int value) { __atomic_store_n(at, value, __ATOMIC_RELEASE); }
     static int orcidx_add(int* at, int n) { return __atomic_fetch_add(at, n, __ATOMIC_ACQ_REL); }
+    static void* orcidx_swap(void** at, void* value) { return __atomic_exchange_n(at, value, __ATOMIC_ACQ_REL); }
     static int orcidx_change(int* at, int from, int to) {
         return __atomic_compare_exchange_n(at, &from, to, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
     }
@@ -44,6 +46,7 @@ cdef extern from *:
     int orcidx_load(int* at) noexcept nogil
     void orcidx_store(int* at, int value) noexcept nogil
     int orcidx_add(int* at, int n) noexcept nogil
+    void* orcidx_swap(void** at, void* value) noexcept nogil
     bint orcidx_change(int* at, int before, int after) noexcept nogil
 
 cdef int64_t ALL = 1LL << 62
@@ -51,6 +54,7 @@ cdef int64_t ALL = 1LL << 62
 cdef enum:
     HEADER = 3
     MOST = 64               # slots
+    USUAL = 1 << 17         # bytes of a slot of a file with blocks of 64 KiB
     DISTANCE = 8            # chunks before those that others begin with
     WORTH = 3               # chunks that nobody has begun, from which on others are asked: that takes as long as one
 
@@ -60,6 +64,29 @@ cdef enum:
     BUSY = 2
     DONE = 3
     LEFT = 4                # whoever is at it frees it
+
+
+# Rooms of two blocks that rings have left to the next ones: mapping and clearing them anew for each stripe takes longer
+# than decompressing a column of integers (0101).
+cdef void* SPARE[32]
+
+
+cdef void* spare_room(int64_t size) noexcept nogil:
+    cdef void* room
+    cdef int i
+    for i in range(32):
+        room = orcidx_swap(&SPARE[i], NULL) if size == USUAL and SPARE[i] != NULL else NULL
+        if room != NULL:
+            return room
+    return malloc(size)
+
+
+cdef void leave_room(void* room, int64_t size) noexcept nogil:
+    cdef int i
+    for i in range(32):
+        if size == USUAL and room != NULL and SPARE[i] == NULL:
+            room = orcidx_swap(&SPARE[i], room)
+    free(room)
 
 
 cdef class ChunksAhead:
@@ -83,7 +110,7 @@ cdef class ChunksAhead:
     def __dealloc__(self):
         cdef int i
         for i in range(self.room):
-            free(self.slots[i].stored)
+            leave_room(self.slots[i].stored, 2 * self.block_size)
         free(self.slots)
 
     def help(self, int most):
@@ -172,7 +199,7 @@ cdef class ChunksAhead:
                 bytes += HEADER
                 n -= HEADER
             if slot.stored == NULL:
-                slot.stored = <uint8_t*> malloc(2 * self.block_size)
+                slot.stored = <uint8_t*> spare_room(2 * self.block_size)
                 if slot.stored == NULL:
                     self.left = 0
                     self.stopped = True

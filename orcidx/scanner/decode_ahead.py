@@ -89,8 +89,7 @@ class DecodeAhead:
                 break
             used += reserved if number else 0
             self._begin(columns, start, stop - start, reserved)
-        if not self._chains.chunks:
-            self._chains.start()
+        self._chains.start_early()
 
     def decompress(self, columns: Columns, *, whole: bool) -> None:
         """Has threads that have no column decompress what these come to next; ``whole``: all rows are going to be

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -25,6 +26,9 @@ T = TypeVar("T")
 
 CHUNKS = 64
 """That a thread decompresses before it lets a fork come between: a few milliseconds."""
+
+AWAY = 3e-4
+"""Seconds; a thread of the pool comes some 5e-5 after it was asked."""
 
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
@@ -139,7 +143,8 @@ class Chains:
     task waits for another one. After an error a chain runs no more.
 
     ``chunks``: those that come next in streams of the chains. Threads of the pool decompress them before they begin a
-    task; where there are some, the caller begins with the tasks of his round.
+    task. Where there are some, or one chain alone, the caller begins with the tasks of his round, and others begin
+    those of later rounds only while he takes ``AWAY`` or more between two: handing a short task over takes longer.
     """
 
     chunks: Sequence[ChunksAhead] = ()
@@ -154,6 +159,9 @@ class Chains:
         self._helpers = 0
         self._running = 0
         self._asked = False
+        self._inside = False
+        self._left = 0.0
+        self._away = 0.0
         self._forks = _forks
 
     def add(self, chains: Sequence[int], tasks: Sequence[Callable[[], Any]]) -> Round:
@@ -164,11 +172,25 @@ class Chains:
             self._rounds.append(added)
         return added
 
+    @property
+    def _caller_first(self) -> bool:
+        return bool(self.chunks) or len(self._weights) == 1
+
+    def start_early(self) -> None:
+        """Before the caller asks for a round; where he is not to begin it."""
+        if not self._caller_first:
+            self.start()
+
     def start(self) -> None:
         """Has threads of the pool take part, as many as find something to do."""
         with self._changed:
+            if not self._may_help():
+                return
             chains = {one.chains[place] for one in self._rounds for place in one.begin}
             self._call(sum(not self._busy[chain] for chain in chains))
+
+    def _may_help(self) -> bool:
+        return self._inside or self._away >= AWAY or not self._caller_first
 
     def ask(self, _: ChunksAhead) -> None:
         """Has threads of the pool decompress chunks, those that have nothing to do now, and others when they do not."""
@@ -189,15 +211,16 @@ class Chains:
 
     def finish(self, wanted: Round) -> None:
         """Runs what has not begun until all tasks of a round have ended; errors are in the round."""
-        if not self.chunks:
-            self.start()
+        self._away = time.perf_counter() - self._left
+        self.start_early()
         while True:
             with self._changed:
-                found = None
+                found, self._inside = None, True
                 while wanted.left and (found := self._pick()) is None and not self._asked:
                     self._changed.wait()
                 if found is None and not wanted.left:
                     self._rounds.remove(wanted)
+                    self._inside = False
                     break
                 if found is None:
                     self._asked = False
@@ -205,9 +228,10 @@ class Chains:
                 while wanted.left and any(one.help(1) for one in self.chunks):
                     pass
                 continue
-            if self.chunks:
+            if self._caller_first:
                 self.start()  # for the other chains of the round
             self._run(*found, mine=True)
+        self._left = time.perf_counter()
         self.start()  # what the end of this thread's last task made possible
 
     def close(self) -> None:
@@ -259,7 +283,7 @@ class Chains:
                 if any(one.help(CHUNKS) for one in self.chunks):
                     continue
                 with self._changed:
-                    found = self._pick()
+                    found = self._pick() if self._may_help() else None
                     if found is None and not self._asked:
                         self._helpers -= 1
                         return

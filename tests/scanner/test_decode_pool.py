@@ -85,3 +85,20 @@ del os.register_at_fork, os.fork
 import orcidx.paimon_table.table, orcidx.scanner.many_files
 """
     subprocess.run([sys.executable, "-P", "-c", script], check=True, timeout=120)
+
+
+@pytest.mark.parametrize(("away", "others"), [(60.0, False), (0.0, True)])
+def test_a_lone_chain_is_handed_over_while_the_caller_is_away(
+    monkeypatch: pytest.MonkeyPatch, away: float, others: bool
+) -> None:
+    monkeypatch.setattr(decode_pool, "AWAY", away)
+    monkeypatch.setattr(decode_pool.time, "perf_counter", lambda: 5.0)
+    begun = threading.Event()
+    chains = decode_pool.Chains([1], 2)
+    first = chains.add([0], [threading.get_ident])
+    chains.add([0], [begun.set])
+    chains.start_early()
+    chains.finish(first)
+    assert first.results == [threading.get_ident()]
+    assert begun.wait(60 if others else 0.05) is others
+    chains.close()
