@@ -1,10 +1,23 @@
-"""The numbered kinds of the format: codecs, writers, types, streams, encodings."""
+"""The numbered kinds of the format: codecs, writers, types, streams, encodings; and which streams store a type."""
 
 from __future__ import annotations
 
-from enum import IntEnum
+from dataclasses import dataclass
+from enum import Enum, IntEnum
 
-__all__ = ["DATA_KINDS", "STREAM_NAMES", "CompressionKind", "EncodingKind", "StreamKind", "TypeKind", "WriterKind"]
+__all__ = [
+    "DATA_KINDS",
+    "INTEGERS",
+    "LAYOUTS",
+    "STREAM_NAMES",
+    "CompressionKind",
+    "EncodingKind",
+    "StreamKind",
+    "StreamShape",
+    "StreamSpec",
+    "TypeKind",
+    "WriterKind",
+]
 
 
 class CompressionKind(IntEnum):
@@ -80,3 +93,75 @@ class EncodingKind(IntEnum):
     DICTIONARY = 1
     DIRECT_V2 = 2
     DICTIONARY_V2 = 3
+
+
+class StreamShape(Enum):
+    """What a stream holds; the value is the numbers that it takes of an index entry in an uncompressed file."""
+
+    BYTES = ("bytes", 1)
+    BYTE_RLE = ("byte_rle", 2)
+    INT_RLE = ("int_rle", 2)
+    BITS = ("bits", 3)
+
+    def positions(self, *, compressed: bool) -> int:
+        return self.value[1] + compressed
+
+
+@dataclass(frozen=True)
+class StreamSpec:
+    """``signed``: integers are zigzag coded. ``positioned``: row-index entries address the stream; dictionaries and
+    their lengths are read whole."""
+
+    kind: StreamKind
+    shape: StreamShape
+    signed: bool = False
+    positioned: bool = True
+
+
+_BITS = (StreamSpec(StreamKind.DATA, StreamShape.BITS),)
+_BYTES = (StreamSpec(StreamKind.DATA, StreamShape.BYTES),)
+_BYTE_RLE = (StreamSpec(StreamKind.DATA, StreamShape.BYTE_RLE),)
+INTEGERS = (StreamSpec(StreamKind.DATA, StreamShape.INT_RLE, signed=True),)
+_LENGTHS = (StreamSpec(StreamKind.LENGTH, StreamShape.INT_RLE),)
+_DICTIONARY = (
+    StreamSpec(StreamKind.DATA, StreamShape.INT_RLE),
+    StreamSpec(StreamKind.LENGTH, StreamShape.INT_RLE, positioned=False),
+    StreamSpec(StreamKind.DICTIONARY_DATA, StreamShape.BYTES, positioned=False),
+)
+_DECIMAL = (*_BYTES, StreamSpec(StreamKind.SECONDARY, StreamShape.INT_RLE, signed=True))
+_TIMESTAMP = (*INTEGERS, StreamSpec(StreamKind.SECONDARY, StreamShape.INT_RLE))
+
+_DIRECT: dict[TypeKind, tuple[StreamSpec, ...]] = {
+    TypeKind.BOOLEAN: _BITS,
+    TypeKind.BYTE: _BYTE_RLE,
+    TypeKind.UNION: _BYTE_RLE,
+    TypeKind.SHORT: INTEGERS,
+    TypeKind.INT: INTEGERS,
+    TypeKind.LONG: INTEGERS,
+    TypeKind.DATE: INTEGERS,
+    TypeKind.FLOAT: _BYTES,
+    TypeKind.DOUBLE: _BYTES,
+    TypeKind.STRING: _BYTES + _LENGTHS,
+    TypeKind.CHAR: _BYTES + _LENGTHS,
+    TypeKind.VARCHAR: _BYTES + _LENGTHS,
+    TypeKind.BINARY: _BYTES + _LENGTHS,
+    TypeKind.GEOMETRY: _BYTES + _LENGTHS,
+    TypeKind.GEOGRAPHY: _BYTES + _LENGTHS,
+    TypeKind.DECIMAL: _DECIMAL,
+    TypeKind.TIMESTAMP: _TIMESTAMP,
+    TypeKind.TIMESTAMP_INSTANT: _TIMESTAMP,
+    TypeKind.LIST: _LENGTHS,
+    TypeKind.MAP: _LENGTHS,
+    TypeKind.STRUCT: (),
+}
+
+LAYOUTS: dict[tuple[TypeKind, EncodingKind], tuple[StreamSpec, ...]] = {
+    (kind, encoding): layout
+    for kind, layout in _DIRECT.items()
+    for encoding in (EncodingKind.DIRECT, EncodingKind.DIRECT_V2)
+} | {
+    (kind, encoding): _DICTIONARY
+    for kind in (TypeKind.STRING, TypeKind.CHAR, TypeKind.VARCHAR)
+    for encoding in (EncodingKind.DICTIONARY, EncodingKind.DICTIONARY_V2)
+}
+"""The value streams of a column in order, without PRESENT. A pair that is not here does not exist."""

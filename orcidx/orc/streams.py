@@ -1,8 +1,8 @@
 """Which streams a column has in a stripe, and how a row-index entry addresses them.
 
-One table says for each type and encoding which value streams exist, in what order, and what each holds. PRESENT comes
-before them all, if and only if the stripe has one for the column (ORC-1130). A row-index entry is a flat list of
-numbers, which the streams consume in that order:
+One table (``kinds.LAYOUTS``) says for each type and encoding which value streams exist, in what order, and what each
+holds. PRESENT comes before them all, if and only if the stripe has one for the column (ORC-1130). A row-index entry is
+a flat list of numbers, which the streams consume in that order:
 
     bytes       offset                          uncompressed: offset in the stream
                 chunk, within                   compressed: offset of the chunk's header, offset in it decompressed
@@ -14,12 +14,9 @@ numbers, which the streams consume in that order:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
 
 from orcidx.errors import CorruptFile
-from orcidx.orc.kinds import EncodingKind, StreamKind
-from orcidx.orc.metadata import TypeKind
+from orcidx.orc.kinds import INTEGERS, LAYOUTS, EncodingKind, StreamKind, StreamShape, StreamSpec, TypeKind
 from orcidx.orc.types import OrcType
 
 __all__ = [
@@ -38,79 +35,7 @@ __all__ = [
 DECIMAL64_DIGITS = 18
 """Decimals of more digits keep the two-stream layout even in files of version [1, 9999]."""
 
-
-class StreamShape(Enum):
-    """What a stream holds; the value is the numbers that it takes of an index entry in an uncompressed file."""
-
-    BYTES = ("bytes", 1)
-    BYTE_RLE = ("byte_rle", 2)
-    INT_RLE = ("int_rle", 2)
-    BITS = ("bits", 3)
-
-    def positions(self, *, compressed: bool) -> int:
-        return self.value[1] + compressed
-
-
-@dataclass(frozen=True)
-class StreamSpec:
-    """``signed``: integers are zigzag coded. ``positioned``: row-index entries address the stream; dictionaries and
-    their lengths are read whole."""
-
-    kind: StreamKind
-    shape: StreamShape
-    signed: bool = False
-    positioned: bool = True
-
-
 PRESENT = StreamSpec(StreamKind.PRESENT, StreamShape.BITS)
-
-_BITS = (StreamSpec(StreamKind.DATA, StreamShape.BITS),)
-_BYTES = (StreamSpec(StreamKind.DATA, StreamShape.BYTES),)
-_BYTE_RLE = (StreamSpec(StreamKind.DATA, StreamShape.BYTE_RLE),)
-_INTEGERS = (StreamSpec(StreamKind.DATA, StreamShape.INT_RLE, signed=True),)
-_LENGTHS = (StreamSpec(StreamKind.LENGTH, StreamShape.INT_RLE),)
-_DICTIONARY = (
-    StreamSpec(StreamKind.DATA, StreamShape.INT_RLE),
-    StreamSpec(StreamKind.LENGTH, StreamShape.INT_RLE, positioned=False),
-    StreamSpec(StreamKind.DICTIONARY_DATA, StreamShape.BYTES, positioned=False),
-)
-_DECIMAL = (*_BYTES, StreamSpec(StreamKind.SECONDARY, StreamShape.INT_RLE, signed=True))
-_TIMESTAMP = (*_INTEGERS, StreamSpec(StreamKind.SECONDARY, StreamShape.INT_RLE))
-
-_DIRECT: dict[TypeKind, tuple[StreamSpec, ...]] = {
-    TypeKind.BOOLEAN: _BITS,
-    TypeKind.BYTE: _BYTE_RLE,
-    TypeKind.UNION: _BYTE_RLE,
-    TypeKind.SHORT: _INTEGERS,
-    TypeKind.INT: _INTEGERS,
-    TypeKind.LONG: _INTEGERS,
-    TypeKind.DATE: _INTEGERS,
-    TypeKind.FLOAT: _BYTES,
-    TypeKind.DOUBLE: _BYTES,
-    TypeKind.STRING: _BYTES + _LENGTHS,
-    TypeKind.CHAR: _BYTES + _LENGTHS,
-    TypeKind.VARCHAR: _BYTES + _LENGTHS,
-    TypeKind.BINARY: _BYTES + _LENGTHS,
-    TypeKind.GEOMETRY: _BYTES + _LENGTHS,
-    TypeKind.GEOGRAPHY: _BYTES + _LENGTHS,
-    TypeKind.DECIMAL: _DECIMAL,
-    TypeKind.TIMESTAMP: _TIMESTAMP,
-    TypeKind.TIMESTAMP_INSTANT: _TIMESTAMP,
-    TypeKind.LIST: _LENGTHS,
-    TypeKind.MAP: _LENGTHS,
-    TypeKind.STRUCT: (),
-}
-
-LAYOUTS: dict[tuple[TypeKind, EncodingKind], tuple[StreamSpec, ...]] = {
-    (kind, encoding): layout
-    for kind, layout in _DIRECT.items()
-    for encoding in (EncodingKind.DIRECT, EncodingKind.DIRECT_V2)
-} | {
-    (kind, encoding): _DICTIONARY
-    for kind in (TypeKind.STRING, TypeKind.CHAR, TypeKind.VARCHAR)
-    for encoding in (EncodingKind.DICTIONARY, EncodingKind.DICTIONARY_V2)
-}
-"""The value streams of a column in order, without PRESENT. A pair that is not here does not exist."""
 
 
 def is_dictionary(encoding: EncodingKind) -> bool:
@@ -137,7 +62,7 @@ def stream_layout(column: OrcType, encoding: EncodingKind, *, decimal64: bool) -
         raise CorruptFile(
             f"encoding {encoding.name} on a column of type {column.kind.name.lower()}", column=column.dotted
         )
-    return _INTEGERS if is_decimal64(column, decimal64=decimal64) else layout
+    return INTEGERS if is_decimal64(column, decimal64=decimal64) else layout
 
 
 def position_offsets(
