@@ -43,7 +43,7 @@ if FUZZ:
 macros: list[tuple[str, str | None]] = [("CYTHON_TRACE_NOGIL", "1")] if COVERAGE else []
 
 PLAIN = """
-    _cython orc.chunk_rows orc.native_codec orc.small_stripe orc.spans orc_writer.columns orc_writer.compressors
+    _cython orc.native_codec orc.small_stripe orc.spans orc_writer.columns orc_writer.compressors
     orc_writer.source storage.local_file
 """
 """Modules without a loop over values: -O1 compiles them in half of the time (docs/decisions/0103)."""

@@ -72,8 +72,8 @@ def read_at_once(
     request: ScanRequest,
     metrics: ScanMetrics,
 ) -> pa.RecordBatch | None:
-    """All of a stripe that is in memory, whose columns take readers where they are not plain, or of a local file, where
-    all of them are; None of one that has to be read bit by bit."""
+    """All of a small stripe that is in memory, whose columns take readers where they are not plain, or of one where all
+    of them are, which threads share; None of one that has to be read bit by bit."""
     recipe = plan.recipe
     if recipe is None or (0, StreamKind.PRESENT) in footer.streams:
         return None
@@ -81,9 +81,12 @@ def read_at_once(
     shifted = facts.hybrid_calendar and options.calendar == "proleptic"
     allowance = Allowance(most, held=held_bytes(information, options))
     arguments = source, footer, rows, open_codec(facts.compression), facts.block_size
-    if isinstance(source, LocalFile):
-        if not recipe.is_for_a_file(footer, rows, most):
-            return None
+    large = information.footer_offset - information.offset > SMALL_STRIPE
+    if large and recipe.others:
+        return None
+    if isinstance(source, LocalFile) and not recipe.is_for_a_file(footer, rows, most):
+        return None
+    if isinstance(source, LocalFile) or large:
         threads = thread_count(use_threads=options.use_threads)
         parts = [recipe] if threads == 1 else recipe.parts(PARTS * threads)
         tasks = [partial(read_stripe, part, *arguments, allowance=allowance, shifted=shifted) for part in parts]

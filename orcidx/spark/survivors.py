@@ -55,6 +55,8 @@ SHARE = 0.5
 """Leaving files out by their indexes may cost this share of the scan that it is expected to save, by the files that
 have been asked: those of 2,000 files of 60 kB with bloom filters of 240 kB took longer than the files. Of local files
 that is processor time: a busy machine is slow for the scan, too."""
+PATIENCE = 0.03
+"""Seconds of asking that need not pay: of few files nobody feels it, and expects what is left out to be left out."""
 RELATION_SECONDS = 0.02
 """What a second relation, of the files that are left, costs Spark's planning."""
 _WIDENS = {
@@ -271,7 +273,8 @@ class _Price:
 
     def is_too_high(self, spent: float, asked: int, fell: int, rest: int) -> bool:
         """Whether asking the rest would cost too much, if as many of them fall as of those that have been asked."""
-        return self.once + spent / asked * rest > SHARE * self.saved * (fell + fell / asked * rest)
+        expected = SHARE * self.saved * (fell + fell / asked * rest) - self.once
+        return spent / asked * rest > max(expected, PATIENCE)
 
     def is_worth(self, fell: int) -> bool:
         """Whether so many files save what it costs to leave them out."""

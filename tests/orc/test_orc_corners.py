@@ -271,7 +271,7 @@ def test_errors_are_the_same_with_threads(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_one_thread_inside_a_spark_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    data, table = wide_file()
+    data, table = wide_file(70_000)  # smaller stripes in memory are not shared
     monkeypatch.setattr(pa, "cpu_count", lambda: 4)
     used: set[str] = set()
     others = threading.Event()

@@ -253,6 +253,28 @@ def test_columns_of_a_file_come_with_one_read_each(
     assert batches.metrics.requests == 3 + 2, "the tail, and the stripe's footer"
 
 
+def test_threads_share_a_stripe_of_bytes_that_is_large(
+    ways: Ways, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every file that is given as bytes is in memory, however large; columns that are not plain then go by readers."""
+    for module in ("small_stripes", "decode_pool"):
+        monkeypatch.setattr(f"orcidx.scanner.{module}.thread_count", lambda *, use_threads: 2)
+    table = columns(rng, nulls=True)
+    data = written(table, "pyarrow", compression="zstd")
+    for large, calls in ((False, 1), (True, 6)):
+        monkeypatch.setattr(small_stripes, "SMALL_STRIPE", 0 if large else 1 << 20)
+        ways.taken = 0
+        by_readers, at_once = ways.both(data)
+        assert ways.taken == calls
+        assert at_once.equals(by_readers)
+        assert at_once.equals(table)
+    mixed = written(table.append_column("at", pa.array(range(ROWS), pa.timestamp("ns"))), "pyarrow")
+    ways.taken = 0
+    by_readers, at_once = ways.both(mixed)
+    assert ways.taken == 0
+    assert at_once.equals(by_readers)
+
+
 @pytest.mark.usefixtures("by_column")
 @pytest.mark.parametrize("compression", ["uncompressed", "zstd"])
 def test_damage_of_a_file_is_told_as_by_column_readers(

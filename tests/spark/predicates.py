@@ -34,7 +34,8 @@ LEAVES = (
     "day >= date_sub(current_date(), 30)", "at < TIMESTAMP'2020-09-1{d} 20:00:00'", "at >= '2021-01-01'",
     "hour(at) = {d}", "flag", "NOT flag", "flag <=> null", "id <=> {n}", "coalesce(small, 0) = {s}",
     "id + small = {n}", "-id = -({n})", "if(flag, id = {n}, small = 3)", "CASE WHEN id < {n} THEN flag END",
-    "id IN (SELECT 0 + {n})", "part = {d}", "part IN (1, 2) AND id = {n}", "try_cast(text AS int) = 5", "binary = X'0{d}'",
+    "id IN (SELECT 0 + {n})", "part = {d}", "part IN (1, 2) AND id = {n}", "try_cast(text AS int) = 5",
+    "binary = X'0{d}'",
 )  # fmt: skip
 """Comparisons of every type, some that prune and some that only Spark understands."""
 

@@ -241,6 +241,9 @@ def test_planning_stops_where_it_does_not_pay(spark: Any, directory: Path, monke
     other = read(spark, directory, where="id >= 0 AND real < 1e9")
     assert why(other).notes == (), "indexes of other columns were read"
     monkeypatch.setattr(survivors, "SHARE", 0)
+    patient = why(read(spark, directory, where="key = 7919"))
+    assert patient.files_left == 1, "few files are asked, whatever they save"
+    monkeypatch.setattr(survivors, "PATIENCE", 0)
     for once, few in ((0.0, FILES - 2), (1e9, FILES)):
         monkeypatch.setattr(survivors, "RELATION_SECONDS", once)
         short = read(spark, directory, where="key = 7919")
