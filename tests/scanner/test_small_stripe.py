@@ -85,6 +85,21 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
     return Ways(monkeypatch)
 
 
+def damage(ways: Ways, rng: np.random.Generator, data: bytes) -> None:
+    """Reads a file with each of sixty bytes of its only stripe's data changed: both ways give or raise the same."""
+    stripe = orcidx.open(data).stripes[0]
+    start = stripe.offset + stripe.index_length
+    damaged = 0
+    for at in rng.choice(np.arange(start, start + stripe.data_length), 60, replace=False).tolist():
+        broken = bytearray(data)
+        broken[at] ^= int(rng.integers(1, 256))
+        one, other = ways.both(bytes(broken))
+        assert one == other, at
+        damaged += isinstance(one, tuple)
+    assert damaged
+    assert ways.taken
+
+
 WRITERS = pytest.mark.parametrize(
     ("writer", "options"),
     [
@@ -165,17 +180,7 @@ def test_values_that_do_not_fit_are_told_by_the_readers(ways: Ways) -> None:
 @pytest.mark.parametrize("compression", ["uncompressed", "zstd"])
 def test_damage_of_what_is_not_plain(ways: Ways, rng: np.random.Generator, compression: str) -> None:
     data = written(others(rng, nulls=True), "pyarrow", compression=compression)
-    stripe = orcidx.open(data).stripes[0]
-    start = stripe.offset + stripe.index_length
-    damaged = 0
-    for at in rng.choice(np.arange(start, start + stripe.data_length), 60, replace=False).tolist():
-        broken = bytearray(data)
-        broken[at] ^= int(rng.integers(1, 256))
-        one, other = ways.both(bytes(broken))
-        assert one == other, at
-        damaged += isinstance(one, tuple)
-    assert damaged
-    assert ways.taken
+    damage(ways, rng, data)
 
 
 def test_rows_that_are_chosen_go_to_the_readers(ways: Ways) -> None:
@@ -204,17 +209,7 @@ def test_texts_that_are_not_utf8(ways: Ways) -> None:
 def test_damage_is_told_as_by_column_readers(ways: Ways, rng: np.random.Generator, compression: str) -> None:
     table = columns(rng, nulls=True).select(["int", "long", "bool", "byte", "word", "wörd"])
     data = written(table, "pyarrow", compression=compression, dictionary_key_size_threshold=0.5)
-    stripe = orcidx.open(data).stripes[0]
-    start = stripe.offset + stripe.index_length
-    damaged = 0
-    for at in rng.choice(np.arange(start, start + stripe.data_length), 60, replace=False).tolist():
-        broken = bytearray(data)
-        broken[at] ^= int(rng.integers(1, 256))
-        one, other = ways.both(bytes(broken))
-        assert one == other, at
-        damaged += isinstance(one, tuple)
-    assert damaged
-    assert ways.taken
+    damage(ways, rng, data)
 
 
 @pytest.fixture
