@@ -38,9 +38,18 @@ cdef extern from *:
     #define orcidx_copy_far memcpy
     #define orcidx_settle_far()
     #endif
+    #if defined(__x86_64__) && defined(__GNUC__)
+    static int orcidx_is_amd(void) {
+        __builtin_cpu_init();
+        return __builtin_cpu_is("amd") != 0;
+    }
+    #else
+    static int orcidx_is_amd(void) { return 0; }
+    #endif
     """
     void c_copy_far "orcidx_copy_far"(void* out, const void* values, int64_t n) noexcept nogil
     void c_settle_far "orcidx_settle_far"() noexcept nogil
+    bint is_amd "orcidx_is_amd"() noexcept nogil
 
 
 cdef void copy_far(void* out, const void* values, int64_t n) noexcept nogil:
@@ -49,3 +58,11 @@ cdef void copy_far(void* out, const void* values, int64_t n) noexcept nogil:
 
 cdef void settle_far() noexcept nogil:
     c_settle_far()
+
+
+def integers_go_far() -> bool:
+    """Whether this processor decodes integers faster when they are stored past the caches.
+
+    An AMD one does not: it takes ordinary stores while it decodes, and waits for the others (0016).
+    """
+    return not is_amd()

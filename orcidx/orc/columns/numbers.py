@@ -11,6 +11,7 @@ from orcidx.options import ReadOptions
 from orcidx.orc import buffers, decimals
 from orcidx.orc.byte_rle import BooleanRle, ByteRle, RawBytes
 from orcidx.orc.columns.base import ColumnReader, Fixed, Present, StripeStreams, bitmap_size
+from orcidx.orc.far_copy import integers_go_far
 from orcidx.orc.int_rle import IntRle
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts, TypeKind
@@ -25,6 +26,8 @@ _WIDTHS: dict[TypeKind, tuple[int, Literal["h", "i", "q"]]] = {
     TypeKind.LONG: (8, "q"),
     TypeKind.DATE: (4, "i"),
 }
+
+_GO_FAR = integers_go_far()
 
 
 class Integers(Fixed):
@@ -43,7 +46,7 @@ class Integers(Fixed):
         self._data.skip(count)
 
     def _read_dense(self, view: memoryview, count: int, *, far: bool) -> None:
-        self._data.read(view.cast(self._format), count, far=far)
+        self._data.read(view.cast(self._format), count, far=far and _GO_FAR)
 
 
 class Bytes(Fixed):
