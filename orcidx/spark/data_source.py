@@ -22,7 +22,8 @@ from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.predicate import Predicate, all_of, keep_bindable
 from orcidx.predicate.adapters import from_spark
 from orcidx.scanner.scan import Scan
-from orcidx.spark.plan import TARGET_BYTES, Plan, Query, assign, begin, split_orc, split_paimon
+from orcidx.spark.parts import split_orc, split_paimon
+from orcidx.spark.plan import TARGET_BYTES, Plan, Query, assign, begin
 from orcidx.spark.query_text import parse_text
 from orcidx.spark.read_task import ReadTask
 from orcidx.spark.spark_types import arrow_schema_of, json_of_schema

@@ -16,8 +16,8 @@ import pyarrow as pa
 from orcidx import errors
 from orcidx.errors import OrcidxError, StorageError
 from orcidx.spark.arrow_tables import table_of
+from orcidx.spark.parts import pack
 from orcidx.spark.placement import place
-from orcidx.spark.plan import pack
 from orcidx.storage import Fingerprint, Source
 from orcidx.storage.folder import Folder
 

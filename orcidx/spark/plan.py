@@ -1,12 +1,11 @@
 """Planning on the driver, without Spark: which tasks a read has, and which go together.
 
-``begin_orc`` and ``begin_paimon`` list the files and settle the schema; ``split_orc`` (also in tasks, for many files)
-and ``split_paimon`` cut what metadata does not rule out into parts; ``assign`` packs the parts into tasks.
+``begin`` lists the files and settles the schema; ``parts`` has how that is cut (also in tasks, for many files) and
+packed; ``assign`` makes tasks of the parts.
 """
 
 from __future__ import annotations
 
-import heapq
 import os
 import pickle
 import warnings
@@ -21,7 +20,6 @@ from orcidx.index_directory.lookup import plan_listing
 from orcidx.index_directory.scan_files import scan
 from orcidx.options import ReadOptions
 from orcidx.orc.types import OrcType
-from orcidx.paimon_table.plan import FileTask
 from orcidx.paimon_table.scan import TableScan
 from orcidx.paimon_table.table import Table, open_table
 from orcidx.planner.constant_evidence import rules_out
@@ -29,14 +27,15 @@ from orcidx.planner.request import FileJob
 from orcidx.planner.schema_mapping import choose_fields, column_path
 from orcidx.predicate import Predicate, bind, resolve_column
 from orcidx.scanner.file import make_scan, open_file
-from orcidx.scanner.scan import Scan, Split
+from orcidx.scanner.scan import Scan
 from orcidx.scanner.top_rows import SortKey, parse_order
 from orcidx.spark.catalog_tables import CatalogTable
 from orcidx.spark.hive_columns import partition_constants, partition_types
 from orcidx.spark.local_times import on_any_clock, on_session_clock
+from orcidx.spark.parts import Part, enough, pack
 from orcidx.spark.query_text import check_computed, depends_on_case, parse_text
 from orcidx.spark.query_words import check_words
-from orcidx.spark.read_task import ReadTask, broken_files_passed, gone_files_named
+from orcidx.spark.read_task import ReadTask, broken_files_passed
 from orcidx.spark.spark_types import (
     arrow_schema_of,
     field_json,
@@ -49,7 +48,7 @@ from orcidx.spark.spark_types import (
 from orcidx.spark.task_session import CASE, INFERENCE, OfSession
 from orcidx.storage import Source, describe_source, list_sources
 
-__all__ = ["Format", "Part", "Plan", "Query", "assign", "begin", "is_table", "pack", "split_orc", "split_paimon"]
+__all__ = ["Format", "Plan", "Query", "assign", "begin", "is_table"]
 
 Format = Literal["orc", "paimon"]
 
@@ -170,21 +169,6 @@ class Query:
 def _times(partitions: Mapping[str, tuple[str, Any]]) -> dict[str, tuple[str, Any]]:
     """Those of the columns of directories whose values are on the session's clock."""
     return {name: one for name, one in partitions.items() if one[1] == "timestamp"}
-
-
-@dataclass(frozen=True)
-class Part:
-    """The least that a task reads: stripes of an ORC file, or a data file of a Paimon table. ``size``: stored bytes;
-    ``rows``: at least so many come where nothing is filtered, None when that is not known."""
-
-    what: FileJob | FileTask
-    size: int
-    rows: int | None = None
-
-    @property
-    def source(self) -> Source:
-        """Its file."""
-        return self.what.source if isinstance(self.what, FileJob) else self.what.file.source
 
 
 @dataclass(frozen=True)
@@ -397,21 +381,6 @@ def _narrowed(kind: Any, arrow: pa.DataType) -> Any:
     return struct_json([(one.name, _narrowed(fields[one.name], one.type)) for one in arrow])
 
 
-def split_orc(rows: Scan, target_bytes: int) -> list[Part]:
-    """The parts of a scan, without files and stripes that its predicate rules out; opens every file.
-
-    Raises ``StorageError`` naming a file that has gone since it was listed.
-    """
-    with gone_files_named(), broken_files_passed():
-        return [Part(one.job, one.estimated_bytes, _sure_rows(one)) for one in rows.splits(target_bytes)]
-
-
-def _sure_rows(split: Split) -> int | None:
-    job = split.job
-    selected = job.selection is not None or job.deleted is not None or job.row_range is not None
-    return None if selected or split.request.where is not None else split.rows
-
-
 # ---------------------------------------------------------------------- Paimon
 
 
@@ -433,15 +402,6 @@ def _begin_paimon(query: Query, table: Table) -> Plan:
     return Plan(query, rows, schema, query.spelled(shown), order, listed, session)
 
 
-def split_paimon(rows: TableScan) -> list[Part]:
-    """A part for each data file that the table's metadata does not rule out."""
-    sure = rows.where is None and not rows.top
-    return [
-        Part(one, one.file.size, one.file.rows if sure and one.file.deletion is None else None)
-        for one in rows.plan.tasks
-    ]
-
-
 # ---------------------------------------------------------------------- tasks
 
 
@@ -452,7 +412,7 @@ def assign(plan: Plan, parts: Sequence[Part], target_bytes: int, *, names: Seque
     """
     limit = plan.query.limit
     if limit is not None and not plan.order:
-        parts = _enough(parts, limit)
+        parts = enough(parts, limit)
     bins = pack([part.size + FILE_BYTES for part in parts], target_bytes)
     packed: dict[int, list[Part]] = {}
     for number, part in zip(bins, parts):
@@ -470,31 +430,3 @@ def assign(plan: Plan, parts: Sequence[Part], target_bytes: int, *, names: Seque
             rows = replace(plan.rows, plan=replace(plan.rows.plan, tasks=what, skipped=(), notes=()))
         tasks.append(pickle.dumps(ReadTask(rows, schema, number, plan.order, limit, plan.session)))
     return tasks
-
-
-def _enough(parts: Sequence[Part], limit: int) -> list[Part]:
-    """The first parts that surely have ``limit`` rows together."""
-    chosen: list[Part] = []
-    for part in parts:
-        if limit <= 0:
-            break
-        chosen.append(part)
-        limit -= part.rows or 0
-    return chosen
-
-
-def pack(sizes: Sequence[int], target: int) -> list[int]:
-    """The bin of each part, numbered from 0: the largest first, each into the emptiest bin (LPT).
-
-    There are as many bins as targets in all bytes together, at most one for each part.
-    """
-    if target < 1:
-        raise InvalidQuery(f"target_bytes must be at least 1, and is {target}")
-    count = min(len(sizes), max(1, -(-sum(sizes) // target)))
-    loads = [(0, number) for number in range(count)]
-    bins = [0] * len(sizes)
-    for task in sorted(range(len(sizes)), key=lambda one: -sizes[one]):
-        load, number = loads[0]
-        bins[task] = number
-        heapq.heapreplace(loads, (load + max(1, sizes[task]), number))
-    return bins

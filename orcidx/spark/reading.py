@@ -20,20 +20,9 @@ from orcidx.spark.arrow_tables import table_of
 from orcidx.spark.catalog_tables import catalog_table
 from orcidx.spark.choosing import Choice, Chosen, Engine, Unreadable, choose, engine_of, is_column, own_tasks_only
 from orcidx.spark.key_frames import restricted_to
+from orcidx.spark.parts import Part, pack, split_orc, split_paimon
 from orcidx.spark.placement import place
-from orcidx.spark.plan import (
-    TARGET_BYTES,
-    Format,
-    Part,
-    Plan,
-    Query,
-    assign,
-    begin,
-    is_table,
-    pack,
-    split_orc,
-    split_paimon,
-)
+from orcidx.spark.plan import TARGET_BYTES, Format, Plan, Query, assign, begin, is_table
 from orcidx.spark.read_task import ROW, TASK, ReadTasks
 from orcidx.spark.reader_options import options_of_reader, struct_of_ddl
 from orcidx.spark.schema_differences import damaged_file, with_files_named

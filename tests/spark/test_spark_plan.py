@@ -15,7 +15,8 @@ from pyarrow import orc
 from orcidx.errors import InvalidQuery
 from orcidx.scanner.scan import Scan
 from orcidx.spark.hive_columns import partition_types
-from orcidx.spark.plan import FILE_BYTES, LEAST_BYTES, Part, Plan, Query, assign, begin, pack, split_orc, split_paimon
+from orcidx.spark.parts import Part, pack, split_orc, split_paimon
+from orcidx.spark.plan import FILE_BYTES, LEAST_BYTES, Plan, Query, assign, begin
 from orcidx.storage import Source
 
 
