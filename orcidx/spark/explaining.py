@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,6 @@ from orcidx.index_directory.file_pruning import KnownFiles, plan_files
 from orcidx.index_directory.store import IndexStore, listing_table, stale_notes
 from orcidx.options import ReadOptions
 from orcidx.planner.request import ScanRequest
-from orcidx.predicate import Leaf, resolve_column
-from orcidx.predicate.fold import Part, rewritten
 from orcidx.scanner.file import open_file
 from orcidx.scanner.scan import Scan
 from orcidx.spark.build_index import is_table
@@ -75,8 +72,6 @@ def explain(
     rows = begin(query).rows
     assert isinstance(rows, Scan)
     request = rows.request
-    if request.where is not None:
-        request = replace(request, where=rewritten(request.where, partial(_spelled, request=request)))
     pruned = _pruned(store, listing, request)
     files = _asked(pruned, _constants(sources, rows))
     question = _Examination(Question(request, store.folder), Counters())
@@ -111,14 +106,6 @@ class _Examination:
         found = examine(self.question, source, row)
         self.counters.add(bytes=row["weight"], failed=found["error"] is not None)
         return found
-
-
-def _spelled(node: Part, request: ScanRequest) -> Any:
-    """A part of the predicate with its column as the schema spells it, since indexes know it by that alone."""
-    if isinstance(node, Leaf) and request.schema is not None:
-        path, _ = resolve_column(node.path, request.schema, case_sensitive=request.options.case_sensitive)
-        return replace(node, path=path)
-    return node
 
 
 def _pruned(store: IndexStore, listing: pa.Table, request: ScanRequest) -> Pruned:

@@ -10,7 +10,12 @@ from orcidx.errors import InvalidQuery
 from orcidx.paimon_table.plan import FileTask
 from orcidx.paimon_table.scan import TableScan
 from orcidx.planner.request import FileJob
-from orcidx.scanner.scan import Scan, Split
+from orcidx.scanner.file_queue import FileQueue
+from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.scan import Scan
+from orcidx.scanner.split import Part as FilePart
+from orcidx.scanner.split import plan_parts
+from orcidx.spark.case_rule import unpruned_by_letters
 from orcidx.spark.read_task import broken_files_passed, gone_files_named
 from orcidx.storage import Source
 
@@ -37,14 +42,16 @@ def split_orc(rows: Scan, target_bytes: int) -> list[Part]:
 
     Raises ``StorageError`` naming a file that has gone since it was listed.
     """
-    with gone_files_named(), broken_files_passed():
-        return [Part(one.job, one.estimated_bytes, _sure_rows(one)) for one in rows.splits(target_bytes)]
+    request = rows.resolved
+    with gone_files_named(), broken_files_passed(), FileQueue(rows.jobs, request, ScanMetrics()) as files:
+        found = list(plan_parts(unpruned_by_letters(files, request), target_bytes))
+    return [Part(one.job, one.estimated_bytes, None if request.where is not None else _sure_rows(one)) for one in found]
 
 
-def _sure_rows(split: Split) -> int | None:
-    job = split.job
+def _sure_rows(part: FilePart) -> int | None:
+    job = part.job
     selected = job.selection is not None or job.deleted is not None or job.row_range is not None
-    return None if selected or split.request.where is not None else split.rows
+    return None if selected else part.rows
 
 
 def split_paimon(rows: TableScan) -> list[Part]:

@@ -25,15 +25,17 @@ from orcidx.paimon_table.table import Table, open_table
 from orcidx.planner.constant_evidence import rules_out
 from orcidx.planner.request import FileJob
 from orcidx.planner.schema_mapping import choose_fields, column_path
-from orcidx.predicate import Predicate, bind, resolve_column
+from orcidx.predicate import External, Predicate, bind, resolve_column
+from orcidx.predicate.fold import parts
 from orcidx.scanner.file import make_scan, open_file
 from orcidx.scanner.scan import Scan
 from orcidx.scanner.top_rows import SortKey, parse_order
+from orcidx.spark.case_rule import Column, columns_as_spelled, depends_on_case, where_as_spelled
 from orcidx.spark.catalog_tables import CatalogTable
 from orcidx.spark.hive_columns import partition_constants, partition_types
 from orcidx.spark.local_times import on_any_clock, on_session_clock
 from orcidx.spark.parts import Part, enough, pack
-from orcidx.spark.query_text import check_computed, depends_on_case, parse_text
+from orcidx.spark.query_text import check_computed, parse_text
 from orcidx.spark.query_words import check_words
 from orcidx.spark.read_task import ReadTask, broken_files_passed
 from orcidx.spark.spark_types import (
@@ -145,6 +147,14 @@ class Query:
         waiting = None if where == self.predicate(schema, partitions) else where
         return OfSession(waiting, schema, self.case_sensitive, _times(partitions), self.clock_zone, planned)
 
+    def of_case_rule(self, where: Predicate | None, schema: pa.Schema) -> OfSession:
+        """Columns are found in files by the rule of the session that runs the tasks; ``where``: spelled as in the
+        schema, but for what pyarrow computes."""
+        computed = [part for part in parts(where) if isinstance(part, External)]
+        depends = any(depends_on_case(part, (), schema.names) for part in computed)
+        planned = {CASE: str(self.case_sensitive).lower()} if depends else {}
+        return OfSession(None, schema, self.case_sensitive, {}, self.clock_zone, planned)
+
     def order(self, schema: pa.Schema) -> tuple[SortKey, ...]:
         """``top``, with the columns as the schema spells them."""
         keys = () if self.top is None else parse_order(self.top)
@@ -239,10 +249,13 @@ def _begin_orc(query: Query) -> Plan:
     options = query.scan_options
     chosen = choose_fields(arrow, query.columns, case_sensitive=query.case_sensitive)
     columns = query.spelled([one.name for _, one in chosen])
-    asked = None if query.columns is None else _with_order(query, query.columns, order)
+    asked = columns_as_spelled(query.columns, arrow, case_sensitive=query.case_sensitive)
+    asked = None if asked is None else _with_order(asked, order)
     shared: dict[str, Any] = {"limit": None, "row_numbers": False, "schema": stored_schema(arrow), "options": options}
     match: Literal["name", "position"] = "position" if positional else "name"
     where = query.predicate(arrow, types)
+    if where is not None:
+        where = where_as_spelled(where, arrow, case_sensitive=query.case_sensitive)
     if not files:
         rows = make_scan([], asked, where, match=match, **shared)
     else:
@@ -255,14 +268,13 @@ def _begin_orc(query: Query) -> Plan:
         rows = replace(rows, jobs=tuple(replace(job, constants=one) for job, one in zip(jobs, constants)))
         rows = _by_directory(rows)
     listed = (len(rows.jobs), sum(job.source.size or 0 for job in rows.jobs))
-    session = query.of_session(arrow, types, names)
+    session = query.of_session(arrow, types, names) or query.of_case_rule(where, arrow)
     return Plan(query, rows, _shown(schema, rows.schema), columns, order, listed, session)
 
 
-def _with_order(query: Query, columns: Sequence[Any], order: Sequence[SortKey]) -> list[Any]:
+def _with_order(columns: Sequence[Column], order: Sequence[SortKey]) -> tuple[Column, ...]:
     """The columns, and those of the order that they lack."""
-    known = {query.folded(one) for one in columns if isinstance(one, str)}
-    return [*columns, *(key.column for key in order if query.folded(key.column) not in known)]
+    return (*columns, *(key.column for key in order if key.column not in columns))
 
 
 def _by_directory(rows: Scan) -> Scan:
@@ -289,7 +301,9 @@ def _by_rollup(rows: Scan, partitions: Mapping[str, tuple[str, Any]]) -> tuple[F
     kinds = [(key, kind) for key, kind in partitions.values() if not str(kind).startswith("timestamp")]
     schema = arrow_schema_of(struct_json(kinds))
     sources = [job.source for job in rows.jobs]
-    found = plan_listing(sources, rows.request.where, schema=schema, options=rows.options)
+    # A catalog's columns are spelled as in the files, which may be found by another rule at the action.
+    options = rows.options.override(case_sensitive=True)
+    found = plan_listing(sources, rows.request.where, schema=schema, options=options)
     for note in found.notes:
         if note.kind == "damaged":
             warnings.warn(f"the directory's indexes are not used: {note.text}", RuntimeWarning, stacklevel=2)

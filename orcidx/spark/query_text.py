@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate import External, Leaf, Op, Predicate, any_of, parse, resolve_column
-from orcidx.predicate.fold import Part, leaves, parts, rewritten
+from orcidx.predicate.fold import Part, parts, rewritten
 
-__all__ = ["check_computed", "depends_on_case", "parse_text"]
+__all__ = ["check_computed", "parse_text"]
 
 
 def parse_text(where: Any) -> Predicate:
@@ -52,20 +52,6 @@ def _divisors(expression: str) -> Iterator[str]:
             if expression[at] == '"' or (not depth and expression[at] == ","):
                 yield expression if expression[at] == '"' else expression[at + 2 :]
                 break
-
-
-def depends_on_case(where: Predicate | None, columns: Sequence[Any], names: Sequence[str]) -> bool:
-    """Whether names may be found by one rule of letters and not, or elsewhere, by the other: any that is not spelled
-    as it is stored, or that has a twin."""
-    paths = [(one,) if isinstance(one, str) else tuple(one) for one in columns]
-    for part in () if where is None else parts(where):
-        if isinstance(part, External):
-            if part.columns is None:
-                return True
-            paths += part.columns
-    paths += [] if where is None else [leaf.path for leaf in leaves(where)]
-    folded = [name.casefold() for name in names]
-    return any(len(path) > 1 or path[0] not in names or folded.count(path[0].casefold()) > 1 for path in set(paths))
 
 
 def _of_spark(node: Part) -> Any:

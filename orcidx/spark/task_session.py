@@ -51,8 +51,8 @@ class OfSession:
             now = None if told is None else told(name)
             if now is not None and now.lower() != value:
                 raise InvalidQuery(
-                    f"{name} is {now} now, and was {value} when orcidx was registered: "
-                    "call orcidx.spark.register(spark) again, and load the DataFrame again"
+                    f"{name} is {now} now, and was {value} when orcidx was registered or the DataFrame made: "
+                    "make it again, one of the format after orcidx.spark.register(spark)"
                 )
         if told is not None and (now := told(CASE)) is not None:
             rows = _by_case(rows, now.lower() == "true")

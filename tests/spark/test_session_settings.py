@@ -178,16 +178,59 @@ def test_names_that_every_rule_finds_need_no_second_register(spark: Any, directo
         third.collect()
 
 
+@pytest.fixture(scope="module")
+def letters(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four indexed files, two of which spell their columns in other letters."""
+    folder = tmp_path_factory.mktemp("letters")
+    for number, (names, keys) in enumerate(
+        {
+            ("key", "b"): [1, 2, None],
+            ("Key", "b"): [1, 7, None],
+            ("KEY", "B"): [11, 12, 17],
+            ("key", "B"): [21, 22, 27],
+        }.items()
+    ):
+        orc.write_table(pa.table([keys, [number] * 3], names=list(names)), folder / f"{number}.orc")
+    build_file_index(spark, folder, {"bloom-filter": {"key": {}}, "bitmap": {"b": {}}})
+    return folder
+
+
+@pytest.mark.parametrize(
+    "where",
+    [None, "key = 12", "key IS NULL", "b IS NULL", "NOT key = 7", "key IN (1, 27)", "b = 3 AND key IS NOT NULL"],
+)
 @pytest.mark.parametrize("rules", [("false", "true"), ("true", "false")])
-def test_columns_of_files_are_found_by_the_rule_at_the_action(spark: Any, tmp_path: Path, rules: Sequence[str]) -> None:
-    orc.write_table(pa.table({"id": [1, 2], "n": [1, 1]}), tmp_path / "0.orc")
-    orc.write_table(pa.table({"ID": [3, 4], "n": [1, 1]}), tmp_path / "1.orc")
+def test_columns_of_files_are_found_by_the_rule_at_the_action(
+    spark: Any, letters: Path, rules: Sequence[str], where: str | None
+) -> None:
+    """The format left out files with no null in ``KEY``, which had no ``key`` at the action, so that all were null; and
+    orcidx's own tasks of ``read`` kept to the rule at ``read``."""
     spark.conf.set(CASE, rules[0])
     register(spark)
-    frames = [spark.read.orc(str(tmp_path)), read(spark, tmp_path), spark.read.format("orcidx").load(str(tmp_path))]
+    source = spark.read.schema("key bigint, b bigint")
+    option = {} if where is None else {"where": where}
+    frames = [
+        source.orc(str(letters)).where("true" if where is None else where),
+        *(
+            read(spark, letters, where=where, schema="key bigint, b bigint", engine=one)
+            for one in ("auto", "spark", "orcidx")
+        ),
+        source.format("orcidx").options(**option).load(str(letters)),
+    ]
     spark.conf.set(CASE, rules[1])
     expected, *found = (sorted(map(repr, frame.collect())) for frame in frames)
-    assert found == [expected, expected]
+    assert found == [expected] * 4
+
+
+def test_names_of_a_read_are_found_by_the_rule_at_the_read(spark: Any, letters: Path) -> None:
+    spark.conf.set(CASE, "false")
+    asked = {"where": "KEY >= 12 AND Key < 27", "columns": ["B", "KEY"], "schema": "key bigint, b bigint"}
+    frames = [read(spark, letters, engine=one, **asked) for one in ("spark", "orcidx")]
+    top = read(spark, letters, where="KEY > 1", top=[("KEY", "desc")], limit=1, schema="key bigint, b bigint")
+    spark.conf.set(CASE, "true")
+    assert [frame.columns for frame in frames] == [["B", "KEY"]] * 2
+    assert Counter(frames[0].collect()) == Counter(frames[1].collect()) == Counter({(None, 21): 1, (None, 22): 1})
+    assert top.collect() == [(27, None)]
 
 
 @pytest.mark.parametrize("where", ["hour(at) = 3", "at + at > at", "id / few > 2", "few / (id - id) = 1"])

@@ -1,0 +1,86 @@
+"""The case rule of a session (``spark.sql.caseSensitive``), which may be another one at the action than at planning.
+
+Spark finds the names of a query in the relation when the DataFrame is made, and the relation's columns in files at the
+action. So names are spelled as the relation has them at once, and of a file that spells a column which is asked for in
+other letters nothing is ruled out before its task knows the rule (docs/decisions/0097).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery
+from orcidx.planner.request import ScanRequest
+from orcidx.planner.schema_mapping import column_path
+from orcidx.predicate import External, Leaf, Predicate, resolve_column
+from orcidx.predicate.fold import Part, leaves, parts, rewritten
+from orcidx.scanner.file_queue import OpenFile
+from orcidx.scanner.file_scan import FileScan
+
+__all__ = ["columns_as_spelled", "depends_on_case", "unpruned_by_letters", "where_as_spelled"]
+
+Column = str | tuple[str, ...]
+
+
+def columns_as_spelled(
+    columns: Sequence[str | Sequence[str]] | None, schema: pa.Schema, *, case_sensitive: bool
+) -> tuple[Column, ...] | None:
+    """The columns in the letters of the schema. Raises ``InvalidQuery`` for one that it lacks."""
+    if columns is None:
+        return None
+    paths = [resolve_column(column_path(one), schema, case_sensitive=case_sensitive)[0] for one in columns]
+    return tuple(path[0] if len(path) == 1 else tuple(path) for path in paths)
+
+
+def where_as_spelled(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -> Predicate:
+    """The predicate with the columns of its leaves in the letters of the schema."""
+
+    def spelled(part: Part) -> Part:
+        if not isinstance(part, Leaf):
+            return part
+        return replace(part, path=resolve_column(part.path, schema, case_sensitive=case_sensitive)[0])
+
+    found: Predicate = rewritten(where, spelled)
+    return found
+
+
+def depends_on_case(where: Predicate | None, columns: Sequence[Column], names: Sequence[str]) -> bool:
+    """Whether names may be found by one rule of letters and not, or elsewhere, by the other: any that is not spelled
+    as it is stored, or that has a twin."""
+    paths = [(one,) if isinstance(one, str) else tuple(one) for one in columns]
+    for part in () if where is None else parts(where):
+        if isinstance(part, External):
+            if part.columns is None:
+                return True
+            paths += part.columns
+    paths += [] if where is None else [leaf.path for leaf in leaves(where)]
+    folded = [name.casefold() for name in names]
+    return any(len(path) > 1 or path[0] not in names or folded.count(path[0].casefold()) > 1 for path in set(paths))
+
+
+def unpruned_by_letters(files: Iterable[OpenFile], request: ScanRequest) -> Iterator[OpenFile]:
+    """The files of a request, those without its predicate in which the other rule of letters finds other columns."""
+    if request.where is None:
+        yield from files
+        return
+    everything = replace(request, where=None)
+    other = replace(request, options=request.options.override(case_sensitive=not request.options.case_sensitive))
+    for file in files:
+        if _places(file.scan) != _places(_asked(file.scan, other)):
+            file.scan = _asked(file.scan, everything)
+        yield file
+
+
+def _asked(scan: FileScan, request: ScanRequest) -> FileScan:
+    return FileScan(scan.reader, scan.job, request, scan.metrics)
+
+
+def _places(scan: FileScan) -> dict[tuple[str, ...], int | None] | None:
+    """The number of each column that the predicate reads, None for what the file lacks; None where it is an error."""
+    try:
+        return {path: None if node is None else node.id for path, node in scan.schema_plan.places.items()}
+    except InvalidQuery:  # by that rule there is no such column, or of a type that is not the wanted one
+        return None
