@@ -10,7 +10,7 @@ import os
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
-from orcidx.orc.far_copy cimport FAR_BYTES, copy_far, settle_far
+from orcidx.orc.streaming_store cimport STREAMING_BYTES, fence_stores, store_streaming
 from orcidx.orc.int_rle cimport IntRle
 from orcidx.orc.window cimport Window
 
@@ -353,7 +353,7 @@ cdef extern from *:
     void widen_integers "orcidx_widen"(const int64_t* values, int64_t count, uint8_t* out) nogil
 
 cdef enum:
-    BLOCK = 1024            # 16 KiB of them, so that they stay in the cache on their way to far memory
+    BLOCK = 1024            # 16 KiB of them, so that they stay in the cache on their way past the caches
 
 # ORCIDX_SIMD=none keeps to portable code, for tests and for comparing
 cdef bint fast = is_fast() and os.environ.get("ORCIDX_SIMD") != "none"
@@ -432,25 +432,27 @@ cdef int read_block(Window values, IntRle scales, uint8_t* out, int64_t count, i
 
 
 def read_decimals(Window values not None, IntRle scales not None, uint8_t[::1] out not None, int64_t count, *,
-                  int scale, int precision, str rounding, bint far=False):
-    """``count`` decimals to ``out``, 16 bytes each, brought to ``scale``. ``far``: nobody reads them soon.
+                  int scale, int precision, str rounding, bint streaming=False):
+    """``count`` decimals to ``out``, 16 bytes each, brought to ``scale``. ``streaming``: nobody reads them soon.
 
     Raises ``CorruptFile`` for a value that does not fit ``precision`` digits, and with rounding "error"
     ``ValueOutOfRange`` for one that loses digits other than zeros.
     """
     cdef uint8_t near[16 * BLOCK]
+    cdef uint8_t* target
     cdef int64_t done = 0, step
     cdef int mode = _ROUNDINGS[rounding], status = 0
     check(out, count, scale, precision)
-    far = far and count * 16 > FAR_BYTES
+    streaming = streaming and count * 16 > STREAMING_BYTES
     with nogil:
         while done < count and not status:
             step = min(count - done, <int64_t> BLOCK)
-            status = read_block(values, scales, &near[0] if far else &out[16 * done], step, scale, precision, mode)
-            if far:
-                copy_far(&out[16 * done], near, 16 * step)
+            target = &near[0] if streaming else &out[16 * done]
+            status = read_block(values, scales, target, step, scale, precision, mode)
+            if streaming:
+                store_streaming(&out[16 * done], near, 16 * step)
             done += step
-        settle_far()
+        fence_stores()
     if status:
         error = ValueOutOfRange if status == 2 else CorruptFile
         raise error(_REASONS[status], stream="SECONDARY" if status == 5 else values.name)

@@ -8,7 +8,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
 
 from orcidx.errors import CorruptFile
 from orcidx.orc.bit_unpack cimport runs_int32, runs_int64
-from orcidx.orc.far_copy cimport FAR_BYTES, copy_far, settle_far
+from orcidx.orc.streaming_store cimport STREAMING_BYTES, fence_stores, store_streaming
 from orcidx.orc.int_runs cimport (
     LONG_VARINT, NO_PATCHES, PATCH_OUTSIDE, SPARE_VALUES, WIDE_PATCH, v1_decode, v1_size, v2_decode, v2_size,
 )
@@ -16,7 +16,7 @@ from orcidx.orc.v1_runs cimport v1_runs_int32, v1_runs_int64
 from orcidx.orc.window cimport Window
 
 cdef enum:
-    BLOCK = 2064            # values in the cache on their way to far memory: four of the longest runs, and room
+    BLOCK = 2064            # values in the cache on their way past the caches: four of the longest runs, and room
 
 ctypedef fused out_t:
     int16_t
@@ -86,10 +86,10 @@ cdef int fill_far(IntRle self, out_t* out, int64_t n) except -1 nogil:
     cdef int64_t step
     while n:
         step = some(self, &block[0], min(n, <int64_t> BLOCK))
-        copy_far(out, &block[0], step * <int64_t> sizeof(out_t))
+        store_streaming(out, &block[0], step * <int64_t> sizeof(out_t))
         out += step
         n -= step
-    settle_far()
+    fence_stores()
     return 0
 
 
@@ -147,17 +147,17 @@ cdef class IntRle:
         with nogil:
             self.skip_values(count)
 
-    def read(self, out_t[::1] out not None, n=None, *, bint far=False):
+    def read(self, out_t[::1] out not None, n=None, *, bint streaming=False):
         """Exactly ``n`` values (all of ``out`` unless told) into int16, int32 or int64; ``CorruptFile`` if fewer.
 
-        A value that does not fit keeps its low bits, as in ORC Java and C++. ``far``: nobody reads them soon.
+        A value that does not fit keeps its low bits, as in ORC Java and C++. ``streaming``: nobody reads them soon.
         """
         cdef int64_t count = out.shape[0] if n is None else n
         if not 0 <= count <= out.shape[0]:
             raise ValueError(f"{count} values do not fit into {out.shape[0]}")
         if count:
             with nogil:
-                if far and count * <int64_t> sizeof(out_t) > FAR_BYTES:
+                if streaming and count * <int64_t> sizeof(out_t) > STREAMING_BYTES:
                     fill_far(self, &out[0], count)
                 else:
                     fill(self, &out[0], count)

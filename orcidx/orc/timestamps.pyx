@@ -12,7 +12,7 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64
 from libc.string cimport memcpy
 
 from orcidx.errors import CorruptFile, ValueOutOfRange
-from orcidx.orc.far_copy cimport FAR_BYTES, copy_far, settle_far
+from orcidx.orc.streaming_store cimport STREAMING_BYTES, fence_stores, store_streaming
 from orcidx.orc.int_rle cimport IntRle
 
 cdef extern from *:
@@ -118,8 +118,8 @@ cdef int check_pairs(const int64_t[::1] seconds, const int64_t[::1] nanos, int64
     return 0
 
 
-def read_days(IntRle days not None, int32_t[::1] out not None, int64_t count, int32_t first, *, bint far=False):
-    """``count`` dates to ``out``; whether one of them lies before ``first``. ``far``: nobody reads them soon.
+def read_days(IntRle days not None, int32_t[::1] out not None, int64_t count, int32_t first, *, bint streaming=False):
+    """``count`` dates to ``out``; whether one of them lies before ``first``. ``streaming``: nobody reads them soon.
 
     Raises ``ValueOutOfRange`` for days beyond 32 bits: they would come out as other dates, which bloom filters of ORC
     C++ deny, since those have the days as they were given, where its statistics have them cut.
@@ -129,19 +129,19 @@ def read_days(IntRle days not None, int32_t[::1] out not None, int64_t count, in
     cdef int32_t before = 0
     if not 0 <= count <= out.shape[0]:
         raise ValueError("the values do not fit")
-    far = far and count * 4 > FAR_BYTES
+    streaming = streaming and count * 4 > STREAMING_BYTES
     days.wrapped = False
     with nogil:
         while done < count:
             step = days.some_int32(block, min(count - done, <int64_t> BLOCK))
             for i in range(step):
                 before |= block[i] < first
-            if far:
-                copy_far(&out[done], block, 4 * step)
+            if streaming:
+                store_streaming(&out[done], block, 4 * step)
             else:
                 memcpy(&out[done], block, 4 * step)
             done += step
-        settle_far()
+        fence_stores()
     if days.wrapped:
         raise ValueOutOfRange("a date lies millions of years away, beyond the 32 bits of days that date32 has",
                               stream="DATA")

@@ -245,7 +245,7 @@ def test_output_larger_than_a_cache(rng: np.random.Generator, dtype: type, versi
     for start in (0, 1, 5):
         out = np.full(len(wanted) + 20, 77, dtype)
         reader = IntRle(content.window(), version=version, signed=True)
-        reader.read(out[start : start + len(wanted)], far=True)
+        reader.read(out[start : start + len(wanted)], streaming=True)
         assert np.array_equal(out[start : start + len(wanted)], wanted)
         assert (out[:start] == 77).all()
         assert (out[start + len(wanted) :] == 77).all()

@@ -277,14 +277,15 @@ class Fixed(ColumnReader):
 
     width: int
 
-    def _read_dense(self, view: memoryview, count: int, *, far: bool) -> None:
-        """``count`` values to ``view``. ``far``: they stay as they are, so that large output may pass by the caches."""
+    def _read_dense(self, view: memoryview, count: int, *, streaming: bool) -> None:
+        """``count`` values to ``view``. ``streaming``: nobody moves them once more, so that many may go past the
+        caches."""
         raise NotImplementedError
 
     def _read_values(self, present: Present) -> pa.Array:
         buffer, view = self.allocate(present.rows * self.width)
         if present.count:
-            self._read_dense(view[: present.count * self.width], present.count, far=present.bits is None)
+            self._read_dense(view[: present.count * self.width], present.count, streaming=present.bits is None)
         if present.bits is not None:
             buffers.spread(view, self.width, present.view, present.rows, present.count)
         return pa.Array.from_buffers(self.arrow_type, present.rows, [present.bits, buffer], present.nulls)

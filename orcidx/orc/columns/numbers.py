@@ -11,10 +11,10 @@ from orcidx.options import ReadOptions
 from orcidx.orc import buffers, decimals
 from orcidx.orc.byte_rle import BooleanRle, ByteRle, RawBytes
 from orcidx.orc.columns.base import ColumnReader, Fixed, Present, StripeStreams, bitmap_size
-from orcidx.orc.far_copy import integers_go_far
 from orcidx.orc.int_rle import IntRle
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts, TypeKind
+from orcidx.orc.streaming_store import integers_use_streaming
 from orcidx.orc.streams import PositionIterator, is_decimal64
 from orcidx.orc.types import OrcType, decimal_digits
 
@@ -27,7 +27,7 @@ _WIDTHS: dict[TypeKind, tuple[int, Literal["h", "i", "q"]]] = {
     TypeKind.DATE: (4, "i"),
 }
 
-_GO_FAR = integers_go_far()
+_STREAMING_INTEGERS = integers_use_streaming()
 
 
 class Integers(Fixed):
@@ -45,8 +45,8 @@ class Integers(Fixed):
     def _skip_values(self, count: int) -> None:
         self._data.skip(count)
 
-    def _read_dense(self, view: memoryview, count: int, *, far: bool) -> None:
-        self._data.read(view.cast(self._format), count, far=far and _GO_FAR)
+    def _read_dense(self, view: memoryview, count: int, *, streaming: bool) -> None:
+        self._data.read(view.cast(self._format), count, streaming=streaming and _STREAMING_INTEGERS)
 
 
 class Bytes(Fixed):
@@ -64,7 +64,7 @@ class Bytes(Fixed):
     def _skip_values(self, count: int) -> None:
         self._data.skip(count)
 
-    def _read_dense(self, view: memoryview, count: int, *, far: bool) -> None:
+    def _read_dense(self, view: memoryview, count: int, *, streaming: bool) -> None:
         self._data.read(view, count)
 
 
@@ -82,7 +82,7 @@ class Floats(Fixed):
     def _skip_values(self, count: int) -> None:
         self._data.skip(count * self.width)
 
-    def _read_dense(self, view: memoryview, count: int, *, far: bool) -> None:
+    def _read_dense(self, view: memoryview, count: int, *, streaming: bool) -> None:
         self._data.read_into(view)
 
 
@@ -146,7 +146,7 @@ class Decimals(Fixed):
         decimals.skip_varints(self._values.window, count)
         self._scales.skip(count)
 
-    def _read_dense(self, view: memoryview, count: int, *, far: bool) -> None:
+    def _read_dense(self, view: memoryview, count: int, *, streaming: bool) -> None:
         if self._integers is not None:
             decimals.read_short_decimals(self._integers, view, count, scale=self._scale, precision=self._precision)
             return
@@ -159,5 +159,5 @@ class Decimals(Fixed):
             scale=self._scale,
             precision=self._precision,
             rounding=self._rounding,
-            far=far,
+            streaming=streaming,
         )

@@ -38,8 +38,8 @@ EXACT = pa.decimal128(38, 0)
 class Dates(Integers):
     """DATE: days since 1970, shifted to the proleptic calendar in files that count in the hybrid one."""
 
-    def _read_dense(self, view: memoryview, count: int, *, far: bool) -> None:
-        early = timestamps.read_days(self._data, view.cast("i"), count, GREGORIAN_START, far=far)
+    def _read_dense(self, view: memoryview, count: int, *, streaming: bool) -> None:
+        early = timestamps.read_days(self._data, view.cast("i"), count, GREGORIAN_START, streaming=streaming)
         if early and self.facts.hybrid_calendar and self.options.calendar == "proleptic":
             days = np.frombuffer(view, np.int32, count)
             days[:] = proleptic_days(days)  # fits: the oldest days move forward, none back by more than ten
@@ -82,7 +82,7 @@ class Timestamps(Fixed):
         self._seconds.skip(count)
         self._nanos.skip(count)
 
-    def _read_dense(self, view: memoryview, count: int, *, far: bool) -> None:
+    def _read_dense(self, view: memoryview, count: int, *, streaming: bool) -> None:
         _, first = allocate(min(count, BLOCK) * 8)
         _, second = allocate(min(count, BLOCK) * 8)
         for start in range(0, count, BLOCK):

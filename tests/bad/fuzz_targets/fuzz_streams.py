@@ -35,7 +35,7 @@ def one(data: bytes) -> None:
     told = Reader(data)
     kind, codec, piece, rows = told.below(11), CODECS[told.below(9)], 1 + told.below(256), 1 + 3 * told.below(256)
     skip, positions = told.below(256), [told.below(256) for _ in range(4)]
-    far = told.below(4) == 0
+    streaming = told.below(4) == 0
     body = told.rest()
     half = len(body) // 2
 
@@ -47,7 +47,7 @@ def one(data: bytes) -> None:
             integers = IntRle(window(), version=1 + kind % 2, signed=kind > 1)
             for code in "qih":
                 integers.seek_start()
-                integers.read(array.array(code, bytes(8 * rows)), rows, far=far)
+                integers.read(array.array(code, bytes(8 * rows)), rows, streaming=streaming)
             integers.skip(skip)
             integers.seek(PositionIterator(positions))
             integers.read(array.array("q", bytes(8 * rows)), rows)
@@ -73,7 +73,7 @@ def one(data: bytes) -> None:
             raw.read_into(bytearray(rows), rows)
         elif kind == 7:
             values = window(body[:half])
-            scales = IntRle(window(body[half:]), version=1 + far, signed=True)
+            scales = IntRle(window(body[half:]), version=1 + streaming, signed=True)
             rounding = ("half_up", "truncate", "error")[skip % 3]
             read_decimals(values, scales, bytearray(16 * rows), rows, scale=piece % 39, precision=38, rounding=rounding)
             skip_varints(values, skip)

@@ -14,7 +14,7 @@ cdef extern from *:
     #if defined(__SSE2__) || defined(_M_X64)
     #include <emmintrin.h>
 
-    static inline void orcidx_copy_far(void* to, const void* from, int64_t n) {
+    static inline void orcidx_store_streaming(void* to, const void* from, int64_t n) {
         uint8_t* out = (uint8_t*)to;
         const uint8_t* in = (const uint8_t*)from;
         int64_t head = -(intptr_t)out & 63;      /* whole lines only: parts of a line cost a memory access each */
@@ -33,10 +33,10 @@ cdef extern from *:
         }
         memcpy(out, in, n);
     }
-    static inline void orcidx_settle_far(void) { _mm_sfence(); }
+    static inline void orcidx_fence_stores(void) { _mm_sfence(); }
     #else
-    #define orcidx_copy_far memcpy
-    #define orcidx_settle_far()
+    #define orcidx_store_streaming memcpy
+    #define orcidx_fence_stores()
     #endif
     #if defined(__x86_64__) && defined(__GNUC__)
     static int orcidx_is_amd(void) {
@@ -47,20 +47,20 @@ cdef extern from *:
     static int orcidx_is_amd(void) { return 0; }
     #endif
     """
-    void c_copy_far "orcidx_copy_far"(void* out, const void* values, int64_t n) noexcept nogil
-    void c_settle_far "orcidx_settle_far"() noexcept nogil
+    void c_store_streaming "orcidx_store_streaming"(void* out, const void* values, int64_t n) noexcept nogil
+    void c_fence_stores "orcidx_fence_stores"() noexcept nogil
     bint is_amd "orcidx_is_amd"() noexcept nogil
 
 
-cdef void copy_far(void* out, const void* values, int64_t n) noexcept nogil:
-    c_copy_far(out, values, n)
+cdef void store_streaming(void* out, const void* values, int64_t n) noexcept nogil:
+    c_store_streaming(out, values, n)
 
 
-cdef void settle_far() noexcept nogil:
-    c_settle_far()
+cdef void fence_stores() noexcept nogil:
+    c_fence_stores()
 
 
-def integers_go_far() -> bool:
+def integers_use_streaming() -> bool:
     """Whether this processor decodes integers faster when they are stored past the caches.
 
     An AMD one does not: it takes ordinary stores while it decodes, and waits for the others (0016).
