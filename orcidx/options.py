@@ -71,7 +71,7 @@ class ReadOptions:
     merge_gap: int | None = None
     """Ranges closer than this many bytes are fetched as one; None: 8 KiB locally, 1 MiB remotely, where the smallest
     wider gaps are closed too: for a scan with a predicate or a selection until a stripe takes no more than four
-    requests, for any other while more than two are left and at most 4 MiB are fetched in vain. With a number no wider
+    requests, for any other while more than two are left and at most 4 MiB are over-read. With a number no wider
     gap is closed, which takes more requests and fewer bytes."""
     merge_size: int | None = None
     """Largest merged range in bytes; None: 8 MiB locally, 16 MiB remotely (or half of ``io_bytes``, and all of it where

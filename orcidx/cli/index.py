@@ -298,11 +298,11 @@ def _answer(found: Any, entry: Any, where: Any) -> Any:
 # ---------------------------------------------------------------------- a directory
 
 
-def _print_told(told: Any, as_json: bool) -> None:
+def _print_summary(summary: Any, as_json: bool) -> None:
     if as_json:
-        print_json(told.to_dict())
+        print_json(summary.to_dict())
     else:
-        click.echo(str(told))
+        click.echo(str(summary))
 
 
 directory_argument = click.argument("directory")
@@ -319,7 +319,7 @@ def describe(directory: str, as_json: bool, storage_options: tuple[str, ...], ve
     from orcidx.index_directory.describe import describe_indexes
 
     options = parse_storage_options(storage_options) or None
-    _print_told(describe_indexes(directory, verify=verify, storage_options=options), as_json)
+    _print_summary(describe_indexes(directory, verify=verify, storage_options=options), as_json)
 
 
 @index.command()
@@ -334,4 +334,4 @@ def clean(directory: str, as_json: bool, storage_options: tuple[str, ...], older
 
     options = parse_storage_options(storage_options) or None
     done = clean_indexes(directory, older_than=older_than, dry_run=dry_run, storage_options=options)
-    _print_told(done, as_json)
+    _print_summary(done, as_json)

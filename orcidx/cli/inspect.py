@@ -125,10 +125,10 @@ def stats(
             return
         from orcidx.inspection.column_facts import column_facts
 
-        told = {one.column: one for one in column_facts(file.reader)}
-        facts = [one for one in told.values() if names is None or one.column in names]
+        known = {one.column: one for one in column_facts(file.reader)}
+        facts = [one for one in known.values() if names is None or one.column in names]
         for row in stored:
-            if (one := told.get(row["column"])) is not None:
+            if (one := known.get(row["column"])) is not None:
                 row |= {"nulls": one.nulls, "bytes": one.bytes, "order": one.order}
         rows = [[getattr(one, name) for name in _FACTS] for one in facts]
         tables.show(file.source.name, _FACTS, rows, stored)

@@ -124,18 +124,19 @@ def _cell(part: Sequence[Group], looks: Counter[tuple[str, str]]) -> str:
     else:
         look, share = skipped.most_common(1)[0][0], 100.0 * kept / len(part)
     if len(part) > 1:
-        told = f"row groups {first.row_group:,} to {last.row_group:,}: {kept:,} kept" + "".join(
+        title = f"row groups {first.row_group:,} to {last.row_group:,}: {kept:,} kept" + "".join(
             f", {count:,} by {name}" for (_, name), count in skipped.most_common()
         )
     else:
         why = "; ".join(map(str, first.reasons[:3]))
-        told = f"row group {first.row_group:,}: {first.kept_rows:,} of {first.rows:,} rows{f' · {why}' if why else ''}"
+        rows = f"{first.kept_rows:,} of {first.rows:,} rows"
+        title = f"row group {first.row_group:,}: {rows}{f' · {why}' if why else ''}"
         if first.kept and first.rows:
             share = 100.0 * first.kept_rows / first.rows
             look = EVIDENCE["kept"]
     style = "" if share in (0.0, 100.0) else f" style='--share:{max(share, 8):.0f}%'"
     partly = " part" if style else ""
-    return f"<i class='c-{look[0]}{partly}'{style} title='{escape(told[:400], quote=True)}'></i>"
+    return f"<i class='c-{look[0]}{partly}'{style} title='{escape(title[:400], quote=True)}'></i>"
 
 
 # ---------------------------------------------------------------------- the treemap

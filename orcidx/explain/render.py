@@ -83,7 +83,7 @@ def stages(explanation: Explanation) -> list[tuple[str, str, str, str]]:
 
 
 _Fate = tuple[tuple[str, str], tuple[tuple[str, str], ...], bool]
-"""What happened to a row group, and by which evidence; those that share it are told in one line: its look, (source,
+"""What happened to a row group, and by which evidence; those that share it are shown in one line: its look, (source,
 leaf) of the reasons, whether rows are proved."""
 
 
@@ -118,7 +118,7 @@ def _numbers(noun: str, numbers: Sequence[int]) -> str:
     return f"{noun}{'s' if len(numbers) > 1 else ''} {shown}{more}{count}"
 
 
-def _told(groups: Sequence[RowGroupExplanation]) -> str:
+def _fate_line(groups: Sequence[RowGroupExplanation]) -> str:
     """Why row groups of the same fate are skipped or kept, in one line."""
     first, last = groups[0], groups[-1]
     if not first.kept:
@@ -141,7 +141,7 @@ def _why(first: Sequence[Reason], last: Sequence[Reason]) -> str:
 
 def merged_notes(notes: Iterable[Note]) -> list[str]:
     """One line for each fact, with the stripes that it holds for counted. Of stripes that differ in a number alone,
-    such as the bytes of their filters, the first one's is told."""
+    such as the bytes of their filters, the first one's is shown."""
     alike: dict[tuple[str, ...], list[Note]] = {}
     for note in notes:
         shape = note.text if note.stripe is None else _NUMBER.sub("#", note.text)
@@ -214,7 +214,7 @@ _Stripe = tuple[StripeExplanation, list[_Fate]]
 
 
 def _alike(stripes: Iterable[_Stripe]) -> list[list[_Stripe]]:
-    """Neighbouring stripes all of whose row groups share one fate, told together."""
+    """Neighbouring stripes all of whose row groups share one fate, shown together."""
     found: list[list[_Stripe]] = []
     before = None
     for stripe, fates in stripes:
@@ -238,11 +238,11 @@ def _stripe_lines(alike: Sequence[_Stripe]) -> list[str]:
     lines += [f"    {shown[i : i + _MAP_WIDTH]}" for i in range(0, len(shown), _MAP_WIDTH)]
     if len(stripes) > 1:
         groups = [group for stripe in stripes for group in stripe.row_groups]
-        return [*lines, f"    all {_told(groups)}"]
-    told = _row_group_lines(*alike[0])
-    lines += [f"    {line}" for line in told[:_LINES]]
-    if len(told) > _LINES:
-        lines.append(f"    … and {len(told) - _LINES} more lines like these")
+        return [*lines, f"    all {_fate_line(groups)}"]
+    of_first = _row_group_lines(*alike[0])
+    lines += [f"    {line}" for line in of_first[:_LINES]]
+    if len(of_first) > _LINES:
+        lines.append(f"    … and {len(of_first) - _LINES} more lines like these")
     return lines
 
 
@@ -251,8 +251,10 @@ def _row_group_lines(stripe: StripeExplanation, fates: Sequence[_Fate]) -> list[
     alike: dict[_Fate, list[RowGroupExplanation]] = {}
     for group, fate in zip(stripe.row_groups, fates):
         alike.setdefault(fate, []).append(group)
-    told = alike.values()
-    return [f"{_numbers('row group', [group.row_group for group in groups])} {_told(groups)}" for groups in told]
+    return [
+        f"{_numbers('row group', [group.row_group for group in groups])} {_fate_line(groups)}"
+        for groups in alike.values()
+    ]
 
 
 # ---------------------------------------------------------------------- HTML
@@ -369,7 +371,7 @@ def pruning_map_svg(file: FileExplanation) -> str:
             if i and i % _CELLS == 0:
                 y += _CELL + _GAP
             x = _LABEL + i % _CELLS * (_CELL + _GAP)
-            title = escape(f"row group {group.row_group}: {_told([group])}")
+            title = escape(f"row group {group.row_group}: {_fate_line([group])}")
             cells.append(
                 f"<rect x='{x}' y='{y}' width='{_CELL}' height='{_CELL}' fill='{_look(group)[1]}'>"
                 f"<title>{title}</title></rect>"

@@ -199,8 +199,8 @@ class StatisticsKey:
         """The column as if it were read from a file. Raises ``CorruptFile`` for a type that is not known."""
         match = _TYPE.fullmatch(self.type)
         if match is None or match[1] not in _KINDS:
-            told = f"the catalog has statistics of a {self.type!r}, which is no type; build the indexes again"
-            raise CorruptFile(told, column=self.column)
+            message = f"the catalog has statistics of a {self.type!r}, which is no type; build the indexes again"
+            raise CorruptFile(message, column=self.column)
         kind, number, scale = _KINDS[match[1]], int(match[2] or 0), int(match[3] or 0)
         decimal = kind is TypeKind.DECIMAL
         return OrcType(
@@ -295,8 +295,8 @@ class Catalog:
             file = LimitedParquet(source)
             described = json.loads(file.schema_metadata[_METADATA])
             if described["version"] != VERSION:
-                told = f"a catalog of version {described['version']}; only {VERSION} is known"
-                raise CorruptFile(f"{told}; build the indexes again")
+                message = f"a catalog of version {described['version']}; only {VERSION} is known"
+                raise CorruptFile(f"{message}; build the indexes again")
             keys = [StatisticsKey(one["column"], one["type"]) for one in described["statistics"]]
             wanted = None if columns is None else {name.lower() for name in columns}
             chosen = {f"s{i}": key for i, key in enumerate(keys) if wanted is None or key.column.lower() in wanted}
@@ -310,8 +310,8 @@ class Catalog:
         except (pa.ArrowException, KeyError, TypeError, ValueError, OSError, RecursionError) as error:
             if _is_of_storage(error) or isinstance(error, CorruptFile):
                 raise
-            told = f"not a catalog: {type(error).__name__}: {error}"
-            raise CorruptFile(f"{told}; build the indexes again") from error
+            message = f"not a catalog: {type(error).__name__}: {error}"
+            raise CorruptFile(f"{message}; build the indexes again") from error
 
     @staticmethod
     def is_whole(source: Any) -> bool:
@@ -335,8 +335,8 @@ def _check_places(files: pa.Table) -> None:
         climbs = pc.match_substring_regex(names, r"(^|/)\.{0,2}(/|$)")
         wrong = names.filter(pc.or_(pc.invert(inside), climbs))
         if len(wrong):
-            told = f"a catalog names an index {wrong[0].as_py()!r:.120}, outside of its folder; build the indexes again"
-            raise CorruptFile(told)
+            message = f"a catalog names an index {wrong[0].as_py()!r:.120}, outside of its folder"
+            raise CorruptFile(f"{message}; build the indexes again")
 
 
 def _is_of_storage(error: Exception) -> bool:

@@ -65,8 +65,8 @@ class IndexDescription(Summary):
 
     @property
     def headline(self) -> str:
-        told = ", ".join(f"{count:,} {state}" for state, count in self.states.items()) or "no files"
-        return f"{self.directory}: {told}; indexes of {size_text(self.index_bytes)}, catalog {self.generation}"
+        states = ", ".join(f"{count:,} {state}" for state, count in self.states.items()) or "no files"
+        return f"{self.directory}: {states}; indexes of {size_text(self.index_bytes)}, catalog {self.generation}"
 
     def sections(self) -> Iterator[Section]:
         given = self.spec.get("spec", {})
@@ -126,11 +126,11 @@ def describe_indexes(
     state = np.concatenate([state, np.full(len(gone), "gone")])
     state = np.where(error & (state == "fresh"), "error", state).astype(object)
     broken = store.broken_indexes() if verify else dict.fromkeys(np.flatnonzero(store.damaged_indexes()).tolist(), "")
-    told = rows["error"].to_pylist()
+    errors = rows["error"].to_pylist()
     for place in np.flatnonzero(state == "fresh").tolist():
         if (entry := int(entries[place])) in broken:
             state[place] = "damaged"
-            told[place] = broken[entry] or "its index file is missing or cut"
+            errors[place] = broken[entry] or "its index file is missing or cut"
     columns = {
         "path": pa.concat_arrays(
             [listing["path"].combine_chunks(), known["path"].combine_chunks().take(pa.array(gone))]
@@ -139,7 +139,7 @@ def describe_indexes(
         "size": pc.coalesce(pa.chunked_array([_padded(listing["size"], len(gone))]), rows["size"]),
         "indexes": _texts(rows["indexes"].combine_chunks()),
         "current": pc.equal(rows["spec"], store.spec_key),
-        "error": pa.array(told, pa.string()),
+        "error": pa.array(errors, pa.string()),
         **{name: rows[name] for name in ("rows", "index", "index_size")},
     }
     files = pa.table([columns[name] for name in _FILES.names], names=_FILES.names).cast(_FILES).sort_by("path")

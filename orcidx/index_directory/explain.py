@@ -255,14 +255,14 @@ def assemble(directory: str, where: str | None, pruned: Pruned, examined: pa.Tab
         notes.update(one["notes"] or ())
         files.append(row)
     table = pa.Table.from_pylist(files, schema=_FILES)
-    told = [f"{text} ({count:,} files)" if count > 1 else text for text, count in notes.most_common(_SHOWN)]
+    shown = [f"{text} ({count:,} files)" if count > 1 else text for text, count in notes.most_common(_SHOWN)]
     return DirectoryExplanation(
         directory=directory,
         where=where,
         funnel=_funnel(table, examined),
         skipped_by=dict(skipped.most_common()),
         alone=_alone_of_all(pruned, table, found),
-        notes=(*(f"{note.kind}: {note.source}: {note.text}" for note in pruned.plan.notes), *told),
+        notes=(*(f"{note.kind}: {note.source}: {note.text}" for note in pruned.plan.notes), *shown),
         index_bytes=_sum(examined["index_bytes"]),
         files=table,
     )

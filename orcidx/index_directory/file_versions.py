@@ -28,8 +28,8 @@ def states(listing: pa.Table, known: pa.Table, present: npt.NDArray[np.bool_]) -
     whole = (both[0] % _SECOND == 0) | (both[1] % _SECOND == 0)
     same_time = (both[0] == both[1]) | (whole & (both[0] // _SECOND == both[1] // _SECOND))
     same_time &= _true(pc.is_valid(ours)) & _true(pc.is_valid(theirs))
-    told = _true(pc.is_valid(same_etag))
-    fresh = present & same_size & np.where(told, _true(same_etag), same_time)
+    has_etag = _true(pc.is_valid(same_etag))
+    fresh = present & same_size & np.where(has_etag, _true(same_etag), same_time)
     return np.where(fresh, FRESH, np.where(present, STALE, UNKNOWN)).astype(np.int8)
 
 

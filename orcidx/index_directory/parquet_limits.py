@@ -71,8 +71,8 @@ def _check(footer: FooterFacts) -> int:
                 f"a catalog of {size} bytes claims {count} {what}, more than {most}; build the indexes again"
             )
     if strange := {number for chunk in chunks for number in chunk.encodings} - _ENCODINGS:
-        told = f"a catalog has encoding {min(strange)} of Parquet, which no catalog is written with"
-        raise CorruptFile(f"{told}; build the indexes again")
+        message = f"a catalog has encoding {min(strange)} of Parquet, which no catalog is written with"
+        raise CorruptFile(f"{message}; build the indexes again")
     return size
 
 

@@ -197,8 +197,8 @@ class IndexStore:
                 return tuple(reversed(chain))
         if not chain:
             return ()
-        told = "the catalogs have lost their beginning; build the indexes again"
-        raise CorruptFile(told, file=self.folder.source(chain[-1].name).name)
+        message = "the catalogs have lost their beginning; build the indexes again"
+        raise CorruptFile(message, file=self.folder.source(chain[-1].name).name)
 
     def is_whole(self, stored: Stored) -> bool:
         """Whether a catalog does not stand on those before it."""
@@ -279,9 +279,9 @@ class IndexStore:
             if row["index"] is not None and (data is None or len(data) != row["index_size"]):
                 found[number] = f"its index file {row['index']} is missing or cut"
             elif data is not None:
-                told = _damage_in(data, {one["column"]: one["type"] for one in row["indexes"] or ()}, row["rows"])
-                if told is not None:
-                    found[number] = told
+                damage = _damage_in(data, {one["column"]: one["type"] for one in row["indexes"] or ()}, row["rows"])
+                if damage is not None:
+                    found[number] = damage
         return found
 
     # ------------------------------------------------------------------ planning
@@ -365,8 +365,8 @@ class IndexStore:
                     raise
                 continue
             if other:
-                told = "another job has indexed this directory by another spec meanwhile; run again"
-                raise StorageError(told, file=self.root.name)
+                message = "another job has indexed this directory by another spec meanwhile; run again"
+                raise StorageError(message, file=self.root.name)
             name = catalog_name(store.generation + 1)
             taken = store.folder.publish(name, content.to_bytes(whole=whole), single_writer=single_writer)
             store = store.again()
@@ -494,6 +494,6 @@ def stale_notes(listing: pa.Table, match: Match) -> list[Note]:
         files = np.flatnonzero(match.state == state)
         if len(files):
             first = listing["path"][int(files[0])].as_py()
-            told = f"{len(files):,} of {len(listing):,} files {text}, such as {first}: refresh it"
-            found.append(Note("catalog", kind, told))  # type: ignore[arg-type]
+            message = f"{len(files):,} of {len(listing):,} files {text}, such as {first}: refresh it"
+            found.append(Note("catalog", kind, message))  # type: ignore[arg-type]
     return found

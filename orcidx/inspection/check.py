@@ -1,7 +1,7 @@
 """Checking a file whole: every value is decoded, in order and by the positions of its row group; statistics, bloom
 filters and the lengths of the streams are compared with what came out.
 
-Indexes are judged by the rules of the reader (``orc/bounds``, ``orc/bloom_keys``): what it would distrust of a writer
+Indexes are checked by the rules of the reader (``orc/bounds``, ``orc/bloom_keys``): what it would distrust of a writer
 is no problem of the file, what it would believe has to be true.
 """
 

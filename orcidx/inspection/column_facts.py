@@ -84,15 +84,15 @@ def column_facts(reader: OrcReader) -> list[ColumnFacts]:
     for node in reader.root.walk():
         if not node.path:
             continue
-        told = column_statistics(file_statistics(reader.tail, node), 0, hybrid=reader.facts.hybrid_calendar)
+        known = column_statistics(file_statistics(reader.tail, node), 0, hybrid=reader.facts.hybrid_calendar)
         nulls = None
-        if told.count is not None and node.id not in repeated:
-            nulls = reader.tail.footer.rows - told.count
-        low = told.minimum if told.minimum is not None else told.lower_bound
-        high = told.maximum if told.maximum is not None else told.upper_bound
+        if known.count is not None and node.id not in repeated:
+            nulls = reader.tail.footer.rows - known.count
+        low = known.minimum if known.minimum is not None else known.lower_bound
+        high = known.maximum if known.maximum is not None else known.upper_bound
         size = sum(sizes.get(column, 0) for column in node.ids)
         order = ranges[node.id].order if node.id in ranges else None
-        found.append(ColumnFacts(node.dotted, str(node), told.count, nulls, low, high, told.sum, size, order))
+        found.append(ColumnFacts(node.dotted, str(node), known.count, nulls, low, high, known.sum, size, order))
     return found
 
 

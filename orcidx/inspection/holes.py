@@ -13,7 +13,7 @@ BLOCK = 4096
 """Zeros are looked for in blocks of a file system: less is no hole, and values are zeros, too."""
 _AT_ONCE = 8 << 20
 MOST_READ = 1 << 30
-"""Bytes that are looked at: what is told is a help, and not worth reading a terabyte."""
+"""Bytes that are looked at: what is reported is a help, and not worth reading a terabyte."""
 
 
 def find_hole(storage: RangeReader) -> tuple[int, int] | None:

@@ -60,19 +60,19 @@ def statistics_problems(
 
 
 def _wrong_counts(raw: RawStatistics, unit: int, found: Measured, *, hybrid: bool) -> Iterator[str]:
-    told = column_statistics(raw, unit, hybrid=hybrid)
-    if told.count == 0 and told.has_null is False:
+    known = column_statistics(raw, unit, hybrid=hybrid)
+    if known.count == 0 and known.has_null is False:
         return  # a writer that keeps none writes these (HIVE-20604); nobody believes them
-    if told.count is not None and told.count != found.count:
-        yield f"they count {told.count:,} values, and there are {found.count:,}"
-    if told.has_null is False and found.slots > found.count:
+    if known.count is not None and known.count != found.count:
+        yield f"they count {known.count:,} values, and there are {found.count:,}"
+    if known.has_null is False and found.slots > found.count:
         yield f"they know of no null, and there are {found.slots - found.count:,}"
     if found.total is None:
         return
-    if raw.node.kind is TypeKind.BOOLEAN and told.true_count is not None and told.true_count != found.total:
-        yield f"they count {told.true_count:,} true values, and there are {found.total:,}"
-    if raw.node.kind in _SUMMED and told.sum is not None and told.sum != found.total:
-        yield f"their sum is {told.sum:,}, and that of the values {found.total:,}"
+    if raw.node.kind is TypeKind.BOOLEAN and known.true_count is not None and known.true_count != found.total:
+        yield f"they count {known.true_count:,} true values, and there are {found.total:,}"
+    if raw.node.kind in _SUMMED and known.sum is not None and known.sum != found.total:
+        yield f"their sum is {known.sum:,}, and that of the values {found.total:,}"
 
 
 def _shown(value: Any) -> str:

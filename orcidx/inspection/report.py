@@ -75,14 +75,13 @@ def report_page(
 
 
 def _lead(stored: Counter[str], sizes: Sequence[FileSizes]) -> str:
-    told = (
+    figures = (
         (f"{stored['rows']:,}", "rows"),
         (size_text(sum(one.bytes for one in sizes)), "stored"),
         (f"{stored['stripes']:,}", "stripe" if stored["stripes"] == 1 else "stripes"),
     )
-    return (
-        "<div class=lead>" + "".join(f"<div><b>{value}</b><span>{name}</span></div>" for value, name in told) + "</div>"
-    )
+    shown = "".join(f"<div><b>{value}</b><span>{name}</span></div>" for value, name in figures)
+    return f"<div class=lead>{shown}</div>"
 
 
 def _picture_parts(explanation: Explanation, facts: Facts) -> list[Part]:

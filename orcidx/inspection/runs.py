@@ -1,7 +1,7 @@
 """The streams of a stripe: where they lie, how they are coded, and of which runs they are made.
 
 The headers of the runs are walked without decoding a value; the notation is that of the specification (ORC v1,
-"Run Length Encoding"). A stream that ends in the middle of a run is told as far as it goes, with ``damage``.
+"Run Length Encoding"). A stream that ends in the middle of a run is reported as far as it goes, with ``damage``.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def stripe_streams(
             continue
         kind, node = StreamKind(number), nodes[column]
         encoding = footer.encodings[column].kind
-        told = (stripe, node.dotted if node.path else "", column, STREAM_NAMES[kind], encoding.name, offset, length)
+        place = (stripe, node.dotted if node.path else "", column, STREAM_NAMES[kind], encoding.name, offset, length)
         walk = _walk_of(node, kind, encoding, reader)
-        yield StreamReport(*told) if walk is None else _walked(reader, told, walk, held)
+        yield StreamReport(*place) if walk is None else _walked(reader, place, walk, held)
 
 
 def stored_bytes(reader: OrcReader, offset: int, length: int, held: Held | None) -> memoryview:
@@ -99,12 +99,12 @@ def _walk_of(node: OrcType, kind: StreamKind, encoding: EncodingKind, reader: Or
     return _integer_runs_2 if decimal64 or rle_version(encoding) == 2 else _integer_runs_1
 
 
-def _walked(reader: OrcReader, told: tuple[Any, ...], walk: Walk, held: Held | None) -> StreamReport:
+def _walked(reader: OrcReader, place: tuple[Any, ...], walk: Walk, held: Held | None) -> StreamReport:
     runs: Counter[str] = Counter()
     values, size, damage = 0, None, None
     try:
-        stored = stored_bytes(reader, told[-2], told[-1], held)
-        data = unframe(stored, reader.tail.postscript, name=told[3], limits=reader.tail.limits)
+        stored = stored_bytes(reader, place[-2], place[-1], held)
+        data = unframe(stored, reader.tail.postscript, name=place[3], limits=reader.tail.limits)
         size = len(data)
         for kind, count in walk(data):
             runs[kind] += 1
@@ -113,7 +113,7 @@ def _walked(reader: OrcReader, told: tuple[Any, ...], walk: Walk, held: Held | N
         damage = "the stream ends in the middle of a run"
     except (CorruptFile, Unsupported) as error:
         damage = error.message
-    return replace(StreamReport(*told), bytes=size, runs=dict(runs), values=values, damage=damage)
+    return replace(StreamReport(*place), bytes=size, runs=dict(runs), values=values, damage=damage)
 
 
 def _byte_runs(data: bytes) -> Iterator[tuple[str, int]]:

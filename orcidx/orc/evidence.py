@@ -317,17 +317,17 @@ class UnitText:
             show = str if numbers else _show_text if texts else partial(_show, leaf=self.leaf)
             lower, upper = column.lower.at(units), column.upper.at(units)
             if not (any(all_null) or self.leaf.op is Op.IS_NAN or None in lower or None in upper):
-                ends = ["" if null else ", no null" for null in may_null]
-                return [f"min {show(low)}, max {show(high)}{end}" for low, high, end in zip(lower, upper, ends)]
+                nulls = ["" if null else ", no null" for null in may_null]
+                return [f"min {show(low)}, max {show(high)}{null}" for low, high, null in zip(lower, upper, nulls)]
             facts = [
                 [f"{side} {show(bound)}" for side, bound in (("min", low), ("max", high)) if bound is not None]
                 for low, high in zip(lower, upper)
             ]
             if self.leaf.op is Op.IS_NAN:
-                facts = [told if nan else ["no NaN"] for told, nan in zip(facts, column.may_nan[units].tolist())]
+                facts = [ends if nan else ["no NaN"] for ends, nan in zip(facts, column.may_nan[units].tolist())]
         return [
-            "every row is null" if null else ", ".join(told if maybe else [*told, "no null"])
-            for null, maybe, told in zip(all_null, may_null, facts)
+            "every row is null" if null else ", ".join(ends if maybe else [*ends, "no null"])
+            for null, maybe, ends in zip(all_null, may_null, facts)
         ]
 
 

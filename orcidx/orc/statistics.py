@@ -209,8 +209,8 @@ class ColumnStatistics:
 
     def __repr__(self) -> str:
         known = {field.name: getattr(self, field.name) for field in fields(self)[3:]}
-        told = ", ".join(f"{name}={_brief(value)}" for name, value in known.items() if value is not None)
-        return f"<ColumnStatistics of {self.column or 'rows'} {_brief(self.type, quote=False)}: {told}>"
+        text = ", ".join(f"{name}={_brief(value)}" for name, value in known.items() if value is not None)
+        return f"<ColumnStatistics of {self.column or 'rows'} {_brief(self.type, quote=False)}: {text}>"
 
     def _repr_html_(self) -> str:
         known = {field.name: getattr(self, field.name) for field in fields(self)}

@@ -291,8 +291,8 @@ def read_file_index(
     own = reader is not source
     try:
         with located(file=str(source) if isinstance(source, (str, os.PathLike)) else None):
-            told = source.size if isinstance(source, Source) else None
-            if told is not None and told <= _READ_AT_ONCE:
+            known = source.size if isinstance(source, Source) else None
+            if known is not None and known <= _READ_AT_ONCE:
                 data, size = reader.read_tail(_READ_AT_ONCE)
             else:
                 size = reader.size()

@@ -79,7 +79,7 @@ def _footer(data: memoryview) -> tuple[bytes, int]:
         try:
             size = cramjam.lz4.decompress_into(payload, room)
         except cramjam.DecompressionError as error:
-            told = f"Puffin footer of {length} bytes is damaged, or takes more than {len(room)} once decompressed"
-            raise CorruptFile(f"{told}: {error}", offset=start + 4) from None
+            message = f"Puffin footer of {length} bytes is damaged, or takes more than {len(room)} once decompressed"
+            raise CorruptFile(f"{message}: {error}", offset=start + 4) from None
         payload = bytes(room[:size])
     return payload, start

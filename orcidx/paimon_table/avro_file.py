@@ -101,8 +101,8 @@ def read_avro(data: memoryview) -> Iterator[dict[str, Any]]:
         with located(offset=start):
             more = sizes.check(block, count, most - taken)
         if more < 0:
-            told = f"the values of an Avro file of {len(data)} bytes take more than {most} bytes of memory"
-            raise CorruptFile(told, offset=start)
+            message = f"the values of an Avro file of {len(data)} bytes take more than {most} bytes of memory"
+            raise CorruptFile(message, offset=start)
         taken += more
         yield from _records(schema, block, count, start)
         at += size + SYNC

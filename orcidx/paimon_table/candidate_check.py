@@ -121,6 +121,6 @@ def _check_vectors(state: TableState, entry: IndexEntry, live: Mapping[Any, Live
         if data_file is None:
             raise StorageError(f"a deletion vector for {name}, which is no file of the table; nothing is committed")
         positions = vector.positions
-        told = len(vector) if where.cardinality is None else where.cardinality  # none in manifests before 1.0
-        if len(vector) != told or (len(positions) and int(positions[-1]) >= data_file.entry.rows):
+        cardinality = len(vector) if where.cardinality is None else where.cardinality  # none in manifests before 1.0
+        if len(vector) != cardinality or (len(positions) and int(positions[-1]) >= data_file.entry.rows):
             raise StorageError(f"the deletion vector of {name} reads back otherwise; nothing is committed")

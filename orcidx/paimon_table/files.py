@@ -54,9 +54,9 @@ class TableFiles:
             return describe_source(path, filesystem=self.root.filesystem)
         trusted = in_one_store(path, str(self.root.location))
         if not trusted and not any(is_inside(path, one) for one in self.external_paths):
-            told = f"a manifest names a file of another store, {path!r:.200}; if that is trusted, open the table with"
+            message = f"a manifest names a file of another store, {path!r:.200}; if that is trusted, open the table"
             raise InvalidQuery(
-                f"{told} external_paths=[...] (in the shell --external-paths), the directories it may name",
+                f"{message} with external_paths=[...] (in the shell --external-paths), the directories it may name",
                 file=self.root.name,
             )
         return describe_source(path, storage_options=self.root.storage_options)

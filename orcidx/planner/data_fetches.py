@@ -54,13 +54,13 @@ class DataFetches:
     requests: int | None
     share: Share
 
-    def fetch_first(self, first: list[PlannedStream], later: Callable[[], list[PlannedStream]] | None) -> Steps:
-        """The predicate's columns; the others, planned by ``later``, with them where that is cheaper than a round trip
+    def fetch_first(self, first: list[PlannedStream], others: Callable[[], list[PlannedStream]] | None) -> Steps:
+        """The predicate's columns; the others, planned by ``others``, with them where that is cheaper than a round trip
         later, or the last. None: there are no others."""
-        if self.stripe.is_local or later is None:
+        if self.stripe.is_local or others is None:
             yield from self.fetch(first)
             return
-        rest = later()
+        rest = others()
         most = self._share_of(first, rest)
         yield from self.fetch(first, most=most) if most else self.fetch(first + rest)
 

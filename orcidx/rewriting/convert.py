@@ -134,15 +134,15 @@ def _opened(source: Source, kind: str, unit: Any) -> Iterator[Batches]:
     try:
         with ReaderFile(reader) as file:
             opened = _READERS[kind](pa.PythonFile(file, mode="r"))
-            yield opened[0], _told(opened[1], source.name, kind)
+            yield opened[0], _checked(opened[1], source.name, kind)
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
         raise CorruptFile(f"it does not read as {kind}: {error}", file=source.name) from error
     finally:
         reader.close()
 
 
-def _told(batches: Iterator[pa.RecordBatch], name: str, kind: str) -> Iterator[pa.RecordBatch]:
-    """The batches; an error of reading is told as the source's."""
+def _checked(batches: Iterator[pa.RecordBatch], name: str, kind: str) -> Iterator[pa.RecordBatch]:
+    """The batches; an error of reading is reported as the source's."""
     while True:
         try:
             batch = next(batches, None)

@@ -204,7 +204,7 @@ class _Job:
                 same_schema(inputs)
             plan = plan_rewrite(inputs, self.request)
             if self.dry_run:
-                return self._told(target, inputs, plan)
+                return self._summary(target, inputs, plan)
             if target.kind == "path":
                 os.makedirs(os.path.dirname(target.location), exist_ok=True)
             try:
@@ -234,14 +234,14 @@ class _Job:
                 names = {node.id: node.dotted for node in bloom_nodes(inputs[0].reader.root, ("*",))}
                 added = [names[id] for id in sorted(plan.blooms)]
                 verify_patched(draft.source, target.name, inputs, digests, blooms=added, options=options)
-            told = self._told(target, inputs, plan, draft.source)
+            summary = self._summary(target, inputs, plan, draft.source)
             draft.publish()
-        return told
+        return summary
 
-    def _told(
+    def _summary(
         self, target: Source, inputs: Sequence[InputFile], plan: RewritePlan, draft: Source | None = None
     ) -> RewrittenFile:
-        told = RewrittenFile(
+        summary = RewrittenFile(
             target=target.name,
             sources=tuple(one.name for one in inputs),
             way=plan.way,
@@ -252,9 +252,9 @@ class _Job:
             writer=plan.identity.software_version or str(plan.identity.writer),
         )
         if draft is None:
-            return told
+            return summary
         with open_inputs([draft], self.read) as written, located(file=target.name):
             tail = written[0].reader.tail
-            if tail.footer.rows != told.rows:
-                raise CorruptFile(f"{tail.footer.rows} rows were written of {told.rows}")
-            return replace(told, bytes_after=tail.size, stripes=len(tail.footer.stripes))
+            if tail.footer.rows != summary.rows:
+                raise CorruptFile(f"{tail.footer.rows} rows were written of {summary.rows}")
+            return replace(summary, bytes_after=tail.size, stripes=len(tail.footer.stripes))

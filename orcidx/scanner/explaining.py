@@ -18,8 +18,8 @@ __all__ = ["explain_file"]
 MOST_GROUPS = 20_000
 SMALL_GROUP, SMALL_GROUPS = 1 << 7, 1 << 18
 GROUP_BYTES = 1 << 10
-"""Row groups of a file that are told one by one: so many; one for each 128 bytes of the file, at most a quarter of a
-million; or one for each KiB, if those are more. The stripes behind are told as one row group each."""
+"""Row groups of a file that are shown one by one: so many; one for each 128 bytes of the file, at most a quarter of a
+million; or one for each KiB, if those are more. The stripes behind are shown as one row group each."""
 
 
 def _most_groups(size: int) -> int:
@@ -54,13 +54,13 @@ def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> F
 
 
 def _notes_of_file(scan: FileScan, lumped: list[int]) -> tuple[Note, ...]:
-    """``lumped``: of each stripe that is told as one row group, how many it has."""
+    """``lumped``: of each stripe that is shown as one row group, how many it has."""
     if scan.reader.tail.size == 0:
         return (Note("file", "absent", "the file is empty: zero bytes count as a file of no rows and no columns"),)
     if lumped:
         stripes = f"{len(lumped):,} stripe{'s' if len(lumped) > 1 else ''}"
-        text = f"{sum(lumped):,} of {stripes} are not told one by one: each of these stripes counts as one row group"
-        most = f"at most {_most_groups(scan.reader.tail.size):,} are told of a file of this size"
+        text = f"{sum(lumped):,} of {stripes} are not shown one by one: each of these stripes counts as one row group"
+        most = f"at most {_most_groups(scan.reader.tail.size):,} are shown of a file of this size"
         return (Note("row groups", "off", f"{text} ({most}); rows and bytes are exact"),)
     return ()
 
@@ -72,7 +72,7 @@ def _explain_stripe(
     decision = run_value(scan.decide(number) if alive else scan.pruner.decide(number), storage)
     total, kept = data_bytes(scan, decision) if alive else (scan.reader.stripes[number].data_length, 0)
     rows = decision.rows
-    # No index was needed, or none could be read: the stripe is told by its stride all the same.
+    # No index was needed, or none could be read: the stripe is shown by its stride all the same.
     count, bounds = len(rows.bounds) - 1, rows.bounds
     if count < 2:
         count = max(count, group_count(rows.may.length, scan.reader.tail.facts.row_index_stride))

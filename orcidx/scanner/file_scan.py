@@ -53,7 +53,7 @@ class FileScan:
         self.metrics = metrics
         self._dictionaries: frozenset[int] = frozenset()
         self._alive: list[int] | None = None
-        self._in_vain = -1
+        self._not_at_once = -1
         limited = request.limit is not None and request.where is None
         chosen = job.selection is not None or job.row_range is not None or job.stripes is not None
         self._is_plain = not (limited or chosen or job.deleted is not None)
@@ -290,13 +290,13 @@ class FileScan:
     def _decoded(self, stripe: int, source: Held | LocalFile) -> pa.RecordBatch | None:
         reader, plan = self.reader, self.schema_plan
         information = reader.stripes[stripe]
-        if stripe == self._in_vain or not is_for_one_call(plan, information, self.options):
+        if stripe == self._not_at_once or not is_for_one_call(plan, information, self.options):
             return None
         footer = reader.footer(stripe)
         request, metrics = self.request, self.metrics
         batch = read_at_once(plan, reader.facts, information, footer, source, request=request, metrics=metrics)
         if batch is None:
-            self._in_vain = stripe
+            self._not_at_once = stripe
         return None if batch is None else self.complete(batch)
 
     def _piece_bytes(self) -> int:

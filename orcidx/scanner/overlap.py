@@ -21,7 +21,7 @@ __all__ = ["GroupRanges"]
 
 MOST_COLUMNS = 64
 MOST_GROUPS = 20_000
-"""Columns, and row groups over all files, whose ranges are told."""
+"""Columns, and row groups over all files, whose ranges are shown."""
 
 
 @dataclass

@@ -32,10 +32,10 @@ __all__ = ["SmallFiles", "SmallRows"]
 TAIL_BYTES = 16 << 10
 """Bytes that are read where the tail says it all; a file whose footer is larger is opened."""
 
-IN_VAIN = 8
+TRIES = 8
 WORTH = 4
-"""Files that are tried in vain before no more are, and how many more of those each success pays for: to read a small
-file's tail takes 25 us, to open it 150."""
+"""Files that are tried without success before no more are, and how many more of those each success pays for: to read a
+small file's tail takes 25 us, to open it 150."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class SmallFiles:
         self._plan: tuple[bytes, SchemaPlan] | None = None
         cut = request.limit is not None and request.where is None
         usable = not (options.mmap or cut or options.strings == "dictionary")
-        self._tries = IN_VAIN if usable else 0
+        self._tries = TRIES if usable else 0
 
     def take(self, job: FileJob) -> SmallRows | None:
         """What the file has to give; None where that takes more than this."""

@@ -143,8 +143,8 @@ class StripeReader:
             self.dense, self.together = True, self.rows.may.is_all
             yield from self.fetches.fetch(self.first.plan(self.alive) + self.rest.plan(self.alive))
         else:
-            later = (lambda: self.rest.plan(self.alive)) if self.rest.columns else None
-            yield from self.fetches.fetch_first(self.first.plan(self.alive), later)
+            others = (lambda: self.rest.plan(self.alive)) if self.rest.columns else None
+            yield from self.fetches.fetch_first(self.first.plan(self.alive), others)
         while planned := self.spans.plan(self.width.next_rows(), dense=self.dense):
             if self.ahead is not None and self.ahead.has_room and self.goes_on():
                 self._expect(self.ahead, planned, filtering=filtering)

@@ -28,11 +28,11 @@ class StripeTurns:
         self._scan = scan
         self._together = together
         self._files = files
-        self._waiting: deque[Turn] = deque()
+        self._pending: deque[Turn] = deque()
         self._budget = ByteBudget(scan.options.io_bytes)
 
     def take(self, *, wait: bool) -> Turn | None:
-        while not self._waiting:
+        while not self._pending:
             small = self._files.take_small()
             if small is not None:
                 self._scan.learn_schema(small.schema)
@@ -46,8 +46,8 @@ class StripeTurns:
             if file is None:
                 return None
             self._scan.learn_schema(partial(getattr, file.scan, "schema"))
-            self._waiting.extend(_turns_of(file, self._budget))
-        return self._waiting.popleft()
+            self._pending.extend(_turns_of(file, self._budget))
+        return self._pending.popleft()
 
 
 def _no_steps() -> Generator[Any, Any, Any]:

@@ -14,7 +14,7 @@ from pyarrow import fs
 
 from orcidx.storage.failures import AFTER_THEIRS, ShortBody
 from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
-from orcidx.storage.ranges import Sieve
+from orcidx.storage.ranges import GapDiscardingBuffer
 from orcidx.storage.remote import Answer, in_thread, shared_loop
 
 __all__ = ["ArrowBackend", "local_path_in"]
@@ -56,7 +56,7 @@ class ArrowBackend:
     async def stat(self) -> Fingerprint:
         return await in_thread(self._stat)
 
-    async def get(self, offset: int, length: int, sieve: Sieve | None = None) -> Answer:
+    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> Answer:
         return await in_thread(lambda: Answer(self._read(offset, length)))
 
     async def get_tail(self, length: int) -> Answer:

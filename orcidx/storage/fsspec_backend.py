@@ -17,7 +17,7 @@ from fsspec.spec import AbstractFileSystem
 from orcidx.errors import StorageError
 from orcidx.storage.failures import AFTER_THEIRS, OURS, ShortBody, classify
 from orcidx.storage.fingerprint import Fingerprint, fingerprint_of_info, mtime_of, plain_etag
-from orcidx.storage.ranges import SIFTED_AT_ONCE, Sieve
+from orcidx.storage.ranges import TAKEN_AT_ONCE, GapDiscardingBuffer
 from orcidx.storage.remote import Answer, Backend, in_thread, shared_loop
 
 __all__ = ["fsspec_backend"]
@@ -75,8 +75,8 @@ class HttpBackend:
         assert answer.fingerprint is not None
         return answer.fingerprint
 
-    async def get(self, offset: int, length: int, sieve: Sieve | None = None) -> Answer:
-        answer = await self._request(f"bytes={offset}-{offset + length - 1}", offset, length, sieve)
+    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> Answer:
+        answer = await self._request(f"bytes={offset}-{offset + length - 1}", offset, length, buffer)
         if answer is self._whole:
             return Answer(answer.data[offset : offset + length], answer.fingerprint)
         return answer
@@ -91,7 +91,9 @@ class HttpBackend:
     def close(self) -> None:
         self._whole = None
 
-    async def _request(self, wanted: str, offset: int | None, length: int, sieve: Sieve | None = None) -> Answer:
+    async def _request(
+        self, wanted: str, offset: int | None, length: int, buffer: GapDiscardingBuffer | None = None
+    ) -> Answer:
         if self._whole is not None:
             return self._whole
         keywords = dict(self._filesystem.kwargs)
@@ -114,7 +116,7 @@ class HttpBackend:
             start = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
             if total is None or (offset is not None and start != str(offset)):
                 raise StorageError(f"asked for {wanted}, answered {response.headers.get('Content-Range')!r}")
-            data = await _read_body(response, length, sieve)
+            data = await _read_body(response, length, buffer)
             return Answer(data, self._fingerprint(response, total))
 
     async def _take_whole(self, response: Any) -> Answer:
@@ -132,19 +134,19 @@ class HttpBackend:
         return Fingerprint(total, plain_etag(headers.get("ETag")), mtime_of(headers.get("Last-Modified")))
 
 
-async def _read_body(response: Any, most: int, sieve: Sieve | None = None) -> bytes:
-    """The body, at most ``most`` bytes: a server that sends more must not fill the memory. Nothing where ``sieve`` took
-    it."""
+async def _read_body(response: Any, most: int, buffer: GapDiscardingBuffer | None = None) -> bytes:
+    """The body, at most ``most`` bytes: a server that sends more must not fill the memory. Nothing where ``buffer``
+    took it."""
     chunks: list[bytes] = []
     have = 0
     async for chunk in response.content.iter_any():
         have += len(chunk)
         if have > most:
             raise StorageError(f"the server sends more than the {most} bytes that were asked for")
-        if sieve is None:
+        if buffer is None:
             chunks.append(chunk)
         else:
-            sieve.take(chunk)
+            buffer.take(chunk)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
@@ -172,9 +174,9 @@ class S3Backend:
         head = await self._filesystem._call_s3("head_object", **self._object())
         return self._fingerprint(head, head["ContentLength"])
 
-    async def get(self, offset: int, length: int, sieve: Sieve | None = None) -> Answer:
+    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> Answer:
         match = {"IfMatch": self._etag} if self._etag else {}
-        return await self._request(f"bytes={offset}-{offset + length - 1}", length, match, sieve)
+        return await self._request(f"bytes={offset}-{offset + length - 1}", length, match, buffer)
 
     async def get_tail(self, length: int) -> Answer:
         try:
@@ -190,19 +192,21 @@ class S3Backend:
     def close(self) -> None:
         pass
 
-    async def _request(self, wanted: str, length: int, match: dict[str, str], sieve: Sieve | None = None) -> Answer:
+    async def _request(
+        self, wanted: str, length: int, match: dict[str, str], buffer: GapDiscardingBuffer | None = None
+    ) -> Answer:
         response = await self._filesystem._call_s3("get_object", **self._object(), Range=wanted, **match)
         body = response["Body"]
         try:
             if response["ContentLength"] > length:
                 raise StorageError(f"asked for {wanted}, answered {response['ContentLength']} bytes")
-            data = await body.read() if sieve is None else b""
-            while sieve is not None and (piece := await body.read(SIFTED_AT_ONCE)):
-                sieve.take(piece)
+            data = await body.read() if buffer is None else b""
+            while buffer is not None and (piece := await body.read(TAKEN_AT_ONCE)):
+                buffer.take(piece)
         finally:
             body.close()
         total = _total_of(response.get("ContentRange"))
-        size = len(data) if sieve is None else sieve.seen
+        size = len(data) if buffer is None else buffer.seen
         return Answer(data, self._fingerprint(response, size if total is None else total))
 
     def _fingerprint(self, response: dict[str, Any], size: int) -> Fingerprint:
@@ -230,7 +234,7 @@ class AsyncBackend:
         self._filesystem.invalidate_cache(self._path)  # a cached listing would hide a change
         return _fingerprint_of(await self._filesystem._info(self._path), self._path)
 
-    async def get(self, offset: int, length: int, sieve: Sieve | None = None) -> Answer:
+    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> Answer:
         return Answer(await self._filesystem._cat_file(self._path, start=offset, end=offset + length))
 
     async def get_tail(self, length: int) -> Answer:
@@ -267,7 +271,7 @@ class BlockingBackend:
     async def stat(self) -> Fingerprint:
         return await in_thread(self._stat)
 
-    async def get(self, offset: int, length: int, sieve: Sieve | None = None) -> Answer:
+    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> Answer:
         return await in_thread(lambda: Answer(self._read(offset, length)))
 
     async def get_tail(self, length: int) -> Answer:

@@ -9,7 +9,7 @@ import obstore
 
 from orcidx.storage.failures import AFTER_THEIRS, classify
 from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
-from orcidx.storage.ranges import SIFTED_AT_ONCE, Sieve
+from orcidx.storage.ranges import TAKEN_AT_ONCE, GapDiscardingBuffer
 from orcidx.storage.remote import Answer, shared_loop
 
 __all__ = ["ObstoreBackend"]
@@ -34,11 +34,11 @@ class ObstoreBackend:
     async def stat(self) -> Fingerprint:
         return self._fingerprint(await obstore.head_async(self._store, self._path))
 
-    async def get(self, offset: int, length: int, sieve: Sieve | None = None) -> Answer:
+    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> Answer:
         options: dict[str, Any] = {"range": (offset, offset + length)}
         if self._etag:
             options["if_match"] = self._etag
-        return await self._get(options, sieve)
+        return await self._get(options, buffer)
 
     async def get_tail(self, length: int) -> Answer:
         try:
@@ -54,11 +54,11 @@ class ObstoreBackend:
     def close(self) -> None:
         pass
 
-    async def _get(self, options: dict[str, Any], sieve: Sieve | None = None) -> Answer:
+    async def _get(self, options: dict[str, Any], buffer: GapDiscardingBuffer | None = None) -> Answer:
         result = await obstore.get_async(self._store, self._path, options=options)
-        if sieve is not None:
-            async for piece in result.stream(min_chunk_size=SIFTED_AT_ONCE):
-                sieve.take(memoryview(piece))
+        if buffer is not None:
+            async for piece in result.stream(min_chunk_size=TAKEN_AT_ONCE):
+                buffer.take(memoryview(piece))
             return Answer(b"", self._fingerprint(result.meta))
         return Answer(await result.bytes_async(), self._fingerprint(result.meta))
 

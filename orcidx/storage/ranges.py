@@ -198,15 +198,15 @@ class JoinedFetch:
         return sum(fetch.length for fetch in self.fetches)
 
 
-def join_fetches(merged: Sequence[MergedRange], *, most: int, waste: int, size: int) -> list[JoinedFetch]:
+def join_fetches(merged: Sequence[MergedRange], *, most: int, over_read: int, size: int) -> list[JoinedFetch]:
     """The fetches in ``most`` requests: the smallest gaps are closed until no more are left, as far as these allow.
 
-    Gaps of no more than ``waste`` bytes together are closed, and no request grows beyond ``size`` bytes.
+    Gaps of no more than ``over_read`` bytes together are closed, and no request grows beyond ``size`` bytes.
     """
     gaps = [after.offset - before.offset - before.length for before, after in pairwise(merged)]
     closed: set[int] = set()
     for index in sorted(range(len(gaps)), key=gaps.__getitem__):
-        if len(merged) - len(closed) <= most or gaps[index] > waste:
+        if len(merged) - len(closed) <= most or gaps[index] > over_read:
             break
         first, last = index, index + 1
         while first - 1 in closed:
@@ -215,7 +215,7 @@ def join_fetches(merged: Sequence[MergedRange], *, most: int, waste: int, size: 
             last += 1
         if merged[last].offset + merged[last].length - merged[first].offset <= size:
             closed.add(index)
-            waste -= gaps[index]
+            over_read -= gaps[index]
     joined: list[list[MergedRange]] = []
     for index, fetch in enumerate(merged):
         if index - 1 in closed:
@@ -229,15 +229,15 @@ def over_read_bytes(ranges: Sequence[Range], *, most: int, options: ReadOptions)
     """Bytes between the ranges that come with them, from remote storage in ``most`` requests."""
     gap, size = merge_limits(options, is_local=False)
     merged = merge_ranges(ranges, gap=gap, size=size)
-    joined = join_fetches(merged, most=most, waste=options.io_bytes, size=options.io_bytes)
+    joined = join_fetches(merged, most=most, over_read=options.io_bytes, size=options.io_bytes)
     return sum(one.length - one.needed for one in joined)
 
 
-SIFTED_AT_ONCE = 1 << 18
-"""Bytes of a body that a backend asks for and gives to a sieve at a time."""
+TAKEN_AT_ONCE = 1 << 18
+"""Bytes of a body that a backend asks for and gives to such a buffer at a time."""
 
 
-class Sieve:
+class GapDiscardingBuffer:
     """Keeps some stretches of a request's bytes as they arrive and lets the rest go, so that nothing but what is needed
     takes memory. ``stretches``: (start, length) pairs in order, within the request."""
 

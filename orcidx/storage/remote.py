@@ -21,11 +21,11 @@ from orcidx.options import ReadOptions
 from orcidx.storage.failures import Retries, ShortBody, classify, translate
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.ranges import (
+    GapDiscardingBuffer,
     JoinedFetch,
     MergedRange,
     Range,
     ReadMetrics,
-    Sieve,
     changed,
     check_inside,
     join_fetches,
@@ -40,12 +40,12 @@ __all__ = ["Answer", "Backend", "RemoteReader", "in_thread"]
 T = TypeVar("T")
 
 _MOST_IN_FLIGHT = 16
-# What is asked for at once takes so many requests, if no more bytes than these are fetched in vain for it; in no more
-# than the caller names, whatever is fetched in vain.
+# What is asked for at once takes so many requests, if no more bytes than these are over-read for it; in no more
+# than the caller names, whatever is over-read.
 _FEW_REQUESTS = 2
-_MOST_WASTE = 4 << 20
-# Bytes fetched in vain are held with the others up to so many in a request; above, they are let go as they come.
-_HELD_WASTE = 1 << 20
+_MOST_OVER_READ = 4 << 20
+# Over-read bytes are held with the others up to so many in a request; above, they are let go as they come.
+_HELD_OVER_READ = 1 << 20
 # A request may take this long, and a second more for every so many bytes, before it counts as lost.
 _PATIENCE_SECONDS = 60.0
 _SLOWEST_BYTES_PER_SECOND = 256 << 10
@@ -65,7 +65,7 @@ class Backend(Protocol):
     answers_identity: bool
     """Every answer carries a fingerprint; otherwise the engine asks ``stat`` beside each group of reads."""
     sifts: bool
-    """``get`` gives a body to ``sieve`` as it arrives, and answers without data."""
+    """``get`` gives a body to ``buffer`` as it arrives, and answers without data."""
     retries: Retries
     storage: str
     """Tells this storage from others with equal object names, for cache keys."""
@@ -74,7 +74,7 @@ class Backend(Protocol):
 
     async def stat(self) -> Fingerprint: ...
 
-    async def get(self, offset: int, length: int, sieve: Sieve | None = None) -> Answer: ...
+    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> Answer: ...
 
     async def get_tail(self, length: int) -> Answer:
         """The last ``min(length, size)`` bytes, with a fingerprint."""
@@ -212,13 +212,13 @@ class RemoteReader:
         if not self._joins:
             return [JoinedFetch((fetch,)) for fetch in merged]
         few = join_fetches(
-            merged, most=min(_FEW_REQUESTS, most or _FEW_REQUESTS), waste=_MOST_WASTE, size=self._merge_size
+            merged, most=min(_FEW_REQUESTS, most or _FEW_REQUESTS), over_read=_MOST_OVER_READ, size=self._merge_size
         )
         if most is None or len(few) <= most:
             return few
         room = self._budget if backend.sifts else self._budget // 2
-        waste = max(0, room - sum(fetch.length for fetch in merged))
-        return join_fetches(merged, most=most, waste=waste, size=self._largest or room)
+        over_read = max(0, room - sum(fetch.length for fetch in merged))
+        return join_fetches(merged, most=most, over_read=over_read, size=self._largest or room)
 
     async def _fetch(self, backend: Backend, joined: Sequence[JoinedFetch]) -> list[memoryview]:
         """The bytes of each merged range, in order."""
@@ -249,11 +249,11 @@ class RemoteReader:
 
         async def once() -> list[memoryview]:
             started = time.perf_counter()
-            sieve = Sieve(stretches) if length - fetch.needed > _HELD_WASTE else None
-            answer = await backend.get(offset, length, sieve)
-            if sieve is not None and len(answer.data):
-                sieve.take(answer.data)
-            arrived = len(answer.data) if sieve is None else sieve.seen
+            buffer = GapDiscardingBuffer(stretches) if length - fetch.needed > _HELD_OVER_READ else None
+            answer = await backend.get(offset, length, buffer)
+            if buffer is not None and len(answer.data):
+                buffer.take(answer.data)
+            arrived = len(answer.data) if buffer is None else buffer.seen
             self.metrics.fetched(offset, arrived, time.perf_counter() - started)
             if answer.fingerprint is not None:
                 self._learn(answer.fingerprint)
@@ -261,8 +261,8 @@ class RemoteReader:
                 if self._fingerprint is not None:
                     check_inside([(offset, length)], self._fingerprint.size, self.name)
                 raise ShortBody(f"{arrived} of {length} bytes")
-            if sieve is not None:
-                return sieve.kept
+            if buffer is not None:
+                return buffer.kept
             data = memoryview(answer.data).cast("B").toreadonly()
             return [data[start : start + size] for start, size in stretches]
 

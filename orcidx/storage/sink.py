@@ -63,7 +63,7 @@ def open_sink(
     source = describe_source(where, storage_options=storage_options, filesystem=filesystem)
     if source.kind not in ("path", "url", "fsspec", "obstore", "arrow"):
         raise InvalidQuery(f"{source.name}: a file is written to a path, a URL or an object with write()")
-    with _told(source.name):
+    with _translated(source.name):
         if source.kind == "path":
             return _LocalSink(source.name, source.location)
         if source.kind == "obstore":
@@ -74,7 +74,7 @@ def open_sink(
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
+def _translated(name: str) -> Iterator[None]:
     try:
         yield
     except OrcidxError:
@@ -95,7 +95,7 @@ class _FileObjectSink:
     def write(self, data: Buffer) -> None:
         view = memoryview(data).cast("B")
         while len(view):
-            with _told(self.name):
+            with _translated(self.name):
                 written = self._file.write(view)
             if written is None or written >= len(view):  # buffered files say how much, some others nothing
                 return
@@ -105,7 +105,7 @@ class _FileObjectSink:
 
     def close(self) -> None:
         if hasattr(self._file, "flush"):
-            with _told(self.name):
+            with _translated(self.name):
                 self._file.flush()
 
     def abort(self) -> None:
@@ -122,12 +122,12 @@ class _LocalSink:
         self._file = open(self._temporary, "xb", buffering=JOINED_BYTES)  # noqa: SIM115
 
     def write(self, data: Buffer) -> None:
-        with _told(self.name):
+        with _translated(self.name):
             self._file.write(data)
 
     def close(self) -> None:
         try:
-            with _told(self.name):
+            with _translated(self.name):
                 self._file.flush()
                 os.fsync(self._file.fileno())
                 self._file.close()
@@ -158,12 +158,12 @@ class _FsspecSink:
         self._file = self._filesystem.open(self._place, "wb", **options)
 
     def write(self, data: Buffer) -> None:
-        with _told(self.name):
+        with _translated(self.name):
             self._file.write(memoryview(data).cast("B"))
 
     def close(self) -> None:
         try:
-            with _told(self.name):
+            with _translated(self.name):
                 self._file.close()
                 if self._renames:
                     self._filesystem.mv(self._place, self._path)
@@ -193,12 +193,12 @@ class _ArrowSink:
         self._stream = self._filesystem.open_output_stream(self._place, compression=None)
 
     def write(self, data: Buffer) -> None:
-        with _told(self.name):
+        with _translated(self.name):
             self._stream.write(data)
 
     def close(self) -> None:
         try:
-            with _told(self.name):
+            with _translated(self.name):
                 self._stream.close()
                 self._filesystem.move(self._place, self._path)
         except BaseException:
@@ -252,7 +252,7 @@ class _UploadSink:
             self._parts.put(bytes(self._pending))
             self._pending.clear()
         if self._error is not None:
-            with _told(self.name):
+            with _translated(self.name):
                 raise self._error
 
     def close(self) -> None:
@@ -260,7 +260,7 @@ class _UploadSink:
             self._parts.put(bytes(self._pending))
         self._finish()
         if self._error is not None:
-            with _told(self.name):
+            with _translated(self.name):
                 raise self._error
 
     def abort(self) -> None:

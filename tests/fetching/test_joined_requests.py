@@ -15,7 +15,7 @@ from range_server import RangeServer
 from orcidx import ReadOptions, StorageError
 from orcidx.storage import open_reader
 from orcidx.storage.failures import Retries
-from orcidx.storage.ranges import Sieve, join_fetches, merge_ranges, scatter
+from orcidx.storage.ranges import GapDiscardingBuffer, join_fetches, merge_ranges, scatter
 
 MIB = 1 << 20
 DATA = os.urandom(9 * MIB)
@@ -28,15 +28,15 @@ ranges_anywhere = st.lists(st.tuples(st.integers(0, 500), st.integers(0, 30)), m
 @given(
     ranges=ranges_anywhere,
     most=st.integers(1, 4),
-    waste=st.integers(0, 600),
+    over_read=st.integers(0, 600),
     size=st.integers(1, 600),
     gap=st.integers(0, 9),
 )
 def test_joined_fetches_hold_the_same_parts(
-    ranges: list[tuple[int, int]], most: int, waste: int, size: int, gap: int
+    ranges: list[tuple[int, int]], most: int, over_read: int, size: int, gap: int
 ) -> None:
     merged = merge_ranges(ranges, gap=gap, size=size)
-    joined = join_fetches(merged, most=most, waste=waste, size=size)
+    joined = join_fetches(merged, most=most, over_read=over_read, size=size)
     assert [fetch for one in joined for fetch in one.fetches] == merged, "each part is in exactly one request"
     data = bytes(i % 251 for i in range(600))
     buffers = []
@@ -45,20 +45,20 @@ def test_joined_fetches_hold_the_same_parts(
         assert len(body) == one.length >= one.needed
         buffers += [body[fetch.offset - one.offset :][: fetch.length] for fetch in one.fetches]
     assert [bytes(part) for part in scatter(len(ranges), merged, buffers)] == [data[o : o + n] for o, n in ranges]
-    assert sum(one.length - one.needed for one in joined) <= waste
+    assert sum(one.length - one.needed for one in joined) <= over_read
     assert all(one.length <= size or len(one.fetches) == 1 for one in joined)
 
 
-@given(ranges=ranges_anywhere, most=st.integers(1, 4), waste=st.integers(0, 600))
+@given(ranges=ranges_anywhere, most=st.integers(1, 4), over_read=st.integers(0, 600))
 def test_no_more_requests_than_wanted_where_the_bytes_allow(
-    ranges: list[tuple[int, int]], most: int, waste: int
+    ranges: list[tuple[int, int]], most: int, over_read: int
 ) -> None:
-    """The gaps left open are the widest; only too much in vain leaves more open than wanted."""
+    """The gaps left open are the widest; only too large an over-read leaves more open than wanted."""
     merged = merge_ranges(ranges, gap=0, size=1000)
     gaps = sorted(after.offset - before.offset - before.length for before, after in itertools.pairwise(merged))
     least = sum(gaps[: max(0, len(merged) - most)])
-    joined = join_fetches(merged, most=most, waste=waste, size=1000)
-    if least <= waste:
+    joined = join_fetches(merged, most=most, over_read=over_read, size=1000)
+    if least <= over_read:
         assert len(joined) == min(most, len(merged))
         assert sum(one.length - one.needed for one in joined) == least
     else:
@@ -66,19 +66,19 @@ def test_no_more_requests_than_wanted_where_the_bytes_allow(
 
 
 @given(st.data())
-def test_a_sieve_keeps_its_stretches_however_the_bytes_come(data: st.DataObject) -> None:
+def test_a_gap_discarding_buffer_keeps_its_stretches_however_the_bytes_come(data: st.DataObject) -> None:
     marks = sorted(data.draw(st.lists(st.integers(0, 200), unique=True, min_size=2, max_size=12)))
     stretches = [(start, stop - start) for start, stop in itertools.pairwise(marks)][:: data.draw(st.integers(1, 3))]
     body = os.urandom(200)
-    sieve = Sieve(stretches)
+    buffer = GapDiscardingBuffer(stretches)
     at = 0
     while at < len(body):
         step = data.draw(st.integers(1, 90))
-        sieve.take(body[at : at + step])
+        buffer.take(body[at : at + step])
         at += step
-    assert sieve.seen == len(body)
-    assert [bytes(kept) for kept in sieve.kept] == [body[start : start + length] for start, length in stretches]
-    assert all(kept.readonly for kept in sieve.kept)
+    assert buffer.seen == len(body)
+    assert [bytes(kept) for kept in buffer.kept] == [body[start : start + length] for start, length in stretches]
+    assert all(kept.readonly for kept in buffer.kept)
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RangeServer]:
 
 @pytest.mark.parametrize("most", [1, 2, 3, 9])
 def test_far_ranges_come_in_as_many_requests_as_wanted(server: RangeServer, most: int) -> None:
-    """Ranges 1 MiB apart come together anyway, and what fits 4 MiB in vain in two."""
+    """Ranges 1 MiB apart come together anyway, and what fits an over-read of 4 MiB in two."""
     reader = open_reader(f"{server.url}/data.orc")
     assert [bytes(one) for one in reader.read_ranges(FAR, most=most)] == WANTED
     assert len(server.gets) <= most

@@ -109,7 +109,7 @@ def test_an_index_is_handed_out_where_the_predicate_asks_its_column(directory: P
         assert "the index keeps" in explained
 
 
-def test_small_indexes_are_in_the_rollup(directory: Path) -> None:
+def test_small_indexes_are_in_the_catalog(directory: Path) -> None:
     store = index_here(directory, {"bloom-filter": {"id": {"items": 10}}})
     plan = store.plan(list_sources(directory), "id = 3")
     found = plan.index_of(0)
@@ -523,14 +523,14 @@ def test_an_answer_that_is_lost_neither_loses_nor_doubles_a_commit(
     assert opened(tmp_path).catalog().files["path"].to_pylist() == ["a"]
 
 
-def test_a_damaged_rollup_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_a_damaged_catalog_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "_orcidx" / "rollup").mkdir(parents=True)
     (tmp_path / "_orcidx" / "rollup" / "00000001.parquet").write_bytes(b"PAR1")
     with pytest.raises(CorruptFile, match=r"not a catalog.*00000001\.parquet"):
         opened(tmp_path).plan([])
 
 
-def test_a_rollup_with_any_byte_changed_is_an_error_or_loses_no_file(directory: Path, rng: np.random.Generator) -> None:
+def test_a_catalog_with_a_byte_changed_is_an_error_or_loses_no_file(directory: Path, rng: np.random.Generator) -> None:
     store = index_here(directory)
     path = directory / "_orcidx" / store.catalog_names[0]
     whole = path.read_bytes()
@@ -549,13 +549,13 @@ def test_a_rollup_with_any_byte_changed_is_an_error_or_loses_no_file(directory: 
     assert outcomes == {"accepted", "build the indexes again"}
 
 
-def test_without_a_rollup_there_is_no_store(tmp_path: Path) -> None:
+def test_without_a_catalog_there_is_no_store(tmp_path: Path) -> None:
     assert IndexStore.open(tmp_path) is None
     assert IndexStore.open(b"bytes") is None
     assert IndexStore.open(tmp_path / "nowhere") is None
 
 
-def test_a_large_rollup_is_read_in_ranges(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_catalog_is_read_in_ranges(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index_here(directory)
     monkeypatch.setattr("orcidx.index_directory.store.READ_AT_ONCE", 1000)
     assert kept(opened(directory), "id = 420") == ["400"]

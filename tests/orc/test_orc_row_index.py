@@ -210,14 +210,14 @@ def test_entries_are_decoded_and_compared_all_at_once(kind: TypeKind) -> None:
         )
         may: list[Any] = []
 
-        def judge() -> None:
+        def prune() -> None:
             entries = read_entries(raw)
             rows = np.full(count, 10_000)
             statistics = decode_statistics(node, "row_group", raw, entries[2:], rows=rows, stripes=[0] * count)
             column = bound_statistics(statistics, tail.facts, ReadOptions())
             may.append((column.lower.compare(literal) <= 0) & (column.upper.compare(literal) >= 0))
 
-        calls = python_calls(judge)
+        calls = python_calls(prune)
         assert may[0].sum() == (9 if kind is TypeKind.DECIMAL else 10)
         return calls
 

@@ -1,4 +1,4 @@
-"""Two requests for a remote file and four for each stripe, however large the stripe, and what they bring in vain."""
+"""Two requests for a remote file and four for each stripe, however large the stripe, and their over-read."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ def check(stored: Stored) -> None:
             ranges = [one.range for one in server.gets]
             assert len(ranges) == len(set(ranges)) == batches.metrics.requests
             asked = [name for name in stored.table.column_names if name in repr(where)]
-            in_vain = 2 if "city" in asked else 1  # its index with its footer; a dictionary is one more
-            assert len(ranges) <= 2 + 4 * len(left) + in_vain * (alive - len(left)), (where, columns, ranges)
+            over_read = 2 if "city" in asked else 1  # its index with its footer; a dictionary is one more
+            assert len(ranges) <= 2 + 4 * len(left) + over_read * (alive - len(left)), (where, columns, ranges)
             sent = sum(one.sent for one in server.gets)
             assert sent <= room.most(alive, left, asked), (where, columns, sent)
 
@@ -155,8 +155,8 @@ def test_four_requests_with_large_bloom_filters(large: Stored, monkeypatch: pyte
             alive = batches.metrics.stripes - batches.metrics.stripes_skipped
             scan = orcidx.scan(f"{server.url}/a.orc", columns, where)
             left = sum(one.decision.rows_after > 0 for one in scan.stripes())
-            in_vain = 3 if "city" in repr(where) else 2
-            assert requests <= 1 + (left > 0) + 4 * left + in_vain * (alive - left), (where, columns)
+            over_read = 3 if "city" in repr(where) else 2
+            assert requests <= 1 + (left > 0) + 4 * left + over_read * (alive - left), (where, columns)
 
 
 def test_awaited_scans_and_selections_take_no_more(large: Stored) -> None:

@@ -107,7 +107,7 @@ def test_damage_of_a_later_footer_comes_at_its_turn(stored):
         assert sum(seen) >= rows - 1000
 
 
-def test_held_ranges_answer_what_is_inside():
+def test_prefetched_ranges_answer_what_is_inside():
     def steps():
         first = yield Fetch(((10, 2), (15, 1)), "index")
         second = yield Fetch(((10, 2), (30, 1)), "index")

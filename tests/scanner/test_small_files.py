@@ -104,7 +104,7 @@ def test_which_files_are_opened(paths: list[str], taken: list[str]) -> None:
     assert not taken
 
 
-def test_tries_in_vain_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tries_without_success_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(40):
         orc.write_table(table_of(number), tmp_path / f"{number:02}.orc")
     reads: list[str] = []
