@@ -83,6 +83,10 @@ def _print_check(found: Any, document: dict[str, Any], *, as_json: bool, several
         click.echo(f"  {problem}")
     if problems > _SHOWN:
         click.echo(f"  … and {problems - _SHOWN:,} more; --json lists all")
+    for stretch in found.unowned[:_SHOWN]:
+        click.echo(f"  remark: {stretch}")
+    if len(found.unowned) > _SHOWN:
+        click.echo(f"  … and {len(found.unowned) - _SHOWN:,} more such stretches; --json lists all")
     repaired = document.get("repaired")
     if repaired:
         click.echo(f"  {repaired['rows']:,} rows written to {repaired['file']}, {repaired['rows_lost']:,} lost")

@@ -22,6 +22,7 @@ from orcidx.inspection.holes import describe_hole, find_hole
 from orcidx.inspection.index_truth import StripeTruth, statistics_problems, stripe_zone
 from orcidx.inspection.measure import Measured
 from orcidx.inspection.runs import Held, stripe_streams
+from orcidx.inspection.unowned import Unowned, unowned_stretches
 from orcidx.options import ReadOptions
 from orcidx.orc.column_readers import BatchTooLarge
 from orcidx.orc.file_statistics import read_row_index
@@ -63,7 +64,8 @@ class Problem:
 
 @dataclass(frozen=True)
 class FileCheck:
-    """What came of checking a file. ``broken``: (stripe, row group) of which a value could not be decoded."""
+    """What came of checking a file. ``broken``: (stripe, row group) of which a value could not be decoded.
+    ``unowned``: bytes that belong to nothing, which is strange and no problem."""
 
     file: str
     bytes: int
@@ -72,6 +74,7 @@ class FileCheck:
     row_groups: int
     problems: tuple[Problem, ...]
     broken: frozenset[tuple[int, int]] = frozenset()
+    unowned: tuple[Unowned, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -81,7 +84,8 @@ class FileCheck:
         """The same as JSON values."""
         names = ("file", "ok", "bytes", "rows", "stripes", "row_groups")
         problems = [dict(problem.__dict__) for problem in self.problems]
-        return {**{name: getattr(self, name) for name in names}, "problems": problems}
+        unowned = [{**one.__dict__, "text": one.text} for one in self.unowned]
+        return {**{name: getattr(self, name) for name in names}, "problems": problems, "unowned": unowned}
 
 
 def check_file(source: Source, *, on_stripe: Callable[[int, int], None] | None = None) -> FileCheck:
@@ -139,9 +143,15 @@ class _Check:
         if self.problems and (hole := find_hole(reader.storage)) is not None:
             self._found("zeros", describe_hole(hole), None)
         tail = reader.tail
-        rows, stripes = tail.footer.rows, len(reader.stripes)
         return FileCheck(
-            reader.name, tail.size, rows, stripes, self.groups, tuple(self.problems), frozenset(self.broken)
+            reader.name,
+            tail.size,
+            tail.footer.rows,
+            len(reader.stripes),
+            self.groups,
+            tuple(self.problems),
+            frozenset(self.broken),
+            tuple(unowned_stretches(reader)),
         )
 
     def _found(self, what: str, text: str, stripe: int | None, group: int | None = None, column: str = "") -> None:

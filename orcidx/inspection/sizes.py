@@ -98,7 +98,6 @@ def file_sizes(reader: OrcReader) -> FileSizes:
         for (column, kind), (_, length) in reader.extents(stripe).items():
             by_column.setdefault(column, Counter())[STREAM_NAMES[StreamKind(kind)]] += length
     postscript = reader.tail.postscript
-    of_postscript = _postscript_bytes(reader) if reader.tail.size else 0
     return FileSizes(
         file=reader.name,
         bytes=reader.tail.size,
@@ -106,14 +105,9 @@ def file_sizes(reader: OrcReader) -> FileSizes:
         stripe_footers=sum(stripe.footer_length for stripe in reader.stripes),
         stripe_statistics=postscript.metadata_length,
         footer=postscript.footer_length,
-        postscript=of_postscript,
+        postscript=postscript.size,
     )
 
 
 def _column_size(node: OrcType, streams: Counter[str]) -> ColumnSize:
     return ColumnSize(node.dotted if node.path else "", node.id, str(node), dict(sorted(streams.items())))
-
-
-def _postscript_bytes(reader: OrcReader) -> int:
-    (last,) = reader.storage.read_ranges([(reader.tail.size - 1, 1)])
-    return int(memoryview(last).cast("B")[0]) + 1

@@ -67,7 +67,7 @@ _WRITER_KINDS = {int(kind): kind for kind in WriterKind}
 @dataclass(frozen=True, kw_only=True)
 class PostScript:
     """Lengths in bytes; ``version`` as written, () when absent (the same as 0.11); ``block_size`` the largest
-    decompressed chunk."""
+    decompressed chunk. ``size`` of its own, with the byte behind that says so."""
 
     footer_length: int
     compression: CompressionKind
@@ -76,6 +76,7 @@ class PostScript:
     metadata_length: int
     writer_version: int
     stripe_statistics_length: int
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,12 +358,12 @@ def _read_footers(
     limits: MetadataLimits,
     is_sound: Callable[[Footer], bool] | None,
 ) -> FileTail:
-    postscript, postscript_length = _read_postscript(last, size)
-    wanted = postscript.metadata_length + postscript.footer_length + postscript_length + 1
+    postscript = _read_postscript(last, size)
+    wanted = postscript.metadata_length + postscript.footer_length + postscript.size
     if wanted > len(last):
         (more,) = reader.read_ranges([(size - wanted, wanted - len(last))])
         last = memoryview(bytes(more) + bytes(last))
-    footer_end = len(last) - postscript_length - 1
+    footer_end = len(last) - postscript.size
     footer_start = footer_end - postscript.footer_length
     limits = limits.for_file(size)
     raw = unframe(last[footer_start:footer_end], postscript, name="Footer", limits=limits)
@@ -411,7 +412,7 @@ def _empty_file(name: str) -> FileTail:
     return FileTail(name=name, size=0, postscript=postscript, footer=footer, framed_metadata=b"")
 
 
-def _read_postscript(last: memoryview, size: int) -> tuple[PostScript, int]:
+def _read_postscript(last: memoryview, size: int) -> PostScript:
     length = last[-1]
     if length == 0 or length + 1 > size:
         raise CorruptFile(f"its last byte gives a PostScript of {length} bytes in a file of {size}")
@@ -432,11 +433,12 @@ def _read_postscript(last: memoryview, size: int) -> tuple[PostScript, int]:
         metadata_length=metadata_length,
         writer_version=writer_version,
         stripe_statistics_length=stripe_statistics_length,
+        size=length + 1,
     )
-    claimed = postscript.footer_length + postscript.metadata_length + postscript.stripe_statistics_length
-    if claimed + length + 1 > size:
+    claimed = footer_length + metadata_length + stripe_statistics_length
+    if claimed + postscript.size > size:
         raise CorruptFile(f"the PostScript claims {claimed} bytes of footers, more than the file of {size} bytes holds")
-    return postscript, length
+    return postscript
 
 
 def _read_footer(raw: bytes, limits: MetadataLimits) -> Footer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import re
 import struct
 from decimal import Decimal
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.orc
 import pytest
+from bad.protobuf_edit import Message
 from goldens import GOLDEN_ORC
 
 import orcidx
@@ -114,7 +116,8 @@ def test_a_sound_file_passes(path, table, writer, tmp_path):
     ],
 )
 def test_files_of_other_writers_pass(name):
-    assert checked(GOLDEN_ORC / name).problems == ()
+    found = checked(GOLDEN_ORC / name)
+    assert found.problems == found.unowned == ()
 
 
 def test_a_value_that_statistics_and_filters_deny(path, tmp_path):
@@ -226,6 +229,69 @@ def test_a_hole_of_zeros_is_named(tmp_path, compression, capsys):
             assert hole.text in capsys.readouterr().err.replace("; its", "its")
     path.write_bytes(data)
     assert checked(path).ok
+
+
+def with_stretches(data: bytes, stretches: dict[int, bytes]) -> bytes:
+    """An uncompressed file with bytes more in front of some of its stripes, by their numbers; of the footers, by that
+    behind the last."""
+    end = len(data) - 1 - data[-1]
+    postscript = Message.parse(data[end:-1])
+    start = end - postscript.int(1)
+    footer = Message.parse(data[start:end])
+    out, at = bytearray(), 0
+    for number, record in enumerate(footer.all(3)):
+        stripe = Message.parse(record.value)
+        place, length = stripe.int(1), sum(stripe.int(one) for one in (2, 3, 4))
+        out += data[at:place] + stretches.get(number, b"")
+        stripe.set(1, len(out))
+        record.value = stripe.to_bytes()
+        out += data[place : place + length]
+        at = place + length
+    out += stretches.get(len(footer.all(3)), b"") + data[at:start]
+    raw = footer.to_bytes()
+    postscript.set(1, len(raw))
+    return bytes(out) + raw + postscript.to_bytes() + data[-1:]
+
+
+@pytest.mark.parametrize(
+    ("stretches", "named"),
+    [
+        ({}, []),
+        ({0: bytes(1 << 20), 1: bytes(5000)}, []),
+        ({1: b"x" * 77}, [(1, 77)]),
+        ({0: bytes(9000) + b"x", 2: bytes(3)}, [(0, 9001)]),
+        ({3: bytes(3)}, [(None, 3)]),
+        ({1: b"\1", 3: b"lost"}, [(1, 1), (None, 4)]),
+    ],
+)
+def test_bytes_that_belong_to_nothing_are_named(tmp_path, capsys, stretches, named):
+    """They passed without a word. Zeros in front of a stripe are the padding of ORC Java."""
+    path = tmp_path / "a.orc"
+    with orcidx.OrcWriter(path, pa.schema({"id": pa.int64()}), compression="none") as writer:
+        for start in (0, 1000, 2000):
+            writer.write(pa.table({"id": range(start, start + 1000)}))
+            writer.end_stripe()
+    path.write_bytes(with_stretches(path.read_bytes(), stretches))
+    assert orcidx.read_table(path)["id"].to_pylist() == list(range(3000))
+    found = checked(path)
+    assert found.ok, "a remark is no problem"
+    assert [(one.stripe, one.length) for one in found.unowned] == named
+    with orcidx.open(path) as file:
+        places = [one.offset for one in file.stripes]
+        last = file.stripes[-1].end
+    for one in found.unowned:
+        assert one.offset + one.length == (last + one.length if one.stripe is None else places[one.stripe])
+    with pytest.raises(SystemExit) as exit:
+        main(["check", str(path), "--json"])
+    assert exit.value.code == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [(one["stripe"], one["length"]) for one in document["unowned"]] == named
+    with pytest.raises(SystemExit) as exit:
+        main(["check", str(path)])
+    assert exit.value.code == 0
+    out = capsys.readouterr().out
+    assert out.count("remark: ") == len(named)
+    assert all(f"{one.length:,} bytes from {one.offset:,} on" in out for one in found.unowned)
 
 
 def test_repair_keeps_types_and_filters(tmp_path):

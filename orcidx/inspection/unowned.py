@@ -1,0 +1,62 @@
+"""Stretches of a file that belong to no stripe, no header and no footer: nobody reads them, and nothing tells of them.
+
+Zeros in front of a stripe are legal: ORC Java fills the rest of an HDFS block with them, so that no stripe lies in two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from orcidx.orc.metadata import MAGIC
+from orcidx.orc.reader import OrcReader
+
+__all__ = ["MOST_PADDING", "Unowned", "unowned_stretches"]
+
+MOST_PADDING = 1 << 30
+"""Bytes of zeros that are taken for padding: blocks of HDFS have 128 or 256 MiB."""
+_AT_ONCE = 8 << 20
+
+
+@dataclass(frozen=True)
+class Unowned:
+    """``length`` bytes from ``offset`` on in front of a stripe, or of the footers where ``stripe`` is None."""
+
+    offset: int
+    length: int
+    stripe: int | None
+
+    @property
+    def text(self) -> str:
+        """What is said of them."""
+        place = "the footers" if self.stripe is None else f"stripe {self.stripe}"
+        return f"{self.length:,} bytes from {self.offset:,} on, in front of {place}, belong to nothing"
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def unowned_stretches(reader: OrcReader) -> Iterator[Unowned]:
+    """In the order of the file, without the padding in front of stripes."""
+    tail = reader.tail
+    postscript = tail.postscript
+    lengths = postscript.metadata_length + postscript.footer_length + postscript.size
+    places: list[tuple[int, int, int | None]] = [(one.offset, one.end, n) for n, one in enumerate(reader.stripes)]
+    footers = tail.size - postscript.stripe_statistics_length - lengths
+    end = len(MAGIC)
+    for offset, stop, stripe in [*sorted(places), (footers, footers, None)]:
+        if offset > end and (stripe is None or not _is_padding(reader, end, offset - end)):
+            yield Unowned(end, offset - end, stripe)
+        end = max(end, stop)
+
+
+def _is_padding(reader: OrcReader, offset: int, length: int) -> bool:
+    if length > MOST_PADDING:
+        return False
+    for start in range(offset, offset + length, _AT_ONCE):
+        (data,) = reader.storage.read_ranges([(start, min(_AT_ONCE, offset + length - start))])
+        if np.frombuffer(data, np.uint8).any():
+            return False
+    return True
