@@ -199,6 +199,10 @@ class _WideType(OrcType):
         self._become_usual()
         return hash(self)
 
+    def __repr__(self) -> str:
+        self._become_usual()
+        return repr(self)
+
     def _become_usual(self) -> None:
         object.__setattr__(self, "children", self.children)
 

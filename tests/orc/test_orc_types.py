@@ -370,5 +370,6 @@ def test_a_wide_tree_makes_the_columns_that_are_asked_for(monkeypatch: pytest.Mo
     for one, other in ((wide(), usual), (usual, wide()), (wide(), wide()), (pickle.loads(pickle.dumps(wide())), usual)):
         assert one == other
     assert len({wide(), wide(), usual}) == 1
+    assert repr(wide()) == repr(usual)
     assert wide() != usual.children[0]
     assert [node.id for node in wide().walk()] == list(range(105))
