@@ -33,7 +33,8 @@ from orcidx.pruning.evaluate import Finding
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import describe_source, open_reader
 from orcidx.storage.folder import Folder
-from orcidx.storage.local import FileObjectReader, LocalReader
+from orcidx.storage.given import FileObjectReader
+from orcidx.storage.local import LocalReader
 from orcidx.storage.ranges import LentReader, RecordingReader
 from orcidx.storage.writers import writer_of
 
@@ -147,7 +148,7 @@ def test_range_readers(kind: str, tmp_path: Path) -> None:
 
 def test_every_range_reader_is_checked() -> None:
     found = implementations("read_tail", "read_ranges", "aread_ranges", "fingerprint")
-    base = {"_LocalBase"}  # what the local ones share
+    base = {"ReaderAtHand"}  # what the local ones share
     checked = {name for name, _ in READERS.values()} | {"RemoteReader"}  # over each backend, below
     assert found - base | {"LentReader"} == checked  # it passes all on, by __getattr__
 

@@ -1,8 +1,7 @@
 """Backends over fsspec file systems, never through their file objects: those cache blocks nobody asked for.
 
-HTTP and S3 get requests of their own, because one answer carries bytes, size and version, where fsspec's interface
-needs two requests; both use the file system's session, credentials and settings. Every other file system is used
-through ``info`` and ``cat_file``.
+HTTP and S3 get requests of their own (``fsspec_requests``). Every other file system is used through ``info`` and
+``cat_file``.
 """
 
 from __future__ import annotations
@@ -15,15 +14,13 @@ from typing import Any
 from fsspec.spec import AbstractFileSystem
 
 from orcidx.errors import StorageError
-from orcidx.storage.failures import AFTER_THEIRS, OURS, ShortBody, classify
-from orcidx.storage.fingerprint import Fingerprint, fingerprint_of_info, mtime_of, plain_etag
-from orcidx.storage.ranges import TAKEN_AT_ONCE, GapDiscardingBuffer
+from orcidx.storage.failures import OURS
+from orcidx.storage.fingerprint import Fingerprint, fingerprint_of_info
+from orcidx.storage.fsspec_requests import HttpBackend, S3Backend
+from orcidx.storage.ranges import GapDiscardingBuffer
 from orcidx.storage.remote import Answer, Backend, in_thread, shared_loop
 
 __all__ = ["fsspec_backend"]
-
-# A server without range requests sends the whole object; up to this size it is taken and kept.
-_LARGEST_WHOLE = 64 << 20
 
 
 def fsspec_backend(filesystem: Any, path: str) -> Backend:
@@ -46,173 +43,6 @@ def _fingerprint_of(info: dict[str, Any], path: str) -> Fingerprint:
     if found is None:
         raise StorageError("the storage does not say the object's size")
     return found
-
-
-def _total_of(content_range: str | None) -> int | None:
-    """The size in ``bytes 0-99/1234``."""
-    total = (content_range or "").rpartition("/")[2]
-    return int(total) if total.isascii() and total.isdigit() else None
-
-
-class HttpBackend:
-    """HTTP GET with a Range header, over the session of fsspec's HTTP file system (aiohttp)."""
-
-    answers_identity = True
-    sifts = True
-    retries = OURS
-
-    def __init__(self, filesystem: Any, url: str) -> None:
-        self._filesystem = filesystem
-        self._url = url
-        self._whole: Answer | None = None
-        self.storage = "http"
-
-    def loop(self) -> asyncio.AbstractEventLoop:
-        return self._filesystem.loop  # type: ignore[no-any-return]
-
-    async def stat(self) -> Fingerprint:
-        answer = await self.get_tail(1)
-        assert answer.fingerprint is not None
-        return answer.fingerprint
-
-    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> Answer:
-        answer = await self._request(f"bytes={offset}-{offset + length - 1}", offset, length, buffer)
-        if answer is self._whole:
-            return Answer(answer.data[offset : offset + length], answer.fingerprint)
-        return answer
-
-    async def get_tail(self, length: int) -> Answer:
-        length = max(length, 1)
-        answer = await self._request(f"bytes=-{length}", None, length)
-        if answer is self._whole:
-            return Answer(answer.data[-length:], answer.fingerprint)
-        return answer
-
-    def close(self) -> None:
-        self._whole = None
-
-    async def _request(
-        self, wanted: str, offset: int | None, length: int, buffer: GapDiscardingBuffer | None = None
-    ) -> Answer:
-        if self._whole is not None:
-            return self._whole
-        keywords = dict(self._filesystem.kwargs)
-        headers = {"Accept-Encoding": "identity", **(keywords.pop("headers", None) or {}), "Range": wanted}
-        session = await self._filesystem.set_session()
-        url = self._filesystem.encode_url(self._url)
-        async with session.get(url, headers=headers, **keywords) as response:
-            total = _total_of(response.headers.get("Content-Range"))
-            if response.status == 416:  # nothing there: an empty object, or one that is now shorter
-                if total is None:
-                    raise StorageError("the server refuses the range and does not say the size")
-                return Answer(b"", self._fingerprint(response, total))
-            if response.status in (404, 410):
-                raise FileNotFoundError(errno.ENOENT, "no such object", self._url)
-            response.raise_for_status()
-            if response.headers.get("Content-Encoding", "identity") != "identity":
-                raise StorageError("the server compresses the transfer, which range requests cannot use")
-            if response.status != 206:
-                return await self._take_whole(response)
-            start = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
-            if total is None or (offset is not None and start != str(offset)):
-                raise StorageError(f"asked for {wanted}, answered {response.headers.get('Content-Range')!r}")
-            data = await _read_body(response, length, buffer)
-            return Answer(data, self._fingerprint(response, total))
-
-    async def _take_whole(self, response: Any) -> Answer:
-        total = response.content_length
-        if total is not None and total > _LARGEST_WHOLE:
-            raise StorageError(f"the server has no range requests, and the object has {total} bytes; download it first")
-        data = await _read_body(response, _LARGEST_WHOLE if total is None else total)
-        if total is not None and len(data) != total:
-            raise ShortBody(f"{len(data)} of {total} bytes")
-        self._whole = Answer(memoryview(data), self._fingerprint(response, len(data)))
-        return self._whole
-
-    def _fingerprint(self, response: Any, total: int) -> Fingerprint:
-        headers = response.headers
-        return Fingerprint(total, plain_etag(headers.get("ETag")), mtime_of(headers.get("Last-Modified")))
-
-
-async def _read_body(response: Any, most: int, buffer: GapDiscardingBuffer | None = None) -> bytes:
-    """The body, at most ``most`` bytes: a server that sends more must not fill the memory. Nothing where ``buffer``
-    took it."""
-    chunks: list[bytes] = []
-    have = 0
-    async for chunk in response.content.iter_any():
-        have += len(chunk)
-        if have > most:
-            raise StorageError(f"the server sends more than the {most} bytes that were asked for")
-        if buffer is None:
-            chunks.append(chunk)
-        else:
-            buffer.take(chunk)
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-
-class S3Backend:
-    """GetObject with Range and If-Match through the client of s3fs (aiobotocore)."""
-
-    answers_identity = True
-    sifts = True
-    retries = AFTER_THEIRS
-
-    def __init__(self, filesystem: Any, path: str) -> None:
-        self._filesystem = filesystem
-        self._bucket, self._key, self._version = filesystem.split_path(path)
-        self._etag: str | None = None  # as the storage wrote it, quotes and all
-        self.storage = f"s3 {getattr(filesystem, 'endpoint_url', None)}"
-
-    def loop(self) -> asyncio.AbstractEventLoop:
-        return self._filesystem.loop  # type: ignore[no-any-return]
-
-    def _object(self) -> dict[str, str]:
-        version = {"VersionId": self._version} if self._version else {}
-        return {"Bucket": self._bucket, "Key": self._key, **version}
-
-    async def stat(self) -> Fingerprint:
-        head = await self._filesystem._call_s3("head_object", **self._object())
-        return self._fingerprint(head, head["ContentLength"])
-
-    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> Answer:
-        match = {"IfMatch": self._etag} if self._etag else {}
-        return await self._request(f"bytes={offset}-{offset + length - 1}", length, match, buffer)
-
-    async def get_tail(self, length: int) -> Answer:
-        try:
-            return await self._request(f"bytes=-{max(length, 1)}", max(length, 1), {})
-        except OSError as error:
-            if classify(error) != "permanent":
-                raise
-            found = await self.stat()  # S3 refuses every range of an empty object
-            if found.size:
-                raise
-            return Answer(b"", found)
-
-    def close(self) -> None:
-        pass
-
-    async def _request(
-        self, wanted: str, length: int, match: dict[str, str], buffer: GapDiscardingBuffer | None = None
-    ) -> Answer:
-        response = await self._filesystem._call_s3("get_object", **self._object(), Range=wanted, **match)
-        body = response["Body"]
-        try:
-            if response["ContentLength"] > length:
-                raise StorageError(f"asked for {wanted}, answered {response['ContentLength']} bytes")
-            data = await body.read() if buffer is None else b""
-            while buffer is not None and (piece := await body.read(TAKEN_AT_ONCE)):
-                buffer.take(piece)
-        finally:
-            body.close()
-        total = _total_of(response.get("ContentRange"))
-        size = len(data) if buffer is None else buffer.seen
-        return Answer(data, self._fingerprint(response, size if total is None else total))
-
-    def _fingerprint(self, response: dict[str, Any], size: int) -> Fingerprint:
-        etag = response.get("ETag")
-        self._etag = self._etag or etag
-        return Fingerprint(size, plain_etag(etag), mtime_of(response.get("LastModified")))
 
 
 class AsyncBackend:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.options import ReadOptions
 from orcidx.storage.fingerprint import Fingerprint
-from orcidx.storage.local import BytesReader, FileObjectReader, LocalReader
+from orcidx.storage.given import BytesReader, FileObjectReader
+from orcidx.storage.local import LocalReader
 from orcidx.storage.ranges import LentReader, RangeReader, changed
 
 if TYPE_CHECKING:

@@ -1,0 +1,148 @@
+"""Readers of what the caller holds, which lies in no store: bytes, and file objects."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, BinaryIO
+
+from orcidx.errors import InvalidQuery, StorageError
+from orcidx.options import ReadOptions
+from orcidx.storage.fingerprint import Fingerprint
+from orcidx.storage.ranges import Range, ReadMetrics, check_inside, merge_limits, merge_ranges, scatter
+
+__all__ = ["BytesReader", "FileObjectReader", "ReaderAtHand"]
+
+
+class ReaderAtHand:
+    """Merging, bounds and counting for readers whose bytes are at hand."""
+
+    is_local = True
+
+    def __init__(self, name: str, size: int, options: ReadOptions | None) -> None:
+        self.name = name
+        self.metrics = ReadMetrics()
+        self._size = size
+        self._gap, self._merge_size = merge_limits(options, is_local=True)
+
+    @property
+    def identity(self) -> tuple[Any, ...] | None:
+        return None
+
+    def size(self) -> int:
+        return self._size
+
+    def fingerprint(self) -> Fingerprint:
+        return Fingerprint(self._size)
+
+    def read_tail(self, length: int) -> tuple[memoryview, int]:
+        length = min(length, self._size)
+        return self.read_ranges([(self._size - length, length)])[0], self._size
+
+    def read_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
+        check_inside(ranges, self._size, self.name)
+        merged = merge_ranges(ranges, gap=self._gap, size=self._merge_size)
+        self.metrics.asked(len(ranges), sum(length for _, length in ranges))
+        buffers = []
+        for fetch in merged:
+            started = time.perf_counter()
+            buffers.append(self._fetch(fetch.offset, fetch.length))
+            self.metrics.fetched(fetch.offset, fetch.length, time.perf_counter() - started)
+        self._verify()
+        return scatter(len(ranges), merged, buffers)
+
+    async def aread_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
+        return await asyncio.to_thread(self.read_ranges, ranges)
+
+    def _fetch(self, offset: int, length: int) -> memoryview:
+        raise NotImplementedError
+
+    def _verify(self) -> None:
+        """Raises when the object is no longer the one that was opened, where that can be seen."""
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
+class BytesReader(ReaderAtHand):
+    """Bytes in memory: anything with the buffer protocol, not copied."""
+
+    def __init__(self, data: Any, *, name: str = "<bytes>", options: ReadOptions | None = None) -> None:
+        view = memoryview(data)
+        if not view.contiguous:
+            raise InvalidQuery("the buffer must be contiguous")
+        self._view: memoryview | None = view.cast("B").toreadonly() if view.nbytes else memoryview(b"")
+        super().__init__(name, view.nbytes, options)
+
+    def read_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
+        view = self._view
+        if view is None:
+            raise StorageError("the reader is closed", file=self.name)
+        check_inside(ranges, self._size, self.name)
+        self.metrics.asked(len(ranges), sum(length for _, length in ranges))
+        return [view[offset : offset + length] for offset, length in ranges]
+
+    async def aread_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
+        return self.read_ranges(ranges)
+
+    def whole(self) -> memoryview | None:
+        """All bytes."""
+        return self._view
+
+    def close(self) -> None:
+        self._view = None
+
+
+class FileObjectReader(ReaderAtHand):
+    """A seekable binary file object of the caller, read under a lock; its position moves, and it is never closed."""
+
+    def __init__(self, file: BinaryIO, *, name: str | None = None, options: ReadOptions | None = None) -> None:
+        self._file: BinaryIO | None = file
+        self._lock = threading.Lock()
+        given = getattr(file, "name", None)
+        if name is None:
+            name = given if isinstance(given, str) else f"<{type(file).__name__}>"
+        try:
+            with self._lock:
+                file.seek(0, os.SEEK_END)
+                size = file.tell()
+        except (OSError, ValueError, AttributeError) as error:
+            raise StorageError(f"the file object cannot seek ({error}); give its bytes instead", file=name) from error
+        super().__init__(name, size, options)
+
+    def _fetch(self, offset: int, length: int) -> memoryview:
+        file = self._file
+        if file is None:
+            raise StorageError("the reader is closed", file=self.name)
+        try:
+            with self._lock:
+                file.seek(offset)
+                chunks = self._read_chunks(file, length)
+        except InvalidQuery:
+            raise
+        except (OSError, ValueError) as error:
+            raise StorageError(f"reading {length} bytes at {offset}: {error}", file=self.name, offset=offset) from error
+        have = sum(map(len, chunks))
+        if have != length:
+            raise StorageError(f"{have} of {length} bytes at {offset}", file=self.name, offset=offset)
+        return memoryview(chunks[0] if len(chunks) == 1 else b"".join(chunks))
+
+    def _read_chunks(self, file: BinaryIO, length: int) -> list[bytes]:
+        """Up to ``length`` bytes from here: raw files may give less than was asked for."""
+        chunks: list[bytes] = []
+        while length > 0:
+            chunk: Any = file.read(length)
+            if not isinstance(chunk, (bytes, bytearray, memoryview)):
+                kind = type(chunk).__name__
+                raise InvalidQuery(f"the file object reads {kind}, not bytes; open it as binary", file=self.name)
+            if not chunk:
+                break
+            chunks.append(bytes(chunk))
+            length -= len(chunk)
+        return chunks
+
+    def close(self) -> None:
+        self._file = None
