@@ -32,11 +32,10 @@ from orcidx.predicate import BoundLeaf, bind
 from orcidx.pruning.evaluate import Finding
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import describe_source, open_reader
-from orcidx.storage.folder import Folder
+from orcidx.storage.folder import Folder, writer_of
 from orcidx.storage.given import FileObjectReader
 from orcidx.storage.local import LocalReader
 from orcidx.storage.ranges import LentReader, RecordingReader
-from orcidx.storage.writers import writer_of
 
 CONTENT = np.random.default_rng(3).bytes(70_000)
 
@@ -189,10 +188,10 @@ def obstore_place(folder: Path) -> Any:
 
 
 WRITERS: dict[str, Callable[[Path], Any]] = {
-    "_Local": lambda folder: describe_source(folder / "not there yet"),
-    "_Fsspec": fsspec_place,
-    "_Obstore": obstore_place,
-    "_Arrow": lambda folder: describe_source("place", filesystem=pyarrow.fs._MockFileSystem()),
+    "LocalWriter": lambda folder: describe_source(folder / "not there yet"),
+    "FsspecWriter": fsspec_place,
+    "ObstoreWriter": obstore_place,
+    "ArrowWriter": lambda folder: describe_source("place", filesystem=pyarrow.fs._MockFileSystem()),
 }
 
 

@@ -8,16 +8,23 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyarrow import fs
 
-from orcidx.storage.failures import AFTER_THEIRS, ShortBody
+from orcidx.storage.failures import AFTER_THEIRS, ShortBody, translating
 from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
 from orcidx.storage.ranges import GapDiscardingBuffer
 from orcidx.storage.remote import Answer, in_thread, shared_loop
+from orcidx.storage.stores import Found
+from orcidx.storage.writers import look_then_put, refused, temporary_name
 
-__all__ = ["ArrowBackend", "local_path_in"]
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from orcidx.storage.sources import Source
+
+__all__ = ["ArrowBackend", "ArrowLister", "ArrowSink", "ArrowWriter", "local_path_in"]
 
 # Arrow's S3 client puts everything into the text of a plain OSError.
 _DENIED = re.compile(r"AWS Error (ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH)|HTTP status 40[13]")
@@ -118,3 +125,91 @@ def _translated(path: str) -> Iterator[None]:
         if _TRANSIENT.search(text):
             raise ConnectionError(text) from error
         raise
+
+
+class ArrowLister:
+    def __init__(self, filesystem: Any) -> None:
+        self._filesystem = filesystem
+
+    def file(self, path: str) -> Found | None:
+        info = self._filesystem.get_file_info(path.rstrip("/"))
+        return Found(info.path, _info_version(info)) if info.is_file else None
+
+    def walk(self, path: str) -> list[Found]:
+        from pyarrow import fs
+
+        selector = fs.FileSelector(path.rstrip("/"), recursive=True, allow_not_found=True)
+        found = self._filesystem.get_file_info(selector)
+        return [Found(info.path, _info_version(info)) for info in found if info.is_file]
+
+
+def _info_version(info: Any) -> Fingerprint:
+    return Fingerprint(info.size, None, info.mtime_ns)
+
+
+class ArrowWriter:
+    """A ``pyarrow.fs`` file system: S3 and GCS put an object when its stream closes, the others can rename."""
+
+    def __init__(self, filesystem: Any) -> None:
+        self._filesystem = filesystem
+        self._puts_whole = filesystem.type_name in ("s3", "gcs", "abfs")
+
+    def put(self, path: str, data: bytes) -> None:
+        place = path if self._puts_whole else temporary_name(path)
+        if not self._puts_whole:
+            self._filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+        with self._filesystem.open_output_stream(place, compression=None) as stream:
+            stream.write(data)
+        if place != path:
+            self._filesystem.move(place, path)
+
+    def create(self, path: str, data: bytes, *, single_writer: bool) -> bool:
+        if single_writer:
+            return look_then_put(self, path, data)
+        what = f"pyarrow's {type(self._filesystem).__name__} cannot create an object exclusively"
+        raise refused(what, "give the URL with storage_options, or an obstore store, instead")
+
+    def exists(self, path: str) -> bool:
+        from pyarrow import fs
+
+        return self._filesystem.get_file_info(path).type != fs.FileType.NotFound  # type: ignore[no-any-return]
+
+    def read(self, path: str) -> bytes:
+        with self._filesystem.open_input_file(path) as file:
+            return bytes(file.read())
+
+    def delete(self, path: str) -> None:
+        self._filesystem.delete_file(path)
+
+    def list(self, path: str) -> list[tuple[str, Fingerprint]]:
+        from pyarrow import fs
+
+        selector = fs.FileSelector(path.rstrip("/"), recursive=True, allow_not_found=True)
+        found = self._filesystem.get_file_info(selector)
+        return [(info.path, Fingerprint(info.size, None, info.mtime_ns)) for info in found if info.is_file]
+
+
+class ArrowSink:
+    def __init__(self, source: Source) -> None:
+        self.name = source.name
+        self._filesystem, self._path = source.filesystem, source.location
+        self._place = temporary_name(self._path)
+        self._stream = self._filesystem.open_output_stream(self._place, compression=None)
+
+    def write(self, data: Buffer) -> None:
+        with translating(self.name):
+            self._stream.write(data)
+
+    def close(self) -> None:
+        try:
+            with translating(self.name):
+                self._stream.close()
+                self._filesystem.move(self._place, self._path)
+        except BaseException:
+            self.abort()
+            raise
+
+    def abort(self) -> None:
+        self._stream.close()
+        if self._filesystem.get_file_info(self._place).is_file:
+            self._filesystem.delete_file(self._place)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import errno
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
 from orcidx.errors import OrcidxError, StorageError
 
-__all__ = ["AFTER_THEIRS", "OURS", "Retries", "ShortBody", "chain", "classify", "status_of", "translate"]
+__all__ = ["AFTER_THEIRS", "OURS", "Retries", "ShortBody", "chain", "classify", "status_of", "translate", "translating"]
 
 Failure = Literal["missing", "denied", "changed", "transient", "permanent"]
 
@@ -140,3 +141,16 @@ def translate(
         return StorageError("the object has changed since it was opened; open it again", file=name, offset=offset)
     reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return StorageError(f"{doing} {what}: {reason}", file=name, offset=offset)
+
+
+@contextmanager
+def translating(name: str) -> Iterator[None]:
+    try:
+        yield
+    except OrcidxError:
+        raise
+    except Exception as error:  # storage libraries raise what they like; classify() sorts it
+        known = translate(error, classify(error), name=name, what="the object", doing="writing")
+        if known is error:
+            raise
+        raise known from error

@@ -12,8 +12,10 @@ from typing import Any
 from orcidx.errors import InvalidQuery, StorageError, Unsupported
 from orcidx.storage.failures import OURS, classify, translate
 from orcidx.storage.fingerprint import Fingerprint
+from orcidx.storage.local import LocalWriter
 from orcidx.storage.sources import Source, filesystem_of
-from orcidx.storage.writers import Writer, is_temporary, writer_of
+from orcidx.storage.stores import Writer
+from orcidx.storage.writers import is_temporary
 
 __all__ = ["Folder", "Stored", "is_temporary"]
 
@@ -143,3 +145,22 @@ class Folder:
             if known is error:
                 raise
             raise known from error
+
+
+def writer_of(source: Source, place: str) -> tuple[Writer, str]:
+    if source.kind == "path":
+        return LocalWriter(), place
+    if source.kind == "obstore":
+        from orcidx.storage.obstore_backend import ObstoreWriter
+
+        return ObstoreWriter(source.filesystem), place
+    if source.kind == "arrow":
+        from orcidx.storage.arrow_backend import ArrowWriter
+
+        return ArrowWriter(source.filesystem), place
+    from orcidx.storage.fsspec_backend import FsspecWriter
+
+    filesystem = source.filesystem
+    if source.kind == "url":
+        filesystem, place = filesystem_of(place, source.storage_options)
+    return FsspecWriter(filesystem), place

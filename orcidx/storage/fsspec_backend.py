@@ -9,18 +9,27 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
-from typing import Any
+import time
+from typing import TYPE_CHECKING, Any
 
-from fsspec.spec import AbstractFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
+from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from orcidx.errors import StorageError
-from orcidx.storage.failures import OURS
+from orcidx.storage.failures import OURS, chain, classify, status_of, translating
 from orcidx.storage.fingerprint import Fingerprint, fingerprint_of_info
 from orcidx.storage.fsspec_requests import HttpBackend, S3Backend
 from orcidx.storage.ranges import GapDiscardingBuffer
 from orcidx.storage.remote import Answer, Backend, in_thread, shared_loop
+from orcidx.storage.stores import Found
+from orcidx.storage.writers import look_then_put, prove, refused, temporary_name
 
-__all__ = ["fsspec_backend"]
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from orcidx.storage.sources import Source
+
+__all__ = ["FsspecLister", "FsspecSink", "FsspecWriter", "fsspec_backend"]
 
 
 def fsspec_backend(filesystem: Any, path: str) -> Backend:
@@ -141,3 +150,168 @@ class BlockingBackend:
         found = self._stat()
         length = min(length, found.size)
         return Answer(self._read(found.size - length, length) if length else b"", found)
+
+
+_OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "cos", "memory"})
+"""fsspec's names of storages where a file appears when all of it is there, and renaming means copying."""
+
+
+def is_object_store(filesystem: Any) -> bool:
+    """Whether an fsspec file system shows a file when all of it is there, and renames by copying."""
+    protocols = filesystem.protocol
+    names = {protocols} if isinstance(protocols, str) else set(protocols)
+    return not names.isdisjoint(_OBJECT_STORES)
+
+
+class FsspecLister:
+    def __init__(self, filesystem: Any) -> None:
+        self._filesystem = filesystem
+
+    def file(self, path: str) -> Found | None:
+        try:
+            info = self._filesystem.info(path)
+        except FileNotFoundError:
+            return None
+        return None if info["type"] == "directory" else Found(path, fingerprint_of_info(info))
+
+    def walk(self, path: str) -> list[Found]:
+        self._filesystem.invalidate_cache(path)  # a remembered listing would hide changes
+        found = self._filesystem.find(path, detail=True)
+        return [Found(name, fingerprint_of_info(info)) for name, info in found.items() if not name.endswith("/")]
+
+
+_memory_lock = threading.Lock()
+_CONDITIONAL = frozenset({"gs", "gcs", "abfs", "abfss", "az", "adl"})
+"""fsspec's names of stores whose ``pipe_file(mode="create")`` is a conditional PUT (gcsfs, adlfs)."""
+
+
+class FsspecWriter:
+    def __init__(self, filesystem: Any) -> None:
+        self._filesystem = filesystem
+        protocols = filesystem.protocol
+        self._names = {protocols} if isinstance(protocols, str) else set(protocols)
+        self._puts_whole = not self._names.isdisjoint(_OBJECT_STORES)
+
+    def put(self, path: str, data: bytes) -> None:
+        if self._puts_whole:
+            self._filesystem.pipe_file(path, data)
+        else:
+            self._rename_into(path, data)
+
+    def create(self, path: str, data: bytes, *, single_writer: bool) -> bool:
+        if single_writer:
+            return look_then_put(self, path, data)
+        if "memory" in self._names:
+            with _memory_lock:
+                return self._pipe_new(path, data)
+        if not self._names.isdisjoint({"s3", "s3a"}) and hasattr(self._filesystem, "call_s3"):
+            create = self._put_if_none_match
+        elif not self._names.isdisjoint(_CONDITIONAL):
+            create = self._pipe_new
+        else:
+            raise refused(f"{type(self._filesystem).__name__} cannot create an object exclusively")
+        prove((self._filesystem, path.strip("/").partition("/")[0]), path, create, self.delete)
+        return create(path, data)
+
+    def _pipe_new(self, path: str, data: bytes) -> bool:
+        try:
+            self._filesystem.pipe_file(path, data, mode="create")
+        except Exception as error:
+            if _is_taken(error):
+                return False
+            raise
+        return True
+
+    def _put_if_none_match(self, path: str, data: bytes) -> bool:
+        bucket, key, _ = self._filesystem.split_path(path)
+        for attempt in range(1, OURS.attempts + 1):
+            try:
+                self._filesystem.call_s3("put_object", Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
+            except Exception as error:
+                if _is_taken(error):
+                    return False
+                if not _is_conflict(error) or attempt == OURS.attempts:
+                    raise
+                time.sleep(OURS.delay(attempt))
+            else:
+                break
+        self._filesystem.invalidate_cache(path)
+        return True
+
+    def _rename_into(self, path: str, data: bytes) -> None:
+        temporary = temporary_name(path)
+        self._filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
+        try:
+            self._filesystem.pipe_file(temporary, data)
+            self._filesystem.mv(temporary, path)
+        except BaseException:
+            if self._filesystem.exists(temporary):
+                self._filesystem.rm_file(temporary)
+            raise
+
+    def exists(self, path: str) -> bool:
+        self._filesystem.invalidate_cache(path)
+        return bool(self._filesystem.exists(path))
+
+    def read(self, path: str) -> bytes:
+        return bytes(self._filesystem.cat_file(path))
+
+    def delete(self, path: str) -> None:
+        self._filesystem.rm_file(path)
+
+    def list(self, path: str) -> list[tuple[str, Fingerprint]]:
+        self._filesystem.invalidate_cache(path)
+        found = self._filesystem.find(path, detail=True).items()
+        return [(name, version) for name, info in found if (version := fingerprint_of_info(info)) is not None]
+
+
+def _is_taken(error: BaseException) -> bool:
+    """Whether a conditional PUT was denied because the object is there."""
+    return any(isinstance(link, FileExistsError) for link in chain(error)) or classify(error) == "changed"
+
+
+def _is_conflict(error: BaseException) -> bool:
+    """S3's 409: another conditional request for the key is under way; it may fail yet, so ask again."""
+    return any(status_of(link) == 409 for link in chain(error))
+
+
+class FsspecSink:
+    def __init__(self, source: Source, part_bytes: int) -> None:
+        self.name = source.name
+        self._filesystem, self._path = source.filesystem, source.location
+        if source.kind == "url":
+            from orcidx.storage.sources import filesystem_of
+
+            self._filesystem, self._path = filesystem_of(source.location, source.storage_options)
+        # fsspec's memory shows a file as soon as it is opened, whatever it is told
+        self._renames = not is_object_store(self._filesystem) or isinstance(self._filesystem, MemoryFileSystem)
+        self._place = temporary_name(self._path) if self._renames else self._path
+        options = {} if self._renames else {"block_size": part_bytes, "autocommit": False}
+        self._file = self._filesystem.open(self._place, "wb", **options)
+
+    def write(self, data: Buffer) -> None:
+        with translating(self.name):
+            self._file.write(memoryview(data).cast("B"))
+
+    def close(self) -> None:
+        try:
+            with translating(self.name):
+                self._file.close()
+                if self._renames:
+                    self._filesystem.mv(self._place, self._path)
+                else:
+                    self._file.commit()
+        except BaseException:
+            self.abort()
+            raise
+        self._filesystem.invalidate_cache(self._path.rpartition("/")[0] or None)
+
+    def abort(self) -> None:
+        if self._renames:
+            self._file.close()
+            if self._filesystem.exists(self._place):
+                self._filesystem.rm_file(self._place)
+            return
+        self._file.discard()
+        if isinstance(self._file, AbstractBufferedFile):
+            self._file.closed = True  # else the garbage collector would flush what is left

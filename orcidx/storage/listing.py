@@ -13,12 +13,13 @@ import re
 import stat
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any
 
 from orcidx.storage.failures import classify, translate
-from orcidx.storage.fingerprint import Fingerprint, fingerprint_of_info, mtime_of, plain_etag
+from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.sources import Source, describe_source, filesystem_of, is_obstore, is_url
+from orcidx.storage.stores import Found, Lister
 
 __all__ = ["is_pattern", "list_sources"]
 
@@ -29,26 +30,6 @@ _LISTERS = 16
 def is_pattern(path: str) -> bool:
     """Whether a path has wildcards."""
     return _MAGIC.search(path) is not None
-
-
-@dataclass(frozen=True)
-class _Found:
-    """A file: its path in its storage, and its size and version as far as the listing tells."""
-
-    path: str
-    version: Fingerprint | None
-
-    @property
-    def size(self) -> int | None:
-        return None if self.version is None else self.version.size
-
-
-class _Lister(Protocol):
-    """What a storage has to answer: is this one file, and which files are below this directory or prefix."""
-
-    def file(self, path: str) -> _Found | None: ...
-
-    def walk(self, path: str) -> list[_Found]: ...
 
 
 def list_sources(
@@ -147,7 +128,7 @@ def _expand_local(source: Source) -> list[Source]:
     relative = not is_url(source.name) and os.path.abspath(source.name) == source.location
     path = source.name if relative else source.location
     if _MAGIC.search(path) and not os.path.lexists(path):
-        found: dict[str, _Found] = {}  # ** gives directories and the files in them
+        found: dict[str, Found] = {}  # ** gives directories and the files in them
         for match in glob.iglob(path, recursive=True, include_hidden=True):
             found.update((one.path, one) for one in (_walk(match) if os.path.isdir(match) else [_local_file(match)]))
         base = _glob_base(path.replace(os.sep, "/"))
@@ -165,7 +146,7 @@ def _status(path: str) -> os.stat_result | None:
         return None
 
 
-def _local(found: Iterable[_Found], root: str) -> list[Source]:
+def _local(found: Iterable[Found], root: str) -> list[Source]:
     root = os.path.abspath(root)
     ordered = sorted(found, key=lambda one: one.path)
     return [
@@ -174,7 +155,7 @@ def _local(found: Iterable[_Found], root: str) -> list[Source]:
     ]
 
 
-def _sorted(source: Source, found: Iterable[_Found], root: str) -> list[Source]:
+def _sorted(source: Source, found: Iterable[Found], root: str) -> list[Source]:
     ordered = sorted(found, key=lambda one: one.path)
     return [
         replace(source, name=one.path, location=one.path, root=root, size=one.size, listed=one.version)
@@ -190,15 +171,15 @@ def _stat_version(status: os.stat_result) -> Fingerprint:
     return Fingerprint(status.st_size, None, status.st_mtime_ns)
 
 
-def _local_file(path: str) -> _Found:
+def _local_file(path: str) -> Found:
     try:
-        return _Found(path, _stat_version(os.stat(path)))
+        return Found(path, _stat_version(os.stat(path)))
     except FileNotFoundError:  # a dangling link, or gone since it was listed: opening it says so
-        return _Found(path, None)
+        return Found(path, None)
 
 
-def _walk(root: str) -> list[_Found]:
-    found: list[_Found] = []
+def _walk(root: str) -> list[Found]:
+    found: list[Found] = []
     seen: set[tuple[int, int]] = set()
     waiting = [root]
     while waiting:
@@ -244,10 +225,18 @@ def _expand_remote(source: Source) -> list[Source]:
     return _named(_sorted(source, (f for f in found if _visible(f.path, path)), path), filesystem)
 
 
-def _lister(kind: str, filesystem: Any) -> _Lister:
+def _lister(kind: str, filesystem: Any) -> Lister:
     if kind == "obstore":
-        return _Obstore(filesystem)
-    return _Arrow(filesystem) if kind == "arrow" else _Fsspec(filesystem)
+        from orcidx.storage.obstore_backend import ObstoreLister
+
+        return ObstoreLister(filesystem)
+    if kind == "arrow":
+        from orcidx.storage.arrow_backend import ArrowLister
+
+        return ArrowLister(filesystem)
+    from orcidx.storage.fsspec_backend import FsspecLister
+
+    return FsspecLister(filesystem)
 
 
 def _named(sources: list[Source], filesystem: Any) -> list[Source]:
@@ -255,63 +244,3 @@ def _named(sources: list[Source], filesystem: Any) -> list[Source]:
     if not sources or sources[0].kind != "fsspec":
         return sources
     return [replace(source, name=filesystem.unstrip_protocol(source.location)) for source in sources]
-
-
-class _Fsspec:
-    def __init__(self, filesystem: Any) -> None:
-        self._filesystem = filesystem
-
-    def file(self, path: str) -> _Found | None:
-        try:
-            info = self._filesystem.info(path)
-        except FileNotFoundError:
-            return None
-        return None if info["type"] == "directory" else _Found(path, fingerprint_of_info(info))
-
-    def walk(self, path: str) -> list[_Found]:
-        self._filesystem.invalidate_cache(path)  # a remembered listing would hide changes
-        found = self._filesystem.find(path, detail=True)
-        return [_Found(name, fingerprint_of_info(info)) for name, info in found.items() if not name.endswith("/")]
-
-
-class _Obstore:
-    def __init__(self, store: Any) -> None:
-        self._store = store
-
-    def file(self, path: str) -> _Found | None:
-        import obstore
-
-        try:
-            return _Found(path, _object_version(obstore.head(self._store, path)))
-        except FileNotFoundError:
-            return None
-
-    def walk(self, path: str) -> list[_Found]:
-        import obstore
-
-        batches = obstore.list(self._store, path.strip("/") or None)
-        return [_Found(meta["path"], _object_version(meta)) for batch in batches for meta in batch]
-
-
-def _object_version(meta: Any) -> Fingerprint:
-    return Fingerprint(meta["size"], plain_etag(meta.get("e_tag")), mtime_of(meta.get("last_modified")))
-
-
-class _Arrow:
-    def __init__(self, filesystem: Any) -> None:
-        self._filesystem = filesystem
-
-    def file(self, path: str) -> _Found | None:
-        info = self._filesystem.get_file_info(path.rstrip("/"))
-        return _Found(info.path, _info_version(info)) if info.is_file else None
-
-    def walk(self, path: str) -> list[_Found]:
-        from pyarrow import fs
-
-        selector = fs.FileSelector(path.rstrip("/"), recursive=True, allow_not_found=True)
-        found = self._filesystem.get_file_info(selector)
-        return [_Found(info.path, _info_version(info)) for info in found if info.is_file]
-
-
-def _info_version(info: Any) -> Fingerprint:
-    return Fingerprint(info.size, None, info.mtime_ns)

@@ -6,26 +6,33 @@ import errno
 import mmap
 import os
 import stat
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from orcidx.errors import StorageError
 from orcidx.options import ReadOptions
+from orcidx.storage.failures import translating
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.given import ReaderAtHand
 from orcidx.storage.local_file import LocalFile
 from orcidx.storage.ranges import Range, changed, check_inside
+from orcidx.storage.writers import refused, temporary_name
 
-__all__ = ["LocalReader"]
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["LocalReader", "LocalSink", "LocalWriter"]
 
 # Linux reads at most 0x7ffff000 bytes in one call; asking for less keeps one call one read on every system.
 _LARGEST_READ = 1 << 30
 _SECOND = 1_000_000_000
+JOINED_BYTES = 1 << 20
 SMALL_FILE = 256 << 10
 """Bytes of a file that is read whole with its tail: one read, and everything is served from memory."""
 _HAS_PREADV = hasattr(os, "preadv")
@@ -196,3 +203,128 @@ class LocalReader(ReaderAtHand):
     def __del__(self) -> None:
         if getattr(self, "_fd", None) is not None:  # None, too, when opening the file failed
             self.close()
+
+
+class LocalWriter:
+    def put(self, path: str, data: bytes) -> None:
+        self._write(path, data, os.replace)
+
+    def create(self, path: str, data: bytes, *, single_writer: bool) -> bool:
+        if os.path.lexists(path):
+            return False
+        try:
+            self._write(path, data, _replace_nothing if single_writer else _link)
+        except FileExistsError:
+            return False
+        return True
+
+    def _write(self, path: str, data: bytes, publish: Callable[[str, str], None]) -> None:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        temporary = temporary_name(path)
+        try:
+            with open(temporary, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            publish(temporary, path)
+            _sync_directory(os.path.dirname(path))
+        finally:
+            if os.path.lexists(temporary):
+                os.unlink(temporary)
+
+    def exists(self, path: str) -> bool:
+        return os.path.lexists(path)
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def delete(self, path: str) -> None:
+        os.unlink(path)
+
+    def list(self, path: str) -> list[tuple[str, Fingerprint]]:
+        found = []
+        for directory, _, names in os.walk(path):
+            for name in names:
+                place = os.path.join(directory, name)
+                try:
+                    status = os.stat(place)
+                except FileNotFoundError:  # a temporary file that has got its name meanwhile
+                    continue
+                found.append((place, Fingerprint(status.st_size, None, status.st_mtime_ns)))
+        return found
+
+
+_WITHOUT_LINKS = frozenset(
+    getattr(errno, name) for name in ("EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK") if hasattr(errno, name)
+)
+
+
+def _link(temporary: str, path: str) -> None:
+    """Gives a finished file its name unless that is taken."""
+    if sys.platform == "win32":
+        os.rename(temporary, path)  # FileExistsError where the name is taken
+        return
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        if not os.path.samefile(temporary, path):  # NFS sends a link again when the answer was lost
+            raise
+    except OSError as error:
+        if error.errno not in _WITHOUT_LINKS:
+            raise
+        raise refused("this file system has no hard links, and no other way to create a file exclusively") from error
+
+
+def _replace_nothing(temporary: str, path: str) -> None:
+    """Renames unless the name is taken, where nobody else can take it meanwhile."""
+    if os.path.lexists(path):
+        raise FileExistsError(path)
+    os.replace(temporary, path)
+
+
+def _sync_directory(path: str) -> None:
+    """Makes a new name outlast a power cut; not every system can."""
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+class LocalSink:
+    def __init__(self, name: str, path: str) -> None:
+        self.name = name
+        self._path = path
+        if os.path.isdir(path):
+            raise IsADirectoryError(f"{name} is a directory")
+        self._temporary = temporary_name(path)
+        self._file = open(self._temporary, "xb", buffering=JOINED_BYTES)  # noqa: SIM115
+
+    def write(self, data: Buffer) -> None:
+        with translating(self.name):
+            self._file.write(data)
+
+    def close(self) -> None:
+        try:
+            with translating(self.name):
+                self._file.flush()
+                os.fsync(self._file.fileno())
+                self._file.close()
+                os.replace(self._temporary, self._path)
+        except BaseException:
+            self.abort()
+            raise
+
+    def abort(self) -> None:
+        try:
+            self._file.close()
+        except OSError:  # what could not be flushed is thrown away anyway
+            pass
+        if os.path.lexists(self._temporary):
+            os.unlink(self._temporary)

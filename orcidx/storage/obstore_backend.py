@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import queue
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import obstore
 
-from orcidx.storage.failures import AFTER_THEIRS, classify
+from orcidx.storage.failures import AFTER_THEIRS, classify, translating
 from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
 from orcidx.storage.ranges import TAKEN_AT_ONCE, GapDiscardingBuffer
 from orcidx.storage.remote import Answer, shared_loop
+from orcidx.storage.stores import Found
+from orcidx.storage.writers import look_then_put, prove, refused
 
-__all__ = ["ObstoreBackend"]
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from orcidx.storage.sources import Source
+
+__all__ = ["ObstoreBackend", "ObstoreLister", "ObstoreSink", "ObstoreWriter"]
 
 
 class ObstoreBackend:
@@ -66,3 +76,149 @@ class ObstoreBackend:
         etag = meta.get("e_tag")
         self._etag = self._etag or etag
         return Fingerprint(meta["size"], plain_etag(etag), mtime_of(meta.get("last_modified")))
+
+
+class ObstoreLister:
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def file(self, path: str) -> Found | None:
+        import obstore
+
+        try:
+            return Found(path, _object_version(obstore.head(self._store, path)))
+        except FileNotFoundError:
+            return None
+
+    def walk(self, path: str) -> list[Found]:
+        import obstore
+
+        batches = obstore.list(self._store, path.strip("/") or None)
+        return [Found(meta["path"], _object_version(meta)) for batch in batches for meta in batch]
+
+
+def _object_version(meta: Any) -> Fingerprint:
+    return Fingerprint(meta["size"], plain_etag(meta.get("e_tag")), mtime_of(meta.get("last_modified")))
+
+
+class ObstoreWriter:
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def put(self, path: str, data: bytes) -> None:
+        import obstore
+
+        obstore.put(self._store, path, data)
+
+    def create(self, path: str, data: bytes, *, single_writer: bool) -> bool:
+        if single_writer:
+            return look_then_put(self, path, data)
+        if type(self._store).__name__ not in ("LocalStore", "MemoryStore"):
+            bucket = (type(self._store).__name__, self._store.prefix, frozenset(self._store.config.items()))
+            prove(bucket, path, self._put_new, self.delete)
+        return self._put_new(path, data)
+
+    def _put_new(self, path: str, data: bytes) -> bool:
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, NotSupportedError
+
+        try:
+            obstore.put(self._store, path, data, mode="create")
+        except (AlreadyExistsError, FileExistsError):
+            return False
+        except (NotImplementedError, NotSupportedError) as error:
+            what = f"obstore's {type(self._store).__name__} cannot create an object exclusively as it is configured"
+            raise refused(what, 'give it conditional_put="etag" if the server can') from error
+        return True
+
+    def exists(self, path: str) -> bool:
+        import obstore
+
+        try:
+            obstore.head(self._store, path)
+        except Exception as error:
+            if classify(error) == "missing":
+                return False
+            raise
+        return True
+
+    def read(self, path: str) -> bytes:
+        import obstore
+
+        return bytes(obstore.get(self._store, path).bytes())
+
+    def delete(self, path: str) -> None:
+        import obstore
+
+        obstore.delete(self._store, path)
+
+    def list(self, path: str) -> list[tuple[str, Fingerprint]]:
+        import obstore
+
+        batches = obstore.list(self._store, path.strip("/") or None)
+        return [
+            (meta["path"], Fingerprint(meta["size"], plain_etag(meta.get("e_tag")), mtime_of(meta["last_modified"])))
+            for batch in batches
+            for meta in batch
+        ]
+
+
+class _Aborted(Exception):
+    """Ends an upload without completing it."""
+
+
+class ObstoreSink:
+    """A multipart upload of obstore's, which takes its parts out of an iterator in a thread of its own."""
+
+    def __init__(self, source: Source, part_bytes: int) -> None:
+        self.name = source.name
+        self._part_bytes = part_bytes
+        self._parts: queue.Queue[bytes | None] = queue.Queue(2)
+        self._pending = bytearray()
+        self._error: BaseException | None = None
+        self._aborting = False
+        self._ended = False
+        self._thread = threading.Thread(target=self._upload, args=(source.filesystem, source.location), daemon=True)
+        self._thread.start()
+
+    def _upload(self, store: Any, path: str) -> None:
+        import obstore
+
+        try:
+            obstore.put(store, path, self._iterate(), use_multipart=True, chunk_size=self._part_bytes)
+        except Exception as error:
+            self._error = error
+            while not self._ended and self._parts.get() is not None:  # the writer may wait for room
+                pass
+
+    def _iterate(self) -> Iterator[bytes]:
+        while (part := self._parts.get()) is not None:
+            yield part
+        self._ended = True
+        if self._aborting:
+            raise _Aborted
+
+    def write(self, data: Buffer) -> None:
+        self._pending += data
+        if len(self._pending) >= self._part_bytes:
+            self._parts.put(bytes(self._pending))
+            self._pending.clear()
+        if self._error is not None:
+            with translating(self.name):
+                raise self._error
+
+    def close(self) -> None:
+        if self._pending:
+            self._parts.put(bytes(self._pending))
+        self._finish()
+        if self._error is not None:
+            with translating(self.name):
+                raise self._error
+
+    def abort(self) -> None:
+        self._aborting = True
+        self._finish()
+
+    def _finish(self) -> None:
+        self._parts.put(None)
+        self._thread.join()

@@ -21,7 +21,7 @@ from orcidx.errors import CorruptFile, InvalidQuery, StorageError, Unsupported
 from orcidx.rewriting import stripes
 from orcidx.rewriting.indexing import Indexer
 from orcidx.rewriting.merged_statistics import merge_statistics
-from orcidx.storage import sink as sinks
+from orcidx.storage.local import LocalSink
 
 STRIDE = 1000
 ROWS = 3500
@@ -333,7 +333,7 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
     def full(self, data):
         raise StorageError("No space left on device")
 
-    monkeypatch.setattr(sinks._LocalSink, "write", full)
+    monkeypatch.setattr(LocalSink, "write", full)
     for options in ({}, {"compression": "snappy"}, {"sort_by": "id"}):
         with pytest.raises(StorageError, match="No space"):
             orcidx.rewrite(source, tmp_path / "b.orc", **options)
@@ -343,7 +343,7 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
 @pytest.mark.parametrize("options", [{}, {"compression": "snappy"}, {"sort_by": "id"}])
 def test_verifying_finds_what_went_wrong(tmp_path, monkeypatch, options):
     source = make(tmp_path / "a.orc")
-    whole = sinks._LocalSink.write
+    whole = LocalSink.write
 
     def flip(self, data):
         raw = bytearray(data)
@@ -351,7 +351,7 @@ def test_verifying_finds_what_went_wrong(tmp_path, monkeypatch, options):
             raw[1000] ^= 255
         whole(self, raw)
 
-    monkeypatch.setattr(sinks._LocalSink, "write", flip)
+    monkeypatch.setattr(LocalSink, "write", flip)
     with pytest.raises(StorageError, match="not what was read"):
         orcidx.rewrite(source, tmp_path / "b.orc", **options)
     assert os.listdir(tmp_path) == ["a.orc"]

@@ -83,11 +83,11 @@ def dying(task: Any) -> Any:
 
         from pyspark import TaskContext
 
-        import orcidx.storage.writers as writers
+        from orcidx.storage.local import LocalWriter
 
         if TaskContext.get().attemptNumber() == 0:
             links = []
-            write = writers._Local._write
+            write = LocalWriter._write
 
             def dies_at_the_third(self: Any, path: str, data: bytes, publish: Callable[[str, str], None]) -> None:
                 def published(temporary: str, name: str) -> None:
@@ -98,7 +98,7 @@ def dying(task: Any) -> Any:
 
                 write(self, path, data, published)
 
-            writers._Local._write = dies_at_the_third  # type: ignore[method-assign]
+            LocalWriter._write = dies_at_the_third  # type: ignore[method-assign]
         yield from task(batches)
 
     run.schema = task.schema  # type: ignore[attr-defined]
