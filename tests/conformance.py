@@ -22,8 +22,10 @@ from orcidx.paimon.index import EmptyIndex, Index
 from orcidx.predicate import BoundLeaf
 from orcidx.pruning.evaluate import Evidence, Finding, Note
 from orcidx.pruning.selection import RowSelection
-from orcidx.storage import RangeReader
+from orcidx.storage import Fingerprint, RangeReader, Source, list_sources
 from orcidx.storage.folder import Folder
+from orcidx.storage.sink import open_sink
+from orcidx.storage.stores import store_class, store_of
 
 if TYPE_CHECKING:
     from orcidx.orc.stored_stream import StreamSource
@@ -35,6 +37,7 @@ __all__ = [
     "check_index",
     "check_range_reader",
     "check_refused_create",
+    "check_store",
     "check_stream_source",
 ]
 
@@ -230,3 +233,49 @@ def check_refused_create(folder: Folder) -> None:
     assert not folder.publish(name, b"other", single_writer=True)
     assert folder.read(name) == b"data"
     folder.delete(name)
+
+
+def check_store(place: Source) -> None:
+    """A ``Store`` through all that is built on it, in an empty directory or prefix: what it writes, creates, lists and
+    reads."""
+    base = Folder(place).source(f"conformance-{uuid.uuid4().hex}")
+    folder = Folder(base)
+    check_folder(folder)
+    try:
+        folder.create("probe", b"")
+        folder.delete("probe")
+    except Unsupported:
+        check_refused_create(folder)
+    else:
+        check_exclusive_create(folder)
+    content = bytes(range(256)) * 8
+    file, other = folder.source("k=1/file.orc"), folder.source("k=1/other.orc")
+    for source in (file, other):
+        store, path = store_of(source)
+        store.make_parent(path)
+        sink = open_sink(source)
+        sink.write(content[:1000])
+        sink.write(memoryview(content)[1000:])
+        if source is file:
+            sink.close()
+        else:
+            sink.abort()
+    folder.put("_hidden/file.orc", b"hidden")
+    assert [one.name for one in folder.list()] == ["_hidden/file.orc", "k=1/file.orc"], "whole, or nothing"
+    with pytest.raises(FileNotFoundError):
+        list_sources(folder.source("nothing"))
+    assert list_sources(folder.source("nothing-*/*.orc")) == []
+    for named in (base, folder.source("k=*/*.orc"), file):
+        (found,) = list_sources(named)
+        assert (found.size, found.partition) == (len(content), {} if named is file else {"k": "1"})
+        assert found.listed is not None
+        check_range_reader(found.open(expected=found.listed), content)
+        with pytest.raises(StorageError, match="changed"):
+            found.open(expected=Fingerprint(len(content) + 1)).read_tail(10)
+        if store_class(found.kind).address(found) is None:
+            with pytest.raises(InvalidQuery, match="JSON"):
+                found.to_dict()
+        else:
+            check_range_reader(Source.from_dict(found.to_dict()).open(), content)
+    for stored in folder.list():
+        folder.delete(stored.name)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.fs
 import pytest
-from conformance import check_finding, check_folder, check_index, check_range_reader, check_stream_source
+from conformance import check_finding, check_index, check_range_reader, check_store, check_stream_source
 from range_server import RangeServer
 from s3_server import s3_bucket
 from streams.framing import PieceSource
@@ -32,10 +32,10 @@ from orcidx.predicate import BoundLeaf, bind
 from orcidx.pruning.evaluate import Finding
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import describe_source, open_reader
-from orcidx.storage.folder import Folder, writer_of
 from orcidx.storage.given import FileObjectReader
 from orcidx.storage.local import LocalReader
 from orcidx.storage.ranges import LentReader, RecordingReader
+from orcidx.storage.stores import STORES, store_class, store_of
 
 CONTENT = np.random.default_rng(3).bytes(70_000)
 
@@ -53,7 +53,7 @@ def implementations(*methods: str, parameters: tuple[str, ...] | None = None) ->
     """The classes that define all these methods; ``parameters``: those of the first."""
     names = set()
     for module in modules():
-        for name, value in vars(module).items():
+        for value in vars(module).values():
             if (
                 not inspect.isclass(value)
                 or value.__module__ != module.__name__
@@ -64,7 +64,7 @@ def implementations(*methods: str, parameters: tuple[str, ...] | None = None) ->
             if known and (
                 parameters is None or tuple(inspect.signature(getattr(value, methods[0])).parameters) == parameters
             ):
-                names.add(name)
+                names.add(value.__name__)
     return names
 
 
@@ -175,7 +175,7 @@ def test_every_backend_is_checked() -> None:
     assert implementations("stat", "get", "get_tail", "loop", "close") == set(BACKENDS)
 
 
-# ---------------------------------------------------------------------- Folder
+# ---------------------------------------------------------------------- Store
 
 
 def fsspec_place(folder: Path) -> Any:
@@ -187,24 +187,24 @@ def obstore_place(folder: Path) -> Any:
     return describe_source((pytest.importorskip("obstore.store").MemoryStore(), "place"))
 
 
-WRITERS: dict[str, Callable[[Path], Any]] = {
-    "LocalWriter": lambda folder: describe_source(folder / "not there yet"),
-    "FsspecWriter": fsspec_place,
-    "ObstoreWriter": obstore_place,
-    "ArrowWriter": lambda folder: describe_source("place", filesystem=pyarrow.fs._MockFileSystem()),
+PLACES: dict[str, Callable[[Path], Any]] = {
+    "LocalStore": lambda folder: describe_source(folder / "not there yet"),
+    "FsspecStore": fsspec_place,
+    "ObstoreStore": obstore_place,
+    "ArrowStore": lambda folder: describe_source("place", filesystem=pyarrow.fs._MockFileSystem()),
 }
 
 
-@pytest.mark.parametrize("name", WRITERS)
-def test_folders(name: str, tmp_path: Path) -> None:
-    source = WRITERS[name](tmp_path)
-    assert type(writer_of(source, source.location)[0]).__name__ == name
-    check_folder(Folder(source))
+@pytest.mark.parametrize("name", PLACES)
+def test_stores(name: str, tmp_path: Path) -> None:
+    source = PLACES[name](tmp_path)
+    assert type(store_of(source)[0]).__name__ == name
+    check_store(source)
 
 
-def test_every_writer_of_folders_is_checked() -> None:
-    found = implementations("put", "create", "exists", "read", "delete", "list")
-    assert found == set(WRITERS)
+def test_every_store_is_checked() -> None:
+    assert implementations("put", "create", "exists", "read", "delete", "walk") == set(PLACES)
+    assert {store_class(kind).__name__ for line in STORES for kind in line.kinds} == set(PLACES)
 
 
 # ---------------------------------------------------------------------- StreamSource

@@ -23,7 +23,7 @@ from orcidx.planner.index_evidence import StoredIndex
 from orcidx.pruning.evaluate import Note
 from orcidx.pruning.reasons import Reason
 from orcidx.storage import Source, describe_source
-from orcidx.storage.sources import filesystem_of
+from orcidx.storage.stores import store_class, store_of
 
 __all__ = ["ListingPlan", "plan_listing", "store_above", "stores_of"]
 
@@ -120,7 +120,7 @@ def store_above(directory: str) -> IndexStore | None:
 
 def _start(source: Source) -> Source | None:
     """The directory that a file was found in, or that it lies in; None where nothing can be beside it."""
-    if source.kind not in ("path", "url", "fsspec", "obstore", "arrow") or source.listed is None:
+    if not source.in_store or source.listed is None:
         return None
     location = str(source.location)
     if source.kind == "url" and (location.startswith(("http:", "https:")) or "::" in location):
@@ -133,15 +133,15 @@ def _start(source: Source) -> Source | None:
 def _directory(like: Source, location: str) -> Source:
     location = location.replace(os.sep, "/") if like.kind == "path" else location
     location = location.rstrip("/") or ("/" if like.kind == "path" else "")
-    name = str(like.filesystem.unstrip_protocol(location)) if like.kind == "fsspec" else location
-    return replace(like, name=name, location=location, root=None, size=None, listed=None)
+    found = replace(like, location=location, root=None, size=None, listed=None)
+    return replace(found, name=store_class(like.kind).address(found) or location)
 
 
 def _levels_listed(start: Source, source: Source) -> int:
     """How far above the start lies what was listed; 0 but for URLs, which start beside the file."""
     if start.kind != "url" or source.root is None:
         return 0
-    below = str(filesystem_of(str(start.location), start.storage_options)[1]).strip("/")
+    below = store_of(start)[1].strip("/")
     return max(0, below.count("/") - source.root.strip("/").count("/"))
 
 

@@ -51,7 +51,7 @@ from orcidx.pruning.evaluate import Note
 from orcidx.storage import Fingerprint, ReaderFile, Source, describe_source
 from orcidx.storage.folder import Folder, Stored
 from orcidx.storage.listing import is_pattern
-from orcidx.storage.sources import filesystem_of
+from orcidx.storage.stores import store_of
 
 __all__ = [
     "FOLDER",
@@ -108,7 +108,7 @@ def _base_of(root: Source) -> str:
 def _place(source: Source) -> str:
     location = str(source.location)
     if source.kind == "url":  # a listing names objects without the URL's scheme
-        location = str(filesystem_of(location, source.storage_options)[1])
+        location = store_of(source)[1]
     return _slashed(location, source)
 
 
@@ -159,7 +159,7 @@ class IndexStore:
     ) -> IndexStore | None:
         """The store of a directory; None where there is no catalog, unless ``create`` wants an empty one."""
         root = describe_source(path, storage_options=storage_options, filesystem=filesystem)
-        if root.kind not in ("path", "url", "fsspec", "obstore", "arrow"):
+        if not root.in_store:
             return None
         if create:
             _refuse_pattern(root)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -17,9 +16,9 @@ from orcidx.rewriting.dataset_job import DatasetJob, JobFile, spec_of
 from orcidx.rewriting.partitions import PartitionKey, check_partition_columns, partition_path, split_batch
 from orcidx.rewriting.progress import RowProgress
 from orcidx.rewriting.row_hashes import RowsSeen
-from orcidx.storage import Source, describe_source
+from orcidx.storage import describe_source
 from orcidx.storage.folder import Folder
-from orcidx.storage.sources import filesystem_of
+from orcidx.storage.stores import store_of
 
 __all__ = ["DatasetFile", "WrittenDataset", "write_dataset"]
 
@@ -260,7 +259,8 @@ class _Writing:
     def _begin(self, part: _Partition) -> None:
         part.path = f"{part.folder}part-{part.sequence:05}-{self._job.token}.orc"
         place = self._folder.source(part.path)
-        _make_parent(place)
+        store, path = store_of(place)
+        store.make_parent(path)
         part.writer = OrcWriter(place, self._schema, options=self._options)
         part.seen = RowsSeen()
 
@@ -316,17 +316,3 @@ class _Writing:
         for part in self._open.values():
             if part.writer is not None:
                 part.writer.abort()
-
-
-def _make_parent(place: Source) -> None:
-    """Makes the directory of a file, where the storage has directories."""
-    parent = str(place.location).replace(os.sep, "/").rpartition("/")[0]
-    if place.kind == "path":
-        os.makedirs(os.path.dirname(place.location), exist_ok=True)
-    elif place.kind == "arrow":
-        place.filesystem.create_dir(parent, recursive=True)
-    elif place.kind in ("url", "fsspec"):
-        filesystem, path = place.filesystem, place.location
-        if place.kind == "url":
-            filesystem, path = filesystem_of(place.location, place.storage_options)
-        filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)

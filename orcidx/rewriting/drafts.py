@@ -26,7 +26,7 @@ class Draft:
     """A context manager; leaving it without ``publish`` leaves nothing behind."""
 
     def __init__(self, target: Source, *, storage_options: Mapping[str, Any] | None = None) -> None:
-        if target.kind not in ("path", "url", "fsspec", "obstore", "arrow"):
+        if not target.in_store:
             raise InvalidQuery(f"{target.name}: a file is written to a path or a URL")
         self.target = target
         self._folder: str | None = None

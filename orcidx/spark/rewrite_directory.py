@@ -31,7 +31,6 @@ from orcidx.spark.placement import place
 from orcidx.spark.progress import Counters, Progress
 from orcidx.storage import Fingerprint, Source, describe_source, list_sources
 from orcidx.storage.folder import Folder
-from orcidx.storage.sources import filesystem_of
 
 __all__ = ["RESULT", "rewrite"]
 
@@ -400,6 +399,8 @@ def _rename(staged: Source, final: Source) -> None:
         elif not os.path.lexists(final.location):
             raise _lost(staged, final)
         return
+    from orcidx.storage.fsspec_backend import filesystem_of  # which imports fsspec
+
     filesystem, place = filesystem_of(staged.location, staged.storage_options)
     filesystem.invalidate_cache()  # a task wrote it after this process listed the directory
     if filesystem.exists(place):

@@ -1,30 +1,38 @@
-"""Backend over ``pyarrow.fs`` file systems: positioned reads, which release the GIL, in a pool of threads."""
+"""The store of ``pyarrow.fs`` file systems: positioned reads, which release the GIL, in a pool of threads.
+
+Nothing makes its ``create`` exclusive: these file systems look, then write. It is refused.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pyarrow import fs
 
+from orcidx.options import ReadOptions
 from orcidx.storage.failures import AFTER_THEIRS, ShortBody, translating
 from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
-from orcidx.storage.ranges import GapDiscardingBuffer
-from orcidx.storage.remote import Answer, in_thread, shared_loop
-from orcidx.storage.stores import Found
+from orcidx.storage.listing import expand_objects
+from orcidx.storage.local import local_source
+from orcidx.storage.ranges import GapDiscardingBuffer, RangeReader
+from orcidx.storage.remote import Answer, RemoteReader, in_thread, shared_loop
+from orcidx.storage.sources import Source
+from orcidx.storage.stores import Found, Store, in_filesystem
 from orcidx.storage.writers import look_then_put, refused, temporary_name
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from orcidx.storage.sources import Source
+    from orcidx.storage.sink import Sink
 
-__all__ = ["ArrowBackend", "ArrowLister", "ArrowSink", "ArrowWriter", "local_path_in"]
+__all__ = ["STORE", "ArrowBackend", "ArrowSink", "ArrowStore"]
 
 # Arrow's S3 client puts everything into the text of a plain OSError.
 _DENIED = re.compile(r"AWS Error (ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH)|HTTP status 40[13]")
@@ -34,7 +42,7 @@ _TRANSIENT = re.compile(
 )
 
 
-def local_path_in(filesystem: Any, path: str) -> str | None:
+def _local_path_in(filesystem: fs.FileSystem, path: str) -> str | None:
     """The local path of ``path``, if the file system is the local one or a subtree of it."""
     while isinstance(filesystem, fs.SubTreeFileSystem):
         path = f"{filesystem.base_path.rstrip('/')}/{path.lstrip('/')}"
@@ -127,32 +135,51 @@ def _translated(path: str) -> Iterator[None]:
         raise
 
 
-class ArrowLister:
-    def __init__(self, filesystem: Any) -> None:
+class ArrowStore:
+    """A ``pyarrow.fs`` file system: S3 and GCS put an object when its stream closes, the others can rename."""
+
+    def __init__(self, filesystem: fs.FileSystem) -> None:
         self._filesystem = filesystem
+        self._puts_whole = filesystem.type_name in ("s3", "gcs", "abfs")
+
+    @staticmethod
+    def describe(given: object, storage_options: Mapping[str, Any]) -> Source | None:
+        return None
+
+    @staticmethod
+    def in_filesystem(text: str, filesystem: object) -> Source | None:
+        if not isinstance(filesystem, fs.FileSystem):
+            return None
+        if isinstance(filesystem, fs.PyFileSystem) and isinstance(filesystem.handler, fs.FSSpecHandler):
+            return in_filesystem(text, filesystem.handler.fs)  # it opens files with fsspec's caches
+        local = _local_path_in(filesystem, text)
+        return Source(text, "arrow", text, filesystem=filesystem) if local is None else local_source(text, local)
+
+    @staticmethod
+    def address(source: Source) -> str | None:
+        return None
+
+    @staticmethod
+    def of(source: Source) -> tuple[Store, str]:
+        return ArrowStore(source.filesystem), source.location
+
+    def source(self, path: str) -> Source:
+        return Source(path, "arrow", path, filesystem=self._filesystem)
+
+    def open(self, path: str, *, name: str, options: ReadOptions | None, expected: Fingerprint | None) -> RangeReader:
+        return RemoteReader(ArrowBackend(self._filesystem, path), name=name, options=options, expected=expected)
 
     def file(self, path: str) -> Found | None:
         info = self._filesystem.get_file_info(path.rstrip("/"))
         return Found(info.path, _info_version(info)) if info.is_file else None
 
     def walk(self, path: str) -> list[Found]:
-        from pyarrow import fs
-
         selector = fs.FileSelector(path.rstrip("/"), recursive=True, allow_not_found=True)
         found = self._filesystem.get_file_info(selector)
         return [Found(info.path, _info_version(info)) for info in found if info.is_file]
 
-
-def _info_version(info: Any) -> Fingerprint:
-    return Fingerprint(info.size, None, info.mtime_ns)
-
-
-class ArrowWriter:
-    """A ``pyarrow.fs`` file system: S3 and GCS put an object when its stream closes, the others can rename."""
-
-    def __init__(self, filesystem: Any) -> None:
-        self._filesystem = filesystem
-        self._puts_whole = filesystem.type_name in ("s3", "gcs", "abfs")
+    def expand(self, source: Source, path: str) -> list[Source]:
+        return expand_objects(self, source, path)
 
     def put(self, path: str, data: bytes) -> None:
         place = path if self._puts_whole else temporary_name(path)
@@ -170,8 +197,6 @@ class ArrowWriter:
         raise refused(what, "give the URL with storage_options, or an obstore store, instead")
 
     def exists(self, path: str) -> bool:
-        from pyarrow import fs
-
         return self._filesystem.get_file_info(path).type != fs.FileType.NotFound  # type: ignore[no-any-return]
 
     def read(self, path: str) -> bytes:
@@ -181,18 +206,24 @@ class ArrowWriter:
     def delete(self, path: str) -> None:
         self._filesystem.delete_file(path)
 
-    def list(self, path: str) -> list[tuple[str, Fingerprint]]:
-        from pyarrow import fs
+    def make_parent(self, path: str) -> None:
+        self._filesystem.create_dir(path.replace(os.sep, "/").rpartition("/")[0], recursive=True)
 
-        selector = fs.FileSelector(path.rstrip("/"), recursive=True, allow_not_found=True)
-        found = self._filesystem.get_file_info(selector)
-        return [(info.path, Fingerprint(info.size, None, info.mtime_ns)) for info in found if info.is_file]
+    def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
+        return ArrowSink(self._filesystem, path, name=name)
+
+
+STORE: type[Store] = ArrowStore
+
+
+def _info_version(info: Any) -> Fingerprint:
+    return Fingerprint(info.size, None, info.mtime_ns)
 
 
 class ArrowSink:
-    def __init__(self, source: Source) -> None:
-        self.name = source.name
-        self._filesystem, self._path = source.filesystem, source.location
+    def __init__(self, filesystem: fs.FileSystem, path: str, *, name: str) -> None:
+        self.name = name
+        self._filesystem, self._path = filesystem, path
         self._place = temporary_name(self._path)
         self._stream = self._filesystem.open_output_stream(self._place, compression=None)
 

@@ -144,13 +144,12 @@ def translate(
 
 
 @contextmanager
-def translating(name: str) -> Iterator[None]:
+def translating(name: str, *, what: str = "the object", doing: str = "writing") -> Iterator[None]:
+    """Raises what is to be raised for the errors of storage libraries, which raise what they like."""
     try:
         yield
-    except OrcidxError:
-        raise
-    except Exception as error:  # storage libraries raise what they like; classify() sorts it
-        known = translate(error, classify(error), name=name, what="the object", doing="writing")
+    except Exception as error:
+        known = translate(error, classify(error), name=name, what=what, doing=doing)
         if known is error:
             raise
         raise known from error

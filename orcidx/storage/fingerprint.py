@@ -47,14 +47,15 @@ class Fingerprint:
         return asdict(self)
 
 
-def mtime_of(value: Any) -> int | None:
+def mtime_of(value: object) -> int | None:
     """Nanoseconds since 1970 from what storages give: datetimes, seconds, ISO 8601 or HTTP date text."""
     if isinstance(value, str):
+        text = value
         try:
-            value = datetime.fromisoformat(value)
+            value = datetime.fromisoformat(text)
         except ValueError:
             try:
-                value = email.utils.parsedate_to_datetime(value)
+                value = email.utils.parsedate_to_datetime(text)
             except ValueError:
                 return None
     if isinstance(value, datetime):
@@ -69,7 +70,7 @@ def mtime_of(value: Any) -> int | None:
     return None
 
 
-def plain_etag(value: Any) -> str | None:
+def plain_etag(value: object) -> str | None:
     """An entity tag without its quotes and its ``W/``: storages differ in whether they hand these out."""
     if not isinstance(value, str):
         return None

@@ -1,4 +1,4 @@
-"""``Folder``: a directory or prefix that is written to, every object whole or not at all; ``writers`` has how."""
+"""``Folder``: a directory or prefix that is written to, every object whole or not at all; its store has how."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 from orcidx.errors import InvalidQuery, StorageError, Unsupported
-from orcidx.storage.failures import OURS, classify, translate
+from orcidx.storage.failures import OURS, classify, translating
 from orcidx.storage.fingerprint import Fingerprint
-from orcidx.storage.local import LocalWriter
-from orcidx.storage.sources import Source, filesystem_of
-from orcidx.storage.stores import Writer
+from orcidx.storage.sources import Source
+from orcidx.storage.stores import Store, store_of
 from orcidx.storage.writers import is_temporary
 
 __all__ = ["Folder", "Stored", "is_temporary"]
@@ -28,6 +26,11 @@ class Stored:
     version: Fingerprint
 
 
+def _plain(path: str) -> str:
+    """A path as listings are compared."""
+    return path.replace(os.sep, "/").strip("/")
+
+
 class Folder:
     """The objects below a directory or prefix; the folder itself need not exist.
 
@@ -36,7 +39,7 @@ class Folder:
     """
 
     def __init__(self, source: Source) -> None:
-        if source.kind not in ("path", "url", "fsspec", "obstore", "arrow"):
+        if not source.in_store:
             raise InvalidQuery(f"{source.name}: a directory is wanted; give its path or URL")
         self._source = replace(source, size=None, listed=None)
 
@@ -58,21 +61,21 @@ class Folder:
 
     def put(self, name: str, data: bytes) -> None:
         """Writes an object, in the place of what is there."""
-        with self._failing("writing", name) as (writer, path):
-            writer.put(path, data)
+        with self._failing("writing", name) as (store, path):
+            store.put(path, data)
 
     def create(self, name: str, data: bytes, *, single_writer: bool = False) -> bool:
         """Writes an object unless there is one already; then False.
 
         Exclusive: True means that this call made the object, and that no other call for the name, of any process, is
-        told True. Raises ``Unsupported`` where the storage cannot promise that (see ``storage/writers.py``), unless the
+        told True. Raises ``Unsupported`` where the storage cannot promise that (see ``writers``), unless the
         caller answers for it: with ``single_writer`` it looks, then writes.
 
         Every error leaves it open whether the object was made, and False may be about this call's own object: when an
         answer is lost, storage libraries send the request again. ``publish`` finds out.
         """
-        with self._failing("writing", name) as (writer, path):
-            return writer.create(path, data, single_writer=single_writer)
+        with self._failing("writing", name) as (store, path):
+            return store.create(path, data, single_writer=single_writer)
 
     def publish(self, name: str, data: bytes, *, single_writer: bool = False) -> bool:
         """``create`` for data that nobody else writes, as it holds a UUID, say: answers that get lost do no harm.
@@ -98,9 +101,9 @@ class Folder:
 
     def read(self, name: str) -> bytes | None:
         """All of an object; None where there is none."""
-        with self._failing("reading", name) as (writer, path):
+        with self._failing("reading", name) as (store, path):
             try:
-                return writer.read(path)
+                return store.read(path)
             except Exception as error:
                 if classify(error) == "missing":
                     return None
@@ -108,59 +111,30 @@ class Folder:
 
     def delete(self, name: str) -> None:
         """Deletes an object; one that is gone already is no error."""
-        with self._failing("deleting", name) as (writer, path):
+        with self._failing("deleting", name) as (store, path):
             try:
-                writer.delete(path)
+                store.delete(path)
             except Exception as error:
                 if classify(error) != "missing":
                     raise
 
     def list(self, below: str = "") -> list[Stored]:
         """Every object, hidden ones too, sorted by name; none where the folder does not exist."""
-        with self._failing("listing", below) as (writer, path):
-            base = str(self._prefix()).strip("/") + "/"
+        with self._failing("listing", below) as (store, path):
+            base = _plain(store_of(self._source)[1]) + "/"
             try:
-                found = writer.list(path)
+                found = store.walk(path)
             except Exception as error:
                 if classify(error) != "missing":
                     raise
                 return []
-            inside = [(path.replace(os.sep, "/").strip("/"), version) for path, version in found]
-            return sorted((Stored(path.removeprefix(base), version) for path, version in inside), key=lambda s: s.name)
-
-    def _prefix(self) -> Any:
-        ours = self._source
-        if ours.kind == "url":
-            return filesystem_of(ours.location, ours.storage_options)[1]
-        return ours.location.replace(os.sep, "/") if ours.kind == "path" else ours.location
+            below_here = [
+                Stored(_plain(one.path).removeprefix(base), one.version) for one in found if one.version is not None
+            ]
+            return sorted(below_here, key=lambda stored: stored.name)
 
     @contextmanager
-    def _failing(self, doing: str, name: str) -> Iterator[tuple[Writer, str]]:
-        place = self.source(name).location if name else self._source.location
-        try:
-            yield writer_of(self._source, place)
-        except Exception as error:  # storage libraries raise what they like; classify() sorts it
-            shown = f"{self.name.rstrip('/')}/{name}"
-            known = translate(error, classify(error), name=shown, what="the object" if name else "it", doing=doing)
-            if known is error:
-                raise
-            raise known from error
-
-
-def writer_of(source: Source, place: str) -> tuple[Writer, str]:
-    if source.kind == "path":
-        return LocalWriter(), place
-    if source.kind == "obstore":
-        from orcidx.storage.obstore_backend import ObstoreWriter
-
-        return ObstoreWriter(source.filesystem), place
-    if source.kind == "arrow":
-        from orcidx.storage.arrow_backend import ArrowWriter
-
-        return ArrowWriter(source.filesystem), place
-    from orcidx.storage.fsspec_backend import FsspecWriter
-
-    filesystem = source.filesystem
-    if source.kind == "url":
-        filesystem, place = filesystem_of(place, source.storage_options)
-    return FsspecWriter(filesystem), place
+    def _failing(self, doing: str, name: str) -> Iterator[tuple[Store, str]]:
+        shown = f"{self.name.rstrip('/')}/{name}"
+        with translating(shown, what="the object" if name else "it", doing=doing):
+            yield store_of(self.source(name) if name else self._source)

@@ -1,7 +1,17 @@
-"""Backends over fsspec file systems, never through their file objects: those cache blocks nobody asked for.
+"""The store of fsspec's file systems, never through their file objects: those cache blocks nobody asked for.
 
 HTTP and S3 get requests of their own (``fsspec_requests``). Every other file system is used through ``info`` and
 ``cat_file``.
+
+What makes its ``create`` exclusive:
+
+================================  ====================================================================================
+``s3://`` (s3fs)                  PUT with ``If-None-Match: *``, sent by ourselves, as s3fs before 2025 drops its
+                                  ``mode="create"``; needs botocore 1.35.20
+``gs://``, ``abfs://``            their conditional PUT, through ``mode="create"``
+``memory://``                     a lock: all of its writers are in this process
+others                            nothing: they look, then write. Refused
+================================  ====================================================================================
 """
 
 from __future__ import annotations
@@ -10,32 +20,42 @@ import asyncio
 import errno
 import threading
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from fsspec.implementations.memory import MemoryFileSystem
+import fsspec.core
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
-from orcidx.errors import StorageError
+from orcidx.errors import InvalidQuery, StorageError, Unsupported
+from orcidx.options import ReadOptions
 from orcidx.storage.failures import OURS, chain, classify, status_of, translating
 from orcidx.storage.fingerprint import Fingerprint, fingerprint_of_info
 from orcidx.storage.fsspec_requests import HttpBackend, S3Backend
-from orcidx.storage.ranges import GapDiscardingBuffer
-from orcidx.storage.remote import Answer, Backend, in_thread, shared_loop
-from orcidx.storage.stores import Found
+from orcidx.storage.listing import expand_objects
+from orcidx.storage.local import local_source
+from orcidx.storage.ranges import GapDiscardingBuffer, RangeReader
+from orcidx.storage.remote import Answer, Backend, RemoteReader, in_thread, shared_loop
+from orcidx.storage.sources import Source
+from orcidx.storage.stores import Found, Store, in_filesystem
 from orcidx.storage.writers import look_then_put, prove, refused, temporary_name
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from orcidx.storage.sources import Source
+    from orcidx.storage.sink import Sink
 
-__all__ = ["FsspecLister", "FsspecSink", "FsspecWriter", "fsspec_backend"]
+__all__ = ["STORE", "FsspecSink", "FsspecStore", "filesystem_of", "fsspec_backend"]
+
+_OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "cos", "memory"})
+"""fsspec's names of storages where a file appears when all of it is there, and renaming means copying."""
+_memory_lock = threading.Lock()
+_CONDITIONAL = frozenset({"gs", "gcs", "abfs", "abfss", "az", "adl"})
+"""fsspec's names of stores whose ``pipe_file(mode="create")`` is a conditional PUT (gcsfs, adlfs)."""
 
 
-def fsspec_backend(filesystem: Any, path: str) -> Backend:
+def fsspec_backend(filesystem: AbstractFileSystem, path: str) -> Backend:
     """The backend that suits the file system."""
-    protocols = filesystem.protocol
-    protocols = {protocols} if isinstance(protocols, str) else set(protocols)
+    protocols = _protocols_of(filesystem)
     if filesystem.async_impl:
         if protocols & {"http", "https"} and hasattr(filesystem, "set_session"):
             return HttpBackend(filesystem, path)
@@ -152,22 +172,56 @@ class BlockingBackend:
         return Answer(self._read(found.size - length, length) if length else b"", found)
 
 
-_OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "cos", "memory"})
-"""fsspec's names of storages where a file appears when all of it is there, and renaming means copying."""
+class FsspecStore:
+    """A file system of fsspec's, and the URLs that no other store has."""
 
-
-def is_object_store(filesystem: Any) -> bool:
-    """Whether an fsspec file system shows a file when all of it is there, and renames by copying."""
-    protocols = filesystem.protocol
-    names = {protocols} if isinstance(protocols, str) else set(protocols)
-    return not names.isdisjoint(_OBJECT_STORES)
-
-
-class FsspecLister:
-    def __init__(self, filesystem: Any) -> None:
+    def __init__(self, filesystem: AbstractFileSystem) -> None:
         self._filesystem = filesystem
+        self._names = _protocols_of(filesystem)
+        self._puts_whole = not self._names.isdisjoint(_OBJECT_STORES)
+        self._is_web = "http" in filesystem.protocol
+
+    @staticmethod
+    def describe(given: object, storage_options: Mapping[str, Any]) -> Source | None:
+        if isinstance(given, str):
+            return Source(given, "url", given, dict(storage_options))
+        if isinstance(given, (fsspec.core.OpenFile, AbstractBufferedFile)):
+            return in_filesystem(given.path, given.fs)  # the file's own cache would be in the way
+        return None
+
+    @staticmethod
+    def in_filesystem(text: str, filesystem: object) -> Source | None:
+        if not isinstance(filesystem, AbstractFileSystem):
+            return None
+        ours: AbstractFileSystem = filesystem
+        if getattr(ours, "asynchronous", False):  # bound to the caller's loop: blocking calls would fail
+            keywords = {k: v for k, v in ours.storage_options.items() if k not in ("asynchronous", "loop")}
+            ours = type(ours)(*ours.storage_args, **keywords)
+        path = str(ours._strip_protocol(text))
+        if "file" in _protocols_of(ours):
+            return local_source(text, path)
+        return Source(text, "fsspec", path, filesystem=ours)
+
+    @staticmethod
+    def address(source: Source) -> str | None:
+        return str(source.location if source.kind == "url" else source.filesystem.unstrip_protocol(source.location))
+
+    @staticmethod
+    def of(source: Source) -> tuple[Store, str]:
+        filesystem, path = source.filesystem, source.location
+        if source.kind == "url":
+            filesystem, path = filesystem_of(path, source.storage_options)
+        return FsspecStore(filesystem), path
+
+    def source(self, path: str) -> Source:
+        return Source(self._filesystem.unstrip_protocol(path), "fsspec", path, filesystem=self._filesystem)
+
+    def open(self, path: str, *, name: str, options: ReadOptions | None, expected: Fingerprint | None) -> RangeReader:
+        return RemoteReader(fsspec_backend(self._filesystem, path), name=name, options=options, expected=expected)
 
     def file(self, path: str) -> Found | None:
+        if self._is_web:  # whatever ends in a slash or has a wildcard is a page of links
+            return None
         try:
             info = self._filesystem.info(path)
         except FileNotFoundError:
@@ -177,20 +231,12 @@ class FsspecLister:
     def walk(self, path: str) -> list[Found]:
         self._filesystem.invalidate_cache(path)  # a remembered listing would hide changes
         found = self._filesystem.find(path, detail=True)
-        return [Found(name, fingerprint_of_info(info)) for name, info in found.items() if not name.endswith("/")]
+        return [Found(name, fingerprint_of_info(info)) for name, info in found.items()]
 
-
-_memory_lock = threading.Lock()
-_CONDITIONAL = frozenset({"gs", "gcs", "abfs", "abfss", "az", "adl"})
-"""fsspec's names of stores whose ``pipe_file(mode="create")`` is a conditional PUT (gcsfs, adlfs)."""
-
-
-class FsspecWriter:
-    def __init__(self, filesystem: Any) -> None:
-        self._filesystem = filesystem
-        protocols = filesystem.protocol
-        self._names = {protocols} if isinstance(protocols, str) else set(protocols)
-        self._puts_whole = not self._names.isdisjoint(_OBJECT_STORES)
+    def expand(self, source: Source, path: str) -> list[Source]:
+        if self._is_web and not source.location.endswith("/") and "*" not in path:
+            return [source]  # "?" begins a query, and asking whether it is a file would cost a request each
+        return expand_objects(self, source, path)
 
     def put(self, path: str, data: bytes) -> None:
         if self._puts_whole:
@@ -259,10 +305,30 @@ class FsspecWriter:
     def delete(self, path: str) -> None:
         self._filesystem.rm_file(path)
 
-    def list(self, path: str) -> list[tuple[str, Fingerprint]]:
-        self._filesystem.invalidate_cache(path)
-        found = self._filesystem.find(path, detail=True).items()
-        return [(name, version) for name, info in found if (version := fingerprint_of_info(info)) is not None]
+    def make_parent(self, path: str) -> None:
+        self._filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
+
+    def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
+        return FsspecSink(self._filesystem, path, name=name, part_bytes=part_bytes)
+
+
+STORE: type[Store] = FsspecStore
+
+
+def filesystem_of(url: str, storage_options: Mapping[str, Any]) -> tuple[AbstractFileSystem, str]:
+    """(fsspec file system, path in it) of a URL."""
+    try:
+        filesystem, path = fsspec.core.url_to_fs(url, **storage_options)
+    except ImportError as error:
+        raise Unsupported(f"{url}: {error}") from error
+    except ValueError as error:
+        raise InvalidQuery(f"{url}: {error}") from error
+    return filesystem, path
+
+
+def _protocols_of(filesystem: AbstractFileSystem) -> set[str]:
+    protocols = filesystem.protocol
+    return {protocols} if isinstance(protocols, str) else set(protocols)
 
 
 def _is_taken(error: BaseException) -> bool:
@@ -276,15 +342,14 @@ def _is_conflict(error: BaseException) -> bool:
 
 
 class FsspecSink:
-    def __init__(self, source: Source, part_bytes: int) -> None:
-        self.name = source.name
-        self._filesystem, self._path = source.filesystem, source.location
-        if source.kind == "url":
-            from orcidx.storage.sources import filesystem_of
+    def __init__(self, filesystem: AbstractFileSystem, path: str, *, name: str, part_bytes: int) -> None:
+        from fsspec.implementations.memory import MemoryFileSystem
 
-            self._filesystem, self._path = filesystem_of(source.location, source.storage_options)
+        self.name = name
+        self._filesystem, self._path = filesystem, path
+        whole = not _protocols_of(filesystem).isdisjoint(_OBJECT_STORES)
         # fsspec's memory shows a file as soon as it is opened, whatever it is told
-        self._renames = not is_object_store(self._filesystem) or isinstance(self._filesystem, MemoryFileSystem)
+        self._renames = not whole or isinstance(filesystem, MemoryFileSystem)
         self._place = temporary_name(self._path) if self._renames else self._path
         options = {} if self._renames else {"block_size": part_bytes, "autocommit": False}
         self._file = self._filesystem.open(self._place, "wb", **options)

@@ -6,7 +6,8 @@ import os
 import re
 import urllib.parse
 
-from orcidx.storage.sources import is_url, local_path_of
+from orcidx.storage.local import local_path_of
+from orcidx.storage.stores import is_url
 
 __all__ = ["in_one_store", "is_inside"]
 

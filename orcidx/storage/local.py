@@ -1,34 +1,47 @@
-"""Local files, read through ``pread`` or ``mmap``."""
+"""The local store: files that are read through ``pread`` or ``mmap``, and written under a hidden temporary name.
+
+What makes its ``create`` exclusive is a hard link to the finished temporary file; it cannot replace anything (on
+Windows: a rename, which does not replace there).
+"""
 
 from __future__ import annotations
 
 import errno
+import glob
 import mmap
 import os
+import re
 import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+import urllib.parse
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from orcidx.errors import StorageError
+from orcidx.errors import InvalidQuery, StorageError
 from orcidx.options import ReadOptions
 from orcidx.storage.failures import translating
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.given import ReaderAtHand
+from orcidx.storage.listing import glob_base, is_hidden, is_pattern, is_visible, of_version
 from orcidx.storage.local_file import LocalFile
-from orcidx.storage.ranges import Range, changed, check_inside
+from orcidx.storage.ranges import Range, RangeReader, as_expected, changed, check_inside
+from orcidx.storage.sources import Source
+from orcidx.storage.stores import Found, Store, is_url
 from orcidx.storage.writers import refused, temporary_name
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["LocalReader", "LocalSink", "LocalWriter"]
+    from orcidx.storage.sink import Sink
 
+__all__ = ["STORE", "LocalReader", "LocalSink", "LocalStore", "local_path_of", "local_source"]
+
+_LOCAL_URL = re.compile(r"(file|local):(//)?", re.IGNORECASE)
 # Linux reads at most 0x7ffff000 bytes in one call; asking for less keeps one call one read on every system.
 _LARGEST_READ = 1 << 30
 _SECOND = 1_000_000_000
@@ -205,7 +218,72 @@ class LocalReader(ReaderAtHand):
             self.close()
 
 
-class LocalWriter:
+class LocalStore:
+    """Paths of this machine; errors are the operating system's."""
+
+    @staticmethod
+    def describe(given: object, storage_options: Mapping[str, Any]) -> Source | None:
+        if not isinstance(given, str):
+            return None
+        path = local_path_of(given) if _LOCAL_URL.match(given) else given
+        return None if path is None else local_source(given, path)
+
+    @staticmethod
+    def in_filesystem(text: str, filesystem: object) -> Source | None:
+        return None  # the stores whose file systems can be local know their own
+
+    @staticmethod
+    def address(source: Source) -> str | None:
+        return str(source.location)
+
+    @staticmethod
+    def of(source: Source) -> tuple[Store, str]:
+        return _STORE, source.location
+
+    def source(self, path: str) -> Source:
+        return Source(path, "path", path)
+
+    def open(self, path: str, *, name: str, options: ReadOptions | None, expected: Fingerprint | None) -> RangeReader:
+        reader = LocalReader(path, name=name, options=options)
+        return reader if expected is None else as_expected(reader, name, expected)
+
+    def file(self, path: str) -> Found | None:
+        try:
+            status = os.stat(path)
+        except OSError:
+            return None
+        if stat.S_ISDIR(status.st_mode):
+            return None
+        return Found(path, Fingerprint(status.st_size, None, status.st_mtime_ns))
+
+    def walk(self, path: str) -> list[Found]:
+        found = []
+        for directory, _, names in os.walk(path):
+            for name in names:
+                place = os.path.join(directory, name)
+                try:
+                    found.append(Found(place, _stat_version(os.stat(place))))
+                except FileNotFoundError:  # a temporary file that has got its name meanwhile
+                    continue
+        return found
+
+    def expand(self, source: Source, path: str) -> list[Source]:
+        """Files below a relative path get relative names, as the caller began them."""
+        one = self.file(path)
+        if one is not None:
+            return [of_version(source, one.version)]
+        if not is_url(source.name) and os.path.abspath(source.name) == path:
+            path = source.name
+        if is_pattern(path) and not os.path.lexists(path):
+            found: dict[str, Found] = {}  # ** gives directories and the files in them
+            for match in glob.iglob(path, recursive=True, include_hidden=True):
+                below = _walk(match) if os.path.isdir(match) else [_local_file(match)]
+                found.update((one.path, one) for one in below)
+            base = glob_base(path.replace(os.sep, "/"))
+            kept = [one for one in found.values() if is_visible(one.path.replace(os.sep, "/"), base, path)]
+            return _sorted(kept, base)
+        return _sorted(_walk(path), path)  # FileNotFoundError here, not in the middle of the scan
+
     def put(self, path: str, data: bytes) -> None:
         self._write(path, data, os.replace)
 
@@ -242,17 +320,85 @@ class LocalWriter:
     def delete(self, path: str) -> None:
         os.unlink(path)
 
-    def list(self, path: str) -> list[tuple[str, Fingerprint]]:
-        found = []
-        for directory, _, names in os.walk(path):
-            for name in names:
-                place = os.path.join(directory, name)
-                try:
-                    status = os.stat(place)
-                except FileNotFoundError:  # a temporary file that has got its name meanwhile
+    def make_parent(self, path: str) -> None:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+
+    def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
+        return LocalSink(name, path)
+
+
+_STORE = LocalStore()
+STORE: type[Store] = LocalStore
+
+
+def local_path_of(url: str) -> str | None:
+    """The path in a ``file:`` URL, ``None`` for other URLs.
+
+    Such URLs are percent-encoded, but fsspec takes and makes them raw: a file of the raw name wins.
+    """
+    match = _LOCAL_URL.match(url)
+    if match is None or "::" in url:
+        return None
+    path = url[match.end() :]
+    path = path.removeprefix("localhost") if path.startswith("localhost/") else path
+    return path if "%" not in path or os.path.exists(path) else urllib.parse.unquote(path)
+
+
+def local_source(name: str, path: str) -> Source:
+    """The source of a path, or of what a file system that is the local one calls so."""
+    try:
+        encoded = os.fsencode(path)
+    except UnicodeEncodeError:
+        encoded = b"\0"
+    if b"\0" in encoded:
+        raise InvalidQuery(f"{name!r:.200} is no path: it has a character that no file's name can have")
+    return Source(name, "path", path if _is_absolute(path) else os.path.abspath(path))
+
+
+def _is_absolute(path: str) -> bool:
+    """Whether ``os.path.abspath`` would leave a path as it is, where that is easily told; it takes four calls."""
+    return os.sep == "/" and path[:1] == "/" and path[-1] != "/" and "//" not in path and "/." not in path
+
+
+def _sorted(found: Iterable[Found], root: str) -> list[Source]:
+    root = os.path.abspath(root)
+    ordered = sorted(found, key=lambda one: one.path)
+    return [
+        Source(one.path, "path", os.path.abspath(one.path), root=root, size=one.size, listed=one.version)
+        for one in ordered
+    ]
+
+
+def _stat_version(status: os.stat_result) -> Fingerprint:
+    return Fingerprint(status.st_size, None, status.st_mtime_ns)
+
+
+def _local_file(path: str) -> Found:
+    try:
+        return Found(path, _stat_version(os.stat(path)))
+    except FileNotFoundError:  # a dangling link, or gone since it was listed: opening it says so
+        return Found(path, None)
+
+
+def _walk(root: str) -> list[Found]:
+    found: list[Found] = []
+    seen: set[tuple[int, int]] = set()
+    waiting = [root]
+    while waiting:
+        directory = waiting.pop()
+        status = os.stat(directory)
+        if (status.st_dev, status.st_ino) in seen:  # a link that leads back
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if is_hidden(entry.name):
                     continue
-                found.append((place, Fingerprint(status.st_size, None, status.st_mtime_ns)))
-        return found
+                if entry.is_dir():
+                    waiting.append(entry.path)
+                elif entry.is_file() or entry.is_symlink():
+                    found.append(_local_file(entry.path))
+    return found
 
 
 _WITHOUT_LINKS = frozenset(

@@ -1,28 +1,35 @@
-"""Backend over an obstore store: one GET carries the bytes, the size and the version, on any of its storages."""
+"""The store of obstore's stores: one GET carries the bytes, the size and the version, on any of its storages.
+
+What makes its ``create`` exclusive is obstore's ``mode="create"``: a conditional PUT, a hard link, a lock.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import obstore
 
+from orcidx.options import ReadOptions
 from orcidx.storage.failures import AFTER_THEIRS, classify, translating
 from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
-from orcidx.storage.ranges import TAKEN_AT_ONCE, GapDiscardingBuffer
-from orcidx.storage.remote import Answer, shared_loop
-from orcidx.storage.stores import Found
+from orcidx.storage.listing import expand_objects
+from orcidx.storage.ranges import TAKEN_AT_ONCE, GapDiscardingBuffer, RangeReader
+from orcidx.storage.remote import Answer, RemoteReader, shared_loop
+from orcidx.storage.sources import Source, text_of
+from orcidx.storage.stores import Found, Store
 from orcidx.storage.writers import look_then_put, prove, refused
 
 if TYPE_CHECKING:
+    from obstore.store import ObjectStore
     from typing_extensions import Buffer
 
-    from orcidx.storage.sources import Source
+    from orcidx.storage.sink import Sink
 
-__all__ = ["ObstoreBackend", "ObstoreLister", "ObstoreSink", "ObstoreWriter"]
+__all__ = ["STORE", "ObstoreBackend", "ObstoreSink", "ObstoreStore"]
 
 
 class ObstoreBackend:
@@ -78,36 +85,50 @@ class ObstoreBackend:
         return Fingerprint(meta["size"], plain_etag(etag), mtime_of(meta.get("last_modified")))
 
 
-class ObstoreLister:
-    def __init__(self, store: Any) -> None:
+class ObstoreStore:
+    """A store of obstore's: S3, GCS, Azure, a directory, memory."""
+
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
-    def file(self, path: str) -> Found | None:
-        import obstore
+    @staticmethod
+    def describe(given: object, storage_options: Mapping[str, Any]) -> Source | None:
+        if isinstance(given, tuple) and len(given) == 2 and _is_obstore(given[0]):
+            return ObstoreStore.in_filesystem(text_of(given[1]), given[0])
+        return None
 
+    @staticmethod
+    def in_filesystem(text: str, filesystem: object) -> Source | None:
+        return Source(text, "obstore", text, filesystem=filesystem) if _is_obstore(filesystem) else None
+
+    @staticmethod
+    def address(source: Source) -> str | None:
+        return None
+
+    @staticmethod
+    def of(source: Source) -> tuple[Store, str]:
+        return ObstoreStore(source.filesystem), source.location
+
+    def source(self, path: str) -> Source:
+        return Source(path, "obstore", path, filesystem=self._store)
+
+    def open(self, path: str, *, name: str, options: ReadOptions | None, expected: Fingerprint | None) -> RangeReader:
+        return RemoteReader(ObstoreBackend(self._store, path), name=name, options=options, expected=expected)
+
+    def file(self, path: str) -> Found | None:
         try:
             return Found(path, _object_version(obstore.head(self._store, path)))
         except FileNotFoundError:
             return None
 
     def walk(self, path: str) -> list[Found]:
-        import obstore
-
         batches = obstore.list(self._store, path.strip("/") or None)
         return [Found(meta["path"], _object_version(meta)) for batch in batches for meta in batch]
 
-
-def _object_version(meta: Any) -> Fingerprint:
-    return Fingerprint(meta["size"], plain_etag(meta.get("e_tag")), mtime_of(meta.get("last_modified")))
-
-
-class ObstoreWriter:
-    def __init__(self, store: Any) -> None:
-        self._store = store
+    def expand(self, source: Source, path: str) -> list[Source]:
+        return expand_objects(self, source, path)
 
     def put(self, path: str, data: bytes) -> None:
-        import obstore
-
         obstore.put(self._store, path, data)
 
     def create(self, path: str, data: bytes, *, single_writer: bool) -> bool:
@@ -119,7 +140,6 @@ class ObstoreWriter:
         return self._put_new(path, data)
 
     def _put_new(self, path: str, data: bytes) -> bool:
-        import obstore
         from obstore.exceptions import AlreadyExistsError, NotSupportedError
 
         try:
@@ -132,8 +152,6 @@ class ObstoreWriter:
         return True
 
     def exists(self, path: str) -> bool:
-        import obstore
-
         try:
             obstore.head(self._store, path)
         except Exception as error:
@@ -143,24 +161,27 @@ class ObstoreWriter:
         return True
 
     def read(self, path: str) -> bytes:
-        import obstore
-
         return bytes(obstore.get(self._store, path).bytes())
 
     def delete(self, path: str) -> None:
-        import obstore
-
         obstore.delete(self._store, path)
 
-    def list(self, path: str) -> list[tuple[str, Fingerprint]]:
-        import obstore
+    def make_parent(self, path: str) -> None:
+        """There are no directories, or they are made."""
 
-        batches = obstore.list(self._store, path.strip("/") or None)
-        return [
-            (meta["path"], Fingerprint(meta["size"], plain_etag(meta.get("e_tag")), mtime_of(meta["last_modified"])))
-            for batch in batches
-            for meta in batch
-        ]
+    def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
+        return ObstoreSink(self._store, path, name=name, part_bytes=part_bytes)
+
+
+STORE: type[Store] = ObstoreStore
+
+
+def _is_obstore(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] == "obstore" and hasattr(value, "get_async")
+
+
+def _object_version(meta: Any) -> Fingerprint:
+    return Fingerprint(meta["size"], plain_etag(meta.get("e_tag")), mtime_of(meta.get("last_modified")))
 
 
 class _Aborted(Exception):
@@ -170,20 +191,18 @@ class _Aborted(Exception):
 class ObstoreSink:
     """A multipart upload of obstore's, which takes its parts out of an iterator in a thread of its own."""
 
-    def __init__(self, source: Source, part_bytes: int) -> None:
-        self.name = source.name
+    def __init__(self, store: ObjectStore, path: str, *, name: str, part_bytes: int) -> None:
+        self.name = name
         self._part_bytes = part_bytes
         self._parts: queue.Queue[bytes | None] = queue.Queue(2)
         self._pending = bytearray()
         self._error: BaseException | None = None
         self._aborting = False
         self._ended = False
-        self._thread = threading.Thread(target=self._upload, args=(source.filesystem, source.location), daemon=True)
+        self._thread = threading.Thread(target=self._upload, args=(store, path), daemon=True)
         self._thread.start()
 
     def _upload(self, store: Any, path: str) -> None:
-        import obstore
-
         try:
             obstore.put(store, path, self._iterate(), use_multipart=True, chunk_size=self._part_bytes)
         except Exception as error:

@@ -297,6 +297,15 @@ def changed(name: str, before: Fingerprint, after: Fingerprint | None = None) ->
     return StorageError(f"the object has changed since it was opened{now}; open it again", file=name)
 
 
+def as_expected(reader: RangeReader, name: str, expected: Fingerprint) -> RangeReader:
+    """The reader, unless the version that it opened is not the expected one."""
+    found = reader.fingerprint()
+    if not found.matches(expected):
+        reader.close()
+        raise changed(name, expected, found)
+    return reader
+
+
 def start_read(reader: RangeReader, ranges: Sequence[Range], *, most: int | None = None) -> Future[list[memoryview]]:
     """``reader.read_ranges(ranges)`` as a future: on the storage's own loop where it has one, else in a thread."""
     limit = {} if most is None else {"most": most}

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from orcidx.errors import InvalidQuery
 from orcidx.storage.failures import translating
-from orcidx.storage.local import LocalSink
 from orcidx.storage.sources import describe_source
+from orcidx.storage.stores import store_of
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -43,7 +43,7 @@ def open_sink(
     where: Any,
     *,
     storage_options: Mapping[str, Any] | None = None,
-    filesystem: Any = None,
+    filesystem: object = None,
     part_bytes: int = PART_BYTES,
 ) -> Sink:
     """Where to write: a path, a URL (fsspec), ``(store, path)`` of obstore, a path in ``filesystem``, or an object
@@ -54,22 +54,11 @@ def open_sink(
     if hasattr(where, "write") and not isinstance(where, str | os.PathLike):
         return _FileObjectSink(where)
     source = describe_source(where, storage_options=storage_options, filesystem=filesystem)
-    if source.kind not in ("path", "url", "fsspec", "obstore", "arrow"):
+    if not source.in_store:
         raise InvalidQuery(f"{source.name}: a file is written to a path, a URL or an object with write()")
     with translating(source.name):
-        if source.kind == "path":
-            return LocalSink(source.name, source.location)
-        if source.kind == "obstore":
-            from orcidx.storage.obstore_backend import ObstoreSink
-
-            return ObstoreSink(source, part_bytes)
-        if source.kind == "arrow":
-            from orcidx.storage.arrow_backend import ArrowSink
-
-            return ArrowSink(source)
-        from orcidx.storage.fsspec_backend import FsspecSink
-
-        return FsspecSink(source, part_bytes)
+        store, path = store_of(source)
+        return store.sink(path, name=source.name, part_bytes=part_bytes)
 
 
 class _FileObjectSink:

@@ -1,52 +1,42 @@
-"""Where the bytes of one object are: ``Source``, made from whatever the caller gives, and opened as a range reader.
-
-fsspec is imported when something remote is opened, the other storage libraries never: whoever has one of their objects
-has imported them.
-"""
+"""Where the bytes of one object are: ``Source``, made from whatever the caller gives, and opened as a range reader."""
 
 from __future__ import annotations
 
 import io
 import os
-import re
-import sys
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
-from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.errors import InvalidQuery
 from orcidx.options import ReadOptions
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.given import BytesReader, FileObjectReader
-from orcidx.storage.local import LocalReader
-from orcidx.storage.ranges import LentReader, RangeReader, changed
-
-if TYPE_CHECKING:
-    from orcidx.storage.remote import Backend
+from orcidx.storage.ranges import LentReader, RangeReader, as_expected
+from orcidx.storage.stores import in_filesystem, of_object, of_text, store_class
 
 __all__ = ["Source", "describe_source", "hive_partition", "open_reader"]
 
-# A scheme has at least two letters (one is a Windows drive); "::" chains fsspec file systems.
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+(://|::)")
-_LOCAL_URL = re.compile(r"(file|local):(//)?", re.IGNORECASE)
-
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
-Kind = Literal["path", "url", "fsspec", "obstore", "arrow", "bytes", "object", "reader"]
+IN_NO_STORE = frozenset({"bytes", "object", "reader"})
+AT_HAND = IN_NO_STORE | {"path"}
+"""The kinds of sources that no request is made for."""
 
 
 @dataclass(frozen=True)
 class Source:
     """One object: ``name`` as the caller gave it, and all that is needed to open it.
 
+    ``kind`` says which store it is in (``stores.STORES``); "bytes", "object" (a file object) and "reader" are in none.
     Pickles unless it stands for an open file object or reader (``InvalidQuery``); ``to_dict`` gives paths and URLs as
     JSON, without ``storage_options`` (they hold secrets). ``root`` is the directory whose listing found it, if any;
     ``size`` what the listing said, in bytes, and ``listed`` what it said of the version.
     """
 
     name: str
-    kind: Kind
+    kind: str
     location: Any = field(repr=False)
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
     filesystem: Any = field(default=None, repr=False, hash=False)
@@ -61,42 +51,23 @@ class Source:
         raises ``StorageError`` here; a remote object is trusted to be that version, with no request, until its first
         answer says otherwise.
         """
-        if self.kind in ("path", "bytes", "object", "reader"):
-            reader = self._open_here(options)
-            if expected is not None and not reader.fingerprint().matches(expected):
-                found = reader.fingerprint()
-                if self.kind != "reader":
-                    reader.close()
-                raise changed(self.name, expected, found)
-            return reader
-        from orcidx.storage.remote import RemoteReader
+        if self.kind not in IN_NO_STORE:
+            store, path = store_class(self.kind).of(self)
+            return store.open(path, name=self.name, options=options, expected=expected)
+        reader = self._open_given(options)
+        return reader if expected is None else as_expected(reader, self.name, expected)
 
-        return RemoteReader(self._backend(), name=self.name, options=options, expected=expected)
-
-    def _open_here(self, options: ReadOptions | None) -> RangeReader:
-        if self.kind == "path":
-            return LocalReader(self.location, name=self.name, options=options)
+    def _open_given(self, options: ReadOptions | None) -> RangeReader:
         if self.kind == "bytes":
             return BytesReader(self.location, name=self.name, options=options)
         if self.kind == "object":
             return FileObjectReader(self.location, name=self.name, options=options)
         return LentReader(self.location)
 
-    def _backend(self) -> Backend:
-        if self.kind == "obstore":
-            from orcidx.storage.obstore_backend import ObstoreBackend
-
-            return ObstoreBackend(self.filesystem, self.location)
-        if self.kind == "arrow":
-            from orcidx.storage.arrow_backend import ArrowBackend
-
-            return ArrowBackend(self.filesystem, self.location)
-        from orcidx.storage.fsspec_backend import fsspec_backend
-
-        filesystem, path = self.filesystem, self.location
-        if self.kind == "url":
-            filesystem, path = filesystem_of(path, self.storage_options)
-        return fsspec_backend(filesystem, path)
+    @property
+    def in_store(self) -> bool:
+        """Whether it has a path or URL, beside which others may lie: it is no bytes, file object or reader."""
+        return self.kind not in IN_NO_STORE
 
     @property
     def partition(self) -> dict[str, str | None]:
@@ -105,10 +76,8 @@ class Source:
 
     def to_dict(self) -> dict[str, Any]:
         """``{"name", "location", "root"}``; ``InvalidQuery`` for what has no path or URL that works elsewhere."""
-        location = self.location
-        if self.kind == "fsspec":
-            location = self.filesystem.unstrip_protocol(location)
-        elif self.kind not in ("path", "url"):
+        location = store_class(self.kind).address(self) if self.in_store else None
+        if location is None:
             raise InvalidQuery(f"{self.name}: only paths and URLs can be written as JSON")
         return {"name": self.name, "location": location, "root": self.root}
 
@@ -130,7 +99,9 @@ class Source:
         self.__dict__.update(state)
 
 
-def describe_source(source: Any, *, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None) -> Source:
+def describe_source(
+    source: Any, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None
+) -> Source:
     """What ``source`` is, without opening it.
 
     ``source``: a path or ``os.PathLike``; a URL (fsspec, with ``storage_options``; ``file:`` URLs are local paths);
@@ -139,21 +110,19 @@ def describe_source(source: Any, *, storage_options: Mapping[str, Any] | None = 
     else, ``InvalidQuery`` for options that do not go together.
     """
     if isinstance(source, str) and filesystem is None:
-        return _of_text(source, dict(storage_options or {}))
+        return of_text(source, storage_options or {})
     if isinstance(source, Source):
         return source
     if filesystem is not None:
         if storage_options:
             raise InvalidQuery("give storage_options or a filesystem, not both: a filesystem has its options")
-        return _in_filesystem(_text_of(source), filesystem)
-    if isinstance(source, tuple) and len(source) == 2 and is_obstore(source[0]):
-        return _in_filesystem(_text_of(source[1]), source[0])
+        return in_filesystem(text_of(source), filesystem)
     if isinstance(source, os.PathLike):
-        return _of_text(_text_of(source), dict(storage_options or {}))
+        return of_text(text_of(source), storage_options or {})
     if isinstance(source, RangeReader):
         return Source(source.name, "reader", source)
-    if _is_from("fsspec.core", "OpenFile", source) or _is_from("fsspec.spec", "AbstractBufferedFile", source):
-        return _in_filesystem(source.path, source.fs)  # the file's own cache would be in the way
+    if (found := of_object(source)) is not None:
+        return found
     if isinstance(source, io.BytesIO):
         return Source("<bytes>", "bytes", source.getvalue())
     if hasattr(source, "read") and hasattr(source, "seek"):
@@ -174,7 +143,7 @@ def open_reader(
     source: Any,
     *,
     storage_options: Mapping[str, Any] | None = None,
-    filesystem: Any = None,
+    filesystem: object = None,
     options: ReadOptions | None = None,
 ) -> RangeReader:
     """Opens a source (see ``describe_source``) for reading ranges.
@@ -214,96 +183,9 @@ def _unescape(text: str) -> str:
         return text
 
 
-def filesystem_of(url: str, storage_options: Mapping[str, Any]) -> tuple[Any, str]:
-    """(fsspec file system, path in it) of a URL."""
-    import fsspec.core
-
-    try:
-        filesystem, path = fsspec.core.url_to_fs(url, **storage_options)
-    except ImportError as error:
-        raise Unsupported(f"{url}: {error}") from error
-    except ValueError as error:
-        raise InvalidQuery(f"{url}: {error}") from error
-    return filesystem, path
-
-
-def is_url(text: str) -> bool:
-    return _URL.match(text) is not None or _LOCAL_URL.match(text) is not None
-
-
-def local_path_of(url: str) -> str | None:
-    """The path in a ``file:`` URL, ``None`` for other URLs.
-
-    Such URLs are percent-encoded, but fsspec takes and makes them raw: a file of the raw name wins.
-    """
-    match = _LOCAL_URL.match(url)
-    if match is None or "::" in url:
-        return None
-    path = url[match.end() :]
-    path = path.removeprefix("localhost") if path.startswith("localhost/") else path
-    return path if "%" not in path or os.path.exists(path) else urllib.parse.unquote(path)
-
-
-def _text_of(source: Any) -> str:
+def text_of(source: object) -> str:
+    """A path as text."""
     if not isinstance(source, (str, os.PathLike)):
         raise TypeError(f"a path is wanted, not a {type(source).__name__}")
     text = os.fspath(source)
     return os.fsdecode(text)
-
-
-def _of_text(text: str, storage_options: dict[str, Any]) -> Source:
-    if not is_url(text):
-        return _local(text, text)
-    path = local_path_of(text)
-    if path is not None:
-        return _local(text, path)
-    return Source(text, "url", text, storage_options)
-
-
-def _local(name: str, path: str) -> Source:
-    try:
-        encoded = os.fsencode(path)
-    except UnicodeEncodeError:
-        encoded = b"\0"
-    if b"\0" in encoded:
-        raise InvalidQuery(f"{name!r:.200} is no path: it has a character that no file's name can have")
-    return Source(name, "path", path if _is_absolute(path) else os.path.abspath(path))
-
-
-def _is_absolute(path: str) -> bool:
-    """Whether ``os.path.abspath`` would leave a path as it is, where that is easily told; it takes four calls."""
-    return os.sep == "/" and path[:1] == "/" and path[-1] != "/" and "//" not in path and "/." not in path
-
-
-def _is_from(module: str, kind: str, value: Any) -> bool:
-    """``isinstance`` without the import: nobody has an object of a module that is not loaded."""
-    loaded = sys.modules.get(module)
-    return loaded is not None and isinstance(value, getattr(loaded, kind))
-
-
-def _in_filesystem(text: str, filesystem: Any) -> Source:
-    if _is_from("pyarrow.fs", "PyFileSystem", filesystem):
-        handler = filesystem.handler
-        if _is_from("pyarrow.fs", "FSSpecHandler", handler):  # it opens files with fsspec's caches
-            filesystem = handler.fs
-    if _is_from("fsspec.spec", "AbstractFileSystem", filesystem):
-        if getattr(filesystem, "asynchronous", False):  # bound to the caller's loop: blocking calls would fail
-            keywords = {k: v for k, v in filesystem.storage_options.items() if k not in ("asynchronous", "loop")}
-            filesystem = type(filesystem)(*filesystem.storage_args, **keywords)
-        path = str(filesystem._strip_protocol(text))
-        protocols = filesystem.protocol
-        if "file" in ((protocols,) if isinstance(protocols, str) else protocols):
-            return _local(text, path)
-        return Source(text, "fsspec", path, filesystem=filesystem)
-    if _is_from("pyarrow.fs", "FileSystem", filesystem):
-        from orcidx.storage.arrow_backend import local_path_in
-
-        local = local_path_in(filesystem, text)
-        return Source(text, "arrow", text, filesystem=filesystem) if local is None else _local(text, local)
-    if is_obstore(filesystem):
-        return Source(text, "obstore", text, filesystem=filesystem)
-    raise TypeError(f"not a file system: {type(filesystem).__name__}; give one of fsspec, pyarrow.fs or obstore")
-
-
-def is_obstore(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] == "obstore" and hasattr(value, "get_async")

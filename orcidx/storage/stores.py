@@ -1,13 +1,28 @@
-"""What a kind of storage has to do: ``Lister`` and ``Writer``."""
+"""``Store``: what a kind of storage has to do, and ``STORES``, which has all there are.
+
+A store is one module, whose ``STORE`` is a class with the methods of ``Store``. What is the same for all of them is
+done above: ``sources`` says what the caller gave, ``listing`` and ``folder`` list and write, ``sink`` writes front to
+back, ``remote`` reads whatever has requests.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
 
+from orcidx.options import ReadOptions
 from orcidx.storage.fingerprint import Fingerprint
+from orcidx.storage.ranges import RangeReader
 
-__all__ = ["Found", "Lister", "Writer"]
+if TYPE_CHECKING:
+    from orcidx.storage.sink import Sink
+    from orcidx.storage.sources import Source
+
+__all__ = ["STORES", "Found", "Store", "in_filesystem", "is_url", "of_object", "of_text", "store_class", "store_of"]
 
 
 @dataclass(frozen=True)
@@ -22,20 +37,50 @@ class Found:
         return None if self.version is None else self.version.size
 
 
-class Lister(Protocol):
-    """What a storage has to answer: is this one file, and which files are below this directory or prefix."""
+class Store(Protocol):
+    """One file system, bucket or service, whose paths are its own, with slashes between their parts.
 
-    def file(self, path: str) -> Found | None: ...
+    Any exception of a library may come out of its methods; ``failures`` says what it means.
+    """
 
-    def walk(self, path: str) -> list[Found]: ...
+    @staticmethod
+    def describe(given: object, storage_options: Mapping[str, Any]) -> Source | None:
+        """Where a text (a path or URL of the store's schemes) or an object of the store's library points; None where
+        that is nothing to be read."""
 
+    @staticmethod
+    def in_filesystem(text: str, filesystem: object) -> Source | None:
+        """A path in a file system object; None where that is not this store's."""
 
-class Writer(Protocol):
-    """What a storage has to do; paths are the storage's own."""
+    @staticmethod
+    def address(source: Source) -> str | None:
+        """The path or URL by which every process finds a source of this store; None where there is none."""
 
-    def put(self, path: str, data: bytes) -> None: ...
+    @staticmethod
+    def of(source: Source) -> tuple[Store, str]:
+        """The store that a source is in, and its path there."""
 
-    def create(self, path: str, data: bytes, *, single_writer: bool) -> bool: ...
+    def source(self, path: str) -> Source:
+        """The source of a path."""
+
+    def open(
+        self, path: str, *, name: str, options: ReadOptions | None, expected: Fingerprint | None
+    ) -> RangeReader: ...
+
+    def file(self, path: str) -> Found | None:
+        """The object of this name; None where there is none, or a directory."""
+
+    def walk(self, path: str) -> list[Found]:
+        """Every object below a directory or prefix, in any order, hidden ones too; none where there is nothing."""
+
+    def expand(self, source: Source, path: str) -> list[Source]:
+        """The files that a source names: itself, or those of a directory, prefix or glob that are not hidden."""
+
+    def put(self, path: str, data: bytes) -> None:
+        """Writes an object, whole or not at all, in the place of what is there."""
+
+    def create(self, path: str, data: bytes, *, single_writer: bool) -> bool:
+        """Writes an object unless there is one already: see ``writers``."""
 
     def exists(self, path: str) -> bool: ...
 
@@ -43,4 +88,89 @@ class Writer(Protocol):
 
     def delete(self, path: str) -> None: ...
 
-    def list(self, path: str) -> list[tuple[str, Fingerprint]]: ...
+    def make_parent(self, path: str) -> None:
+        """Makes the directory of a file, where the store has directories."""
+
+    def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
+        """Where an object is written front to back, and appears whole or not at all."""
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A store's module, which is imported when the store is used; the ``kind`` of its sources; the schemes of its URLs
+    ("": a path); and the library whose objects are its own, as the modules of their classes are called."""
+
+    module: str
+    kinds: tuple[str, ...]
+    schemes: tuple[str, ...] = ()
+    library: str | None = None
+
+
+STORES = (
+    Registered("orcidx.storage.local", ("path",), schemes=("", "file", "local")),
+    Registered("orcidx.storage.fsspec_backend", ("url", "fsspec"), schemes=("*",), library="fsspec"),
+    Registered("orcidx.storage.arrow_backend", ("arrow",), library="pyarrow._fs"),
+    Registered("orcidx.storage.obstore_backend", ("obstore",), library="obstore"),
+)
+"""In the order in which they are asked whether an object is theirs. "*": every scheme that no other has."""
+
+_OF_KIND = {kind: line.module for line in STORES for kind in line.kinds}
+_OF_SCHEME = {scheme: line.module for line in STORES for scheme in line.schemes}
+
+# A scheme has at least two letters (one is a Windows drive); "::" chains fsspec file systems.
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)(?:://|::)|(file|local):", re.IGNORECASE)
+
+
+@cache
+def _class_in(module: str) -> type[Store]:
+    found: type[Store] = import_module(module).STORE
+    return found
+
+
+@cache
+def store_class(kind: str) -> type[Store]:
+    """The store of a source's kind."""
+    return _class_in(_OF_KIND[kind])
+
+
+def store_of(source: Source) -> tuple[Store, str]:
+    """The store that a source is in, and its path there."""
+    return store_class(source.kind).of(source)
+
+
+def is_url(text: str) -> bool:
+    return _URL.match(text) is not None
+
+
+def of_text(text: str, storage_options: Mapping[str, Any]) -> Source:
+    """The source of a path or URL."""
+    match = _URL.match(text)
+    scheme = "" if match is None else "*" if "::" in text else (match[1] or match[2]).lower()
+    found = _class_in(_OF_SCHEME.get(scheme) or _OF_SCHEME["*"]).describe(text, storage_options)
+    assert found is not None, "a store has the schemes that its line says"
+    return found
+
+
+def of_object(given: object) -> Source | None:
+    """The source of an object of a store's library, such as an open file; None where no store knows it."""
+    return next((found for store in _stores_of(given) if (found := store.describe(given, {})) is not None), None)
+
+
+def in_filesystem(text: str, filesystem: object) -> Source:
+    """The source of a path in a file system object."""
+    for store in _stores_of(filesystem):
+        if (found := store.in_filesystem(text, filesystem)) is not None:
+            return found
+    raise TypeError(f"not a file system: {type(filesystem).__name__}; give one of fsspec, pyarrow.fs or obstore")
+
+
+def _stores_of(value: object) -> list[type[Store]]:
+    """The stores whose library an object may be of; a pair is of the library of its first."""
+    if isinstance(value, tuple) and value:
+        value = value[0]
+    modules = {f"{cls.__module__}." for cls in type(value).__mro__}
+    return [
+        _class_in(line.module)
+        for line in STORES
+        if line.library is not None and any(module.startswith(line.library + ".") for module in modules)
+    ]

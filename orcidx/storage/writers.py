@@ -1,22 +1,12 @@
-"""How each kind of storage writes, reads, lists and deletes one object: what ``Folder`` is made of.
+"""What stores share in writing: temporary names, and the promise of ``create``.
 
 Locally, and where a file system can rename, an object is written under a hidden temporary name beside its place,
 ``.name.<uuid>.tmp``, and renamed; a process that dies leaves such a file at most. Object stores get one PUT, which is
 whole or nothing by itself.
 
 ``create`` is exclusive, or it is refused: of all calls for one name, by whatever thread, process or machine, one is
-told True. What makes it so:
-
-================================  ====================================================================================
-local paths                       a hard link to the finished temporary file; it cannot replace anything (on Windows: a
-                                  rename, which does not replace there)
-``s3://`` (s3fs)                  PUT with ``If-None-Match: *``, sent by ourselves, as s3fs before 2025 drops its
-                                  ``mode="create"``; needs botocore 1.35.20
-``gs://``, ``abfs://`` (fsspec)   their conditional PUT, through ``mode="create"``
-``memory://`` (fsspec)            a lock: all of its writers are in this process
-obstore                           its ``mode="create"``: a conditional PUT, a hard link, a lock
-pyarrow.fs, other fsspec          nothing: they look, then write. Refused (``Unsupported``) unless ``single_writer``
-================================  ====================================================================================
+told True. Each store's module says what makes it so. Who has nothing looks, then writes (``look_then_put``) where
+``single_writer`` is said, and refuses else.
 
 A server that takes a condition and ignores it would tell everybody True. So what rests on a server's word is tried out
 first, once a process and bucket: a second create of one hidden name must be denied (``prove``).
@@ -26,12 +16,11 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
 
 from orcidx.errors import Unsupported
 from orcidx.storage.failures import classify
-from orcidx.storage.stores import Writer
+from orcidx.storage.stores import Store
 
 __all__ = ["is_temporary", "look_then_put", "prove", "refused", "temporary_name"]
 
@@ -56,19 +45,19 @@ def refused(what: str, instead: str = "") -> Unsupported:
     )
 
 
-def look_then_put(writer: Writer, path: str, data: bytes) -> bool:
+def look_then_put(store: Store, path: str, data: bytes) -> bool:
     """Creates where nobody else writes; two that do it at once would both be told True."""
-    if writer.exists(path):
+    if store.exists(path):
         return False
-    writer.put(path, data)
+    store.put(path, data)
     return True
 
 
-_proven: set[Any] = set()
+_proven: set[Hashable] = set()
 """Buckets, by file system or store, that were seen to deny a second create."""
 
 
-def prove(key: Any, path: str, create: Callable[[str, bytes], bool], delete: Callable[[str], None]) -> None:
+def prove(key: Hashable, path: str, create: Callable[[str, bytes], bool], delete: Callable[[str], None]) -> None:
     """Raises ``Unsupported`` where a server takes the condition of a create and ignores it."""
     if key in _proven:
         return

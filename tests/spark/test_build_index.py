@@ -83,11 +83,11 @@ def dying(task: Any) -> Any:
 
         from pyspark import TaskContext
 
-        from orcidx.storage.local import LocalWriter
+        from orcidx.storage.local import LocalStore
 
         if TaskContext.get().attemptNumber() == 0:
             links = []
-            write = LocalWriter._write
+            write = LocalStore._write
 
             def dies_at_the_third(self: Any, path: str, data: bytes, publish: Callable[[str, str], None]) -> None:
                 def published(temporary: str, name: str) -> None:
@@ -98,7 +98,7 @@ def dying(task: Any) -> Any:
 
                 write(self, path, data, published)
 
-            LocalWriter._write = dies_at_the_third  # type: ignore[method-assign]
+            LocalStore._write = dies_at_the_third  # type: ignore[method-assign]
         yield from task(batches)
 
     run.schema = task.schema  # type: ignore[attr-defined]

@@ -1,0 +1,79 @@
+"""Which store is asked, and that no library is imported before its store is used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orcidx.storage import describe_source
+from orcidx.storage.stores import STORES, is_url, store_class
+
+LOCAL = """
+import sys
+import pyarrow as pa
+import orcidx
+from orcidx.storage import describe_source, list_sources, open_reader
+folder = sys.argv[1]
+orcidx.write_table(pa.table({"a": [1, 2, 3]}), f"{folder}/a.orc")
+for given in (f"{folder}/a.orc", open(f"{folder}/a.orc", "rb"), open(f"{folder}/a.orc", "rb").read()):
+    assert orcidx.open(given).read().num_rows == 3
+assert orcidx.scan(folder).count_rows() == 3
+assert len(list_sources([f"{folder}/*.orc", b"bytes"])) == 2
+try:
+    describe_source(("no store", "a"))
+except TypeError:
+    pass
+describe_source("s3://bucket/key") if len(sys.argv) > 2 else None
+print(*sorted({name.partition(".")[0] for name in sys.modules} & {"fsspec", "obstore", "boto3", "aiohttp"}))
+print(*sorted(name for name in sys.modules if name == "pyarrow.fs" or name.endswith("_backend")))
+"""
+
+
+@pytest.mark.parametrize("url", [False, True])
+def test_libraries_are_imported_when_their_stores_are_used(url: bool, tmp_path: Path) -> None:
+    """A URL takes fsspec, whose own libraries wait until it is opened."""
+    command = [sys.executable, "-P", "-c", LOCAL, str(tmp_path), *(["url"] if url else [])]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert told == (["fsspec", "orcidx.storage.fsspec_backend"] if url else ["", ""])
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "location"),
+    [
+        ("/a/b.orc", "path", "/a/b.orc"),
+        ("/a//b.orc", "path", "/a/b.orc"),
+        ("/a/b::c", "path", "/a/b::c"),
+        ("file:///a/b.orc", "path", "/a/b.orc"),
+        ("FILE:/a/b.orc", "path", "/a/b.orc"),
+        ("local:///a/b.orc", "path", "/a/b.orc"),
+        ("file://localhost/a/b%20c", "path", "/a/b c"),
+        ("s3://bucket/a b", "url", "s3://bucket/a b"),
+        ("S3://bucket/a", "url", "S3://bucket/a"),
+        ("nobody-knows://a", "url", "nobody-knows://a"),
+        ("simplecache::file:///a", "url", "simplecache::file:///a"),
+        ("file://a::b", "url", "file://a::b"),
+    ],
+)
+def test_the_store_of_a_text(text: str, kind: str, location: str) -> None:
+    source = describe_source(text)
+    assert (source.name, source.kind, source.location) == (text, kind, location)
+    assert source.in_store
+
+
+@pytest.mark.parametrize("text", ["C:/a.orc", "a.orc", "a:b", "s3:/bucket", "x::y", "files:a"])
+def test_what_is_no_url(text: str) -> None:
+    assert not is_url(text)
+    assert describe_source(text).kind == "path"
+
+
+def test_kinds_and_schemes_are_of_one_store() -> None:
+    kinds = [kind for line in STORES for kind in line.kinds]
+    schemes = [scheme for line in STORES for scheme in line.schemes]
+    assert len(kinds) == len(set(kinds))
+    assert len(schemes) == len(set(schemes))
+    assert {"", "*"} <= set(schemes)
+    for line in STORES:
+        assert {store_class(kind).__module__ for kind in line.kinds} == {line.module}
