@@ -6,6 +6,7 @@ import ctypes
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,9 @@ from orcidx.orc.byte_rle import RawBytes
 from orcidx.orc.chunks_ahead import ChunksAhead
 from orcidx.orc.compression import open_codec
 from orcidx.orc.native_codec import NativeCodec
+from orcidx.orc.stripe_streams import PlannedStream
 from orcidx.orc.window import Window
+from orcidx.storage.local import LocalReader
 
 BLOCK = 1000
 Ask = Callable[[ChunksAhead], None]
@@ -67,7 +70,13 @@ def strange(random: np.random.Generator, count: int) -> bytes:
 
 
 def opened(
-    source: PieceSource, ask: Ask | None, *, whole: bool = True, on: bool = True, most: int = 8, codec: object = None
+    source: PieceSource | PlannedStream,
+    ask: Ask | None,
+    *,
+    whole: bool = True,
+    on: bool = True,
+    most: int = 8,
+    codec: object = None,
 ) -> Window:
     """A window with chunks ahead; ``on``: what comes next is decompressed before it is asked for."""
     zlib = open_codec("ZLIB")
@@ -132,6 +141,49 @@ def test_whatever_chunks_are(rng: np.random.Generator) -> None:
                 assert outcome(window, sizes, looks=looks) == expected
             failed += isinstance(expected[-2], str)
     assert failed > 20
+    assert all(helper.exception() is None for helper in helpers)
+
+
+class Pieces:
+    """A stream as a local file, whose pieces come to one room."""
+
+    def __init__(self, path: Path, stream: bytes) -> None:
+        self.path = path
+        path.write_bytes(stream)
+
+    def source(self, step: int) -> PlannedStream:
+        self.reader = reader = LocalReader(str(self.path))
+        reader.metrics.log = []
+        size = self.path.stat().st_size
+        local = {"read_into": reader.read_into, "local_file": reader.local_file}
+        stream = PlannedStream(reader.read_ranges, offset=0, length=size, read_ahead=step, framed=True, **local)
+        stream.plan([(0, size)])
+        return stream
+
+    @property
+    def requests(self) -> list[tuple[int, int]]:
+        return [(request.offset, request.length) for request in self.reader.metrics.log or []]
+
+
+@pytest.mark.parametrize("step", [500, 1100, 3000, 7900])
+def test_pieces_of_a_local_file(step: int, tmp_path: Path, rng: np.random.Generator) -> None:
+    """Read by the same requests, whoever is at their chunks."""
+    pool = ThreadPoolExecutor(3)
+    helpers: list[Future[bool]] = []
+
+    def some(chunks: ChunksAhead) -> None:
+        helpers.extend(pool.submit(chunks.help, 5) for _ in range(3))
+
+    with pool:
+        for number in range(30):
+            content, usually = usual(rng, 60)
+            pieces = Pieces(tmp_path / str(number), usually if number % 2 else strange(rng, 60))
+            for sizes in ([len(content)], [700] * 50, [5 * BLOCK, -3 * BLOCK, 40 * BLOCK]):
+                expected, requests = outcome(opened(pieces.source(step), None), sizes), pieces.requests
+                for ask, most in ((never, 4), (never, 9), (at_once, 9), (some, 8), (some, 60)):
+                    assert outcome(opened(pieces.source(step), ask, most=most), sizes) == expected
+                    if number % 2 and len(sizes) == 1:
+                        assert pieces.requests == requests
     assert all(helper.exception() is None for helper in helpers)
 
 
