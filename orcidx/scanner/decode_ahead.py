@@ -77,6 +77,8 @@ class DecodeAhead:
                 cursor.go_on()
         if [(span.start, span.start + span.rows) for span in self._spans] != list(spans)[: len(self._spans)]:
             self.drop()
+        if self._is_alone and not self._chains.caller_is_back():
+            return
         known = len(self._spans)
         used = sum(span.reserved for span in list(self._spans)[1:])
         for number, (start, stop) in enumerate(spans):
@@ -111,6 +113,8 @@ class DecodeAhead:
         """The rows of all columns, by group; None where they must be read in order. Nothing is ahead then."""
         if not self._spans and rows * sum(map(len, groups)) < FEW_VALUES:
             return None
+        if not self._spans and self._is_alone:
+            return self._read_here(groups, start, rows)
         parts = [self._of(columns, start, rows) for columns in groups]
         rounds = [part.round for part in parts if part.round is not None]
         for one in rounds:
@@ -123,6 +127,19 @@ class DecodeAhead:
         for part in parts:
             part.round = None
         return [one.results for one in rounds]
+
+    @property
+    def _is_alone(self) -> bool:
+        return len(self._numbers) == 1
+
+    def _read_here(self, groups: Sequence[Columns], start: int, rows: int) -> list[list[pa.Array]]:
+        """As one thread does: a round of one task took the caller a sixth of a column of integers to hand to himself
+        (decision 0112)."""
+        claims = Claims()
+        try:
+            return [[cursor.read(start, rows, self._batch_bytes, claims) for cursor in columns] for columns in groups]
+        finally:
+            self._chains.caller_leaves()
 
     def _of(self, columns: Columns, start: int, rows: int) -> _Span:
         """The span if it is the next one, else begun now."""

@@ -189,6 +189,15 @@ class Chains:
             chains = {one.chains[place] for one in self._rounds for place in one.begin}
             self._call(sum(not self._busy[chain] for chain in chains))
 
+    def caller_is_back(self) -> bool:
+        """Notes how long the caller was away; whether that was long enough for others to begin what is his."""
+        self._away = time.perf_counter() - self._left
+        return self._away >= AWAY
+
+    def caller_leaves(self) -> None:
+        """Notes that the caller goes, with what he asked for."""
+        self._left = time.perf_counter()
+
     def _may_help(self) -> bool:
         return self._inside or self._away >= AWAY or not self._caller_first
 
@@ -211,7 +220,7 @@ class Chains:
 
     def finish(self, wanted: Round) -> None:
         """Runs what has not begun until all tasks of a round have ended; errors are in the round."""
-        self._away = time.perf_counter() - self._left
+        self.caller_is_back()
         self.start_early()
         while True:
             with self._changed:
@@ -231,7 +240,7 @@ class Chains:
             if self._caller_first:
                 self.start()  # for the other chains of the round
             self._run(*found, mine=True)
-        self._left = time.perf_counter()
+        self.caller_leaves()
         self.start()  # what the end of this thread's last task made possible
 
     def close(self) -> None:

@@ -19,6 +19,7 @@ from goldens import GOLDEN_ORC
 import orcidx
 from orcidx.errors import CorruptFile, OrcidxError
 from orcidx.orc.metadata_cache import forget_metadata
+from orcidx.planner import data_fetches
 from orcidx.scanner import column_group, decode_ahead, decode_pool, small_stripes
 from orcidx.scanner.column_cursor import ColumnCursor
 from orcidx.scanner.decode_ahead import DecodeAhead
@@ -116,6 +117,34 @@ QUERIES: list[dict[str, Any]] = [
     {"strings": "dictionary"},
     {"row_index": False, "row_range": (777, 2600)},
 ]
+
+
+@pytest.mark.parametrize("name", ["key", "noise", "text", "struct"])
+def test_a_column_alone_in_pieces_that_chunks_ahead_share(
+    path: str, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for limit in ("SMALLEST_PIECE", "LOCAL_PIECE", "LOCAL_BYTES"):
+        monkeypatch.setattr(data_fetches, limit, 3000)
+    for batch_size in (70, 400, 2000):
+        same_for_all(path, columns=[name], batch_size=batch_size)
+
+
+def test_a_caller_who_takes_his_time_with_a_column_alone(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others begin his next spans, and he takes what they have when he comes back sooner again."""
+    pa.set_cpu_count(2)
+    begun = Begun(monkeypatch)
+    with orcidx.open(path) as file:
+        whole = file.scan(["text"], use_threads=False).to_table()
+        batches = file.scan(["text"], batch_size=50).to_batches()
+        found, spans = [], []
+        for number, batch in enumerate(batches):
+            found.append(batch)
+            spans.append(begun.spans)
+            if 10 <= number < 20:
+                time.sleep(0.002)
+    assert pa.Table.from_batches(found).equals(whole)
+    assert spans[20] - spans[9] > 8
+    assert spans[-1] < len(spans)
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=str)
