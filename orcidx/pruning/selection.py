@@ -15,17 +15,12 @@ import numpy.typing as npt
 from pyroaring import BitMap, BitMap64
 
 from orcidx.errors import InvalidQuery
-from orcidx.pruning.row_forms import (
-    FEW_RUNS,
-    NO_RUNS,
-    BoolArray,
-    Int64Array,
-    RowForms,
-    joined_runs,
-    runs_of_sorted,
-)
+from orcidx.pruning.row_forms import NO_RUNS, BoolArray, Int64Array, RowForms, joined_runs, runs_of_sorted
 
 __all__ = ["RowSelection"]
+
+FEW_RUNS = 256
+"""Runs of one side with which a bitmap is still joined as a bitmap: both become runs beyond (decision 0113)."""
 
 
 class RowSelection(RowForms):

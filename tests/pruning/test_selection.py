@@ -186,6 +186,17 @@ def test_long_sparse_and_full_bitmaps_become_runs_without_listing_their_rows():
     assert (~far).count == (1 << 41) - 2
 
 
+@pytest.mark.parametrize("base", [0, 1 << 33])
+def test_runs_of_any_length_become_a_bitmap(base):
+    """Short ones go in as an array, long ones each by itself."""
+    runs, at = [], base
+    for rows in (1, 3, 4, 5, 300, 2, 70_000, 4, 3):
+        runs.append((at, at + rows))
+        at += rows + 1
+    bitmap = RowSelection.from_runs(runs, at).bitmap()
+    assert list(bitmap) == [row for start, stop in runs for row in range(start, stop)]
+
+
 def test_a_scattered_bitmap_stays_one_in_algebra():
     bitmap = BitMap(range(0, 1_000_000, 3))
     selection = RowSelection.from_bitmap(bitmap, 1_000_000) & RowSelection.from_runs([(10, 500_000)], 1_000_000)
