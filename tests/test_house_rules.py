@@ -232,21 +232,50 @@ def test_decision_records_are_numbered_once() -> None:
     assert len(numbers) == len(set(numbers)), sorted(numbers)
 
 
-def test_knobs_have_a_record() -> None:
-    """A number at the top of a module that says how a scan goes is named in a decision: what was measured, or why."""
-    text = "\n".join(path.read_text() for path in (ROOT / "docs" / "decisions").glob("*.md"))
-    silent = []
-    for path in [path for room in ("scanner", "planner", "fetching") for path in sorted((PACKAGE / room).glob("*.py"))]:
+def is_number(value: ast.AST) -> bool:
+    """Whether numbers alone are written there, and no call."""
+    parts = list(ast.walk(value))
+    constants = [part.value for part in parts if isinstance(part, ast.Constant)]
+    is_plain = isinstance(value, ast.Constant | ast.BinOp | ast.UnaryOp | ast.Tuple)
+    is_plain = is_plain and not any(isinstance(part, ast.Call) for part in parts)
+    return is_plain and bool(constants) and all(type(one) in (int, float) for one in constants)
+
+
+def numbers_of_modules() -> Iterator[str]:
+    """Numbers, alone or several in one line, that have a name at the top of a module, as ``room/module.NAME``."""
+    for path in sources(".py"):
+        module = path.relative_to(PACKAGE).with_suffix("")
         for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                name, value = node.targets[0].id, node.value
-                is_number = isinstance(value, ast.Constant | ast.BinOp | ast.UnaryOp) and all(
-                    isinstance(part.value, int | float) for part in ast.walk(value) if isinstance(part, ast.Constant)
-                )
-                knob = f"{path.parent.name}/{path.stem}.{name}"
-                if name.isupper() and is_number and f"`{knob}`" not in text:
-                    silent.append(knob)
-    assert not silent, f"{silent}: add them to docs/decisions/0108-knobs.md"
+            value = getattr(node, "value", None)
+            for target in [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", []):
+                pairs = [(target, value)]
+                if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                    pairs = list(zip(target.elts, value.elts))
+                for one, given in pairs:
+                    if isinstance(one, ast.Name) and one.id.isupper() and given is not None and is_number(given):
+                        yield f"{module}.{one.id}"
+
+
+def recorded_numbers() -> set[str]:
+    """The knobs of the tables in 0108 and 0113, and the constants in the list of 0113."""
+    found = set()
+    for number in ("0108", "0113"):
+        (record,) = (ROOT / "docs" / "decisions").glob(f"{number}-*.md")
+        for line in record.read_text().splitlines():
+            knobs = line.split(" | ")[0] if line.startswith("| `") else ""
+            found.update(re.findall(r"`([\w/]+\.\w+)`", knobs))
+            if constants := re.fullmatch(r"\* `([\w/]+)`: (.*)", line):
+                found.update(f"{constants[1]}.{name}" for name in re.findall(r"`(\w+)`", constants[2]))
+    return found
+
+
+def test_knobs_have_a_record() -> None:
+    """Each number at the top of a module has its place in a decision: a knob with what was measured, or why it is what
+    it is; or among the constants of formats and units."""
+    numbers, recorded = set(numbers_of_modules()), recorded_numbers()
+    silent, gone = sorted(numbers - recorded), sorted(recorded - numbers)
+    assert not silent, f"{silent}: add them to docs/decisions/0113-knobs-of-the-other-rooms.md"
+    assert not gone, f"{gone} are no numbers at the top of a module any more: take them out of 0108 and 0113"
 
 
 def test_test_files_have_names_of_their_own() -> None:

@@ -42,7 +42,7 @@ Requests = Generator[Fetch, Any, Any]
 
 DICTIONARY_SHARE = 0.1
 LARGEST_DICTIONARY = 1 << 20
-"""Bytes of a dictionary that is read to rule a stripe out."""
+"""Bytes of a dictionary that is read to rule a stripe out, and their share of the data (decision 0113)."""
 
 
 @dataclass(frozen=True)

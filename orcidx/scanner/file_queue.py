@@ -27,7 +27,8 @@ from orcidx.storage.threads import READERS
 __all__ = ["FileQueue", "OpenFile", "open_job"]
 
 REMOTE_AHEAD = 8
-"""Most files that are opened before their turn. Behind a local file none is: handing it to a thread takes longer."""
+"""Most files that are opened before their turn: with half as many small ones take half as long again (decision 0113).
+Behind a local file none is: handing it to a thread takes longer."""
 
 
 class OpenFile:
