@@ -272,7 +272,7 @@ def check_store(place: Source) -> None:
         check_range_reader(found.open(expected=found.listed), content)
         with pytest.raises(StorageError, match="changed"):
             found.open(expected=Fingerprint(len(content) + 1)).read_tail(10)
-        if store_class(found.kind).address(found) is None:
+        if store_class(found.kind).address(found.location, found.filesystem) is None:
             with pytest.raises(InvalidQuery, match="JSON"):
                 found.to_dict()
         else:

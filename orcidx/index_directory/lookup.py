@@ -120,7 +120,7 @@ def store_above(directory: str) -> IndexStore | None:
 
 def _start(source: Source) -> Source | None:
     """The directory that a file was found in, or that it lies in; None where nothing can be beside it."""
-    if not source.in_store or source.listed is None:
+    if source.listed is None or not source.in_store:
         return None
     location = str(source.location)
     if source.kind == "url" and (location.startswith(("http:", "https:")) or "::" in location):
@@ -133,8 +133,8 @@ def _start(source: Source) -> Source | None:
 def _directory(like: Source, location: str) -> Source:
     location = location.replace(os.sep, "/") if like.kind == "path" else location
     location = location.rstrip("/") or ("/" if like.kind == "path" else "")
-    found = replace(like, location=location, root=None, size=None, listed=None)
-    return replace(found, name=store_class(like.kind).address(found) or location)
+    name = store_class(like.kind).address(location, like.filesystem) or location
+    return replace(like, name=name, location=location, root=None, size=None, listed=None)
 
 
 def _levels_listed(start: Source, source: Source) -> int:

@@ -156,7 +156,7 @@ class ArrowStore:
         return Source(text, "arrow", text, filesystem=filesystem) if local is None else local_source(text, local)
 
     @staticmethod
-    def address(source: Source) -> str | None:
+    def address(location: str, filesystem: object) -> str | None:
         return None
 
     @staticmethod

@@ -203,8 +203,10 @@ class FsspecStore:
         return Source(text, "fsspec", path, filesystem=ours)
 
     @staticmethod
-    def address(source: Source) -> str | None:
-        return str(source.location if source.kind == "url" else source.filesystem.unstrip_protocol(source.location))
+    def address(location: str, filesystem: object) -> str | None:
+        if isinstance(filesystem, AbstractFileSystem):
+            return str(filesystem.unstrip_protocol(location))
+        return location  # a URL
 
     @staticmethod
     def of(source: Source) -> tuple[Store, str]:

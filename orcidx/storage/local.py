@@ -233,8 +233,8 @@ class LocalStore:
         return None  # the stores whose file systems can be local know their own
 
     @staticmethod
-    def address(source: Source) -> str | None:
-        return str(source.location)
+    def address(location: str, filesystem: object) -> str | None:
+        return location
 
     @staticmethod
     def of(source: Source) -> tuple[Store, str]:

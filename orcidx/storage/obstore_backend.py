@@ -102,7 +102,7 @@ class ObstoreStore:
         return Source(text, "obstore", text, filesystem=filesystem) if _is_obstore(filesystem) else None
 
     @staticmethod
-    def address(source: Source) -> str | None:
+    def address(location: str, filesystem: object) -> str | None:
         return None
 
     @staticmethod

@@ -76,7 +76,7 @@ class Source:
 
     def to_dict(self) -> dict[str, Any]:
         """``{"name", "location", "root"}``; ``InvalidQuery`` for what has no path or URL that works elsewhere."""
-        location = store_class(self.kind).address(self) if self.in_store else None
+        location = store_class(self.kind).address(self.location, self.filesystem) if self.in_store else None
         if location is None:
             raise InvalidQuery(f"{self.name}: only paths and URLs can be written as JSON")
         return {"name": self.name, "location": location, "root": self.root}

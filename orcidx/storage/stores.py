@@ -53,7 +53,7 @@ class Store(Protocol):
         """A path in a file system object; None where that is not this store's."""
 
     @staticmethod
-    def address(source: Source) -> str | None:
+    def address(location: str, filesystem: object) -> str | None:
         """The path or URL by which every process finds a source of this store; None where there is none."""
 
     @staticmethod
