@@ -120,9 +120,7 @@ QUERIES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("name", ["key", "noise", "text", "struct"])
-def test_a_column_alone_in_pieces_that_chunks_ahead_share(
-    path: str, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_column_alone_in_many_pieces(path: str, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     for limit in ("SMALLEST_PIECE", "LOCAL_PIECE", "LOCAL_BYTES"):
         monkeypatch.setattr(data_fetches, limit, 3000)
     for batch_size in (70, 400, 2000):
