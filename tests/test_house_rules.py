@@ -32,7 +32,6 @@ ANYTHING_LEFT = {
     "predicate": 84,
     "rewriting": 25,
     "scanner": 21,
-    "spark": 90,
     "storage": 4,
 }
 """Parameters and results of public functions that are Any, of each room."""

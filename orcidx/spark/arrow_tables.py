@@ -6,11 +6,14 @@ of those. Rows of data pass between Spark and Python as Arrow batches in every v
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from orcidx.spark.sessions import spark_version
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["frame_of", "table_of"]
 
@@ -18,7 +21,7 @@ SPEAKS_ARROW = (4, 0)
 """The first version of Spark with ``toArrow``, and with a ``createDataFrame`` that takes Arrow tables."""
 
 
-def frame_of(spark: Any, table: pa.Table) -> Any:
+def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
     """A DataFrame of the rows."""
     if spark_version() >= SPEAKS_ARROW:
         return spark.createDataFrame(table)
@@ -28,7 +31,7 @@ def frame_of(spark: Any, table: pa.Table) -> Any:
     return spark.createDataFrame(rows, from_arrow_schema(table.schema))
 
 
-def table_of(frame: Any, schema: pa.Schema) -> pa.Table:
+def table_of(frame: DataFrame, schema: pa.Schema) -> pa.Table:
     """The rows of a DataFrame that has the columns of ``schema``, in these types."""
     if spark_version() >= SPEAKS_ARROW:
         return frame.toArrow().select(schema.names).cast(schema)

@@ -11,7 +11,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -27,12 +27,16 @@ from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of
 from orcidx.paimon.file_index_options import FileIndexOptions
 from orcidx.paimon_table.table import open_table
 from orcidx.scanner.file import open_file
+from orcidx.spark.argument_types import OnePath
 from orcidx.spark.arrow_tables import frame_of
 from orcidx.spark.jobs import FileTask, TaskFailure, error_from, run_over_files, sources_of, weigh
 from orcidx.spark.progress import Counters, Progress
 from orcidx.spark.sessions import facts_of
 from orcidx.storage import Source, list_sources
 from orcidx.storage.folder import Folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["RESULT", "build_file_index", "is_table", "refresh"]
 
@@ -60,11 +64,11 @@ where it lies, null when it is embedded in the catalog. ``rows`` and ``millis`` 
 
 
 def build_file_index(
-    spark: Any,
-    path: Any,
+    spark: SparkSession,
+    path: OnePath,
     spec: Spec | FileIndexOptions,
     *,
-    types: Mapping[str, Any] | None = None,
+    types: Mapping[str, str] | None = None,
     dry_run: bool = False,
     on_error: Literal["record", "raise"] = "record",
     target_bytes: int | None = None,
@@ -74,7 +78,7 @@ def build_file_index(
     single_writer: bool = False,
     progress: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
-) -> Any:
+) -> pa.Table:
     """Indexes the ORC files of a directory, in its folder ``_orcidx/``; files that are indexed already are left alone.
 
     ``path``: a directory or URL prefix that driver and tasks reach. ``spec`` and ``types`` as
@@ -103,8 +107,8 @@ def build_file_index(
 
 
 def refresh(
-    spark: Any,
-    path: Any,
+    spark: SparkSession,
+    path: OnePath,
     *,
     dry_run: bool = False,
     on_error: Literal["record", "raise"] = "record",
@@ -114,7 +118,7 @@ def refresh(
     single_writer: bool = False,
     progress: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
-) -> Any:
+) -> pa.Table:
     """Indexes new and changed files by the spec that the directory was last indexed by; deleted ones drop out.
 
     Options and result as of ``build_file_index``. Raises ``InvalidQuery`` for a directory that was never indexed,
@@ -145,7 +149,7 @@ class BuildTask:
         return row
 
 
-def is_table(path: Any, storage_options: Mapping[str, Any] | None) -> bool:
+def is_table(path: object, storage_options: Mapping[str, Any] | None) -> bool:
     """Whether a path is the directory of a Paimon table."""
     if not isinstance(path, (str, os.PathLike)):
         return False
@@ -172,7 +176,7 @@ class _Job:
 
     @staticmethod
     def open(
-        path: Any,
+        path: OnePath,
         spec: IndexSpec,
         file_filter: FileFilter,
         storage_options: Mapping[str, Any] | None,
@@ -217,7 +221,9 @@ class _Job:
             single_writer=single_writer,
         )
 
-    def run(self, spark: Any, *, dry_run: bool, on_error: str, target_bytes: int | None, progress: bool | None) -> Any:
+    def run(
+        self, spark: SparkSession, *, dry_run: bool, on_error: str, target_bytes: int | None, progress: bool | None
+    ) -> pa.Table:
         facts = facts_of(spark)
         files = self.listing.append_column("reuse", pa.array(~self.doubted)).filter(pa.array(self.build))
         if files.num_rows:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from orcidx.errors import InvalidQuery
+from orcidx.spark.argument_types import Paths
 from orcidx.spark.sessions import is_connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["CatalogTable", "catalog_table"]
 
@@ -24,7 +28,7 @@ class CatalogTable:
     location: str | None
 
 
-def catalog_table(spark: Any, path: Any) -> CatalogTable | None:
+def catalog_table(spark: SparkSession, path: Paths) -> CatalogTable | None:
     """The table that ``path`` names; None where it is a path, or a name that the catalog does not know.
 
     A file or directory of that name comes first. Raises ``InvalidQuery`` for views and for tables of another format.

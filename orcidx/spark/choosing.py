@@ -13,15 +13,17 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from orcidx.errors import InvalidQuery, OrcidxError
 from orcidx.index_directory.lookup import store_above, stores_of
 from orcidx.index_directory.store import IndexStore
 from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, bind
 from orcidx.predicate.fold import conjuncts
+from orcidx.spark.argument_types import KeyFrames
 from orcidx.spark.conditions import Condition, analysed
 from orcidx.spark.connect_pruning import listing_of_client, listing_of_server, proven
 from orcidx.spark.key_frames import Keys, keys_of, pruning_by
@@ -34,6 +36,10 @@ from orcidx.spark.spark_errors import sentence_of, spark_errors, unknown_column
 from orcidx.spark.spark_types import arrow_schema_of, collated, width_of
 from orcidx.spark.survivors import Survivors, find_survivors, with_old_times
 from orcidx.storage import Source, list_sources
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructField
 
 __all__ = ["Choice", "Chosen", "Engine", "Unreadable", "choose", "engine_of", "is_column", "own_tasks_only"]
 
@@ -93,27 +99,27 @@ class Chosen:
     where orcidx does not read those columns as of the very ``types`` that Spark reads."""
 
     choice: Choice
-    frame: Any = None
-    where: Any = None
+    frame: DataFrame | None = None
+    where: Predicate | None = None
     needed: tuple[str, ...] | None = None
-    condition: Any = None
+    condition: Column | str | None = None
     keys: tuple[Keys, ...] = ()
     types: tuple[tuple[str, str], ...] = ()
     instead: Callable[[], Chosen] | None = None
 
 
-def is_column(where: Any) -> bool:
+def is_column(where: object) -> bool:
     """Whether a condition is a Column of Spark."""
     return hasattr(where, "cast") and hasattr(where, "alias")
 
 
-def engine_of(spark: Any, engine: Any) -> Engine:
+def engine_of(spark: SparkSession, engine: str | None) -> Engine:
     """The engine asked for, else that of the session's ``spark.orcidx.engine``, else "auto"."""
     asked = engine if engine is not None else spark.conf.get(CONF, "auto")
     if asked not in get_args(Engine):
         named = f"engine={asked!r}" if engine is not None else f"{CONF} is {asked!r}, which"
         raise InvalidQuery(f"{named} is no engine: it is 'auto', 'spark' or 'orcidx'")
-    return asked  # type: ignore[no-any-return]
+    return cast(Engine, asked)
 
 
 def own_tasks_only(query: Query) -> str | None:
@@ -137,7 +143,7 @@ def own_tasks_only(query: Query) -> str | None:
     return None
 
 
-def choose(spark: Any, facts: SessionFacts, query: Query, engine: Engine, where_in: Any = None) -> Chosen:
+def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engine, where_in: KeyFrames) -> Chosen:
     """Makes Spark's relation and says who reads it; the columns of the query are still to be selected.
 
     Raises ``InvalidQuery`` for columns, keys or a condition that the relation does not have, and ``Unreadable`` where
@@ -151,7 +157,7 @@ def choose(spark: Any, facts: SessionFacts, query: Query, engine: Engine, where_
     filtered = _filtered(relation.frame, condition)
     keys = keys_of(where_in, relation.frame, case_sensitive=query.case_sensitive)
 
-    def by_spark(reason: str, frame: Any = filtered, **counts: Any) -> Chosen:
+    def by_spark(reason: str, frame: DataFrame = filtered, **counts: Any) -> Chosen:
         return Chosen(Choice("spark", reason, **counts), frame, keys=keys)
 
     if condition is None and not keys:
@@ -208,7 +214,7 @@ def _listing(relation: Relation, query: Query, sources: list[Source], found: Sur
     return relation.listing()
 
 
-def _asked(relation: Relation, query: Query, filtered: Any, facts: SessionFacts) -> Condition:
+def _asked(relation: Relation, query: Query, filtered: DataFrame, facts: SessionFacts) -> Condition:
     """What of the condition rules out files, and the columns that it names."""
     columns = frozenset(relation.frame.columns)
     if query.where is None:
@@ -222,7 +228,7 @@ def _asked(relation: Relation, query: Query, filtered: Any, facts: SessionFacts)
     return Condition(may, columns)
 
 
-def _told_once(path: Any, engine: Engine) -> str:
+def _told_once(path: str | Sequence[str], engine: Engine) -> str:
     """That there is no index, which a warning says once of a path, unless Spark's reader was asked for: without one
     ``read`` is no better than Spark's."""
     reason = "there is no index of the directory"
@@ -236,12 +242,12 @@ def _told_once(path: Any, engine: Engine) -> str:
     return reason
 
 
-def _has_no_index(path: Any) -> bool:
+def _has_no_index(path: str | Sequence[str]) -> bool:
     """Whether that is known without listing the files."""
     return isinstance(path, str) and os.path.isdir(path) and store_above(path) is None
 
 
-def _relation(spark: Any, query: Query) -> Relation:
+def _relation(spark: SparkSession, query: Query) -> Relation:
     try:
         found = relation_of(spark, query.path, query.schema, options=query.reader_options, table=query.table)
         if is_connect(spark):
@@ -253,7 +259,7 @@ def _relation(spark: Any, query: Query) -> Relation:
     return found
 
 
-def _as_column(relation: Relation, query: Query) -> Any:
+def _as_column(relation: Relation, query: Query) -> Column:
     """The predicate of the query for Spark. Raises ``Unreadable`` where Spark has no word for it."""
     schema = arrow_schema_of(relation.frame.schema.jsonValue())
     where = query.predicate(schema)
@@ -303,7 +309,7 @@ def _may_be_old(
     stores: Sequence[tuple[IndexStore, list[int]]],
     sources: Sequence[Source],
     found: Survivors,
-    fields: Sequence[Any],
+    fields: Sequence[StructField],
     session: tuple[Query, SessionFacts],
 ) -> bool:
     """Whether files that are left may have dates and times that Spark reads otherwise than orcidx does: by their
@@ -326,12 +332,12 @@ def _may_be_old(
     return bool(times and left.any())  # of files without an index nothing is known
 
 
-def _type_name(kind: Any) -> str:
+def _type_name(kind: DataType) -> str:
     told = kind.jsonValue()
     return told if isinstance(told, str) else ""
 
 
-def _counts(listing: Listing, kept: Any, found: Survivors, keys: Sequence[Keys]) -> dict[str, Any]:
+def _counts(listing: Listing, kept: npt.NDArray[np.bool_], found: Survivors, keys: Sequence[Keys]) -> dict[str, Any]:
     return {
         "files": len(listing.names),
         "files_left": int(kept.sum()),
@@ -342,7 +348,7 @@ def _counts(listing: Listing, kept: Any, found: Survivors, keys: Sequence[Keys])
     }
 
 
-def _types_of(fields: Sequence[Any]) -> tuple[tuple[str, str], ...]:
+def _types_of(fields: Sequence[StructField]) -> tuple[tuple[str, str], ...]:
     return tuple((one.name, one.dataType.simpleString()) for one in fields)
 
 
@@ -380,7 +386,9 @@ def _looked_up(
     return None
 
 
-def _restricted(relation: Relation, listing: Listing, kept: Any, counts: Mapping[str, Any]) -> tuple[Any, str]:
+def _restricted(
+    relation: Relation, listing: Listing, kept: npt.NDArray[np.bool_], counts: Mapping[str, Any]
+) -> tuple[DataFrame, str]:
     """Spark's relation without what fell, and how that is said."""
     left = np.flatnonzero(kept)
     if len(left) == len(listing.names):
@@ -402,7 +410,7 @@ def _restricted(relation: Relation, listing: Listing, kept: Any, counts: Mapping
 # ---------------------------------------------------------------------- columns and conditions
 
 
-def _check_columns(query: Query, frame: Any) -> None:
+def _check_columns(query: Query, frame: DataFrame) -> None:
     """Raises ``InvalidQuery`` with the nearest name for an unknown column."""
     if not query.columns:  # its schema is a long text of the JVM's
         return
@@ -418,7 +426,7 @@ def _nearest(name: str, names: Sequence[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else f"; the columns are {', '.join(names[:20])}"
 
 
-def _filtered(frame: Any, condition: Any) -> Any:
+def _filtered(frame: DataFrame, condition: Column | str | None) -> DataFrame:
     """Raises ``InvalidQuery`` in one sentence for what Spark does not understand."""
     from pyspark.errors import PySparkException
 

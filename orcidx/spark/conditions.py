@@ -15,13 +15,18 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from orcidx.orc.timezones import Zone, load_zone
 from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, any_of
 from orcidx.predicate.nodes import ExactTime
+from orcidx.spark.argument_types import JavaObject
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 
 __all__ = ["Condition", "Nodes", "analysed", "condition_of_json", "conjuncts", "part_of_json"]
 
@@ -92,7 +97,7 @@ class _Truth:
 _UNKNOWN = _Truth()
 
 
-def analysed(filtered: Any, columns: frozenset[str], clock_zone: str, *, collated: frozenset[str]) -> Condition:
+def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, collated: frozenset[str]) -> Condition:
     """The condition of a DataFrame that was made by one filter, over a relation of ``columns``. Classic sessions only.
 
     ``clock_zone``: of the JVM, on whose clock Spark writes times down in its plans; ``collated``: columns of text that
@@ -129,7 +134,7 @@ def _with_collations(text: str, collated: frozenset[str]) -> Nodes:
 
 
 @lru_cache(maxsize=1)
-def _rules(jvm: Any) -> list[Any]:
+def _rules(jvm: JavaObject) -> list[JavaObject]:
     """Objects of the JVM, as long as it lives."""
     names = (f"org.apache.spark.sql.catalyst.optimizer.{name}$" for name in _RULES)
     return [jvm.java.lang.Class.forName(name).getField("MODULE$").get(None) for name in names]
@@ -262,7 +267,7 @@ def _node(node: Mapping[str, Any], children: list[Any], clock: Zone) -> Any:
     return _Truth(leaf, ~leaf)
 
 
-def _as_truth(value: Any) -> _Truth:
+def _as_truth(value: object) -> _Truth:
     if isinstance(value, _Truth):
         return value
     if isinstance(value, _Column) and value.kind == "boolean":

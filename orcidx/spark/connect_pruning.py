@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,10 @@ from orcidx.spark.relation import Listing, paths_of
 from orcidx.spark.spark_columns import is_exact
 from orcidx.spark.spark_types import arrow_schema_of, collated
 from orcidx.storage import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 __all__ = ["listing_of_client", "listing_of_server", "proven"]
 
@@ -39,7 +43,7 @@ _DAYS = dt.date(1901, 1, 1), dt.date(2037, 1, 1)
 _NANOS = tuple((day - dt.date(1970, 1, 1)).days * 86_400_000_000_000 for day in _DAYS)
 
 
-def proven(query: Query, schema: Any) -> Predicate:
+def proven(query: Query, schema: StructType) -> Predicate:
     """What is true of every row of which the condition of a query is, whatever the session's confs are at the action.
 
     ``schema``: the relation's ``StructType``. True, which proves nothing, for a Column and for what orcidx does not
@@ -103,7 +107,7 @@ def listing_of_client(sources: list[Source]) -> Listing:
     )
 
 
-def listing_of_server(spark: Any, path: Any, options: Mapping[str, str]) -> Listing:
+def listing_of_server(spark: SparkSession, path: str | Sequence[str], options: Mapping[str, str]) -> Listing:
     """The files with their sizes and times, by one job of the server, which opens none of them."""
     reader = spark.read.format("binaryFile").options(**{k: v for k, v in options.items() if k != "mergeSchema"})
     found = reader.load(paths_of(path)).selectExpr("path", "length", "unix_millis(modificationTime) AS time")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,18 +13,23 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery, OrcidxError, Unsupported
 from orcidx.index_directory.catalog import FILE_FIELDS
 from orcidx.index_directory.explain import EXAMINED, DirectoryExplanation, Pruned, Question, assemble, examine
-from orcidx.index_directory.file_pruning import KnownFiles, plan_files
+from orcidx.index_directory.file_pruning import FilePlan, KnownFiles, plan_files
 from orcidx.index_directory.store import IndexStore, listing_table, stale_notes
 from orcidx.options import ReadOptions
 from orcidx.planner.request import ScanRequest
 from orcidx.scanner.file import open_file
 from orcidx.scanner.scan import Scan
+from orcidx.spark.argument_types import OnePath, Schema, Where
 from orcidx.spark.build_index import is_table
 from orcidx.spark.jobs import FileTask, run_over_files, weigh
 from orcidx.spark.plan import Query, begin
 from orcidx.spark.progress import Counters, Progress
 from orcidx.spark.sessions import facts_of
 from orcidx.storage import Source, list_sources
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 __all__ = ["explain"]
 
@@ -35,12 +40,12 @@ _INDEX = ("index", "embedded", "indexes", "tail")
 
 
 def explain(
-    spark: Any,
-    path: Any,
-    where: Any,
+    spark: SparkSession,
+    path: OnePath,
+    where: Where | None,
     *,
     columns: Sequence[str | Sequence[str]] | None = None,
-    schema: Any = None,
+    schema: Schema | None = None,
     target_bytes: int | None = None,
     progress: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -120,7 +125,7 @@ def _pruned(store: IndexStore, listing: pa.Table, request: ScanRequest) -> Prune
     plain = replace(known, partitions=replace(known.partitions, values={}))
     options = request.options
 
-    def plan(files: KnownFiles, options: ReadOptions) -> Any:
+    def plan(files: KnownFiles, options: ReadOptions) -> FilePlan:
         return plan_files(files, match.fresh, request.where, options, has_index=True, ask_indexes=False)
 
     whole = plan(known, options)

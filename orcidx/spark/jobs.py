@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -20,6 +20,9 @@ from orcidx.spark.parts import pack
 from orcidx.spark.placement import place
 from orcidx.storage import Fingerprint, Source
 from orcidx.storage.folder import Folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["FileTask", "TaskFailure", "error_from", "run_over_files", "sources_of", "weigh"]
 
@@ -118,7 +121,7 @@ def _within(bins: Sequence[int], most: int) -> list[int]:
     return cut
 
 
-def run_over_files(spark: Any, files: pa.Table, bins: Sequence[int], task: FileTask) -> pa.Table:
+def run_over_files(spark: SparkSession, files: pa.Table, bins: Sequence[int], task: FileTask) -> pa.Table:
     """Runs a task over the bins and collects its rows; ``files`` has the columns of ``LISTING`` and any others.
 
     Raises the error that a task stopped with as what it was, anything else as Spark reports it.

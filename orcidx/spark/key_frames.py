@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate import Leaf, Op, Predicate, all_of
+from orcidx.spark.argument_types import KeyFrames
 from orcidx.spark.arrow_tables import frame_of, table_of
 from orcidx.spark.sessions import is_connect
 from orcidx.spark.spark_types import arrow_schema_of, struct_json
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["MOST_KEYS", "Keys", "keys_of", "pruning_by", "restricted_to"]
 
@@ -52,7 +56,7 @@ class Keys:
         return f"{len(self.values):,} keys of {self.column}{how}"
 
 
-def keys_of(where_in: Any, relation: Any, *, case_sensitive: bool) -> tuple[Keys, ...]:
+def keys_of(where_in: KeyFrames, relation: DataFrame, *, case_sensitive: bool) -> tuple[Keys, ...]:
     """Evaluates the DataFrames, each of one column. Raises ``InvalidQuery`` unless the column is of exactly the type
     that the relation's has, and of one whose equality every reader and index sees alike."""
     if where_in is None:
@@ -80,7 +84,7 @@ def keys_of(where_in: Any, relation: Any, *, case_sensitive: bool) -> tuple[Keys
     return tuple(found)
 
 
-def _taken(frame: Any, schema: pa.Schema) -> pa.Array:
+def _taken(frame: DataFrame, schema: pa.Schema) -> pa.Array:
     """The distinct keys that are not null, without a shuffle where the rows come from one stage: those of a frame that
     is surely small as they are, of small files by one task, of what Python gave each once from each task."""
     keys = frame.toDF("key").where("key IS NOT NULL")
@@ -101,7 +105,7 @@ def _taken(frame: Any, schema: pa.Schema) -> pa.Array:
     return pc.unique(found)
 
 
-def _leaf_of(frame: Any) -> tuple[str, int, bool]:
+def _leaf_of(frame: DataFrame) -> tuple[str, int, bool]:
     """The kind of plan whose rows, filtered, are all of a frame's, else an empty text; the bytes that Spark takes them
     for, and whether it counted them."""
     if is_connect(frame.sparkSession):
@@ -132,7 +136,7 @@ def pruning_by(keys: tuple[Keys, ...]) -> Predicate:
     return whole
 
 
-def restricted_to(spark: Any, frame: Any, keys: tuple[Keys, ...]) -> Any:
+def restricted_to(spark: SparkSession, frame: DataFrame, keys: tuple[Keys, ...]) -> DataFrame:
     """The rows of a DataFrame that have one of the keys, of every column of them."""
     from pyspark.sql import functions as F
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.spark.arrow_tables import frame_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["place"]
 
@@ -18,7 +21,7 @@ _SEED = 42
 _C1, _C2 = 0xCC9E2D51, 0x1B873593
 
 
-def place(spark: Any, rows: pa.Table, bins: Sequence[int], count: int) -> Any:
+def place(spark: SparkSession, rows: pa.Table, bins: Sequence[int], count: int) -> DataFrame:
     """A DataFrame of ``rows`` in ``count`` partitions, row ``i`` in the partition ``bins[i]``.
 
     Exactly so, by ``repartitionById``; before Spark 4.1, which has it, by numbers whose hash falls where it should.

@@ -30,6 +30,7 @@ from orcidx.predicate.fold import parts
 from orcidx.scanner.file import make_scan, open_file
 from orcidx.scanner.scan import Scan
 from orcidx.scanner.top_rows import SortKey, parse_order
+from orcidx.spark.argument_types import Schema, Where
 from orcidx.spark.case_rule import Column, columns_as_spelled, depends_on_case, where_as_spelled
 from orcidx.spark.catalog_tables import CatalogTable
 from orcidx.spark.hive_columns import partition_constants, partition_types
@@ -79,16 +80,17 @@ class Query:
 
     ``retype``: a schema for some of the columns of ORC files, which keep their other columns; ``session_zone``: None
     where only the tasks will know it; ``jvm_zone``: as of ``paimon.Table.scan``; ``reader_options``: of Spark's reader,
-    as text; ``table``: of the catalog, whose directory ``path`` is.
+    as text; ``table``: of the catalog, whose directory ``path`` is. ``path``: a text, several, or
+    sources listed before.
     """
 
     path: Any
     columns: Sequence[Any] | None = None
-    where: Any = None
+    where: Where | None = None
     top: Sequence[Any] | None = None
     limit: int | None = None
     format: Format | None = None
-    schema: Any = None
+    schema: Schema | None = None
     retype: Any = None
     snapshot_id: int | None = None
     jvm_zone: str | None = None

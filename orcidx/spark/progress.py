@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 import threading
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orcidx.spark.sessions import is_connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["Counters", "Progress"]
 
@@ -36,7 +39,7 @@ class Progress:
     ``shown``: True or False, None where standard error is a terminal. Spark Connect has no accumulators: no bar there.
     """
 
-    def __init__(self, spark: Any, title: str, *, files: int, bytes: int, shown: bool | None = None) -> None:
+    def __init__(self, spark: SparkSession, title: str, *, files: int, bytes: int, shown: bool | None = None) -> None:
         wanted = sys.stderr.isatty() if shown is None else shown
         self.counters = Counters()
         self._total = files, bytes

@@ -11,11 +11,12 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery
 from orcidx.predicate import External, Leaf, Op, Predicate, any_of, parse, resolve_column
 from orcidx.predicate.fold import Part, parts, rewritten
+from orcidx.spark.argument_types import Where
 
 __all__ = ["check_computed", "parse_text"]
 
 
-def parse_text(where: Any) -> Predicate:
+def parse_text(where: Where) -> Predicate:
     """As ``parse``; a text has Spark's meaning: isnan(NULL) is false there, so that its negation holds for nulls."""
     found = parse(where)
     return rewritten(found, _of_spark) if isinstance(where, str) else found

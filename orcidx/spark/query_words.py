@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from orcidx.errors import InvalidQuery
+
+if TYPE_CHECKING:
+    from orcidx.spark.plan import Query
 
 __all__ = ["check_words"]
 
 
-def check_words(query: Any) -> None:
+def check_words(query: Query) -> None:
     """Raises ``InvalidQuery`` for the first option of a ``Query`` that cannot be meant."""
     if query.format not in (None, "orc", "paimon"):
         raise InvalidQuery(f"format is 'orc' or 'paimon', not {query.format!r}")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from orcidx.errors import InvalidQuery
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 __all__ = ["options_of_reader", "struct_of_ddl"]
 
@@ -24,7 +27,7 @@ _KNOWN = (
 )
 
 
-def options_of_reader(options: Any) -> dict[str, str]:
+def options_of_reader(options: Mapping[str, object] | None) -> dict[str, str]:
     """The options as text, by Spark's names. Raises ``InvalidQuery`` with the nearest name for an unknown one."""
     if options is None:
         return {}
@@ -42,7 +45,7 @@ def options_of_reader(options: Any) -> dict[str, str]:
     return found
 
 
-def _text(name: str, value: Any) -> str:
+def _text(name: str, value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dt.datetime):
@@ -52,7 +55,7 @@ def _text(name: str, value: Any) -> str:
     return str(value)
 
 
-def struct_of_ddl(text: str) -> Any:
+def struct_of_ddl(text: str) -> StructType:
     """The ``StructType`` of a text such as "id bigint, name string". Raises ``InvalidQuery`` with Spark's sentence."""
     from pyspark.errors import PySparkException
     from pyspark.sql import types

@@ -7,7 +7,7 @@ import pickle
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from orcidx.errors import InvalidQuery, OrcidxError, StorageError, Unsupported
 from orcidx.predicate import External, Predicate, parse
 from orcidx.predicate.fold import parts
 from orcidx.scanner.scan import Scan
+from orcidx.spark.argument_types import KeyFrames, Paths, Schema, Where
 from orcidx.spark.arrow_tables import table_of
 from orcidx.spark.catalog_tables import catalog_table
 from orcidx.spark.choosing import Choice, Chosen, Engine, Unreadable, choose, engine_of, is_column, own_tasks_only
@@ -30,6 +31,10 @@ from orcidx.spark.sessions import SessionFacts, facts_of, hadoop_has
 from orcidx.spark.spark_types import collated, width_of
 from orcidx.spark.table_notes import warned_of
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
 __all__ = ["read", "why"]
 
 DRIVER_FILES = 256
@@ -43,15 +48,15 @@ _PARTS = pa.schema([("order", pa.int64()), ("part", pa.binary())])
 
 
 def read(
-    spark: Any,
-    path: Any,
+    spark: SparkSession,
+    path: Paths,
     columns: Sequence[str | Sequence[str]] | None = None,
-    where: Any = None,
+    where: Where | None = None,
     *,
     top: Sequence[Any] | None = None,
     limit: int | None = None,
     format: Format | None = None,
-    schema: Any = None,
+    schema: Schema | None = None,
     snapshot_id: int | None = None,
     jvm_zone: str | None = None,
     deletion_vector: Mapping[Any, Any] | None = None,
@@ -59,9 +64,9 @@ def read(
     target_bytes: int = TARGET_BYTES,
     storage_options: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
-    where_in: Mapping[str, Any] | None = None,
-    options: Mapping[str, Any] | None = None,
-) -> Any:
+    where_in: Mapping[str, DataFrame] | None = None,
+    options: Mapping[str, object] | None = None,
+) -> DataFrame:
     """A DataFrame of ORC files or a Paimon table: the rows of ``spark.read.orc``, less the files that indexes rule out.
 
     The files are listed and judged now, and read whenever Spark runs the DataFrame. ``engine``: "spark" for Spark's own
@@ -104,7 +109,7 @@ def read(
     return _answered(spark, query, facts, engine_of(spark, engine), where_in)
 
 
-def _answered(spark: Any, query: Query, facts: SessionFacts, wanted: Engine, where_in: Any) -> Any:
+def _answered(spark: SparkSession, query: Query, facts: SessionFacts, wanted: Engine, where_in: KeyFrames) -> DataFrame:
     """The DataFrame; an error about a column tells of files that differ in it."""
     try:
         return _by_engine(spark, query, facts, wanted, where_in)
@@ -112,7 +117,9 @@ def _answered(spark: Any, query: Query, facts: SessionFacts, wanted: Engine, whe
         raise with_files_named(query, error)  # noqa: B904  (the same)
 
 
-def _by_engine(spark: Any, query: Query, facts: SessionFacts, wanted: Engine, where_in: Any) -> Any:
+def _by_engine(
+    spark: SparkSession, query: Query, facts: SessionFacts, wanted: Engine, where_in: KeyFrames
+) -> DataFrame:
     """The DataFrame, with the choice that ``why`` tells."""
     where, own = query.where, own_tasks_only(query)
     if own is None and wanted != "orcidx" and query.table is None and _seen_as_table(spark, query):
@@ -151,7 +158,7 @@ def _by_engine(spark: Any, query: Query, facts: SessionFacts, wanted: Engine, wh
     return _told(rows if query.columns is None else rows.select(*map(_quoted, query.columns)), chosen.choice)
 
 
-def _carried_out(spark: Any, query: Query, facts: SessionFacts, chosen: Chosen) -> tuple[Chosen, Any]:
+def _carried_out(spark: SparkSession, query: Query, facts: SessionFacts, chosen: Chosen) -> tuple[Chosen, DataFrame]:
     """What was chosen, or what is to be done instead where orcidx has another type of a column, or none; and its rows,
     before their keys and columns are selected."""
     if chosen.frame is not None:
@@ -168,11 +175,11 @@ def _carried_out(spark: Any, query: Query, facts: SessionFacts, chosen: Chosen) 
     return chosen, rows if chosen.condition is None else rows.where(chosen.condition)
 
 
-def _types_of(frame: Any) -> tuple[tuple[str, str], ...]:
+def _types_of(frame: DataFrame) -> tuple[tuple[str, str], ...]:
     return tuple((one.name, one.dataType.simpleString()) for one in frame.schema.fields)
 
 
-def _seen_as_table(spark: Any, query: Query) -> bool:
+def _seen_as_table(spark: SparkSession, query: Query) -> bool:
     """Whether the path is of a Paimon table. Where orcidx cannot list it, for Hadoop alone knows the scheme or has the
     keys, Hadoop tells; only what is surely none is Spark's to read."""
     try:
@@ -183,7 +190,7 @@ def _seen_as_table(spark: Any, query: Query) -> bool:
         return False
 
 
-def _planned(spark: Any, query: Query, facts: SessionFacts, reason: str) -> Any:
+def _planned(spark: SparkSession, query: Query, facts: SessionFacts, reason: str) -> DataFrame:
     """The DataFrame of orcidx's tasks, with the reason why they read; warns of what the rows may not be."""
     plan = begin(query)
     notes = warned_of(plan.rows)
@@ -193,7 +200,7 @@ def _planned(spark: Any, query: Query, facts: SessionFacts, reason: str) -> Any:
     return _told(frame, Choice("orcidx", reason, notes=notes))
 
 
-def _understood(where: Any) -> bool:
+def _understood(where: Where | None) -> bool:
     """Whether orcidx reads a condition by itself, without Spark's analysis. Of text not what computes: there pyarrow's
     functions would stand for Spark's (TRY_CAST raised where Spark has null)."""
     if is_column(where):
@@ -209,12 +216,12 @@ def _computes(where: Predicate) -> bool:
     return any(isinstance(part, External) for part in parts(where))
 
 
-def _told(frame: Any, choice: Choice) -> Any:
+def _told(frame: DataFrame, choice: Choice) -> DataFrame:
     frame.__dict__[_CHOICE] = choice
     return frame
 
 
-def why(frame: Any) -> Choice:
+def why(frame: DataFrame) -> Choice:
     """Which engine reads a DataFrame that ``read`` returned, why, and what it leaves out.
 
     Raises ``InvalidQuery`` for any other DataFrame, also for one made of such a one.
@@ -225,7 +232,7 @@ def why(frame: Any) -> Choice:
     return choice  # type: ignore[no-any-return]
 
 
-def _paths(path: Any) -> Any:
+def _paths(path: Paths) -> Any:
     """As text, which pickles and travels."""
     if isinstance(path, os.PathLike):
         return os.fspath(path)
@@ -257,7 +264,7 @@ def _name(column: Any) -> Any:
 # ---------------------------------------------------------------------- planning in tasks
 
 
-def _parts(spark: Any, plan: Plan, target: int, facts: SessionFacts) -> list[Part]:
+def _parts(spark: SparkSession, plan: Plan, target: int, facts: SessionFacts) -> list[Part]:
     rows = plan.rows
     if not isinstance(rows, Scan):
         return split_paimon(rows)
@@ -303,7 +310,7 @@ def _plan_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 # ---------------------------------------------------------------------- the DataFrame
 
 
-def _frame(spark: Any, plan: Plan, tasks: list[bytes], parts: Sequence[Part]) -> Any:
+def _frame(spark: SparkSession, plan: Plan, tasks: list[bytes], parts: Sequence[Part]) -> DataFrame:
     from pyspark.sql.types import IntegerType, StructField, StructType
 
     schema = StructType.fromJson(plan.schema)
@@ -331,7 +338,7 @@ def _claimed_bytes(plan: Plan, parts: Sequence[Part]) -> int:
     return max(stored, rows * (_ROW_BYTES + width_of(plan.schema)))
 
 
-def _numbers(spark: Any, count: int, size: int) -> tuple[Any, int]:
+def _numbers(spark: SparkSession, count: int, size: int) -> tuple[DataFrame, int]:
     """A row in each of ``count`` partitions, its number times the stride that comes along, as a relation that Catalyst
     takes for ``size`` bytes.
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from orcidx.errors import Unsupported
 from orcidx.spark.sessions import facts_of, spark_version
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["register"]
 
@@ -14,7 +17,7 @@ PYTHON_SOURCES = (4, 0)
 """The first version of Spark that has them."""
 
 
-def register(spark: Any, *, pushdown: bool = False) -> None:
+def register(spark: SparkSession, *, pushdown: bool = False) -> None:
     """Makes ``spark.read.format("orcidx")`` known to a session.
 
     Options of the format: ``columns`` (names with commas between, or a JSON list), ``where`` (SQL text, by which files,

@@ -11,14 +11,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from orcidx.spark.argument_types import Schema
 from orcidx.spark.catalog_tables import CatalogTable
 from orcidx.spark.sessions import is_connect
 from orcidx.spark.spark_types import json_of_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 
 __all__ = ["FEW", "MOST_TEXT", "Listing", "Relation", "paths_of", "relation_of"]
 
@@ -56,8 +61,8 @@ class Relation:
     """``frame``: all of it; ``root``: the one directory that it is of, None where there are more; ``options`` of
     Spark's reader; ``table``: of the catalog, whose partitions may lie anywhere."""
 
-    spark: Any
-    frame: Any
+    spark: SparkSession
+    frame: DataFrame
     root: str | None
     options: Mapping[str, str] = field(default_factory=dict)
     table: CatalogTable | None = None
@@ -100,7 +105,7 @@ class Relation:
         # A partition's values are the catalog's, whatever its directory is called, and CHAR is padded above the files.
         return unpartitioned and not any("CHAR" in str(one.metadata) for one in self.frame.schema.fields)
 
-    def of_files(self, names: Sequence[str], dropped: Sequence[str]) -> Any:
+    def of_files(self, names: Sequence[str], dropped: Sequence[str]) -> DataFrame:
         """The relation of some of the files, with the schema and the partitions of the whole."""
         reader = self.spark.read.options(**self.options)
         if is_connect(self.spark):
@@ -108,7 +113,7 @@ class Relation:
         else:  # the JVM's own schema, not by way of a text
             reader._jreader = reader._jreader.schema(self.frame._jdf.schema())
         pattern = self._pattern(names, dropped)
-        if pattern is not None:
+        if pattern is not None and self.root is not None:
             return reader.option("pathGlobFilter", pattern).orc(paths_of(self.root))
         if self.root is not None and not any(name.casefold() == "basepath" for name in self.options):
             reader = reader.option("basePath", self.root)
@@ -125,7 +130,7 @@ class Relation:
             return None
         return "{" + ",".join(sorted(last)) + "}"
 
-    def by_names(self, kept: Sequence[str], dropped: Sequence[str]) -> Any | None:
+    def by_names(self, kept: Sequence[str], dropped: Sequence[str]) -> DataFrame | None:
         """The relation with a filter on the names of its files, by the shorter of the two lists.
 
         None where that is not to be had: too many names, a column called ``_metadata``, a scheme whose names Spark may
@@ -163,9 +168,9 @@ class Relation:
 
 
 def relation_of(
-    spark: Any,
-    path: Any,
-    schema: Any = None,
+    spark: SparkSession,
+    path: str | Sequence[str],
+    schema: Schema | None = None,
     *,
     options: Mapping[str, str] | None = None,
     table: CatalogTable | None = None,
@@ -184,7 +189,7 @@ def relation_of(
     return Relation(spark, frame, None if root is None else os.path.abspath(root), options)
 
 
-def paths_of(path: Any) -> list[str]:
+def paths_of(path: str | Sequence[str]) -> list[str]:
     """What Spark is to read, for a path or several: names of files that are there are no globs."""
     paths = [path] if isinstance(path, str) else list(path)
     return [_escaped(one) if os.path.exists(one) else one for one in paths]

@@ -14,7 +14,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from orcidx.options import ReadOptions
 from orcidx.rewriting.drafts import exists
 from orcidx.rewriting.ordering import asked_order
 from orcidx.rewriting.rewrite import rewrite as rewrite_files
+from orcidx.spark.argument_types import ClusterBy, OnePath, SortBy
 from orcidx.spark.arrow_tables import frame_of, table_of
 from orcidx.spark.build_index import is_table, refresh
 from orcidx.spark.jobs import TaskFailure, failure_in
@@ -31,6 +32,10 @@ from orcidx.spark.placement import place
 from orcidx.spark.progress import Counters, Progress
 from orcidx.storage import Fingerprint, Source, describe_source, list_sources
 from orcidx.storage.folder import Folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 __all__ = ["RESULT", "rewrite"]
 
@@ -61,18 +66,18 @@ _TASK = pa.schema(
 
 
 def rewrite(
-    spark: Any,
-    path: Any,
+    spark: SparkSession,
+    path: OnePath,
     *,
-    sort_by: Any = None,
-    cluster_by: Any = None,
+    sort_by: SortBy | None = None,
+    cluster_by: ClusterBy | None = None,
     bloom_filters: Sequence[str | int] = (),
     target_bytes: int = 256 << 20,
     dry_run: bool = False,
     progress: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
     **options: Any,
-) -> Any:
+) -> pa.Table:
     """Rewrites the ORC files below a directory in one job; files that the same call made before are left alone.
 
     ``path``: a directory or URL prefix that driver and tasks reach. ``sort_by``, ``cluster_by``, ``bloom_filters`` and
@@ -103,7 +108,7 @@ def rewrite(
     return frame_of(spark, job.result(told, "rewritten", swapped))
 
 
-def _directory(path: Any, storage_options: Mapping[str, Any] | None) -> Source:
+def _directory(path: OnePath, storage_options: Mapping[str, Any] | None) -> Source:
     root = describe_source(path, storage_options=storage_options)
     if root.kind not in ("path", "url"):
         raise InvalidQuery(f"{path!r:.80} is no directory or URL; tasks open the files themselves")
@@ -135,7 +140,7 @@ class _Task:
     asked: Mapping[str, Any]
     counters: Counters
 
-    def __call__(self, batches: Any) -> Iterator[pa.RecordBatch]:
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column("group").to_pylist():
                 group = self.groups[number]
@@ -171,7 +176,7 @@ class _Job:
     @staticmethod
     def plan(
         root: Source,
-        path: Any,
+        path: OnePath,
         asked: Mapping[str, Any],
         target_bytes: int,
         swaps: _Swaps,
@@ -214,7 +219,7 @@ class _Job:
                 )
         return _Job(Folder(root), key, asked, tuple(groups), tuple(fresh), swaps)
 
-    def run(self, spark: Any, progress: bool | None) -> tuple[dict[int, Any], set[int]]:
+    def run(self, spark: SparkSession, progress: bool | None) -> tuple[dict[int, Any], set[int]]:
         """Makes the staged files and swaps them in; returns what tasks told, and the groups that were swapped."""
         if not self.groups:
             return {}, set()
@@ -274,7 +279,7 @@ def _packed(files: Sequence[tuple[str, Source]], target_bytes: int) -> Iterator[
         yield waiting
 
 
-def _collect(spark: Any, rows: pa.Table, task: _Task) -> pa.Table:
+def _collect(spark: SparkSession, rows: pa.Table, task: _Task) -> pa.Table:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     placed = place(spark, rows, list(range(rows.num_rows)), rows.num_rows)

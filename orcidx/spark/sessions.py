@@ -13,9 +13,13 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.spark.argument_types import JavaObject
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = [
     "JAVA_PACKAGE",
@@ -89,7 +93,7 @@ def spark_version() -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Any:
+def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
     """The running Spark session, else a new one that runs this Python in its tasks.
 
     ``master`` and ``settings`` are for a new one (default: ``local[*]``, unless Spark is configured otherwise). Raises
@@ -114,12 +118,12 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
     return builder.getOrCreate()
 
 
-def is_connect(spark: Any) -> bool:
+def is_connect(spark: SparkSession) -> bool:
     """Whether a session talks to a Spark Connect server."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def hadoop_has(spark: Any, path: str) -> bool | None:
+def hadoop_has(spark: SparkSession, path: str) -> bool | None:
     """Whether Hadoop finds a path; None where it cannot say."""
     if is_connect(spark):
         return None
@@ -133,12 +137,12 @@ def hadoop_has(spark: Any, path: str) -> bool | None:
 
 
 @lru_cache(maxsize=1)
-def _time_zones(jvm: Any) -> Any:
+def _time_zones(jvm: JavaObject) -> JavaObject:
     """The class, whose name py4j looks up in three round trips."""
     return jvm.java.util.TimeZone
 
 
-def facts_of(spark: Any) -> SessionFacts:
+def facts_of(spark: SparkSession) -> SessionFacts:
     """Asks the session; raises ``InvalidQuery`` for what is none."""
     require_spark()
     conf = getattr(spark, "conf", None)

@@ -7,7 +7,7 @@ import decimal
 import operator
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -15,13 +15,16 @@ from orcidx.predicate import Constant, Leaf, Op, Predicate, resolve_column
 from orcidx.predicate.fold import Part, fold
 from orcidx.predicate.nodes import ExactTime
 
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
 __all__ = ["column_of", "is_exact"]
 
 _END = object()
 _INTEGERS, _MOST = pa.types.is_integer, 1 << 63
 
 
-def column_of(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -> Any:
+def column_of(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -> Column | None:
     """The Column; None where Spark would compare otherwise, as by rounding, or has no word for it.
 
     ``where`` has its times as the columns have them (``on_session_clock``). Raises ``InvalidQuery`` for an unknown
@@ -35,14 +38,14 @@ def column_of(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -> A
     )
 
 
-def _joined(join: Callable[[Any, Any], Any], columns: Iterator[Any]) -> Any:
+def _joined(join: Callable[[Column, Column], Column], columns: Iterator[Column | None]) -> Column | None:
     whole = next(columns)
     while whole is not None and (column := next(columns, _END)) is not _END:
         whole = None if column is None else join(whole, column)
     return whole
 
 
-def _column_of(part: Part, schema: pa.Schema, case_sensitive: bool) -> Any:
+def _column_of(part: Part, schema: pa.Schema, case_sensitive: bool) -> Column | None:
     from pyspark.sql import functions as F
 
     if isinstance(part, Constant):
@@ -58,7 +61,7 @@ def _column_of(part: Part, schema: pa.Schema, case_sensitive: bool) -> Any:
     return None if asked is None else (~asked if part.negated else asked)
 
 
-def _asked(column: Any, leaf: Leaf, literals: list[Any]) -> Any:
+def _asked(column: Column, leaf: Leaf, literals: list[Column]) -> Column | None:
     from pyspark.sql import functions as F
 
     match leaf.op:
@@ -89,7 +92,7 @@ def _asked(column: Any, leaf: Leaf, literals: list[Any]) -> Any:
     return None
 
 
-def is_exact(value: Any, kind: pa.DataType) -> bool:
+def is_exact(value: object, kind: pa.DataType) -> bool:
     """Whether a literal is of exactly the column's kind, so that Spark converts neither before it compares them."""
     types = pa.types
     if isinstance(value, bool):
@@ -109,7 +112,7 @@ def is_exact(value: Any, kind: pa.DataType) -> bool:
     return False
 
 
-def _literal(value: Any) -> Any:
+def _literal(value: object) -> Column:
     """The literal of what is exact."""
     from pyspark.sql import functions as F
 

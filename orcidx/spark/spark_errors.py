@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
 
 __all__ = ["sentence_of", "spark_errors", "unknown_column"]
 
@@ -18,14 +21,14 @@ def spark_errors() -> tuple[type[Exception], ...]:
     return PySparkException, Py4JJavaError
 
 
-def sentence_of(error: Any) -> str:
+def sentence_of(error: BaseException) -> str:
     """The first line of what the error says; of a Java exception its own, without the trace."""
     java = getattr(error, "java_exception", None)
     text = str(error) if java is None else str(java.getMessage() or java.toString())
     return next(iter(text.strip().splitlines()), type(error).__name__).rstrip("; ")
 
 
-def unknown_column(error: Any) -> str | None:
+def unknown_column(error: PySparkException) -> str | None:
     """The column that Spark does not find; None for any other error."""
     condition = getattr(error, "getCondition", None) or error.getErrorClass
     if not str(condition() or "").startswith("UNRESOLVED_COLUMN"):

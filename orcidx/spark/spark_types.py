@@ -16,6 +16,7 @@ from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.types import SPARK_TYPE, OrcType
 from orcidx.paimon.data_types import DataField, DataType
+from orcidx.spark.argument_types import Schema
 
 __all__ = [
     "arrow_schema_of",
@@ -168,14 +169,14 @@ def _of_paimon(kind: DataType, column: str) -> Json:
     raise Unsupported(f"{kind} cannot be read into Spark; name the other columns with columns=", column=column)
 
 
-def collated(schema: Any) -> frozenset[str]:
+def collated(schema: Schema | None) -> frozenset[str]:
     """Columns of a ``StructType`` whose text has a collation, by which other bytes may be equal; a column of CHAR or of
     anything else is none of them."""
     kinds = {one.name: one.dataType for one in getattr(schema, "fields", ())}
     return frozenset(name for name, kind in kinds.items() if getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY")
 
 
-def json_of_schema(schema: Any) -> Json:
+def json_of_schema(schema: Schema) -> Json:
     """The JSON of what a caller gave as schema: pyspark's ``StructType``, or Spark's JSON of one, or a pyarrow schema.
 
     Raises ``InvalidQuery`` for anything else.

@@ -11,14 +11,15 @@ import contextlib
 import pickle
 import sys
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from orcidx.errors import CommitUncertain, InvalidQuery, OrcidxError
 from orcidx.options import ReadOptions
+from orcidx.paimon.build import Spec
 from orcidx.paimon_table.changed import Changed
 from orcidx.paimon_table.data_file_writing import DataFiles, WrittenFile, pieces
 from orcidx.paimon_table.index_rewriting import commit_rewrite, naming_what_tasks_left, plan_rewrite
@@ -29,6 +30,7 @@ from orcidx.paimon_table.row_deleting import DeleteTask, commit_delete, delete_r
 from orcidx.paimon_table.schema import TableSchema
 from orcidx.paimon_table.table import Table, open_table
 from orcidx.paimon_table.table_change import changed
+from orcidx.spark.argument_types import TableName, Where
 from orcidx.spark.arrow_tables import table_of
 from orcidx.spark.jobs import TaskFailure, failure_in, weigh
 from orcidx.spark.local_times import on_session_clock
@@ -38,21 +40,25 @@ from orcidx.spark.query_text import parse_text
 from orcidx.spark.sessions import facts_of
 from orcidx.storage import Source
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
 __all__ = ["append", "delete", "rewrite_file_index"]
 
 _ROWS = pa.schema([pa.field("pickled", pa.binary())])
 
 
 def rewrite_file_index(
-    spark: Any,
-    table: Any,
-    where: Any = None,
-    spec: Any = None,
+    spark: SparkSession,
+    table: TableName,
+    where: Where | None = None,
+    spec: Spec | None = None,
     *,
     only_missing: bool = True,
     dry_run: bool = False,
     target_bytes: int | None = None,
-    storage_options: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
     **commit: Any,
 ) -> Changed:
     """``Table.rewrite_file_index`` as a job: tasks build the indexes, the driver commits them as one snapshot.
@@ -70,15 +76,15 @@ def rewrite_file_index(
 
 
 def delete(
-    spark: Any,
-    table: Any,
-    where: Any = None,
+    spark: SparkSession,
+    table: TableName,
+    where: Where | None = None,
     *,
     everything: bool = False,
     isolation: Literal["snapshot", "serializable"] = "snapshot",
     dry_run: bool = False,
     target_bytes: int | None = None,
-    storage_options: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
     **commit: Any,
 ) -> Changed:
     """``Table.delete`` as a job: tasks find the rows, the driver merges and commits; on conflict only files that came
@@ -105,7 +111,14 @@ def delete(
     return commit_delete(plan, dict(find(plan.tasks)), isolation=isolation, find=find)
 
 
-def append(spark: Any, table: Any, rows: Any, *, storage_options: Any = None, **commit: Any) -> Changed:
+def append(
+    spark: SparkSession,
+    table: TableName,
+    rows: DataFrame,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    **commit: Any,
+) -> Changed:
     """``Table.append`` of a DataFrame: each task writes files of its own, the driver commits them as one snapshot."""
     opened = _opened(table, storage_options)
     plan = plan_append(opened, _named(opened, commit))
@@ -129,7 +142,7 @@ def append(spark: Any, table: Any, rows: Any, *, storage_options: Any = None, **
     return result
 
 
-def _opened(table: Any, storage_options: Any) -> Table:
+def _opened(table: TableName, storage_options: Mapping[str, Any] | None) -> Table:
     return table if isinstance(table, Table) else open_table(table, storage_options=storage_options)
 
 
@@ -145,7 +158,9 @@ def _named(table: Table, commit: dict[str, Any]) -> dict[str, Any]:
 # ---------------------------------------------------------------------- tasks
 
 
-def _run(spark: Any, tasks: Sequence[Any], sizes: Sequence[int], method: str, target_bytes: int | None) -> list[Any]:
+def _run(
+    spark: SparkSession, tasks: Sequence[Any], sizes: Sequence[int], method: str, target_bytes: int | None
+) -> list[Any]:
     """The results of a method of each task, in their order."""
     if not tasks:
         return []
@@ -157,7 +172,7 @@ def _run(spark: Any, tasks: Sequence[Any], sizes: Sequence[int], method: str, ta
     return [found[number] for number in range(len(tasks))]
 
 
-def _collected(frame: Any, task: Any) -> list[Any]:
+def _collected(frame: DataFrame, task: Any) -> list[Any]:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     try:

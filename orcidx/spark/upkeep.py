@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,8 +17,12 @@ from orcidx.explain.render import size_text
 from orcidx.explain.summary import Section, Summary
 from orcidx.index_directory.clean import Cleaning, clean_indexes
 from orcidx.index_directory.describe import IndexDescription, describe_indexes
+from orcidx.spark.argument_types import OnePath
 from orcidx.spark.arrow_tables import table_of
 from orcidx.spark.build_index import RESULT
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["BuildSummary", "clean", "describe", "summarize"]
 
@@ -26,7 +30,7 @@ _SHOWN = 10
 
 
 def describe(
-    spark: Any, path: Any, *, verify: bool = False, storage_options: Mapping[str, Any] | None = None
+    spark: SparkSession | None, path: OnePath, *, verify: bool = False, storage_options: Mapping[str, Any] | None = None
 ) -> IndexDescription:
     """Which files of a directory are indexed, by what, stale or fresh, and how large that is; ``spark`` may be None.
 
@@ -38,8 +42,8 @@ def describe(
 
 
 def clean(
-    spark: Any,
-    path: Any,
+    spark: SparkSession | None,
+    path: OnePath,
     *,
     older_than: timedelta | float = timedelta(days=1),
     dry_run: bool = False,
@@ -90,6 +94,6 @@ class BuildSummary(Summary):
         return {"statuses": self.statuses, "rows": self.result.to_pylist()}
 
 
-def summarize(result: Any) -> BuildSummary:
+def summarize(result: pa.Table) -> BuildSummary:
     """A summary of what ``build_file_index`` or ``refresh`` returned, to be shown or saved (``.save("job.html")``)."""
     return BuildSummary(result if isinstance(result, pa.Table) else table_of(result, RESULT))

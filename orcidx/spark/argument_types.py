@@ -1,0 +1,51 @@
+"""Types of what callers of ``orcidx.spark`` give, and of what comes from Spark's JVM."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.predicate import Predicate
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+    from orcidx.paimon_table.table import Table
+
+__all__ = [
+    "ClusterBy",
+    "Given",
+    "JavaObject",
+    "KeyFrames",
+    "OnePath",
+    "Paths",
+    "Schema",
+    "SortBy",
+    "TableName",
+    "Where",
+]
+
+OnePath: TypeAlias = str | os.PathLike[str]
+"""A directory or URL."""
+Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""A file, directory, glob or URL prefix, or several."""
+Given: TypeAlias = str | Predicate | pc.Expression | Sequence[Any]
+"""A predicate in one of the forms that orcidx reads by itself: SQL text, ``col``, pyarrow's, a DNF list."""
+Where: TypeAlias = "Given | Column"
+"""``Given``, or Spark's own."""
+Schema: TypeAlias = "StructType | pa.Schema | Mapping[str, Any] | str"
+"""Of pyspark, of pyarrow, Spark's JSON of one, or DDL text."""
+SortBy: TypeAlias = str | Sequence[str | tuple[str, str]]
+"""Names, or (name, "descending")."""
+ClusterBy: TypeAlias = str | Sequence[str]
+KeyFrames: TypeAlias = "Mapping[str, DataFrame] | None"
+"""The keys wanted of a column, as a DataFrame of one column."""
+TableName: TypeAlias = "str | os.PathLike[str] | Table"
+"""Of a Paimon table: its directory, or one that is open."""
+JavaObject: TypeAlias = Any
+"""An object of the JVM, whose members py4j finds by name when they are asked for."""
