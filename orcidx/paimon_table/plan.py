@@ -268,10 +268,15 @@ class _Planner:
         self.jvm_zone = jvm_zone
         self.skipped: list[SkippedFile] = []
         self.notes: list[Note] = []
+        self._mappings: dict[int, tuple[FieldMapping, ...]] = {}
 
     def mapping(self, file: TableFile) -> tuple[FieldMapping, ...]:
-        with located(file=file.path):
-            return map_fields(self.schema, self.schema_of(file.schema_id))
+        """Files of one schema share theirs."""
+        found = self._mappings.get(file.schema_id)
+        if found is None:
+            with located(file=file.path):
+                found = self._mappings[file.schema_id] = map_fields(self.schema, self.schema_of(file.schema_id))
+        return found
 
     def moves_instants(self, file: TableFile) -> bool:
         """By the options that the file was written with, which may have been others than the table's are now."""

@@ -19,13 +19,14 @@ from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.explain.model import Explanation, FileExplanation, StripeExplanation
 from orcidx.fetching.drive import off_loop
 from orcidx.options import ReadOptions
-from orcidx.paimon.data_types import DataField, arrow_field
+from orcidx.paimon.data_types import arrow_field
 from orcidx.paimon.file_index import FileIndex, read_file_index
-from orcidx.paimon_table.evolution import FileWhere, convert, translate
+from orcidx.paimon_table.evolution import convert
 from orcidx.paimon_table.jvm_instants import moves, put_back
 from orcidx.paimon_table.parquet_rows import read_parquet
 from orcidx.paimon_table.plan import FileTask, TablePlan
 from orcidx.paimon_table.schema import FieldMapping, TableSchema, char_lengths
+from orcidx.paimon_table.shared_reading import Shared, shared_reading, table_arrow_schema, table_bound
 from orcidx.predicate import BoundPredicate, Predicate, all_of, bind
 from orcidx.pruning.evaluate import Note
 from orcidx.pruning.selection import RowSelection
@@ -38,8 +39,6 @@ from orcidx.scanner.top_rows import FirstRows, SortKey
 from orcidx.scanner.top_scan import bound_condition
 
 __all__ = ["TableBatches", "TableScan", "matching_rows"]
-
-_UNITS = ("s", "ms", "us", "ns")
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class TableScan(ArrowStream):
     @property
     def schema(self) -> pa.Schema:
         """The schema of the batches: the table's own types, timestamps in the unit of their precision."""
-        return _arrow_schema([self.table_schema.by_name[name] for name in self.columns], self.options)
+        return table_arrow_schema([self.table_schema.by_name[name] for name in self.columns], self.options)
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -93,15 +92,17 @@ class TableScan(ArrowStream):
         if self.where is None:
             total = sum(_rows_left(task) for task in self.plan.tasks)
         else:
-            asked = _bound(self.where, self.table_schema, self.options).columns
+            asked = table_bound(self.where, self.table_schema, self.options).columns
             narrow = (asked[0][0] if asked else self.table_schema.fields[0].name,)
             counting = replace(self, columns=narrow, limit=None, top=())
-            total = sum(_TaskRun(task, counting, ScanMetrics(), []).count() for task in self.plan.tasks)
+            shared: Shared = {}
+            total = sum(_TaskRun(task, counting, ScanMetrics(), [], shared).count() for task in self.plan.tasks)
         return total if self.limit is None else min(total, self.limit)
 
     def explain(self) -> Explanation:
         """What the scan will read and why it can skip the rest; reads metadata and indexes only."""
-        files = [_TaskRun(task, self, ScanMetrics(), []).explain() for task in self.plan.tasks]
+        shared: Shared = {}
+        files = [_TaskRun(task, self, ScanMetrics(), [], shared).explain() for task in self.plan.tasks]
         files += [
             FileExplanation(skipped.file.path, skipped.file.rows, (), (), skipped.reasons)
             for skipped in self.plan.skipped
@@ -116,7 +117,7 @@ def _instant_notes(scan: TableScan) -> list[Note]:
     schema = scan.table_schema
     if scan.jvm_zone is not None:
         return []
-    asked = [] if scan.where is None else [path[0] for path in _bound(scan.where, schema, scan.options).columns]
+    asked = [] if scan.where is None else [path[0] for path in table_bound(scan.where, schema, scan.options).columns]
     names = dict.fromkeys([*scan.columns, *asked])
     zoned = [name for name in names if schema.by_name[name].type.has_instants]
     if not zoned or not any(task.moves_instants for task in scan.plan.tasks):
@@ -126,12 +127,6 @@ def _instant_notes(scan: TableScan) -> list[Note]:
         "Paimon's Java moves them by its zone unless orc.timestamp-ltz.legacy.type is false; say the zone by jvm_zone="
     )
     return [Note("ORC files", "distrusted", text)]
-
-
-def _arrow_schema(fields: list[DataField], options: ReadOptions) -> pa.Schema:
-    views = options.strings == "view"
-    kinds = [pa.string_view() if views and f.type.root in ("CHAR", "VARCHAR") else f.type.arrow_type for f in fields]
-    return pa.schema([pa.field(f.name, kind, f.type.nullable) for f, kind in zip(fields, kinds)])
 
 
 def _rows_left(task: FileTask) -> int:
@@ -155,8 +150,10 @@ class TableBatches(Batches):
 
 
 def _batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Generator[pa.RecordBatch, None, None]:
+    shared: Shared = {}
+
     def rows_of(task: FileTask, wanted: TableScan) -> Iterator[pa.RecordBatch]:
-        return _TaskRun(task, wanted, metrics, notes).batches()
+        return _TaskRun(task, wanted, metrics, notes, shared if wanted is scan else {}).batches()
 
     if scan.top:
         columns = tuple(dict.fromkeys((*scan.columns, *(key.column for key in scan.top))))
@@ -184,9 +181,11 @@ def _within_bound(scan: TableScan, first: FirstRows) -> TableScan:
 
 
 class _TaskRun:
-    """One file during one pass."""
+    """One file during one pass. ``shared``: what the files of the pass have in common that are alike."""
 
-    def __init__(self, task: FileTask, scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> None:
+    def __init__(
+        self, task: FileTask, scan: TableScan, metrics: ScanMetrics, notes: list[Note], shared: Shared
+    ) -> None:
         self.task = task
         self.scan = scan
         self.metrics = metrics
@@ -194,28 +193,13 @@ class _TaskRun:
         self.file = task.file
         self.is_orc = self.file.format == "orc"
         self.moved_by = scan.jvm_zone if task.moves_instants and moves(scan.jvm_zone) else None
-        self.where = self._translated()
-        self.rest = None if self.where.rest is None else _bound(self.where.rest, scan.table_schema, scan.options)
-        names = dict.fromkeys(scan.columns)
-        if self.rest is not None:
-            names.update(dict.fromkeys(path[0] for path in self.rest.columns))
-        by_name = {entry.field.name: entry for entry in task.mapping}
-        self.entries = [by_name[name] for name in names]
-        self.schema = _arrow_schema([entry.field for entry in self.entries], scan.options)
-
-    def _translated(self) -> FileWhere:
-        if self.scan.where is None:
-            return FileWhere(None, None)
-        schema = self.scan.table_schema.arrow_schema
-        case_sensitive = self.scan.options.case_sensitive
-        return translate(
-            self.scan.where,
-            self.task.mapping,
-            schema,
-            times_are_numbers=self.is_orc,
-            case_sensitive=case_sensitive,
-            instants_moved=self.moved_by is not None,
-        )
+        alike = id(task.mapping), self.is_orc, self.moved_by  # of one scan; its tasks keep the mappings
+        if alike not in shared:
+            moved = self.moved_by is not None
+            shared[alike] = shared_reading(scan, task.mapping, is_orc=self.is_orc, instants_moved=moved)
+        reading = shared[alike]
+        self.where, self.rest = reading.where, reading.rest
+        self.entries, self.schema, self.options = reading.entries, reading.schema, reading.options
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         with located(file=self.file.path):
@@ -337,9 +321,7 @@ class _TaskRun:
         """The scan of an ORC file in its own names, with its file index open as long as it may be asked.
 
         ``asked``: more columns of the file; ``row_numbers``: a column of this name with the rows' places."""
-        known = {"case_sensitive": True, "strings": "string", "wall_clock_zone": None}  # what the table's types settle
-        options = self.scan.options.override(**known, timestamp_unit=self._unit())
-        with self._index() as index, open_file(self.file.source, options=options) as opened:
+        with self._index() as index, open_file(self.file.source, options=self.options) as opened:
             if opened.num_rows != self.file.rows:
                 raise CorruptFile(f"has {opened.num_rows} rows, where the manifest says {self.file.rows}")
             wanted = [entry.file_field.name for entry in self.entries if entry.file_field is not None]
@@ -351,14 +333,6 @@ class _TaskRun:
             yield opened.scan(
                 names, pushed, selection=top, deletion_vector=deleted, file_index=index, row_numbers=numbers
             )
-
-    def _unit(self) -> str:
-        """The finest unit that the columns need: each is cast to its own afterwards."""
-        finest = 0
-        for kind in _leaf_types(self.schema):
-            if pa.types.is_timestamp(kind):
-                finest = max(finest, _UNITS.index(kind.unit))
-        return _UNITS[finest]
 
     def _parquet(self) -> Iterator[pa.RecordBatch]:
         selection = self._parquet_rows()
@@ -459,25 +433,7 @@ def _converted(
 def matching_rows(task: FileTask, scan: TableScan) -> Iterator[npt.NDArray[np.int64]]:
     """Places in the file of the rows for which the scan's predicate is true, deleted ones too, in ascending pieces."""
     bare = replace(task, file=replace(task.file, deletion=None))
-    return _TaskRun(bare, replace(scan, columns=(), limit=None, top=()), ScanMetrics(), []).places()
-
-
-def _bound(where: Predicate, schema: TableSchema, options: ReadOptions) -> BoundPredicate:
-    return bind(
-        where,
-        schema.arrow_schema,
-        nan=options.nan,
-        case_sensitive=options.case_sensitive,
-        char_lengths=char_lengths(schema.fields),
-    )
-
-
-def _leaf_types(schema: pa.Schema) -> Iterator[pa.DataType]:
-    waiting = list(schema.types)
-    while waiting:
-        kind = waiting.pop()
-        waiting.extend(kind.field(i).type for i in range(kind.num_fields))
-        yield kind
+    return _TaskRun(bare, replace(scan, columns=(), limit=None, top=()), ScanMetrics(), [], {}).places()
 
 
 def _add(total: ScanMetrics, part: ScanMetrics) -> None:

@@ -20,6 +20,7 @@ from paimon_tables import PaimonTable, serialized
 import orcidx
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, ValueOutOfRange
 from orcidx.paimon import DeletionVector, build_file_index, open_table, write_deletion_vectors
+from orcidx.paimon_table import plan, shared_reading
 from orcidx.predicate import col
 
 FROZEN = FIXTURES / "paimon" / "tables" / "db.db"
@@ -538,3 +539,21 @@ def test_top_on_other_types(table: PaimonTable) -> None:
         assert opened.scan([column], top=[column], limit=3).to_table()[column].to_pylist() == values
     decimals = opened.scan(["d"], top=[("d", "desc", "first")], limit=2).to_table()["d"].to_pylist()
     assert decimals == [None, Decimal("1.00")]
+
+
+def test_files_of_one_schema_share_what_follows_from_it(table: PaimonTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mapping of columns and the predicate in the files' words are made once for a schema, not for each file."""
+    for number, name in enumerate(("id", "number")):
+        table.schema({0: (name, "INT"), 1: ("v", "BIGINT")})
+        for part in range(3):
+            rows = pa.table({name: pa.array([number, part], pa.int32()), "v": [number, part]})
+            table.add(f"{number}{part}.{'orc' if part else 'parquet'}", rows)
+    table.commit()
+    made = []
+    for module, name in ((plan, "map_fields"), (shared_reading, "translate")):
+        call = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, _name=name, _call=call, **k: made.append(_name) or _call(*a, **k))
+    scan = open_table(str(table.path)).scan(where=col("number") >= 1)
+    assert sorted(scan.to_table()["v"].to_pylist()) == [1, 1, 1, 1, 1, 2, 2]
+    assert made.count("map_fields") == 2
+    assert made.count("translate") == 3, "of each schema, for ORC and for parquet; one file is ruled out"
