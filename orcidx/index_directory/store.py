@@ -60,9 +60,9 @@ __all__ = [
     "UNKNOWN",
     "IndexStore",
     "Match",
-    "held_bytes",
     "identity_of",
     "listing_table",
+    "memory_of",
     "stale_notes",
     "whole_object",
 ]
@@ -407,7 +407,7 @@ def identity_of(store: IndexStore) -> tuple[Any, ...]:
     return (store.folder.name, store._written)
 
 
-def held_bytes(store: IndexStore) -> int:
+def memory_of(store: IndexStore) -> int:
     """What the catalogs that a store has read so far take in memory."""
     catalogs = store._loaded.values()
     tables = sum(one.files.nbytes + sum(array.nbytes for array in one.statistics.values()) for one in catalogs)

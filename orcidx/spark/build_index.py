@@ -312,14 +312,14 @@ class _Job:
         sizes = {(one["column"], one["kind"]): one["bytes"] for one in row["indexes"] or ()}
         index = None if row["index"] is None else self.store.folder.source(row["index"]).name
         for column, kind in self.spec.pairs():
-            told = {"path": row["path"], "column": column, "kind": kind, "rows": row["rows"], "millis": row["millis"]}
+            known = {"path": row["path"], "column": column, "kind": kind, "rows": row["rows"], "millis": row["millis"]}
             if row["error"] is not None:
-                yield {**told, "status": "error", "error": row["error"]}
+                yield {**known, "status": "error", "error": row["error"]}
             elif (column, kind) in sizes:
-                yield {**told, "status": status, "index": index, "bytes": sizes[column, kind]}
+                yield {**known, "status": status, "index": index, "bytes": sizes[column, kind]}
             else:
                 yield {
-                    **told,
+                    **known,
                     "status": "skipped",
                     "error": "the file is empty" if not row["rows"] else "no such column",
                 }

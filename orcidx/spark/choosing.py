@@ -54,7 +54,7 @@ RARE = 0.5
 """Keys that are in files of more than this share of the bytes have rows in most row groups: none is passed over."""
 FILTER_SHARE = 0.5
 """A filter on the names of files costs every row that is read; it must spare this share of the bytes."""
-_TOLD: set[str] = set()
+_WARNED: set[str] = set()
 """Paths of which a warning has said that they have no index."""
 _DEARER = "would cost more than it spares, so all are read"
 
@@ -124,7 +124,7 @@ def engine_of(spark: SparkSession, engine: str | None) -> Engine:
 
 def own_tasks_only(query: Query) -> str | None:
     """What Spark's reader cannot do of a query; None where it can do all."""
-    told = {
+    reasons = {
         "deletion_vector": "deletion vectors are orcidx's to apply",
         "file_index": "file indexes given by path are orcidx's to read",
         "top": "the first rows in an order are looked for by orcidx's evidence",
@@ -133,11 +133,11 @@ def own_tasks_only(query: Query) -> str | None:
         "jvm_zone": "Paimon tables are read by orcidx",
         "storage_options": "storage_options= are for orcidx's readers",
     }
-    for name, reason in told.items():
+    for name, reason in reasons.items():
         if getattr(query, name) is not None:
             return reason
     if query.format == "paimon":
-        return told["snapshot_id"]
+        return reasons["snapshot_id"]
     if any(not isinstance(one, str) for one in query.columns or ()):
         return "paths into structs are cut out by orcidx"
     return None
@@ -165,7 +165,7 @@ def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engin
     if is_connect(spark) and query.table is not None:
         return by_spark("Spark Connect does not tell where a table lies")
     if engine != "orcidx" and _has_no_index(query.path):
-        return by_spark(_told_once(query.path, engine))
+        return by_spark(_warned_once(query.path, engine))
     asked = _asked(relation, query, filtered, facts)
     if asked.obstacle is not None:
         return by_spark(f"no file can be left out by a condition where {asked.obstacle}")
@@ -181,10 +181,10 @@ def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engin
     except (OrcidxError, OSError, ImportError) as error:
         return by_spark(f"orcidx cannot list the files to look for indexes ({error})")
     if not stores:
-        return by_spark(_told_once(query.path, engine))
+        return by_spark(_warned_once(query.path, engine))
     found = _survivors(stores, sources, relation, asked, (query, facts))
-    if told := _not_worth(sources, found, query):
-        return by_spark(told, **_of_all(listing_of_client(sources), found, keys))
+    if reason := _not_worth(sources, found, query):
+        return by_spark(reason, **_of_all(listing_of_client(sources), found, keys))
     if (listing := _listing(relation, query, sources, found)) is None:
         return by_spark("Spark does not tell its files")
     kept = found.kept_of(listing, sources)
@@ -192,8 +192,8 @@ def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engin
 
     def by_files() -> Chosen:
         frame, how = _restricted(relation, listing, kept, counts)
-        told = _of_all(listing, found, keys) if frame is relation.frame else counts
-        return by_spark(how, filtered if frame is relation.frame else _filtered(frame, condition), **told)
+        counted = _of_all(listing, found, keys) if frame is relation.frame else counts
+        return by_spark(how, filtered if frame is relation.frame else _filtered(frame, condition), **counted)
 
     by_keys = engine != "spark" and not query.reader_options and query.table is None and not collated(query.schema)
     looked_up = _looked_up(asked.may, found, relation, query.columns, counts) if by_keys else None
@@ -228,12 +228,12 @@ def _asked(relation: Relation, query: Query, filtered: DataFrame, facts: Session
     return Condition(may, columns)
 
 
-def _told_once(path: str | Sequence[str], engine: Engine) -> str:
+def _warned_once(path: str | Sequence[str], engine: Engine) -> str:
     """That there is no index, which a warning says once of a path, unless Spark's reader was asked for: without one
     ``read`` is no better than Spark's."""
     reason = "there is no index of the directory"
-    if engine == "auto" and (name := f"{path!r:.300}") not in _TOLD:
-        _TOLD.add(name)
+    if engine == "auto" and (name := f"{path!r:.300}") not in _WARNED:
+        _WARNED.add(name)
         warnings.warn(
             f"{reason} {name}: all of its files are read; orcidx.spark.build_file_index makes one",
             RuntimeWarning,
@@ -253,8 +253,8 @@ def _relation(spark: SparkSession, query: Query) -> Relation:
         if is_connect(spark):
             found.frame.schema  # noqa: B018  (there the files are looked at when it is asked)
     except spark_errors() as error:
-        if query.reader_options.get("mergeSchema") == "true" and (told := without_common_schema(query)):
-            raise InvalidQuery(told) from None
+        if query.reader_options.get("mergeSchema") == "true" and (text := without_common_schema(query)):
+            raise InvalidQuery(text) from None
         raise Unreadable(sentence_of(error)) from error
     return found
 
@@ -333,8 +333,8 @@ def _may_be_old(
 
 
 def _type_name(kind: DataType) -> str:
-    told = kind.jsonValue()
-    return told if isinstance(told, str) else ""
+    found = kind.jsonValue()
+    return found if isinstance(found, str) else ""
 
 
 def _counts(listing: Listing, kept: npt.NDArray[np.bool_], found: Survivors, keys: Sequence[Keys]) -> dict[str, Any]:
@@ -344,7 +344,7 @@ def _counts(listing: Listing, kept: npt.NDArray[np.bool_], found: Survivors, key
         "bytes": int(listing.sizes.sum()),
         "bytes_left": int(listing.sizes[kept].sum()),
         "by": found.by,
-        "notes": (*(one.told for one in keys), *found.notes),
+        "notes": (*(one.note for one in keys), *found.notes),
     }
 
 
@@ -403,7 +403,7 @@ def _restricted(
         return relation.frame, f"a filter on the names of files {_DEARER}"
     filtered = relation.by_names(names, dropped)
     if filtered is None:
-        return relation.frame, "the names of the files that are left cannot be told to Spark, so all are read"
+        return relation.frame, "the names of the files that are left cannot be given to Spark, so all are read"
     return filtered, "the files that are left are chosen by their names"
 
 
@@ -437,6 +437,6 @@ def _filtered(frame: DataFrame, condition: Column | str | None) -> DataFrame:
         if is_connect(frame.sparkSession):
             filtered.schema  # noqa: B018  (there a condition is looked at when it is asked)
     except PySparkException as error:
-        told = f"Spark does not understand where={str(condition)!r:.200}: {sentence_of(error)}"
-        raise InvalidQuery(told, column=unknown_column(error)) from None
+        text = f"Spark does not understand where={str(condition)!r:.200}: {sentence_of(error)}"
+        raise InvalidQuery(text, column=unknown_column(error)) from None
     return filtered

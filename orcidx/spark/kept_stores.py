@@ -11,7 +11,7 @@ import threading
 from collections import OrderedDict
 from typing import Any
 
-from orcidx.index_directory.store import IndexStore, held_bytes, identity_of
+from orcidx.index_directory.store import IndexStore, identity_of, memory_of
 
 __all__ = ["KeptStores"]
 
@@ -39,7 +39,7 @@ class KeptStores:
             return
         with self._lock:
             self._stores.pop(identity_of(store), None)
-            if held_bytes(store) <= STORE_BYTES:
+            if memory_of(store) <= STORE_BYTES:
                 self._stores[identity_of(store)] = store
             while len(self._stores) > STORES:
                 self._stores.popitem(last=False)

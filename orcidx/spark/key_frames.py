@@ -50,7 +50,7 @@ class Keys:
         return Leaf((self.column,), Op.BETWEEN, (ends["min"].as_py(), ends["max"].as_py()))
 
     @property
-    def told(self) -> str:
+    def note(self) -> str:
         """What ``why`` says of it."""
         how = "" if len(self.values) <= MOST_KEYS else ", too many to look for each: their range was looked for"
         return f"{len(self.values):,} keys of {self.column}{how}"

@@ -263,7 +263,7 @@ def _begin_orc(query: Query) -> Plan:
     else:
         by_path: dict[str, Any] = {"deletion_vector": query.deletion_vector, "file_index": query.file_index}
         rows = scan(files, asked, where, match=match, hive_partitions=False, indexes="none", **by_path, **shared)
-        jobs = _by_rollup(rows, types) if match == "name" else rows.jobs
+        jobs = _by_catalog(rows, types) if match == "name" else rows.jobs
         waiting = {} if query.session_zone is not None else _times(types)
         settled = {name: one for name, one in types.items() if name not in waiting}
         constants = partition_constants([job.source for job in jobs], settled, query.session_zone or "UTC")
@@ -297,7 +297,7 @@ def _by_directory(rows: Scan) -> Scan:
     return replace(rows, jobs=tuple(kept))
 
 
-def _by_rollup(rows: Scan, partitions: Mapping[str, tuple[str, Any]]) -> tuple[FileJob, ...]:
+def _by_catalog(rows: Scan, partitions: Mapping[str, tuple[str, Any]]) -> tuple[FileJob, ...]:
     """The files that the catalogs of indexed directories do not rule out, with their indexes; a damaged one warns."""
     # Times are typed by the session's clock, which a catalog does not know: they rule nothing out here.
     kinds = [(key, kind) for key, kind in partitions.values() if not str(kind).startswith("timestamp")]

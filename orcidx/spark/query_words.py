@@ -24,8 +24,8 @@ def check_words(query: Query) -> None:
         if isinstance(value, bool) or not isinstance(value, int):
             raise InvalidQuery(f"{name} is a whole number, not {value!r:.80}")
         if value < least:
-            told = "negative" if not least else f"below {least}"
-            raise InvalidQuery(f"{name} must not be {told}, and is {value}")
+            refused = "negative" if not least else f"below {least}"
+            raise InvalidQuery(f"{name} must not be {refused}, and is {value}")
     for name in ("deletion_vector", "file_index", "storage_options"):
         value = getattr(query, name)
         if value is not None and not isinstance(value, Mapping):

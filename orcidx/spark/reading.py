@@ -155,7 +155,7 @@ def _by_engine(
         return _planned(spark, query, facts, f"Spark cannot read it ({error})")
     chosen, rows = _carried_out(spark, query, facts, chosen)
     rows = restricted_to(spark, rows, chosen.keys)
-    return _told(rows if query.columns is None else rows.select(*map(_quoted, query.columns)), chosen.choice)
+    return _with_choice(rows if query.columns is None else rows.select(*map(_quoted, query.columns)), chosen.choice)
 
 
 def _carried_out(spark: SparkSession, query: Query, facts: SessionFacts, chosen: Chosen) -> tuple[Chosen, DataFrame]:
@@ -197,7 +197,7 @@ def _planned(spark: SparkSession, query: Query, facts: SessionFacts, reason: str
     target = plan.target(facts.slots)
     parts = _parts(spark, plan, target, facts)
     frame = _frame(spark, plan, assign(plan, parts, target), parts)
-    return _told(frame, Choice("orcidx", reason, notes=notes))
+    return _with_choice(frame, Choice("orcidx", reason, notes=notes))
 
 
 def _understood(where: Where | None) -> bool:
@@ -216,7 +216,7 @@ def _computes(where: Predicate) -> bool:
     return any(isinstance(part, External) for part in parts(where))
 
 
-def _told(frame: DataFrame, choice: Choice) -> DataFrame:
+def _with_choice(frame: DataFrame, choice: Choice) -> DataFrame:
     frame.__dict__[_CHOICE] = choice
     return frame
 

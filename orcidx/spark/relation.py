@@ -87,8 +87,8 @@ class Relation:
         files = location.allFiles()
         count = files.size()
         step = SLICE if count <= SLICED else count
-        told = [files.slice(at, at + step).mkString("\x01") for at in range(0, count, step)]
-        found = _STATUS.findall("\x01".join(told))
+        slices = [files.slice(at, at + step).mkString("\x01") for at in range(0, count, step)]
+        found = _STATUS.findall("\x01".join(slices))
         if len(found) != count:
             return None
         names, sizes, times = zip(*found) if found else ((), (), ())

@@ -102,10 +102,10 @@ def rewrite(
     job = _Job.plan(root, path, asked, target_bytes, swaps, storage_options)
     if dry_run:
         return frame_of(spark, job.result({}, "planned"))
-    told, swapped = job.run(spark, progress)
-    if told and IndexStore.open(path, storage_options=storage_options) is not None:
+    reported, swapped = job.run(spark, progress)
+    if reported and IndexStore.open(path, storage_options=storage_options) is not None:
         refresh(spark, path, progress=False, storage_options=storage_options)
-    return frame_of(spark, job.result(told, "rewritten", swapped))
+    return frame_of(spark, job.result(reported, "rewritten", swapped))
 
 
 def _directory(path: OnePath, storage_options: Mapping[str, Any] | None) -> Source:
@@ -220,7 +220,7 @@ class _Job:
         return _Job(Folder(root), key, asked, tuple(groups), tuple(fresh), swaps)
 
     def run(self, spark: SparkSession, progress: bool | None) -> tuple[dict[int, Any], set[int]]:
-        """Makes the staged files and swaps them in; returns what tasks told, and the groups that were swapped."""
+        """Makes the staged files and swaps them in; returns what tasks reported, and the groups that were swapped."""
         if not self.groups:
             return {}, set()
         first = self.groups[0]  # what cannot be asked is refused here, not by every task
@@ -235,17 +235,17 @@ class _Job:
             except BaseException:
                 self.swaps.give_up(manifest)
                 raise
-        told = {row["group"]: row for row in found.to_pylist()}
-        swapped = self.swaps.commit(manifest, self.groups, told)
-        return told, swapped
+        reported = {row["group"]: row for row in found.to_pylist()}
+        swapped = self.swaps.commit(manifest, self.groups, reported)
+        return reported, swapped
 
-    def result(self, told: Mapping[int, Any], status: str, swapped: set[int] | None = None) -> pa.Table:
+    def result(self, reported: Mapping[int, Any], status: str, swapped: set[int] | None = None) -> pa.Table:
         rows: list[dict[str, Any]] = [
             {"path": name, "sources": [name], "status": "fresh", "bytes_before": size, "bytes_after": size}
             for name, size in self.fresh
         ]
         for group in self.groups:
-            one = told.get(group.number, {})
+            one = reported.get(group.number, {})
             made = swapped is None or group.number in swapped
             rows.append(
                 {
@@ -315,7 +315,7 @@ class _Swaps:
             self._folder.delete(group["staged"])
         self._folder.delete(name)
 
-    def commit(self, name: str, groups: Sequence[_Group], told: Mapping[int, Any]) -> set[int]:
+    def commit(self, name: str, groups: Sequence[_Group], reported: Mapping[int, Any]) -> set[int]:
         """Swaps all groups whose files are still those that were read."""
         swapped = set()
         chosen = []
@@ -326,7 +326,7 @@ class _Swaps:
                 continue
             swapped.add(group.number)
             replaced = [{"path": path, **version} for path, version in zip(group.paths, group.versions)]
-            one = {"staged": group.staged, "final": group.final, "bytes": told[group.number]["bytes"]}
+            one = {"staged": group.staged, "final": group.final, "bytes": reported[group.number]["bytes"]}
             chosen.append({**one, "replaced": replaced})
         found = {**self._get(name), "state": "committed", "groups": chosen}
         self._put(name, found)

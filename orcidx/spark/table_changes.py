@@ -197,7 +197,7 @@ class _CallTask:
         for batch in batches:
             for data in batch.column("pickled").to_pylist():
                 number, task = pickle.loads(data)
-                with _told():
+                with _errors_sent():
                     result = getattr(task, self.method)()
                 self.counters.add(bytes=self.sizes[number], failed=False)
                 yield pa.RecordBatch.from_pylist([{"pickled": pickle.dumps((number, result))}], schema=_ROWS)
@@ -215,7 +215,7 @@ class _WriteTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         files = DataFiles(self.root, self.schema, dense=self.dense)
         try:
-            with _told():
+            with _errors_sent():
                 for batch in batches:
                     check_columns(batch.schema, self.schema)
                     rows = conformed(batch, self.schema)
@@ -232,7 +232,7 @@ class _WriteTask:
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _errors_sent() -> Iterator[None]:
     """Errors on their way to the driver, which raises them as what they are."""
     try:
         yield

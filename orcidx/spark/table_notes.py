@@ -1,4 +1,4 @@
-"""What one should know of the rows of a Paimon table before they are read, told as warnings: a DataFrame has no other
+"""What one should know of the rows of a Paimon table before they are read, given as warnings: a DataFrame has no other
 place for it."""
 
 from __future__ import annotations

@@ -46,24 +46,24 @@ class OfSession:
     def settle(self, rows: Scan | TableScan) -> Scan | TableScan:
         """The rows as the session means them. Raises ``InvalidQuery`` where it plans by other rules by now, and where
         a clock matters that Spark does not tell."""
-        told = _properties()
+        property_of = _properties()
         for name, value in self.planned.items():
-            now = None if told is None else told(name)
+            now = None if property_of is None else property_of(name)
             if now is not None and now.lower() != value:
                 raise InvalidQuery(
                     f"{name} is {now} now, and was {value} when orcidx was registered or the DataFrame made: "
                     "make it again, one of the format after orcidx.spark.register(spark)"
                 )
-        if told is not None and (now := told(CASE)) is not None:
+        if property_of is not None and (now := property_of(CASE)) is not None:
             rows = _by_case(rows, now.lower() == "true")
         if self.where is None and not self.partitions:
             return rows
-        if told is None:
+        if property_of is None:
             raise InvalidQuery(
                 "Spark does not tell the session's time zone here (as in DataFrame.rdd): give the times in where= "
                 "a zone, such as '2025-01-31 12:00:00+01:00', or run the query as one of the DataFrame"
             )
-        return self.on_clock(rows, told(ZONE) or self.default_zone)
+        return self.on_clock(rows, property_of(ZONE) or self.default_zone)
 
     def on_clock(self, rows: Scan | TableScan, zone: str) -> Scan | TableScan:
         """The rows with all times on the clock of a zone."""

@@ -69,8 +69,8 @@ class BuildSummary(Summary):
     @property
     def headline(self) -> str:
         files = len(pc.unique(self.result["path"]))
-        told = ", ".join(f"{count:,} {status}" for status, count in self.statuses.items()) or "nothing"
-        return f"{files:,} files: {told}; {size_text(int(pc.sum(self.result['bytes']).as_py() or 0))} of indexes"
+        counts = ", ".join(f"{count:,} {status}" for status, count in self.statuses.items()) or "nothing"
+        return f"{files:,} files: {counts}; {size_text(int(pc.sum(self.result['bytes']).as_py() or 0))} of indexes"
 
     def sections(self) -> Iterator[Section]:
         by = self.result.group_by(["column", "kind", "status"]).aggregate([("path", "count"), ("bytes", "sum")])
