@@ -19,19 +19,18 @@ TEXT_SUFFIXES = {".py", ".pyx", ".pxd", ".pyi", ".md", ".toml", ".json", ".java"
 SKIPPED_FOLDERS = {"build", "dist", "env", "results", "html", "data", "__pycache__", "fixtures"}
 
 ANYTHING_LEFT = {
-    "cli": 20,
-    "engines": 15,
-    "index_building": 2,
-    "index_directory": 15,
+    "cli": 2,
+    "engines": 5,
+    "index_directory": 1,
     "inspection": 1,
     "orc": 1,
-    "orc_writer": 15,
-    "paimon": 18,
-    "paimon_table": 23,
-    "planner": 9,
-    "predicate": 84,
-    "rewriting": 25,
-    "scanner": 21,
+    "orc_writer": 2,
+    "paimon": 4,
+    "paimon_table": 5,
+    "planner": 4,
+    "predicate": 82,
+    "rewriting": 4,
+    "scanner": 3,
     "storage": 4,
 }
 """Parameters and results of public functions that are Any, of each room."""

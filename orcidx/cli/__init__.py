@@ -57,7 +57,7 @@ class _LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()

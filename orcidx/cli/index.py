@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from orcidx.cli.arguments import as_json, file_argument, open_from, parse_storage_options, storage_option
 from orcidx.cli.output import print_json, print_table, python_values
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
+
+if TYPE_CHECKING:
+    from orcidx.paimon.file_index import FileIndex
 
 __all__ = ["index"]
 
@@ -45,7 +48,9 @@ def parse_types(pairs: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def open_index(file: str, types: Mapping[str, str], storage_options: tuple[str, ...], rows: int | None = None) -> Any:
+def open_index(
+    file: str, types: Mapping[str, str], storage_options: tuple[str, ...], rows: int | None = None
+) -> FileIndex:
     """The file index that a command names."""
     from orcidx import paimon
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,9 @@ from orcidx.cli.arguments import (
     storage_option,
 )
 from orcidx.cli.output import FileTables, print_table
+
+if TYPE_CHECKING:
+    from orcidx.scanner.file import OrcFile
 
 __all__ = ["meta", "schema", "stats"]
 
@@ -31,7 +34,7 @@ def schema(sources: tuple[str, ...], as_json: bool, storage_options: tuple[str, 
     files = list_files(sources, storage_options)
     tables = FileTables(len(files), as_json=as_json)
 
-    def show(file: Any) -> None:
+    def show(file: OrcFile) -> None:
         fields = [{"name": field.name, "arrow": str(field.type)} for field in file.schema]
         for field, node in zip(fields, file.columns, strict=True):
             field["orc"] = str(node)
@@ -51,7 +54,7 @@ def meta(sources: tuple[str, ...], as_json: bool, storage_options: tuple[str, ..
     files = list_files(sources, storage_options)
     tables = FileTables(len(files), as_json=as_json)
 
-    def show(file: Any) -> None:
+    def show(file: OrcFile) -> None:
         facts = _facts_of(file)
         stripes = [
             {
@@ -114,7 +117,7 @@ def stats(
     files = list_files(sources, storage_options)
     tables = FileTables(len(files), as_json=as_json)
 
-    def show(file: Any) -> None:
+    def show(file: OrcFile) -> None:
         names = parse_columns(columns)
         for name in names or ():  # an unknown one is refused, with the nearest
             file.statistics(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,9 @@ from orcidx.cli.arguments import (
 from orcidx.cli.output import FileTables
 from orcidx.errors import InvalidQuery
 from orcidx.orc.projection import find_columns
+
+if TYPE_CHECKING:
+    from orcidx.scanner.file import OrcFile
 
 __all__ = ["sizes", "streams"]
 
@@ -37,7 +40,7 @@ def sizes(sources: tuple[str, ...], as_json: bool, storage_options: tuple[str, .
     files = list_files(sources, storage_options)
     tables = FileTables(len(files), as_json=as_json)
 
-    def show(file: Any) -> None:
+    def show(file: OrcFile) -> None:
         found = file_sizes(file.reader)
         kinds = list(dict.fromkeys(kind for column in found.columns for kind in sorted(column.streams)))
         rows: list[list[Any]] = [
@@ -92,7 +95,7 @@ def streams(
     files = list_files(sources, storage_options)
     tables = FileTables(len(files), as_json=as_json)
 
-    def show(file: Any) -> None:
+    def show(file: OrcFile) -> None:
         reader = file.reader
         if stripe is not None and stripe >= len(reader.stripes):
             raise InvalidQuery(f"no stripe {stripe}; the file has {len(reader.stripes)}", file=reader.name)

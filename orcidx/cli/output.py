@@ -9,9 +9,12 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["FileTables", "plain", "print_json", "print_table", "python_values", "text"]
 
@@ -19,7 +22,7 @@ _MIDDLE = 40
 """Characters of a cell that count where columns compete for room; longer ones are folded."""
 
 
-def python_values(array: Any) -> list[Any]:
+def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
     """The values of an Arrow array; dates and times that Python has no object for as text in ISO 8601."""
     try:
         return array.to_pylist()  # type: ignore[no-any-return]
@@ -44,7 +47,7 @@ def _python_value(scalar: Any) -> Any:
         return f"{shown}+00:00" if getattr(kind, "tz", None) else shown
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """A value as JSON can hold it: times in ISO 8601, decimals as text, bytes in base64, NaN and infinities as text."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
@@ -63,12 +66,12 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """One JSON document; indented on a terminal."""
     click.echo(json.dumps(plain(value), indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """A value in a cell; tabs and line ends are escaped so that a row stays a line."""
     if value is None:
         return ""
@@ -142,7 +145,7 @@ class FileTables:
         self._as_json = as_json
         self._headed: list[str] | None = None
 
-    def show(self, file: str, names: Sequence[str], rows: Iterable[Sequence[Any]], document: Any) -> None:
+    def show(self, file: str, names: Sequence[str], rows: Iterable[Sequence[Any]], document: object) -> None:
         """The table of one file, or its document."""
         if self._as_json:
             if self._several:

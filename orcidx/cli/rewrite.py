@@ -22,7 +22,7 @@ class _Size(click.ParamType):  # type: ignore[type-arg]  # click before 8.2 has 
 
     name = "size"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         text = str(value).strip().lower().removesuffix("b").removesuffix("i")
         unit = text[-1:] if text[-1:] in ("k", "m", "g") else ""
         number = text.removesuffix(unit)

@@ -27,14 +27,14 @@ _DAYS = (-719_162, 2_932_896)
 """Of 0001-01-01 and 9999-12-31."""
 
 
-def json_lines(batch: pa.RecordBatch) -> Any:
+def json_lines(batch: pa.RecordBatch) -> list[memoryview]:
     """The rows as JSON objects, a line each: a list of buffers."""
     names = [json.dumps(name, ensure_ascii=False) for name in batch.schema.names]
     keys = [f"{'{' if i == 0 else ', '}{name}: " for i, name in enumerate(names)]
     return [_joined(part, keys, _json, "}\n" if keys else "{}\n") for part in _slices(batch)]
 
 
-def tab_lines(batch: pa.RecordBatch) -> Any:
+def tab_lines(batch: pa.RecordBatch) -> list[memoryview]:
     """The rows with tabs between their values; line ends and tabs in them are escaped: a list of buffers."""
     keys = ["" if i == 0 else "\t" for i in range(batch.num_columns)]
     return [_joined(part, keys, _cell, "\n") for part in _slices(batch)]

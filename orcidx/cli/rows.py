@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,6 +26,9 @@ from orcidx.cli.arguments import (
 from orcidx.cli.output import print_json, print_table, python_values
 from orcidx.cli.progress import progress
 from orcidx.cli.row_text import json_lines, tab_lines
+
+if TYPE_CHECKING:
+    from orcidx.scanner.file import OrcFile
 
 __all__ = ["cat", "count", "head", "scan"]
 
@@ -98,7 +101,7 @@ def count(sources: tuple[str, ...], as_json: bool, where: str | None, storage_op
         rows = scan_from(sources, storage_options, None, where).count_rows()
     else:
 
-        def add(file: Any) -> None:
+        def add(file: OrcFile) -> None:
             nonlocal rows
             rows += file.num_rows
 

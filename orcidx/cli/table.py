@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +20,9 @@ from orcidx.cli.arguments import (
 )
 from orcidx.cli.output import print_json, print_table
 from orcidx.cli.rows import print_rows
+
+if TYPE_CHECKING:
+    from orcidx.paimon_table.table import Table
 
 __all__ = ["table"]
 
@@ -40,7 +43,7 @@ def table() -> None:
 
 def open_table(
     path: str, snapshot: int | None, storage_options: tuple[str, ...], external_paths: tuple[str, ...]
-) -> Any:
+) -> Table:
     """The table that a command names."""
     from orcidx import paimon
 

@@ -25,11 +25,12 @@ from orcidx.predicate.fold import Part, rewritten
 from orcidx.scanner.arguments import FilesArguments
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
+from orcidx.storage import Sources
 
 __all__ = ["OrcDataset", "OrcFragment", "dataset"]
 
 
-def dataset(sources: Any, **scan_options: Unpack[FilesArguments]) -> OrcDataset:
+def dataset(sources: Sources, **scan_options: Unpack[FilesArguments]) -> OrcDataset:
     """Files as a pyarrow dataset: for DuckDB, ``polars.scan_pyarrow_dataset`` and DataFusion's ``register_dataset``.
 
     ``sources`` and the keywords are those of ``orcidx.scan``, with ``columns`` and ``where`` for what is never to be
@@ -111,19 +112,23 @@ class _Scans:
         )
         return replace(self._scan, request=request)
 
-    def to_table(self, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:
+    def to_table(self, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
         """The rows as a table; see ``scanner``."""
         return self.scanner(columns=columns, filter=filter, **options).to_table()
 
-    def to_batches(self, columns: Any = None, filter: Any = None, **options: Any) -> Iterator[pa.RecordBatch]:
+    def to_batches(
+        self, columns: Any = None, filter: pc.Expression | None = None, **options: Any
+    ) -> Iterator[pa.RecordBatch]:
         """The rows as record batches; see ``scanner``."""
         return self.scanner(columns=columns, filter=filter, **options).to_batches()
 
-    def head(self, num_rows: int, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:
+    def head(self, num_rows: int, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
         """The first rows; see ``scanner``."""
         return self.scanner(columns=columns, filter=filter, **options).head(num_rows)
 
-    def take(self, indices: Any, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:
+    def take(
+        self, indices: object, columns: Any = None, filter: pc.Expression | None = None, **options: Any
+    ) -> pa.Table:
         """Rows by their number in the result; see ``OrcScanner.take``."""
         return self.scanner(columns=columns, filter=filter, **options).take(indices)
 
@@ -152,7 +157,7 @@ def _narrowed(columns: Any, names: Sequence[str]) -> tuple[str | tuple[str, ...]
     return tuple(kept)
 
 
-def pruning_part(filter: pc.Expression, schema: pa.Schema, *, without: str | None = None) -> Any:
+def pruning_part(filter: pc.Expression, schema: pa.Schema, *, without: str | None = None) -> Predicate:
     """The filter as a predicate that is TRUE wherever pyarrow finds it true of columns of this schema's types.
 
     pyarrow sees times as the schema has them, floored to its unit, and the predicate as they are stored; where such a
@@ -172,7 +177,7 @@ def _is_coarse(kind: pa.DataType) -> bool:
 
 
 def _relaxed(node: Predicate, schema: pa.Schema, without: str | None) -> Any:
-    def relaxed(part: Part) -> Any:
+    def relaxed(part: Part) -> Part:
         if isinstance(part, Leaf):
             if part.path[0] == without:
                 return Constant(True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -105,7 +105,7 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
             batches.close()
         return pa.Table.from_batches(pieces, self._projected)
 
-    def take(self, indices: Any) -> pa.Table:
+    def take(self, indices: object) -> pa.Table:
         """Rows by their number in the result, in the order given. Reads no row group that holds none of them, where
         nothing is filtered, and nothing behind the last of them otherwise.
 

@@ -17,11 +17,12 @@ from orcidx.predicate import Constant, all_of
 from orcidx.predicate.polars_tree import from_polars
 from orcidx.scanner.arguments import FilesArguments
 from orcidx.scanner.scan import Scan
+from orcidx.storage import Sources
 
 __all__ = ["scan_polars"]
 
 
-def scan_polars(sources: Any, **scan_options: Unpack[FilesArguments]) -> pl.LazyFrame:
+def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.LazyFrame:
     """Files as a LazyFrame; the keywords are those of ``orcidx.scan``.
 
     Predicates prune by orcidx's indexes where they can be carried over, and Polars applies them once more. Strings come

@@ -11,17 +11,18 @@ from orcidx.paimon.data_types import DataType
 from orcidx.paimon.file_index import FileIndex
 from orcidx.paimon.file_index_options import FileIndexOptions
 from orcidx.scanner.file import open_file
+from orcidx.storage import OneSource
 
 __all__ = ["build_file_index"]
 
 
 def build_file_index(
-    source: Any,
+    source: OneSource,
     spec: Spec | FileIndexOptions,
     *,
     types: Mapping[str, str | DataType] | None = None,
     storage_options: Mapping[str, Any] | None = None,
-    filesystem: Any = None,
+    filesystem: object = None,
     **options: Unpack[OptionsByName],
 ) -> FileIndex:
     """Builds the file index of a data file: row i of the file is row i of the source.

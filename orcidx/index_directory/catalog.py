@@ -286,7 +286,9 @@ class Catalog:
         return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
     @staticmethod
-    def read(source: Any, *, files: Sequence[str] | None = None, columns: Iterable[str] | None = None) -> Catalog:
+    def read(
+        source: pa.NativeFile, *, files: Sequence[str] | None = None, columns: Iterable[str] | None = None
+    ) -> Catalog:
         """Reads the file columns ``files`` and the statistics of the data columns ``columns`` in any case (None: all).
 
         ``source``: anything that pyarrow reads Parquet from. Raises ``CorruptFile``.
@@ -314,7 +316,7 @@ class Catalog:
             raise CorruptFile(f"{message}; build the indexes again") from error
 
     @staticmethod
-    def is_whole(source: Any) -> bool:
+    def is_whole(source: pa.NativeFile) -> bool:
         """Whether a catalog stands alone; raises ``CorruptFile``."""
         from pyarrow import parquet
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -56,7 +57,7 @@ class Cleaning(Summary):
 
 
 def clean_indexes(
-    path: Any,
+    path: str | os.PathLike[str],
     *,
     older_than: timedelta | float = timedelta(days=1),
     dry_run: bool = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -105,7 +106,7 @@ def _line(row: Mapping[str, Any]) -> str:
 
 
 def describe_indexes(
-    path: Any, *, verify: bool = False, storage_options: Mapping[str, Any] | None = None
+    path: str | os.PathLike[str], *, verify: bool = False, storage_options: Mapping[str, Any] | None = None
 ) -> IndexDescription:
     """Lists the directory and its indexes, and compares them with the catalog; opens no data file.
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -224,7 +225,7 @@ class Pruned:
     by_partition: FilePlan
     by_statistics: FilePlan
 
-    def mask(self, plan: FilePlan) -> Any:
+    def mask(self, plan: FilePlan) -> npt.NDArray[np.bool_]:
         """Which files a plan keeps."""
         kept = np.zeros(len(self.listing), np.bool_)
         kept[plan.kept] = True

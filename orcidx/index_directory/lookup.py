@@ -20,6 +20,7 @@ from orcidx.errors import CorruptFile
 from orcidx.index_directory.store import FOLDER, IndexStore
 from orcidx.options import ReadOptions
 from orcidx.planner.index_evidence import StoredIndex
+from orcidx.predicate import Where
 from orcidx.pruning.evaluate import Note
 from orcidx.pruning.reasons import Reason
 from orcidx.storage import Source, describe_source
@@ -50,7 +51,7 @@ class ListingPlan:
 
 def plan_listing(
     sources: Sequence[Source],
-    where: Any,
+    where: Where,
     *,
     schema: pa.Schema | None = None,
     options: ReadOptions | None = None,

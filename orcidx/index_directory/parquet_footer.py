@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import pyarrow as pa
+
 from orcidx.errors import CorruptFile
 
 __all__ = ["ChunkFacts", "FooterFacts", "read_footer"]
@@ -51,7 +53,7 @@ class FooterFacts:
     chunks: tuple[ChunkFacts, ...]
 
 
-def read_footer(source: Any) -> FooterFacts:
+def read_footer(source: pa.NativeFile) -> FooterFacts:
     """The facts of a Parquet file (a seekable ``pyarrow.NativeFile``). Raises ``CorruptFile``."""
     size = source.size()
     source.seek(max(0, size - 8))

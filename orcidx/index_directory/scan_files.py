@@ -13,20 +13,21 @@ from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 from orcidx.index_directory.lookup import ListingPlan, plan_listing
 from orcidx.options import USUAL_OPTIONS, OptionsByName, ReadOptions
 from orcidx.planner.request import FileJob, ScanRequest
+from orcidx.predicate import Where
 from orcidx.pruning.evaluate import Note
 from orcidx.scanner.arguments import FilesArguments
 from orcidx.scanner.file import make_scan
 from orcidx.scanner.many_files import partition_values
 from orcidx.scanner.scan import Scan
-from orcidx.storage import Fingerprint, Source, list_sources
+from orcidx.storage import Fingerprint, Source, Sources, list_sources
 
 __all__ = ["DirectoryIndexes", "read_table", "scan"]
 
 
 def scan(
-    sources: Any,
+    sources: Sources,
     columns: Sequence[str | Sequence[str]] | None = None,
-    where: Any = None,
+    where: Where | None = None,
     *,
     limit: int | None = None,
     top: Sequence[Any] | None = None,
@@ -40,7 +41,7 @@ def scan(
     hive_partitions: bool = True,
     indexes: Literal["auto", "all", "none"] = "auto",
     storage_options: Mapping[str, Any] | None = None,
-    filesystem: Any = None,
+    filesystem: object = None,
     options: ReadOptions | None = None,
     **option_overrides: Unpack[OptionsByName],
 ) -> Scan:
@@ -86,9 +87,9 @@ def scan(
 
 
 def read_table(
-    sources: Any,
+    sources: Sources,
     columns: Sequence[str | Sequence[str]] | None = None,
-    where: Any = None,
+    where: Where | None = None,
     **arguments: Unpack[FilesArguments],
 ) -> pa.Table:
     """The rows of a file, or of many as one, as a table: ``orcidx.scan(...).to_table()``."""

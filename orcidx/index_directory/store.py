@@ -46,7 +46,7 @@ from orcidx.index_directory.file_versions import FRESH, LISTING, STALE, UNKNOWN,
 from orcidx.options import ReadOptions
 from orcidx.paimon.build import columns_of
 from orcidx.paimon.file_index import read_file_index
-from orcidx.predicate import parse
+from orcidx.predicate import Where, parse
 from orcidx.pruning.evaluate import Note
 from orcidx.storage import Fingerprint, ReaderFile, Source, describe_source
 from orcidx.storage.folder import Folder, Stored
@@ -155,7 +155,7 @@ class IndexStore:
 
     @staticmethod
     def open(
-        path: Any, *, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None, create: bool = False
+        path: Any, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None, create: bool = False
     ) -> IndexStore | None:
         """The store of a directory; None where there is no catalog, unless ``create`` wants an empty one."""
         root = describe_source(path, storage_options=storage_options, filesystem=filesystem)
@@ -296,7 +296,7 @@ class IndexStore:
     def plan(
         self,
         files: pa.Table | Sequence[Source],
-        where: Any = None,
+        where: Where | None = None,
         *,
         schema: pa.Schema | None = None,
         options: ReadOptions | None = None,
@@ -305,8 +305,8 @@ class IndexStore:
 
         ``files``: sources of a listing of the directory, or a table as ``listing_table`` gives it. ``schema`` names the
         types of partition columns, and those that it lacks rule nothing out; without it types follow from the values. A
-        predicate that cannot be bound here (an unknown column, a literal that does not
-        fit) rules nothing out; the scan will say what is wrong with it.
+        predicate that cannot be bound here (an unknown column, a literal that does not fit) rules nothing out; the scan
+        will say what is wrong with it.
         """
         listing = files if isinstance(files, pa.Table) else listing_table(self.root, files)
         seen = None if isinstance(files, pa.Table) else _seen_paths(files)

@@ -44,7 +44,7 @@ def hides_values(type_: pa.DataType) -> bool:
     return any(is_view(child) or pa.types.is_run_end_encoded(child) or hides_values(child) for child in below)
 
 
-def plain_layout(array: Any) -> Any:
+def plain_layout(array: pa.Array) -> pa.Array:
     """The array with views and runs made plain at any depth; other layouts stay."""
     if isinstance(array, pa.ExtensionArray):
         return plain_layout(array.storage)
@@ -108,7 +108,7 @@ _FIXED: dict[int, int] = {
 """Bits of a value, by the number of its type."""
 
 
-def written_bytes(array: Any) -> int:
+def written_bytes(array: pa.Array) -> int:
     """Bytes that the rows of an array take once what they name is written out row by row."""
     kind, types = array.type, pa.types
     rows = len(array)

@@ -120,7 +120,7 @@ def _sized(node: WriteNode, text: str) -> WriteNode:
     length = int(match[2])
     kind = TypeKind.CHAR if match[1].lower() == "char" else TypeKind.VARCHAR
 
-    def fit(array: Any) -> Any:
+    def fit(array: pa.Array) -> pa.Array:
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
         longest = pc.max(pc.utf8_length(array)).as_py()

@@ -7,8 +7,6 @@ today have them built in.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery, Unsupported
@@ -31,7 +29,7 @@ _LEVELS = {CompressionKind.ZLIB: (1, 12, 4), CompressionKind.ZSTD: (-131072, 22,
 default is Java's. LZ4 without a level is its fast block format, with one the slow "high compression" one."""
 
 
-def compression_kind(name: Any) -> CompressionKind:
+def compression_kind(name: str | None) -> CompressionKind:
     """The codec that ``compression=`` names, in any case. Raises ``InvalidQuery`` or, of LZO and BROTLI,
     ``Unsupported``."""
     known = _NAMES.get(name.lower()) if isinstance(name, str) else CompressionKind.NONE if name is None else None

@@ -85,7 +85,7 @@ class ColumnWriter:
 
     # rows
 
-    def write(self, array: Any, pieces: Sequence[Piece]) -> None:
+    def write(self, array: pa.Array, pieces: Sequence[Piece]) -> None:
         """Appends rows of an array. Raises ``BadValue`` with a row of it."""
         for convert in self.node.convert:
             array = _converted(array, convert)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+
+import pyarrow as pa
 
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc_writer.chunks import OutStream
@@ -79,7 +80,7 @@ class Lanes:
         return any(one.node.kind in _SLOW for one in columns)
 
     def encode(
-        self, array: Any, shares: Sequence[Sequence[Piece]], write: Callable[..., None]
+        self, array: pa.Array, shares: Sequence[Sequence[Piece]], write: Callable[..., None]
     ) -> list[Callable[[], None]]:
         """One task for each share: ``write(writer, array, pieces, first)``, ``first`` being its first row's number."""
         while len(self._lanes) < len(shares):

@@ -99,7 +99,7 @@ class OrcWriter:
         """Bytes that the open stripe takes in memory."""
         return self._stripes.held
 
-    def write(self, data: Any) -> int:
+    def write(self, data: object) -> int:
         """Appends a RecordBatch, a Table, a RecordBatchReader, an iterable of batches, or whatever has
         ``__arrow_c_stream__`` or ``__arrow_c_array__`` (scans, Polars and DuckDB frames); returns the rows.
 
@@ -213,12 +213,12 @@ class OrcWriter:
 
 
 def write_table(
-    data: Any,
-    where: Any,
+    data: object,
+    where: Sink,
     *,
     options: WriteOptions | None = None,
     storage_options: Mapping[str, Any] | None = None,
-    filesystem: Any = None,
+    filesystem: object = None,
     **overrides: Any,
 ) -> WriteResult:
     """Writes a Table, a RecordBatch, a reader, a scan or a data frame as one ORC file, without holding all of it.
@@ -239,7 +239,7 @@ def write_table(
         return writer.close()
 
 
-def batches_of(data: Any) -> Any:
+def batches_of(data: object) -> Any:
     """An iterable of the record batches of whatever holds Arrow data. Raises ``InvalidQuery`` for what does not."""
     if isinstance(data, pa.RecordBatch):
         return (data,)

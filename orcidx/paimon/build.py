@@ -15,6 +15,7 @@ from orcidx.paimon.file_index_options import FileIndexOptions
 from orcidx.paimon.index import Index
 from orcidx.paimon.key_arrays import key_column, map_values
 from orcidx.paimon.registry import Builder, open_builder
+from orcidx.storage import OneSource
 
 __all__ = ["FileIndexBuilder", "Spec", "build_from_arrow", "columns_of", "plain_spec", "split_map_key", "type_of_arrow"]
 
@@ -39,7 +40,7 @@ _BY_ARROW = {
 }
 
 
-def plain_spec(spec: Any) -> dict[str, dict[str, dict[str, Any]]]:
+def plain_spec(spec: object) -> dict[str, dict[str, dict[str, Any]]]:
     """A spec, or a table's options, as plain dictionaries; raises ``InvalidQuery`` for what is neither."""
     given = spec.spec if isinstance(spec, FileIndexOptions) else spec
     wanted = 'spec names kinds of indexes, and for each its columns with their options: {"bloom-filter": {"id": {}}}'
@@ -140,7 +141,7 @@ def split_map_key(column: str, names: Iterable[str]) -> tuple[str, str | None]:
 
 
 def build_from_arrow(
-    source: Any, spec: Spec | FileIndexOptions, *, types: Mapping[str, str | DataType] | None = None
+    source: OneSource, spec: Spec | FileIndexOptions, *, types: Mapping[str, str | DataType] | None = None
 ) -> FileIndex | None:
     """The file index of Arrow data; None when ``source`` is something else. See ``build_file_index``."""
     arrow = _batches_of(source)

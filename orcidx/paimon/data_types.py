@@ -185,7 +185,7 @@ def _field_from_json(value: Any, depth: int) -> DataField:
     return DataField(value["id"], value["name"], _from_json(value.get("type"), depth))
 
 
-def parse_field(value: Any) -> DataField:
+def parse_field(value: object) -> DataField:
     """A field from its JSON object {"id", "name", "type"}; raises ``InvalidQuery``."""
     return _field_from_json(value, _DEEPEST)
 

@@ -35,7 +35,7 @@ from orcidx.paimon.puffin import PUFFIN_MAGIC, DeletionBlob, deletion_blobs
 from orcidx.paimon.roaring import EMPTY_BITMAP, portable_end, read_bitmap, write_bitmap
 from orcidx.paimon.small_files import read_part, read_whole
 from orcidx.pruning.selection import RowSelection
-from orcidx.storage import describe_source
+from orcidx.storage import OneSource, describe_source
 
 __all__ = [
     "DeletionVector",
@@ -189,12 +189,12 @@ class Range:
 
 
 def read_deletion_vector(
-    source: Any,
+    source: OneSource,
     offset: int,
     length: int,
     *,
     storage_options: Mapping[str, Any] | None = None,
-    filesystem: Any = None,
+    filesystem: object = None,
 ) -> DeletionVector:
     """The vector that a manifest places at ``offset`` with ``length``; also one in a Puffin file, by its blob's range.
 
@@ -212,7 +212,7 @@ def read_deletion_vector(
 
 
 def read_deletion_vectors(
-    source: Any, *, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None
+    source: OneSource, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None
 ) -> list[tuple[int, DeletionVector]]:
     """All vectors of an index file or a Puffin file, each with the offset of its size field."""
     described = describe_source(source, storage_options=storage_options, filesystem=filesystem)

@@ -19,10 +19,10 @@ from orcidx.paimon.container import Container, Entry, entry_names, read_containe
 from orcidx.paimon.data_types import DataType, parse_type
 from orcidx.paimon.index import EmptyIndex, Index, as_bitmap
 from orcidx.paimon.registry import FORMATS, read_index
-from orcidx.predicate import Bound, BoundLeaf, BoundPredicate, Constant, External, bind, parse
+from orcidx.predicate import Bound, BoundLeaf, BoundPredicate, Constant, External, Where, bind, parse
 from orcidx.predicate.fold import Part, fold
 from orcidx.pruning.evaluate import Verdict
-from orcidx.storage import Source, open_reader
+from orcidx.storage import OneSource, Source, open_reader
 
 __all__ = ["Answer", "FileIndex", "read_file_index"]
 
@@ -115,7 +115,7 @@ class FileIndex:
 
     # ------------------------------------------------------------------ questions
 
-    def evaluate(self, where: Any, *, nan: str = "ieee") -> Verdict:
+    def evaluate(self, where: Where, *, nan: str = "ieee") -> Verdict:
         """Rows for which ``where`` may be true, from all indexes of its columns.
 
         ``where``: any predicate (see ``orcidx.col``), SQL text, pyarrow Expression or DNF list over the columns of
@@ -199,7 +199,7 @@ class FileIndex:
         *,
         descending: bool,
         nulls_first: bool,
-        selection: Any = None,
+        selection: object = None,
         strict: bool = True,
     ) -> Verdict:
         """The rows of the first ``k`` values of a column, out of ``selection`` (``BitMap`` or ``RowSelection``).
@@ -267,13 +267,13 @@ def _from_bytes(data: bytes, types: Mapping[str, DataType], strict: bool, rows: 
 
 
 def read_file_index(
-    source: Any,
+    source: OneSource,
     *,
     types: Mapping[str, str | DataType],
     strict: bool = False,
     rows: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
-    filesystem: Any = None,
+    filesystem: object = None,
 ) -> FileIndex:
     """Opens the file index of one data file.
 

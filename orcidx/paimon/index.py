@@ -105,7 +105,7 @@ class Index(ABC):
         return Verdict.of(verdict.rows)
 
     def top_k(
-        self, k: int, *, descending: bool, nulls_first: bool, selection: Any = None, strict: bool = True
+        self, k: int, *, descending: bool, nulls_first: bool, selection: object = None, strict: bool = True
     ) -> BitMap:
         """The rows of the ``k`` first values; only the range-bitmap can tell, others raise ``InvalidQuery``."""
         raise InvalidQuery(f"a {self.kind} index does not order rows; a range-bitmap does")

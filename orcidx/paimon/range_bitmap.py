@@ -272,7 +272,7 @@ class RangeBitmapIndex(Index):
     # ------------------------------------------------------------------ top rows
 
     def top_k(
-        self, k: int, *, descending: bool, nulls_first: bool, selection: Any = None, strict: bool = True
+        self, k: int, *, descending: bool, nulls_first: bool, selection: object = None, strict: bool = True
     ) -> BitMap:
         """The rows of the first ``k`` values in the given order, out of ``selection`` (a ``BitMap`` or
         ``RowSelection``; None: all rows).

@@ -50,7 +50,7 @@ class Format:
     options: Mapping[str, tuple[str, Callable[[str, Any], Any]]]
 
 
-def parse_size(name: str, value: Any) -> int:
+def parse_size(name: str, value: object) -> int:
     """Bytes of a size as Paimon writes it ("16kb", "64 MB", no unit for bytes, powers of 1024), or of an int."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value

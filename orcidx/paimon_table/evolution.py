@@ -65,7 +65,7 @@ class _Translator:
         self.case_sensitive = case_sensitive
         self.instants_moved = instants_moved
 
-    def part(self, node: Part) -> Any:
+    def part(self, node: Part) -> Part | None:
         """A part of a predicate in the file's words; None where the file cannot be asked the same."""
         if isinstance(node, Leaf):
             return self._leaf(node)
@@ -83,7 +83,7 @@ class _Translator:
     def _is_stored_otherwise(self, data_type: DataType) -> bool:
         return (self.times_are_numbers and data_type.root == "TIME") or (self.instants_moved and data_type.has_instants)
 
-    def _leaf(self, leaf: Leaf) -> Any:
+    def _leaf(self, leaf: Leaf) -> Part | None:
         path, _ = resolve_column(leaf.path, self.schema, case_sensitive=self.case_sensitive)
         entry = self.by_name[path[0]]
         names, table, file = [], entry.field, entry.file_field

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -161,7 +162,12 @@ class TableFiles:
         return found
 
 
-def table_files(path: Any, storage_options: Any, filesystem: Any, external_paths: Sequence[str] = ()) -> TableFiles:
+def table_files(
+    path: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None,
+    filesystem: object,
+    external_paths: Sequence[str] = (),
+) -> TableFiles:
     """The table at a path or URL, or at a path in ``filesystem``."""
     if isinstance(external_paths, str):
         raise InvalidQuery(f"external_paths is a list: give [{external_paths!r}]")

@@ -36,7 +36,7 @@ from orcidx.paimon_table.plan import POSTPONE_BUCKET, SkippedFile, TableFile, fi
 from orcidx.paimon_table.schema import TableSchema, char_lengths
 from orcidx.paimon_table.table_change import begin, changed, check_inside, check_instants, check_table
 from orcidx.paimon_table.table_paths import bucket_path, partition_values
-from orcidx.predicate import bind, parse
+from orcidx.predicate import Where, bind, parse
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.file import open_file
 from orcidx.storage import Source
@@ -127,7 +127,7 @@ class RewritePlan:
 
 
 def plan_rewrite(
-    table: Table, where: Any, spec: Spec | None, *, only_missing: bool, given: dict[str, Any]
+    table: Table, where: Where, spec: Spec | None, *, only_missing: bool, given: dict[str, Any]
 ) -> RewritePlan:
     """Which files get which indexes; reads metadata, and the heads of sidecars."""
     committer = begin(table, "rewrite_file_index", given)
@@ -356,7 +356,7 @@ def _record(attempt: Attempt, old: dict[str, Any], index: BuiltIndex) -> tuple[d
 
 
 def rewrite_file_index(
-    table: Table, where: Any, spec: Spec | None, *, only_missing: bool, dry_run: bool, given: dict[str, Any]
+    table: Table, where: Where, spec: Spec | None, *, only_missing: bool, dry_run: bool, given: dict[str, Any]
 ) -> Changed:
     """See ``Table.rewrite_file_index``."""
     plan = plan_rewrite(table, where, spec, only_missing=only_missing, given=given)

@@ -74,7 +74,7 @@ def _newest_schema(state: TableState) -> bytes:
     return state.manifests[state.infos[-1]["_FILE_NAME"]].avro.schema_text if state.infos else MANIFEST_SCHEMA
 
 
-def write_rows(plan: AppendPlan, data: Any, files: DataFiles | None) -> tuple[int, list[WrittenFile]]:
+def write_rows(plan: AppendPlan, data: object, files: DataFiles | None) -> tuple[int, list[WrittenFile]]:
     """Writes rows to data files that nothing names yet (None: only checks them); how many, and the files."""
     given, batches = arrow_batches(data)
     check_columns(given, plan.schema)
@@ -194,7 +194,7 @@ def _wall_clock() -> int:
     return int((now + time.localtime(now).tm_gmtoff) * 1000)
 
 
-def append_rows(table: Table, data: Any, *, dry_run: bool, given: dict[str, Any]) -> Changed:
+def append_rows(table: Table, data: object, *, dry_run: bool, given: dict[str, Any]) -> Changed:
     """See ``Table.append``."""
     plan = plan_append(table, given)
     committer = plan.committer

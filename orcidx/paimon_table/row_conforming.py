@@ -22,7 +22,7 @@ __all__ = ["arrow_batches", "conformed", "placed"]
 _BATCH = 65536
 
 
-def arrow_batches(data: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+def arrow_batches(data: object) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Schema and batches of a Table, a record batch, a reader, or anything with the Arrow stream interface."""
     if isinstance(data, pa.RecordBatch):
         return data.schema, iter([data])
@@ -32,7 +32,8 @@ def arrow_batches(data: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         if not hasattr(data, "__arrow_c_stream__"):
             raise InvalidQuery(f"a {type(data).__name__} is no Arrow data: give a Table, a batch or a reader")
         data = pa.RecordBatchReader.from_stream(data)
-    return data.schema, iter(data)
+    reader: pa.RecordBatchReader = data
+    return reader.schema, iter(reader)
 
 
 def check_columns(given: pa.Schema, schema: TableSchema) -> None:

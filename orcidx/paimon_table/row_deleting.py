@@ -25,7 +25,7 @@ from orcidx.paimon_table.scan import TableScan, matching_rows
 from orcidx.paimon_table.schema import char_lengths
 from orcidx.paimon_table.table_change import begin, changed, check_inside, check_instants, check_table
 from orcidx.paimon_table.table_state import TableState
-from orcidx.predicate import External, Predicate, bind, parse
+from orcidx.predicate import External, Predicate, Where, bind, parse
 
 if TYPE_CHECKING:
     from orcidx.paimon_table.table import Table
@@ -80,7 +80,7 @@ class DeletePlan:
 
 
 def plan_delete(
-    table: Table, where: Any, *, everything: bool, given: dict[str, Any], options: ReadOptions = _AS_READ
+    table: Table, where: Where, *, everything: bool, given: dict[str, Any], options: ReadOptions = _AS_READ
 ) -> DeletePlan:
     """Which files can have rows to delete; reads metadata only. ``options``: how values and names compare."""
     if (where is None) != everything:
@@ -223,7 +223,7 @@ def _change(attempt: Attempt, wanted: Mapping[Place, DeletionVector], outcome: _
 
 def delete_rows(
     table: Table,
-    where: Any,
+    where: Where,
     *,
     everything: bool,
     isolation: Isolation,

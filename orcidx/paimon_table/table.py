@@ -6,6 +6,7 @@ Append tables, and primary-key tables as far as their files need no merging. Pla
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Unpack
@@ -44,7 +45,7 @@ from orcidx.paimon_table.snapshot import Snapshot, parse_snapshot
 from orcidx.paimon_table.table_paths import bucket_path, index_path, partition_values
 from orcidx.paimon_table.table_state import TableState
 from orcidx.planner.query_words import asked_columns, asked_limit
-from orcidx.predicate import bind, parse, resolve_column
+from orcidx.predicate import Where, bind, parse, resolve_column
 from orcidx.scanner.top_rows import parse_order
 from orcidx.storage import Source
 
@@ -202,7 +203,7 @@ class Table:
 
     def plan(
         self,
-        where: Any = None,
+        where: Where | None = None,
         *,
         nan: Literal["ieee", "largest"] = "ieee",
         case_sensitive: bool = True,
@@ -231,7 +232,7 @@ class Table:
     def scan(
         self,
         columns: Sequence[str] | None = None,
-        where: Any = None,
+        where: Where | None = None,
         *,
         top: Sequence[Any] | None = None,
         limit: int | None = None,
@@ -266,7 +267,7 @@ class Table:
 
     def rewrite_file_index(
         self,
-        where: Any = None,
+        where: Where | None = None,
         spec: Mapping[str, Mapping[str, Mapping[str, Any] | None]] | None = None,
         *,
         only_missing: bool = True,
@@ -285,7 +286,7 @@ class Table:
 
     def delete(
         self,
-        where: Any = None,
+        where: Where | None = None,
         *,
         everything: bool = False,
         isolation: Literal["snapshot", "serializable"] = "snapshot",
@@ -302,7 +303,7 @@ class Table:
         """
         return delete_rows(self, where, everything=everything, isolation=isolation, dry_run=dry_run, given=commit)
 
-    def append(self, data: Any, *, dry_run: bool = False, **commit: Any) -> Changed:
+    def append(self, data: object, *, dry_run: bool = False, **commit: Any) -> Changed:
         """Appends rows as one APPEND snapshot: to tables without a primary key, with buckets or without.
 
         ``data``: a Table, record batch, RecordBatchReader or anything with ``__arrow_c_stream__``; columns by name,
@@ -341,12 +342,12 @@ def _whole_column(name: str | tuple[str, ...], schema: pa.Schema, options: ReadO
 
 
 def open_table(
-    path: Any,
+    path: str | os.PathLike[str],
     *,
     snapshot_id: int | None = None,
     external_paths: Sequence[str] = (),
     storage_options: Mapping[str, Any] | None = None,
-    filesystem: Any = None,
+    filesystem: object = None,
 ) -> Table:
     """Opens a table at its latest snapshot, or at ``snapshot_id`` with the schema of that time.
 

@@ -22,7 +22,7 @@ def _whole(value: Any, what: str) -> int:
     return operator.index(value)
 
 
-def asked_limit(limit: Any, what: str = "limit") -> int:
+def asked_limit(limit: object, what: str = "limit") -> int:
     """A number of rows, however large. Raises ``InvalidQuery`` for a negative one, or none at all."""
     rows = _whole(limit, what)
     if rows < 0:
@@ -30,7 +30,7 @@ def asked_limit(limit: Any, what: str = "limit") -> int:
     return min(rows, NO_LIMIT)
 
 
-def asked_row_range(rows: Any) -> tuple[int, int]:
+def asked_row_range(rows: object) -> tuple[int, int]:
     """(start, stop) of file rows; ``stop`` may lie behind the last. Raises ``InvalidQuery`` for anything else."""
     if isinstance(rows, str) or not isinstance(rows, Sequence) or len(rows) != 2:
         raise InvalidQuery(f"row_range is {rows!r}: give (start, stop), two row numbers of the file")
@@ -55,14 +55,14 @@ def asked_stripes(stripes: Iterable[Any], count: int) -> tuple[int, ...]:
     return numbers
 
 
-def asked_name(given: Any, usual: str, what: str) -> str | None:
+def asked_name(given: object, usual: str, what: str) -> str | None:
     """The name of a column that is added: True for the usual one, False or None for no column."""
     if not isinstance(given, bool | str | None):
         raise InvalidQuery(f"{what} is {given!r}, of type {type(given).__name__}: give True, or a name for the column")
     return usual if given is True else (given or None)
 
 
-def asked_columns(columns: Any, *, case_sensitive: bool = True) -> tuple[str | tuple[str, ...], ...] | None:
+def asked_columns(columns: object, *, case_sensitive: bool = True) -> tuple[str | tuple[str, ...], ...] | None:
     """Columns by name, dotted path or sequence of names; None for all. Raises ``InvalidQuery`` for anything else, and
     for a column that is there twice: no file knows which of the two to give the name."""
     if columns is None:

@@ -168,7 +168,7 @@ def choose_fields(
     return [(wanted.get_field_index(name), _part(wanted.field(name), below)) for name, below in asked.items()]
 
 
-def column_path(given: Any) -> tuple[str, ...]:
+def column_path(given: object) -> tuple[str, ...]:
     """One item of ``columns`` as a path; ``InvalidQuery`` for what is neither a name nor a path of names."""
     if isinstance(given, str):
         return (given,)

@@ -48,6 +48,7 @@ from orcidx.predicate.nodes import (
     Op,
     Or,
     Predicate,
+    Where,
     all_of,
     any_of,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "Op",
     "Or",
     "Predicate",
+    "Where",
     "all_of",
     "any_of",
     "bind",

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.arrow_expression import from_expression
-from orcidx.predicate.nodes import Constant, Leaf, Node, Op, all_of, any_of
+from orcidx.predicate.nodes import Constant, Leaf, Op, Predicate, all_of, any_of
 from orcidx.predicate.polars_where import from_polars_expression, is_polars
 
 __all__ = ["from_dnf", "from_expression", "from_spark", "translate"]
@@ -106,7 +106,7 @@ _SPARK_OPS = {
 }
 
 
-def from_spark(filters: Iterable[Any]) -> Any:
+def from_spark(filters: Iterable[Any]) -> Predicate:
     """The conjunction of pyspark's data source filters (``pyspark.sql.datasource.Filter``), which all must hold.
 
     A filter that is not known is left out: Spark evaluates every filter again. Bind with ``nan="largest"``, and through
@@ -115,7 +115,7 @@ def from_spark(filters: Iterable[Any]) -> Any:
     return all_of(*(_spark(one) for one in filters))
 
 
-def _spark(one: Any) -> Node:
+def _spark(one: Any) -> Predicate:
     kind = type(one).__name__
     if kind == "Not":
         # NOT of something unknown is unknown, not False.

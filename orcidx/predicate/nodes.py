@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import decimal
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
 
 __all__ = [
     "NANOS",
@@ -32,7 +36,9 @@ __all__ = [
     "Node",
     "Op",
     "Or",
+    "PolarsExpression",
     "Predicate",
+    "Where",
     "all_of",
     "any_of",
     "canonical_literal",
@@ -87,12 +93,12 @@ class Node:
     def __and__(self, other: Node) -> Any:
         if not isinstance(other, Node):
             return NotImplemented
-        return all_of(self, other)
+        return _joined(And, (self, other), neutral=True)
 
     def __or__(self, other: Node) -> Any:
         if not isinstance(other, Node):
             return NotImplemented
-        return any_of(self, other)
+        return _joined(Or, (self, other), neutral=False)
 
     def __invert__(self) -> Any:
         raise NotImplementedError
@@ -332,6 +338,20 @@ Predicate = Leaf | And | Or | Constant | External
 Bound = BoundLeaf | And | Or | Constant | External
 """The same, bound to the columns of a schema."""
 
+P = TypeVar("P", Predicate, Bound)
+
+
+class PolarsExpression(Protocol):
+    """A Polars expression, of which no module but its own engine knows more."""
+
+    @property
+    def meta(self) -> Any:
+        """What Polars tells of it."""
+
+
+Where: TypeAlias = "str | Predicate | pc.Expression | PolarsExpression | Sequence[Any]"
+"""The forms that ``where=`` takes: SQL text, what ``col`` builds, pyarrow's and Polars' expressions, a DNF list."""
+
 
 def _needs_parentheses(node: Node) -> bool:
     if isinstance(node, Leaf):
@@ -339,14 +359,16 @@ def _needs_parentheses(node: Node) -> bool:
     return isinstance(node, _Many)
 
 
-def all_of(*nodes: Any) -> Any:
+def all_of(*nodes: P) -> P:
     """The conjunction of nodes, flattened: True is dropped, False decides; of nothing it is True."""
-    return _joined(And, nodes, neutral=True)
+    joined: P = _joined(And, nodes, neutral=True)
+    return joined
 
 
-def any_of(*nodes: Any) -> Any:
+def any_of(*nodes: P) -> P:
     """The disjunction of nodes, flattened: False is dropped, True decides; of nothing it is False."""
-    return _joined(Or, nodes, neutral=False)
+    joined: P = _joined(Or, nodes, neutral=False)
+    return joined
 
 
 def _joined(kind: type[And] | type[Or], nodes: tuple[Any, ...], *, neutral: bool) -> Any:

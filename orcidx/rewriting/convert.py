@@ -11,9 +11,10 @@ import datetime
 import decimal
 import json
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.csv
@@ -28,7 +29,7 @@ from orcidx.rewriting.drafts import exists
 from orcidx.rewriting.encoding import sink_object
 from orcidx.rewriting.progress import RowProgress
 from orcidx.scanner.file import make_scan
-from orcidx.storage import Source, describe_source, open_reader
+from orcidx.storage import OneSource, Source, describe_source, open_reader
 from orcidx.storage.sink import Sink, open_sink
 
 __all__ = ["convert"]
@@ -41,13 +42,13 @@ Batches = tuple[pa.Schema, Iterator[pa.RecordBatch]]
 
 
 def convert(
-    source: Any,
-    target: Any,
+    source: OneSource,
+    target: str | os.PathLike[str],
     *,
     source_format: str | None = None,
     target_format: str | None = None,
     overwrite: bool = False,
-    timestamp_unit: Any = "ns",
+    timestamp_unit: Literal["s", "ms", "us", "ns"] = "ns",
     storage_options: Mapping[str, Any] | None = None,
     write_options: Mapping[str, Any] | None = None,
     progress: bool | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -62,8 +63,8 @@ class WrittenDataset:
 
 
 def write_dataset(
-    source: Any,
-    directory: Any,
+    source: object,
+    directory: str | os.PathLike[str],
     *,
     partition_by: str | Sequence[str] = (),
     max_file_bytes: int = 256 << 20,
@@ -72,7 +73,7 @@ def write_dataset(
     max_partitions: int = 1024,
     progress: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
-    filesystem: Any = None,
+    filesystem: object = None,
     options: WriteOptions | None = None,
     **overrides: Any,
 ) -> WrittenDataset:

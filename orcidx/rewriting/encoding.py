@@ -67,7 +67,7 @@ def encode_rows(
     return seen
 
 
-def sink_object(sink: Sink) -> Any:
+def sink_object(sink: Sink) -> _SinkFile:
     """What ``OrcWriter`` takes for a file object: it only writes."""
     return _SinkFile(sink)
 
@@ -77,7 +77,7 @@ class _SinkFile:
         self.name = sink.name
         self._sink = sink
 
-    def write(self, data: Any) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         self._sink.write(data)
 
 

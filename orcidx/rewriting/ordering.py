@@ -7,7 +7,7 @@ and what has no such form (unions) is refused.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -63,7 +63,9 @@ class Order:
             if list(names).count(name) != 1:
                 raise InvalidQuery(f"there is no column {name!r} to sort by; there are {', '.join(names)}")
 
-    def apply(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, sample: Any) -> Iterator[pa.RecordBatch]:
+    def apply(
+        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, sample: Callable[[], pa.Table]
+    ) -> Iterator[pa.RecordBatch]:
         """The rows in this order. ``sample()``: a table of some rows' columns ``cluster_by``."""
         held: list[pa.RecordBatch] = []
         size = 0
@@ -95,7 +97,9 @@ def _thinned(table: pa.Table) -> pa.Table:
     return table if step < 2 else table.take(pa.array(range(0, table.num_rows, step)))
 
 
-def asked_order(sort_by: Any, cluster_by: Any, memory: int) -> Order:
+def asked_order(
+    sort_by: str | Iterable[str | tuple[str, str]] | None, cluster_by: str | Sequence[str] | None, memory: int
+) -> Order:
     """From a caller's words: ``sort_by`` names, or (name, "ascending" | "descending") as in pyarrow."""
     if sort_by and cluster_by:
         raise InvalidQuery("give sort_by or cluster_by: rows have one order")

@@ -23,7 +23,7 @@ from orcidx.rewriting.progress import RowProgress
 from orcidx.rewriting.sources import InputFile, find_sources, open_inputs, read_options, same_schema
 from orcidx.rewriting.stripes import CannotPatch
 from orcidx.rewriting.verifying import verify_patched, verify_rows
-from orcidx.storage import Source, describe_source
+from orcidx.storage import Source, Sources, describe_source
 
 __all__ = ["Rewritten", "RewrittenFile", "rewrite"]
 
@@ -90,10 +90,10 @@ class Rewritten:
 
 
 def rewrite(
-    sources: Any,
-    target: Any,
+    sources: Sources,
+    target: str | os.PathLike[str] | Source,
     *,
-    sort_by: Any = None,
+    sort_by: str | Sequence[str | tuple[str, str]] | None = None,
     cluster_by: str | Sequence[str] | None = None,
     bloom_filters: Sequence[str | int] = (),
     merge: bool = False,
@@ -104,7 +104,7 @@ def rewrite(
     sort_memory: int = SORT_MEMORY,
     progress: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
-    filesystem: Any = None,
+    filesystem: object = None,
     read: ReadOptions | None = None,
     **options: Any,
 ) -> Rewritten:

@@ -13,7 +13,7 @@ from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.types import OrcType
 from orcidx.orc_writer.file_layout import Identity
-from orcidx.storage import Source, list_sources
+from orcidx.storage import Source, Sources, list_sources
 
 __all__ = ["InputFile", "WriterFacts", "find_sources", "open_inputs", "read_options", "same_schema"]
 
@@ -66,7 +66,7 @@ class WriterFacts(NamedTuple):
         return cls(identity, facts.hybrid_calendar, facts.by_spark, reader.tail.postscript.version)
 
 
-def find_sources(sources: Any, storage_options: Mapping[str, Any] | None, filesystem: Any) -> list[Source]:
+def find_sources(sources: Sources, storage_options: Mapping[str, Any] | None, filesystem: object) -> list[Source]:
     """The files of paths, lists, directories and globs, hidden and (in directories) empty ones left out."""
     found = list_sources(sources, storage_options=storage_options, filesystem=filesystem)
     files = [source for source in found if source.size != 0 or source.root is None]

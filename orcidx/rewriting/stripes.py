@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,9 @@ from orcidx.orc_writer.compressors import Compressor
 from orcidx.orc_writer.file_layout import StreamData, StripeData
 from orcidx.orc_writer.messages import row_index_message
 from orcidx.rewriting.merged_statistics import with_bytes_on_disk
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 __all__ = ["BLOOM_KINDS", "CannotPatch", "Framing", "StoredStripe", "raw_positions", "read_stripe", "stripe_messages"]
 
@@ -52,7 +55,7 @@ class Framing:
     def frame(self, data: bytes) -> bytes:
         return frame(data, self.compressor, self.block_size)
 
-    def unframe(self, data: Any) -> bytes:
+    def unframe(self, data: Buffer) -> bytes:
         return read_framed(data, open_codec(self.kind), self.block_size, name="index")
 
 

@@ -34,14 +34,14 @@ class _Ranks:
     bits: int
 
     @staticmethod
-    def of(column: Any, bits: int) -> _Ranks:
+    def of(column: pa.Array, bits: int) -> _Ranks:
         prefix = _common_prefix(column)
         values = np.unique(_sortable(column.drop_null(), prefix))
         steps = min(len(values), (1 << bits) - 1)  # the highest rank is that of nulls
         edges = values[np.linspace(0, len(values) - 1, steps).astype(np.int64)] if steps else values
         return _Ranks(np.unique(edges), prefix, bits)
 
-    def rank(self, column: Any) -> npt.NDArray[np.uint64]:
+    def rank(self, column: pa.Array) -> npt.NDArray[np.uint64]:
         """Spread over all bits, so that a column of few values counts as much as one of many."""
         valid = np.asarray(column.is_valid())
         ranks = np.full(len(column), (1 << self.bits) - 1, np.uint64)
@@ -98,7 +98,7 @@ class ZOrder:
         bits = min(MOST_BITS, 64 // len(names))
         return ZOrder(names, [_Ranks.of(_one(sample[name]), bits) for name in names])
 
-    def keys(self, table: Any) -> pa.Array:
+    def keys(self, table: pa.Table) -> pa.Array:
         """An int64 key of each row of a table or batch, in the order of the curve."""
         key = np.zeros(table.num_rows, np.uint64)
         columns = [ranks.rank(_one(table.column(name))) for name, ranks in zip(self.names, self.ranks)]

@@ -22,14 +22,14 @@ from orcidx.orc.statistics import ColumnStatistics
 from orcidx.orc.types import OrcType
 from orcidx.planner.query_words import asked_columns, asked_limit, asked_name, asked_row_range, asked_stripes
 from orcidx.planner.request import FileJob, ScanRequest, as_selection
-from orcidx.predicate import is_polars, parse
+from orcidx.predicate import Where, is_polars, parse
 from orcidx.scanner.arguments import RowArguments
 from orcidx.scanner.arrow_stream import Batches
 from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import SPLIT_BYTES, Scan, Split
 from orcidx.scanner.top_rows import parse_order
-from orcidx.storage import Fingerprint, RangeReader, Source, describe_source
+from orcidx.storage import Fingerprint, OneSource, RangeReader, Source, describe_source
 
 __all__ = ["OrcFile", "Writer", "make_scan", "open_file"]
 
@@ -171,16 +171,16 @@ class OrcFile:
     def scan(
         self,
         columns: Sequence[str | Sequence[str]] | None = None,
-        where: Any = None,
+        where: Where | None = None,
         *,
         stripes: Iterable[int] | None = None,
         row_range: tuple[int, int] | None = None,
         limit: int | None = None,
         top: Sequence[Any] | None = None,
         row_numbers: bool | str = False,
-        selection: Any = None,
-        deletion_vector: Any = None,
-        file_index: Any = None,
+        selection: object = None,
+        deletion_vector: object = None,
+        file_index: object = None,
         schema: pa.Schema | None = None,
         options: ReadOptions | None = None,
         **option_overrides: Unpack[OptionsByName],
@@ -223,7 +223,7 @@ class OrcFile:
         self,
         target_bytes: int = SPLIT_BYTES,
         columns: Sequence[str | Sequence[str]] | None = None,
-        where: Any = None,
+        where: Where | None = None,
         **arguments: Unpack[RowArguments],
     ) -> list[Split]:
         """``scan(...)`` as tasks of about ``target_bytes`` stored bytes each, for other machines."""
@@ -232,7 +232,7 @@ class OrcFile:
     def read(
         self,
         columns: Sequence[str | Sequence[str]] | None = None,
-        where: Any = None,
+        where: Where | None = None,
         **arguments: Unpack[RowArguments],
     ) -> pa.Table:
         """``scan(...)`` as one table."""
@@ -256,7 +256,7 @@ class OrcFile:
 def make_scan(
     jobs: Iterable[FileJob],
     columns: Sequence[str | Sequence[str]] | None,
-    where: Any,
+    where: Where,
     *,
     limit: int | None,
     row_numbers: bool | str,
@@ -287,10 +287,10 @@ def make_scan(
 
 
 def open_file(
-    source: Any,
+    source: OneSource,
     *,
     storage_options: Mapping[str, Any] | None = None,
-    filesystem: Any = None,
+    filesystem: object = None,
     options: ReadOptions | None = None,
 ) -> OrcFile:
     """Opens an ORC file: a path, URL, bytes, a binary file object, or a path in ``filesystem``.

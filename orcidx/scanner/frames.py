@@ -36,6 +36,6 @@ def polars_frame(table: pa.Table) -> pl.DataFrame:
     return frame
 
 
-def duckdb_relation(table: pa.Table, connection: Any) -> duckdb.DuckDBPyRelation:
+def duckdb_relation(table: pa.Table, connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyRelation:
     """A DuckDB relation over the table, in ``connection`` or in DuckDB's own default one."""
     return (connection or _library("duckdb")).from_arrow(table)

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from orcidx.scanner.file import OrcFile, Writer, open_file
+from orcidx.storage import OneSource
 
 __all__ = ["FileMetadata", "read_metadata", "read_schema"]
 
@@ -48,14 +49,16 @@ class FileMetadata:
 
 
 def read_metadata(
-    source: Any, *, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None
+    source: OneSource, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None
 ) -> FileMetadata:
     """What the tail of a file tells; reads nothing else. ``source`` as of ``orcidx.open``."""
     with open_file(source, storage_options=storage_options, filesystem=filesystem) as file:
         return FileMetadata.of(file)
 
 
-def read_schema(source: Any, *, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None) -> pa.Schema:
+def read_schema(
+    source: OneSource, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None
+) -> pa.Schema:
     """The Arrow schema in which a file is read. ``source`` as of ``orcidx.open``."""
     with open_file(source, storage_options=storage_options, filesystem=filesystem) as file:
         return file.schema

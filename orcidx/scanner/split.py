@@ -182,7 +182,7 @@ def refuse_outside(job: FileJob, within: str) -> None:
             raise InvalidQuery(f"the split reads {place!r:.200}, which is not inside {within!r}")
 
 
-def count_from_json(value: Any, name: str) -> int:
+def count_from_json(value: object, name: str) -> int:
     """A whole number from 0 on. Raises ``InvalidQuery`` for anything else."""
     if type(value) is not int or not 0 <= value < 1 << 63:
         raise InvalidQuery(f"this is no split in JSON: {name} is {value!r:.100}, and no count")

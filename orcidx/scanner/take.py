@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,7 @@ from orcidx.scanner.scan import Scan
 __all__ = ["row_numbers_of", "scan_of_rows"]
 
 
-def row_numbers_of(indices: Any) -> npt.NDArray[np.int64]:
+def row_numbers_of(indices: object) -> npt.NDArray[np.int64]:
     """The numbers as given: a list, or an array of NumPy's or pyarrow's. Raises ``InvalidQuery`` for what is none."""
     given = np.asarray(indices)
     if given.ndim != 1:

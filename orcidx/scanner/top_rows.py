@@ -102,7 +102,7 @@ def _first(table: pa.Table, keys: Sequence[SortKey], k: int) -> pa.Table:
     columns: list[Any] = []
     orders: list[tuple[str, str]] = []
 
-    def add(values: Any, descending: bool) -> None:
+    def add(values: object, descending: bool) -> None:
         orders.append((str(len(columns)), "descending" if descending else "ascending"))
         columns.append(values)
 

@@ -75,7 +75,7 @@ def top_note(order: Sequence[SortKey], limit: int) -> Note:
     return Note("top", "silent", text)
 
 
-def bound_condition(key: SortKey, last: pa.Scalar, options: ReadOptions, *, strictly: bool = False) -> Any:
+def bound_condition(key: SortKey, last: pa.Scalar, options: ReadOptions, *, strictly: bool = False) -> Predicate | None:
     """What is true of every row that sorts before ``last`` by this key, or beside it; None where any row may.
 
     ``strictly``: only of those before it. ``last`` is a value as it was read: where reading rounds, so that different

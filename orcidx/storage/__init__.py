@@ -16,19 +16,21 @@ from orcidx.storage.ranges import (
     start_read,
 )
 from orcidx.storage.reader_file import ReaderFile
-from orcidx.storage.sources import Source, describe_source, hive_partition, open_reader
+from orcidx.storage.sources import OneSource, Source, Sources, describe_source, hive_partition, open_reader
 from orcidx.storage.text_options import options_of_text
 
 __all__ = [
     "Fingerprint",
     "IdentityCache",
     "MergedRange",
+    "OneSource",
     "RangeReader",
     "ReadMetrics",
     "ReaderFile",
     "RecordingReader",
     "Request",
     "Source",
+    "Sources",
     "describe_source",
     "hive_partition",
     "list_sources",

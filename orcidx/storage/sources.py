@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import os
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, BinaryIO, TypeAlias
 
 from orcidx.errors import InvalidQuery
 from orcidx.options import ReadOptions
@@ -16,7 +16,7 @@ from orcidx.storage.given import BytesReader, FileObjectReader
 from orcidx.storage.ranges import LentReader, RangeReader, as_expected
 from orcidx.storage.stores import in_filesystem, of_object, of_text, store_class
 
-__all__ = ["Source", "describe_source", "hive_partition", "open_reader"]
+__all__ = ["OneSource", "Source", "Sources", "describe_source", "hive_partition", "open_reader"]
 
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
@@ -97,6 +97,14 @@ class Source:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+
+
+OneSource: TypeAlias = (
+    "str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | RangeReader | Source | tuple[object, str]"
+)
+"""What ``describe_source`` takes for one object or directory; the last is ``(store, path)`` of obstore."""
+Sources: TypeAlias = "OneSource | Iterable[OneSource]"
+"""One, or several."""
 
 
 def describe_source(
