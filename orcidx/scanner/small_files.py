@@ -98,6 +98,8 @@ class SmallFiles:
         return split_small(data, size, self._limits, KINDS.get)
 
     def _rows(self, file: SmallFile, job: FileJob) -> SmallRows | None:
+        if job.stripes is not None and list(job.stripes) != list(range(len(file.stripes))):
+            return None
         plan = self._planned(file, job)
         if self._tails_alone:
             return SmallRows(file.rows, [], lambda: plan.schema)
@@ -170,6 +172,7 @@ def _opened(job: FileJob, limits: MetadataLimits) -> SmallFile | None:
 
 
 def _is_all(job: FileJob) -> bool:
-    """Whether nothing but the request says what is wanted of a file, and every column of it is in the file."""
-    chosen = job.selection is not None or job.row_range is not None or job.stripes is not None
+    """Whether nothing but the request says what is wanted of a file, and every column of it is in the file. Stripes
+    may be named, as by a split: they are compared with the file's."""
+    chosen = job.selection is not None or job.row_range is not None
     return not (chosen or job.deleted is not None or job.file_index is not None or job.constants)

@@ -104,6 +104,26 @@ def test_which_files_are_opened(paths: list[str], taken: list[str]) -> None:
     assert not taken
 
 
+def test_a_split_of_a_whole_file_opens_none(tmp_path: Path, taken: list[str]) -> None:
+    """A split names the stripes of its file, which may be all that there are. Spark's tasks read such splits."""
+    path = str(tmp_path / "a.orc")
+    with orcidx.OrcWriter(path, table_of(0).schema) as writer:
+        for number in range(3):
+            writer.write(table_of(number))
+            writer.end_stripe()
+    (whole,) = orcidx.scan([path]).splits(1 << 30)
+    assert whole.scan().to_table().equals(pa.concat_tables(map(table_of, range(3))))
+    assert taken == [path]
+    parts = orcidx.scan([path]).splits(1)
+    assert [part.scan().to_table() for part in parts] == [table_of(number) for number in range(3)]
+    assert taken == [path]
+    one = orcidx.open(path).scan(stripes=[2, 0])
+    assert one.to_table().equals(pa.concat_tables([table_of(0), table_of(2)]))
+    with pytest.raises(orcidx.InvalidQuery):
+        orcidx.open(path).scan(stripes=[0, 1, 2, 3]).to_table()
+    assert taken == [path]
+
+
 def test_tries_without_success_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(40):
         orc.write_table(table_of(number), tmp_path / f"{number:02}.orc")
