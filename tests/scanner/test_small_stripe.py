@@ -243,6 +243,9 @@ def test_columns_of_a_file_come_with_one_read_each(
     assert at_once.equals(by_readers)
     assert at_once.equals(table)
     at_once.validate(full=True)
+    monkeypatch.setattr(
+        local.LocalReader, "identity", None
+    )  # no metadata is kept of it, however old the file is by now
     batches = orcidx.open(path).scan(["word", "int", "bytes"]).to_batches()
     assert pa.Table.from_batches(batches).equals(table.select(["word", "int", "bytes"]))
     assert batches.metrics.requests == 3 + 2, "the tail, and the stripe's footer"
