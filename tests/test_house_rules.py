@@ -28,7 +28,7 @@ ANYTHING_LEFT = {
     "paimon": 4,
     "paimon_table": 5,
     "planner": 4,
-    "predicate": 82,
+    "predicate": 27,
     "rewriting": 4,
     "scanner": 3,
     "storage": 4,

@@ -133,7 +133,7 @@ class Column(Values):
             raise InvalidQuery(f"is_in takes several values, not the text {values!r}")
         return Leaf(self._path, Op.IN, tuple(values))
 
-    def between(self, low: Any, high: Any) -> Leaf:
+    def between(self, low: object, high: object) -> Leaf:
         """``low <= column <= high``, both ends included."""
         return Leaf(self._path, Op.BETWEEN, (low, high))
 
@@ -149,7 +149,7 @@ class Column(Values):
         """Whether a number is NaN; NULL where the column is NULL."""
         return Leaf(self._path, Op.IS_NAN)
 
-    def eq_null_safe(self, value: Any) -> Leaf:
+    def eq_null_safe(self, value: object) -> Leaf:
         """SQL ``<=>``: NULL equals NULL and nothing else; never NULL itself."""
         return Leaf(self._path, Op.EQ_NULL_SAFE, (value,))
 
@@ -180,7 +180,7 @@ def col(*path: str) -> Column:
     return Column(path)
 
 
-def parse(where: Any) -> Predicate:
+def parse(where: Where) -> Predicate:
     """A predicate of whatever ``where`` may be: a predicate, SQL text, a pyarrow Expression or a DNF list.
 
     Raises ``InvalidQuery`` for anything else, and for text or lists that do not parse.

@@ -18,7 +18,7 @@ from orcidx.predicate.polars_where import from_polars_expression, is_polars
 __all__ = ["from_dnf", "from_expression", "from_spark", "translate"]
 
 
-def translate(where: Any) -> Any:
+def translate(where: Any) -> Predicate:
     """A predicate of SQL text, a pyarrow or Polars expression or a DNF list. Raises ``InvalidQuery``."""
     if isinstance(where, str):
         from orcidx.predicate.sql_text import from_sql  # loads sqlglot, which most scans never need
@@ -56,7 +56,7 @@ _DNF_OPS: dict[str, tuple[Op, bool]] = {
 }
 
 
-def from_dnf(where: Sequence[Any]) -> Any:
+def from_dnf(where: Sequence[Any]) -> Predicate:
     """A list ``[(column, op, value), ...]`` as AND, or a list of such lists as OR of ANDs.
 
     The operators are ``= == != <> < <= > >= in``, ``not in``, ``is``, ``is not`` (null-safe), ``like``, ``not like``,

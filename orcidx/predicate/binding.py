@@ -79,17 +79,18 @@ def bind(
     return BoundPredicate(root, tuple(dict.fromkeys(binder.columns)), schema)
 
 
-def keep_bindable(predicate: Predicate, schema: pa.Schema, *, case_sensitive: bool = True) -> Any:
+def keep_bindable(predicate: Predicate, schema: pa.Schema, *, case_sensitive: bool = True) -> Predicate:
     """The predicate with True for every leaf that does not bind: for engines that evaluate it again themselves."""
 
-    def kept(part: Any) -> Any:
+    def kept(part: Leaf | Constant | External) -> Predicate:
         try:
             bind(part, schema, case_sensitive=case_sensitive)
         except InvalidQuery:
             return Constant(True)
         return part
 
-    return rewritten(predicate, kept)
+    found: Predicate = rewritten(predicate, kept)
+    return found
 
 
 class _Binder:
@@ -101,10 +102,11 @@ class _Binder:
         self.columns: list[Path] = []
         self.relaxed: Relaxation | None = None
 
-    def bind(self, node: Predicate) -> Any:
-        return rewritten(node, self._part)
+    def bind(self, node: Predicate) -> Bound:
+        found: Bound = rewritten(node, self._part)
+        return found
 
-    def _part(self, node: Part) -> Any:
+    def _part(self, node: Part) -> Bound:
         if isinstance(node, Leaf):
             return self._leaf(node)
         if isinstance(node, Constant):
@@ -113,7 +115,7 @@ class _Binder:
             return self._external(node)
         raise InvalidQuery(f"{node!r} is not a predicate; parse() makes one of SQL text, an Expression or a DNF list")
 
-    def _leaf(self, leaf: Leaf) -> Any:
+    def _leaf(self, leaf: Leaf) -> Bound:
         path, kind = resolve_column(leaf.path, self.schema, case_sensitive=self.case_sensitive)
         self.columns.append(path)
         column = _Column(leaf, path, kind, self.nan, self.char_lengths.get(path))
@@ -126,7 +128,7 @@ class _Binder:
             self.relaxed.changed = True
             return Constant(True)
 
-    def _external(self, node: External) -> Any:
+    def _external(self, node: External) -> Bound:
         if node.columns is None:
             self.columns.extend((name,) for name in self.schema.names)
         else:
@@ -161,19 +163,19 @@ class _Column:
         char = self.char_length if self.domain is Domain.STRING else None
         return BoundLeaf(self.leaf, self.path, self.type, self.domain, op, negated, literals, self.nan, char)
 
-    def always(self, answer: bool) -> Any:
+    def always(self, answer: bool) -> Bound:
         """TRUE or FALSE wherever the column is not null."""
         if answer is self.leaf.negated:
             return Constant(False)
         return BoundLeaf(self.leaf, self.path, self.type, self.domain, Op.IS_NULL, True, (), self.nan)
 
-    def join(self, kind: Op, *parts: Any) -> Any:
+    def join(self, kind: Op, *parts: Bound) -> Bound:
         """Parts that are each negated already, as a conjunction (``BETWEEN``) or a disjunction (``IN``) would be."""
         return all_of(*parts) if (kind is Op.BETWEEN) is not self.leaf.negated else any_of(*parts)
 
     # --- operators
 
-    def bind(self) -> Any:
+    def bind(self) -> Bound:
         leaf, op = self.leaf, self.leaf.op
         if pa.types.is_union(self.type):  # its nulls are those of a variant, and Arrow says that it has none
             raise InvalidQuery(f"{self._name} is a union, of which nothing can be asked", column=self._name)
@@ -213,14 +215,14 @@ class _Column:
             return Point(trimmed, trimmed)
         return point
 
-    def _is_nan(self) -> Any:
+    def _is_nan(self) -> Bound:
         if self.domain is Domain.FLOAT:
             return self.make(Op.IS_NAN)
         if self.domain in (Domain.INT, Domain.DECIMAL):
             return self.always(False)
         raise InvalidQuery(f"{self._name} is of type {self.type}, which has no NaN", column=self._name)
 
-    def _compare(self, op: Op, point: Point) -> Any:
+    def _compare(self, op: Op, point: Point) -> Bound:
         if op is Op.EQ:
             return self.make(op, point.below) if self._is_value(point) else self.always(False)
         if op in (Op.LT, Op.LE):
@@ -234,13 +236,13 @@ class _Column:
     def _is_value(self, point: Point) -> bool:
         return point.exact or (self.domain is Domain.FLOAT and point.below == point.above)
 
-    def _edge(self, op: Op, value: Any) -> Any:
+    def _edge(self, op: Op, value: Any) -> Bound:
         """``LE`` or ``GE`` a value that may lie beyond every value of a domain without infinities."""
         if self.domain is not Domain.FLOAT and isinstance(value, float):
             return self.always((value > 0) is (op is Op.LE))
         return self.make(op, value)
 
-    def _largest_nan(self, op: Op) -> Any:
+    def _largest_nan(self, op: Op) -> Bound:
         """A comparison with NaN: FALSE by IEEE 754; equal to NaN and above everything else by nan="largest"."""
         if self.nan == "ieee":
             return self.always(False)
@@ -252,7 +254,7 @@ class _Column:
             return self.make(Op.IS_NAN, flip=True)
         return self.always(op is Op.LE)
 
-    def _null_safe(self, point: Point) -> Any:
+    def _null_safe(self, point: Point) -> Bound:
         if point is NAN and self.nan == "largest" and self.domain is Domain.FLOAT:
             is_nan = self.make(Op.IS_NAN)
             return any_of(is_nan, replace(is_nan, op=Op.IS_NULL, negated=False)) if self.leaf.negated else is_nan
@@ -260,7 +262,7 @@ class _Column:
             return self.make(Op.EQ_NULL_SAFE, point.below)
         return Constant(self.leaf.negated)
 
-    def _in(self) -> Any:
+    def _in(self) -> Bound:
         literals = self.leaf.literals
         if None in literals and self.leaf.negated:
             return Constant(False)
@@ -273,7 +275,7 @@ class _Column:
             parts.append(self.make(Op.IS_NAN))
         return self.join(Op.IN, *parts) if parts else self.always(False)
 
-    def _between(self) -> Any:
+    def _between(self) -> Bound:
         low, high = self.leaf.literals
         if low is None or high is None:
             # SQL: x >= low AND x <= high, where the half with NULL is NULL: never TRUE, but its negation may be.
@@ -293,14 +295,14 @@ class _Column:
             )
         return self._range(first.above, last.below)
 
-    def _range(self, low: Any, high: Any) -> Any:
+    def _range(self, low: Any, high: Any) -> Bound:
         if self.domain is not Domain.FLOAT and (isinstance(low, float) or isinstance(high, float)):
             return self.join(Op.BETWEEN, self._edge(Op.GE, low), self._edge(Op.LE, high))
         if low > high:
             return self.always(False)
         return self.make(Op.EQ, low) if low == high else self.make(Op.BETWEEN, low, high)
 
-    def _string(self, op: Op) -> Any:
+    def _string(self, op: Op) -> Bound:
         if self.domain not in (Domain.STRING, Domain.BINARY):
             raise InvalidQuery(f"{self._name} is of type {self.type}: {op.value} asks for text", column=self._name)
         if None in self.leaf.literals:

@@ -7,6 +7,7 @@ result of every operation here but ``coalesce`` is null where an operand is.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.arrow_expression import from_expression
-from orcidx.predicate.nodes import External, Leaf, Op, all_of, canonical_literal
+from orcidx.predicate.nodes import External, Leaf, Op, Predicate, all_of, canonical_literal
 
 __all__ = ["COMPARISONS", "FUNCTIONS", "Computed", "Values", "computed", "condition_of"]
 
@@ -143,7 +144,7 @@ class Computed(Values):
     def __repr__(self) -> str:
         return str(self._computed)
 
-    def is_in(self, values: Any) -> Any:
+    def is_in(self, values: Iterable[object]) -> Predicate:
         """Whether the value is one of these."""
         found = [computed(Op.EQ, self, value) for value in values]
         if not found:
@@ -153,7 +154,7 @@ class Computed(Values):
             first = condition_of(first.expression | other.expression, strict=is_strict(self))
         return first
 
-    def between(self, low: Any, high: Any) -> External:
+    def between(self, low: object, high: object) -> External:
         """``low <= value <= high``, both ends included."""
         both = _value(self) >= _value(low), _value(self) <= _value(high)
         return condition_of(both[0] & both[1], strict=is_strict(self))
@@ -185,12 +186,12 @@ def _value(operand: Any) -> pc.Expression:
     return pc.scalar(operand if isinstance(operand, pa.Scalar) else canonical_literal(operand))
 
 
-def is_strict(operand: Any) -> bool:
+def is_strict(operand: object) -> bool:
     """Whether the operand is null wherever one of its columns is."""
     return operand._strict if isinstance(operand, Computed) else True
 
 
-def computed(op: Op, left: Any, right: Any) -> External:
+def computed(op: Op, left: object, right: object) -> External:
     """A comparison of which at least one side is computed, or both are columns."""
     strict = is_strict(left) and is_strict(right)
     return condition_of(COMPARISONS[op](_value(left), _value(right)), strict=strict)

@@ -60,7 +60,7 @@ def parts(node: Predicate | Bound | None) -> Iterator[Part]:
         yield node
 
 
-def leaves(node: Any) -> Iterator[Any]:
+def leaves(node: Predicate | Bound) -> Iterator[Any]:
     """The leaves (Leaf, or BoundLeaf of a bound predicate) left to right, with those that prune for an External."""
     for one in parts(node):
         if isinstance(one, BoundLeaf | Leaf):

@@ -52,7 +52,7 @@ _DEEPEST = 100
 """What nests deeper, nobody wrote: AND in AND is one AND. Asking it would take more frames than Python has."""
 
 
-def predicate_from_json(data: Any) -> Any:
+def predicate_from_json(data: Any) -> Predicate:
     """The predicate of what ``predicate_to_json`` gave. Raises ``InvalidQuery`` for anything else."""
     try:
         return _node(data, _DEEPEST)
@@ -64,7 +64,7 @@ def predicate_from_json(data: Any) -> Any:
         raise InvalidQuery(f"the pyarrow Expression in JSON cannot be read: {error}") from error
 
 
-def _node(data: dict[str, Any], levels: int) -> Any:
+def _node(data: dict[str, Any], levels: int) -> Predicate:
     if not levels:
         raise InvalidQuery(f"this is no predicate in JSON: it is nested more than {_DEEPEST} levels deep")
     if "and" in data:

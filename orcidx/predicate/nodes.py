@@ -441,7 +441,7 @@ def _of_scalar(value: pa.Scalar) -> Any:
         return ExactTime(value.value * (86_400 * NANOS["s"] if pa.types.is_date32(value.type) else NANOS["ms"]))
 
 
-def show_literal(value: Any) -> str:
+def show_literal(value: object) -> str:
     """Code that builds the literal, as short as can be."""
     if isinstance(value, float) and not math.isfinite(value):
         return f"float({str(value)!r})"

@@ -17,7 +17,18 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.binding import keep_bindable, resolve_column
 from orcidx.predicate.literals import domain_of
-from orcidx.predicate.nodes import NANOS, Constant, Domain, ExactTime, Leaf, Op, all_of, any_of, canonical_literal
+from orcidx.predicate.nodes import (
+    NANOS,
+    Constant,
+    Domain,
+    ExactTime,
+    Leaf,
+    Op,
+    Predicate,
+    all_of,
+    any_of,
+    canonical_literal,
+)
 
 __all__ = ["TreeTranslator", "entry_of", "from_polars", "literal_of", "path_of"]
 
@@ -49,7 +60,7 @@ class _NotUnderstood(Exception):
     """Inside this module only: a part of the tree that prunes nothing."""
 
 
-def from_polars(tree: Any, schema: pa.Schema) -> Any:
+def from_polars(tree: Any, schema: pa.Schema) -> Predicate:
     """A predicate that is TRUE wherever the Polars predicate is; bind it with ``nan="largest"``.
 
     ``tree`` is the parsed JSON, ``schema`` the Arrow schema that Polars sees.
@@ -62,16 +73,16 @@ class TreeTranslator:
 
     COMPARISONS = _COMPARISONS
 
-    def visit(self, node: Any, *, negated: bool) -> Any:
+    def visit(self, node: Any, *, negated: bool) -> Predicate:
         raise NotImplementedError
 
     def _leaf(self, path: tuple[str, ...], op: Op, literals: tuple[Any, ...], negated: bool) -> Leaf:
         raise NotImplementedError
 
-    def _is_in(self, inputs: list[Any], negated: bool) -> Any:
+    def _is_in(self, inputs: list[Any], negated: bool) -> Predicate:
         raise NotImplementedError
 
-    def _visit(self, node: Any, negated: bool) -> Any:
+    def _visit(self, node: Any, negated: bool) -> Predicate:
         kind, body = entry_of(node)
         if kind == "Column":
             return Leaf(path_of(node), Op.EQ, (not negated,))
@@ -83,17 +94,17 @@ class TreeTranslator:
             return self._function(body["function"], body["input"], negated)
         raise _NotUnderstood
 
-    def _binary(self, body: dict[str, Any], negated: bool) -> Any:
+    def _binary(self, body: dict[str, Any], negated: bool) -> Predicate:
         op, left, right = body["op"], body["left"], body["right"]
         if op in ("And", "LogicalAnd", "Or", "LogicalOr"):
-            join: Callable[..., Any] = all_of if ("And" in op) is not negated else any_of
+            join: Callable[..., Predicate] = all_of if ("And" in op) is not negated else any_of
             return join(self.visit(left, negated=negated), self.visit(right, negated=negated))
         kind, unequal = _COMPARISONS[op]
         if "Literal" in left or "Cast" in left:
             left, right, kind = right, left, _MIRRORED.get(kind, kind)
         return self._leaf(path_of(left), kind, (literal_of(right),), unequal is not negated)
 
-    def _function(self, function: Any, inputs: list[Any], negated: bool) -> Any:
+    def _function(self, function: Any, inputs: list[Any], negated: bool) -> Predicate:
         family, name = entry_of(function)
         name, options = entry_of(name) if isinstance(name, dict) else (name, {})
         if family == "Boolean" and name == "Not":
@@ -111,7 +122,7 @@ class TreeTranslator:
             return self._leaf(path_of(inputs[0]), texts.get(name, Op.CONTAINS), (literal_of(inputs[1]),), negated)
         raise _NotUnderstood
 
-    def _between(self, inputs: list[Any], closed: str, negated: bool) -> Any:
+    def _between(self, inputs: list[Any], closed: str, negated: bool) -> Predicate:
         path, low, high = path_of(inputs[0]), literal_of(inputs[1]), literal_of(inputs[2])
         first = self._leaf(path, Op.GE if closed in ("Both", "Left") else Op.GT, (low,), negated)
         last = self._leaf(path, Op.LE if closed in ("Both", "Right") else Op.LT, (high,), negated)
@@ -127,13 +138,13 @@ class _Pruning(TreeTranslator):
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
 
-    def visit(self, node: Any, *, negated: bool) -> Any:
+    def visit(self, node: Any, *, negated: bool) -> Predicate:
         try:
             return self._visit(node, negated)
         except (_NotUnderstood, InvalidQuery, LookupError, TypeError, ValueError, pa.ArrowException):
             return Constant(True)
 
-    def _is_in(self, inputs: list[Any], negated: bool) -> Any:
+    def _is_in(self, inputs: list[Any], negated: bool) -> Predicate:
         path = path_of(inputs[0])
         present = tuple(value for value in self.members(inputs) if value is not None)
         leaf = self._leaf(path, Op.IN, present, negated)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.computed import Computed, Values, computed, quotient
-from orcidx.predicate.nodes import Leaf, Op
+from orcidx.predicate.nodes import Leaf, Op, PolarsExpression, Predicate
 from orcidx.predicate.polars_tree import TreeTranslator, entry_of, literal_of, path_of
 
 __all__ = ["from_polars_expression", "is_polars"]
@@ -25,12 +25,12 @@ _ARITHMETIC = {
 }
 
 
-def is_polars(where: Any) -> bool:
+def is_polars(where: object) -> bool:
     """Whether something is a Polars expression; Polars is not imported to know."""
     return type(where).__name__ == "Expr" and type(where).__module__.partition(".")[0] == "polars"
 
 
-def from_polars_expression(expression: Any) -> Any:
+def from_polars_expression(expression: PolarsExpression) -> Predicate:
     """A predicate of a Polars expression, to be bound with ``nan="largest"``.
 
     Columns, literals, comparisons, arithmetic, ``&``, ``|``, ``~``, is_null, is_not_null, is_nan, is_between, is_in and
@@ -49,7 +49,7 @@ class _Whole(TreeTranslator):
     def __init__(self, shown: str) -> None:
         self._shown = shown
 
-    def visit(self, node: Any, *, negated: bool) -> Any:
+    def visit(self, node: Any, *, negated: bool) -> Predicate:
         try:
             return self._visit(node, negated)
         except InvalidQuery:

@@ -24,7 +24,7 @@ from sqlglot.errors import ParseError, TokenError
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.computed import FUNCTIONS, Computed, computed
 from orcidx.predicate.literals import parse_time
-from orcidx.predicate.nodes import Constant, ExactTime, Leaf, Op, all_of, any_of
+from orcidx.predicate.nodes import Constant, ExactTime, Leaf, Op, Predicate, all_of, any_of
 from orcidx.predicate.sql_values import is_computed, value_of
 
 __all__ = ["from_sql"]
@@ -43,7 +43,7 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 _MIRRORED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
 
 
-def from_sql(text: str) -> Any:
+def from_sql(text: str) -> Predicate:
     """A predicate of a SQL condition. Raises ``InvalidQuery`` that points at what does not parse or is unsupported."""
     if not text.strip():
         raise InvalidQuery("the SQL text of where is empty")
@@ -100,7 +100,7 @@ class _Translator:
             exp.NullSafeEQ: (Op.EQ_NULL_SAFE, False),
             exp.NullSafeNEQ: (Op.EQ_NULL_SAFE, True),
         }
-        self.special: dict[Any, Callable[[Any], Any]] = {
+        self.special: dict[Any, Callable[[Any], Predicate]] = {
             exp.Paren: lambda node: self.condition(node.this),
             exp.Not: lambda node: ~self.condition(node.this),
             exp.And: lambda node: all_of(*map(self.condition, _terms(node))),
@@ -119,7 +119,7 @@ class _Translator:
             if kind := getattr(exp, name, None):
                 self.special[kind] = functools.partial(self.text_test, op)
 
-    def refuse(self, node: Any, why: str = "is not supported in where") -> InvalidQuery:
+    def refuse(self, node: exp.Expr, why: str = "is not supported in where") -> InvalidQuery:
         shown = node.sql(dialect=OrcidxWhere)
         at = self.text.casefold().find(shown.casefold())
         pointer = f"\n  {self.text}\n  {' ' * at}{'^' * len(shown)}" if at >= 0 else f" (in {self.text!r})"
@@ -127,12 +127,12 @@ class _Translator:
 
     # --- conditions
 
-    def condition(self, node: Any) -> Any:
-        result = self._condition(node)
+    def condition(self, node: exp.Expr) -> Predicate:
+        result: Predicate = self._condition(node)
         # Some versions of sqlglot wrap "NOT LIKE" in Not, others flag the node itself.
         return ~result if node.args.get("negate") else result
 
-    def _condition(self, node: Any) -> Any:
+    def _condition(self, node: exp.Expr) -> Predicate:
         kind = type(node)
         if kind in self.comparisons:
             return self.comparison(node)
@@ -142,7 +142,7 @@ class _Translator:
             return Leaf(self.column(node), Op.EQ, (True,))
         raise self.refuse(node)
 
-    def comparison(self, node: Any) -> Any:
+    def comparison(self, node: exp.Expr) -> Predicate:
         op, negated = self.comparisons[type(node)]
         left, right = node.this, node.expression
         if is_computed(left) or is_computed(right) or (self.is_column(left) and self.is_column(right)):
@@ -160,33 +160,35 @@ class _Translator:
             left, right, op = right, left, _MIRRORED.get(op, op)
         return Leaf(self.column(left), op, (self.literal(right),), negated)
 
-    def value(self, node: Any) -> Any:
+    def value(self, node: exp.Expr) -> Any:
         return value_of(node, column=self.column, literal=self.literal, refuse=self.refuse)
 
-    def between(self, node: Any) -> Any:
+    def between(self, node: exp.Expr) -> Predicate:
         ends = node.args["low"], node.args["high"]
         if any(is_computed(part) or self.is_column(part) for part in ends) or is_computed(node.this):
             value, low, high = (self.value(part) for part in (node.this, *ends))
             return Computed(value._expression(), strict=getattr(value, "_strict", True)).between(low, high)
         return self.leaf(node, Op.BETWEEN, ends)
 
-    def leaf(self, node: Any, op: Op, literals: tuple[Any, ...]) -> Leaf:
+    def leaf(self, node: exp.Expr, op: Op, literals: tuple[Any, ...]) -> Leaf:
         return Leaf(self.column(node.this), op, tuple(self.literal(value) for value in literals))
 
-    def text_test(self, op: Op, node: Any) -> Leaf:
+    def text_test(self, op: Op, node: exp.Expr) -> Leaf:
         return self.leaf(node, op, (node.expression,))
 
-    def isin(self, node: Any) -> Any:
+    def isin(self, node: exp.Expr) -> Predicate:
         if node.args.get("query") is not None or node.args.get("unnest") is not None:
             raise self.refuse(node)
         if is_computed(node.this):
-            return self.value(node.this).is_in([self.value(one) for one in node.expressions])
+            values: Computed = self.value(node.this)
+            return values.is_in([self.value(one) for one in node.expressions])
         return self.leaf(node, Op.IN, tuple(node.expressions))
 
-    def being(self, node: Any) -> Any:
+    def being(self, node: exp.Expr) -> Predicate:
         what = node.expression
         if is_computed(node.this) and isinstance(what, exp.Null):
-            return self.value(node.this).is_null()
+            value: Computed = self.value(node.this)
+            return value.is_null()
         path = self.column(node.this)
         if isinstance(what, exp.Null):
             return Leaf(path, Op.IS_NULL)
@@ -196,10 +198,10 @@ class _Translator:
             return Leaf(path, Op.IS_NAN)
         raise self.refuse(node)
 
-    def like(self, node: Any, escape: str) -> Leaf:
+    def like(self, node: exp.Expr, escape: str) -> Leaf:
         return Leaf(self.column(node.this), Op.LIKE, (self.literal(node.expression), escape))
 
-    def escape(self, node: Any) -> Any:
+    def escape(self, node: exp.Expr) -> Any:
         if not isinstance(node.this, exp.Like):
             raise self.refuse(node)
         leaf = self.like(node.this, self.literal(node.expression))
@@ -207,10 +209,10 @@ class _Translator:
 
     # --- columns and literals
 
-    def is_column(self, node: Any) -> bool:
+    def is_column(self, node: exp.Expr) -> bool:
         return isinstance(node, (exp.Column, exp.Dot)) or (isinstance(node, exp.Paren) and self.is_column(node.this))
 
-    def column(self, node: Any) -> tuple[str, ...]:
+    def column(self, node: exp.Expr) -> tuple[str, ...]:
         if isinstance(node, exp.Paren):
             return self.column(node.this)
         if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
@@ -221,7 +223,7 @@ class _Translator:
             raise self.refuse(node, "is no column")
         return parts
 
-    def literal(self, node: Any) -> Any:
+    def literal(self, node: exp.Expr) -> Any:
         if isinstance(node, exp.Paren):
             return self.literal(node.this)
         if isinstance(node, exp.Literal):
@@ -240,7 +242,7 @@ class _Translator:
             return self.typed(node)
         raise self.refuse(node, "is no literal")
 
-    def number(self, node: Any) -> Any:
+    def number(self, node: exp.Expr) -> Any:
         text = node.this
         try:
             if "e" in text.lower():
@@ -249,7 +251,7 @@ class _Translator:
         except (ValueError, InvalidOperation):
             raise self.refuse(node, "is no number") from None
 
-    def hex(self, node: Any) -> bytes:
+    def hex(self, node: exp.Expr) -> bytes:
         try:
             return bytes.fromhex(node.this)
         except ValueError:

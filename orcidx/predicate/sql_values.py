@@ -45,7 +45,7 @@ def _function_name(node: Any) -> str | None:
     return found if not others or found == "round" else None
 
 
-def is_computed(node: Any) -> bool:
+def is_computed(node: exp.Expr) -> bool:
     """Whether a part of the tree is neither a column nor a literal, but a value that is made of columns."""
     if isinstance(node, exp.Paren):
         return is_computed(node.this)
@@ -59,7 +59,7 @@ def _is_number(node: Any) -> bool:
 
 
 def value_of(
-    node: Any,
+    node: exp.Expr,
     *,
     column: Callable[[Any], tuple[str, ...]],
     literal: Callable[[Any], Any],
@@ -67,7 +67,7 @@ def value_of(
 ) -> Any:
     """A column, a literal or what is computed of them, as operands of ``computed``."""
 
-    def value(part: Any) -> Any:
+    def value(part: exp.Expr) -> Any:
         return value_of(part, column=column, literal=literal, refuse=refuse)
 
     if isinstance(node, exp.Paren):
