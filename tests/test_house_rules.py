@@ -26,10 +26,10 @@ ANYTHING_LEFT = {
     "orc": 1,
     "orc_writer": 2,
     "paimon": 4,
-    "paimon_table": 5,
+    "paimon_table": 3,
     "planner": 4,
     "predicate": 27,
-    "rewriting": 4,
+    "rewriting": 1,
     "scanner": 3,
     "storage": 4,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from orcidx.errors import CorruptFile
 from orcidx.paimon.json_object import parse_json_object
@@ -11,6 +11,7 @@ from orcidx.paimon.json_object import parse_json_object
 __all__ = ["Snapshot", "is_file_name", "parse_hint", "parse_snapshot"]
 
 _LONG = 1 << 63
+_Kind = TypeVar("_Kind", int, str)
 
 
 @dataclass(frozen=True)
@@ -34,26 +35,27 @@ def parse_snapshot(data: bytes | memoryview) -> Snapshot:
     """A snapshot file. Raises ``CorruptFile``."""
     document = parse_json_object(data, "snapshot")
 
-    def entry(name: str, kind: type, *, required: bool = False) -> Any:
+    def required(name: str, kind: type[_Kind]) -> _Kind:
         value = document.get(name)
-        if value is None and not required:
-            return None
         if type(value) is not kind or (isinstance(value, int) and not -_LONG <= value < _LONG):
             raise CorruptFile(f"snapshot has {name} {value!r:.60}")
         return value
 
-    def file_name(name: str, *, required: bool = False) -> Any:
-        value = entry(name, str, required=required)
-        if value is not None and not is_file_name(value):
+    def entry(name: str, kind: type[_Kind]) -> _Kind | None:
+        return None if document.get(name) is None else required(name, kind)
+
+    def file_name(name: str) -> str:
+        value = required(name, str)
+        if not is_file_name(value):
             raise CorruptFile(f"snapshot has {name} {value!r:.60}, which is no name of a manifest")
         return value
 
     return Snapshot(
-        id=entry("id", int, required=True),
-        schema_id=entry("schemaId", int, required=True),
-        base_manifest_list=file_name("baseManifestList", required=True),
-        delta_manifest_list=file_name("deltaManifestList", required=True),
-        index_manifest=file_name("indexManifest"),
+        id=required("id", int),
+        schema_id=required("schemaId", int),
+        base_manifest_list=file_name("baseManifestList"),
+        delta_manifest_list=file_name("deltaManifestList"),
+        index_manifest=None if document.get("indexManifest") is None else file_name("indexManifest"),
         commit_kind=entry("commitKind", str),
         total_record_count=entry("totalRecordCount", int),
         time_millis=entry("timeMillis", int),

@@ -14,7 +14,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.csv
@@ -31,6 +31,9 @@ from orcidx.rewriting.progress import RowProgress
 from orcidx.scanner.file import make_scan
 from orcidx.storage import OneSource, Source, describe_source, open_reader
 from orcidx.storage.sink import Sink, open_sink
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 __all__ = ["convert"]
 
@@ -106,7 +109,7 @@ class _Counted:
         self.bytes = 0
         self._sink = sink
 
-    def write(self, data: Any) -> None:
+    def write(self, data: Buffer) -> None:
         self._sink.write(data)
         self.bytes += memoryview(data).nbytes
 
@@ -260,7 +263,7 @@ class _Plain:
     def __init__(self, sink: _Counted) -> None:
         self._sink = sink
 
-    def write(self, data: Any) -> int:
+    def write(self, data: Buffer) -> int:
         self._sink.write(data)
         return memoryview(data).nbytes
 

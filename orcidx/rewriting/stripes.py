@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orcidx.errors import CorruptFile, OrcidxError, located
-from orcidx.orc.compression import decompressed_chunks, open_codec, read_framed
+from orcidx.orc.compression import Codec, decompressed_chunks, open_codec, read_framed
 from orcidx.orc.kinds import STREAM_NAMES, CompressionKind, StreamKind
 from orcidx.orc.metadata import unframe
 from orcidx.orc.reader import OrcReader
@@ -189,7 +189,7 @@ class _Stream:
     framed: bool
 
     @staticmethod
-    def recompress(data: memoryview, codec: Any, block: int, framing: Framing, name: str) -> _Stream:
+    def recompress(data: memoryview, codec: Codec | None, block: int, framing: Framing, name: str) -> _Stream:
         stream = OutStream(framing.compressor, framing.block_size)
         starts, bounds, digest = [], [0], 0
         for start, chunk in decompressed_chunks(data, codec, block, name=name):
