@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from orcidx.errors import CorruptFile, InvalidQuery
 from orcidx.explain.render import size_text
 from orcidx.explain.summary import Section, Summary
 from orcidx.index_directory.store import FOLDER, INDEXES, IndexStore, catalog_number
-from orcidx.storage import describe_source, list_sources
+from orcidx.storage import OneSource, describe_source, list_sources
 from orcidx.storage.folder import Folder, Stored, is_temporary
 
 __all__ = ["Cleaning", "clean_indexes"]
@@ -57,7 +56,7 @@ class Cleaning(Summary):
 
 
 def clean_indexes(
-    path: str | os.PathLike[str],
+    path: OneSource,
     *,
     older_than: timedelta | float = timedelta(days=1),
     dry_run: bool = False,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +14,7 @@ from orcidx.errors import InvalidQuery
 from orcidx.explain.render import size_text
 from orcidx.explain.summary import Section, Summary
 from orcidx.index_directory.store import FRESH, STALE, IndexStore, listing_table
-from orcidx.storage import list_sources
+from orcidx.storage import OneSource, list_sources
 
 __all__ = ["IndexDescription", "describe_indexes"]
 
@@ -106,7 +105,7 @@ def _line(row: Mapping[str, Any]) -> str:
 
 
 def describe_indexes(
-    path: str | os.PathLike[str], *, verify: bool = False, storage_options: Mapping[str, Any] | None = None
+    path: OneSource, *, verify: bool = False, storage_options: Mapping[str, Any] | None = None
 ) -> IndexDescription:
     """Lists the directory and its indexes, and compares them with the catalog; opens no data file.
 

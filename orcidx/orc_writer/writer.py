@@ -21,7 +21,7 @@ from orcidx.orc_writer.file_layout import FileLayout
 from orcidx.orc_writer.memory import WriterMemory
 from orcidx.orc_writer.options import WriteOptions
 from orcidx.orc_writer.stripe_writer import StripeWriter, type_records
-from orcidx.storage.sink import Sink, open_sink
+from orcidx.storage.sink import Sink, Target, open_sink
 
 __all__ = ["OrcWriter", "WriteResult", "write_table"]
 
@@ -51,7 +51,7 @@ class OrcWriter:
 
     def __init__(
         self,
-        where: Any,
+        where: Target,
         schema: Any,
         *,
         options: WriteOptions | None = None,
@@ -214,7 +214,7 @@ class OrcWriter:
 
 def write_table(
     data: object,
-    where: Sink,
+    where: Target,
     *,
     options: WriteOptions | None = None,
     storage_options: Mapping[str, Any] | None = None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from orcidx.errors import CorruptFile, InvalidQuery, StorageError, located
 from orcidx.paimon.small_files import read_whole
 from orcidx.paimon_table.schema import TableSchema, parse_schema
 from orcidx.paimon_table.snapshot import Snapshot, parse_hint, parse_snapshot
-from orcidx.storage import Source, describe_source, list_sources
+from orcidx.storage import OneSource, Source, describe_source, list_sources
 from orcidx.storage.inside import in_one_store, is_inside
 
 __all__ = ["TableFiles"]
@@ -163,7 +162,7 @@ class TableFiles:
 
 
 def table_files(
-    path: str | os.PathLike[str],
+    path: OneSource,
     storage_options: Mapping[str, Any] | None,
     filesystem: object,
     external_paths: Sequence[str] = (),

@@ -6,7 +6,6 @@ Append tables, and primary-key tables as far as their files need no merging. Pla
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Unpack
@@ -47,7 +46,7 @@ from orcidx.paimon_table.table_state import TableState
 from orcidx.planner.query_words import asked_columns, asked_limit
 from orcidx.predicate import Where, bind, parse, resolve_column
 from orcidx.scanner.top_rows import parse_order
-from orcidx.storage import Source
+from orcidx.storage import OneSource, Source
 
 __all__ = ["Table", "open_table"]
 
@@ -342,7 +341,7 @@ def _whole_column(name: str | tuple[str, ...], schema: pa.Schema, options: ReadO
 
 
 def open_table(
-    path: str | os.PathLike[str],
+    path: OneSource,
     *,
     snapshot_id: int | None = None,
     external_paths: Sequence[str] = (),

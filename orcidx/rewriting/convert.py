@@ -11,7 +11,6 @@ import datetime
 import decimal
 import json
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
@@ -46,7 +45,7 @@ Batches = tuple[pa.Schema, Iterator[pa.RecordBatch]]
 
 def convert(
     source: OneSource,
-    target: str | os.PathLike[str],
+    target: OneSource,
     *,
     source_format: str | None = None,
     target_format: str | None = None,

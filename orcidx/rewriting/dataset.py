@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -17,7 +16,7 @@ from orcidx.rewriting.dataset_job import DatasetJob, JobFile, spec_of
 from orcidx.rewriting.partitions import PartitionKey, check_partition_columns, partition_path, split_batch
 from orcidx.rewriting.progress import RowProgress
 from orcidx.rewriting.row_hashes import RowsSeen
-from orcidx.storage import describe_source
+from orcidx.storage import OneSource, describe_source
 from orcidx.storage.folder import Folder
 from orcidx.storage.stores import store_of
 
@@ -64,7 +63,7 @@ class WrittenDataset:
 
 def write_dataset(
     source: object,
-    directory: str | os.PathLike[str],
+    directory: OneSource,
     *,
     partition_by: str | Sequence[str] = (),
     max_file_bytes: int = 256 << 20,

@@ -23,7 +23,7 @@ from orcidx.rewriting.progress import RowProgress
 from orcidx.rewriting.sources import InputFile, find_sources, open_inputs, read_options, same_schema
 from orcidx.rewriting.stripes import CannotPatch
 from orcidx.rewriting.verifying import verify_patched, verify_rows
-from orcidx.storage import Source, Sources, describe_source
+from orcidx.storage import OneSource, Source, Sources, describe_source
 
 __all__ = ["Rewritten", "RewrittenFile", "rewrite"]
 
@@ -91,7 +91,7 @@ class Rewritten:
 
 def rewrite(
     sources: Sources,
-    target: str | os.PathLike[str] | Source,
+    target: OneSource,
     *,
     sort_by: str | Sequence[str | tuple[str, str]] | None = None,
     cluster_by: str | Sequence[str] | None = None,

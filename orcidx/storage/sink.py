@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from orcidx.errors import InvalidQuery
 from orcidx.storage.failures import translating
-from orcidx.storage.sources import describe_source
+from orcidx.storage.sources import Source, describe_source
 from orcidx.storage.stores import store_of
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["Sink", "open_sink"]
+__all__ = ["Sink", "SupportsWrite", "Target", "open_sink"]
 
 PART_BYTES = 8 << 20
 
@@ -39,8 +39,18 @@ class Sink(Protocol):
     def abort(self) -> None: ...
 
 
+class SupportsWrite(Protocol):
+    """An object that the caller opened, and closes."""
+
+    def write(self, data: Any, /) -> object: ...
+
+
+Target: TypeAlias = "str | os.PathLike[str] | tuple[object, str] | Source | SupportsWrite"
+"""What ``open_sink`` takes; the third is ``(store, path)`` of obstore."""
+
+
 def open_sink(
-    where: Any,
+    where: Target,
     *,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: object = None,
