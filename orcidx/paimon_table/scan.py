@@ -27,6 +27,7 @@ from orcidx.paimon_table.parquet_rows import read_parquet
 from orcidx.paimon_table.plan import FileTask, TablePlan
 from orcidx.paimon_table.schema import FieldMapping, TableSchema, char_lengths
 from orcidx.paimon_table.shared_reading import Shared, shared_reading, table_arrow_schema, table_bound
+from orcidx.planner.request import FileJob
 from orcidx.predicate import BoundPredicate, Predicate, all_of, bind
 from orcidx.pruning.evaluate import Note
 from orcidx.pruning.selection import RowSelection
@@ -35,6 +36,7 @@ from orcidx.scanner.batches import join_batches
 from orcidx.scanner.file import open_file
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
+from orcidx.scanner.small_files import SmallRows
 from orcidx.scanner.top_rows import FirstRows, SortKey
 from orcidx.scanner.top_scan import bound_condition
 
@@ -196,10 +198,11 @@ class _TaskRun:
         alike = id(task.mapping), self.is_orc, self.moved_by  # of one scan; its tasks keep the mappings
         if alike not in shared:
             moved = self.moved_by is not None
-            shared[alike] = shared_reading(scan, task.mapping, is_orc=self.is_orc, instants_moved=moved)
+            shared[alike] = shared_reading(scan, task.mapping, metrics, is_orc=self.is_orc, instants_moved=moved)
         reading = shared[alike]
         self.where, self.rest = reading.where, reading.rest
         self.entries, self.schema, self.options = reading.entries, reading.schema, reading.options
+        self.small = reading.small
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         with located(file=self.file.path):
@@ -310,11 +313,31 @@ class _TaskRun:
             return replace(found, notes=(*self.notes, *found.notes))
 
     def _orc(self) -> Iterator[pa.RecordBatch]:
+        small = self._small()
+        if small is not None:
+            yield from small.batches
+            return
         with self._orc_scan() as scan, scan.to_batches() as batches:
             try:
                 yield from batches
             finally:
                 _add(self.metrics, batches.metrics)
+
+    def _small(self) -> SmallRows | None:
+        """All that a small file has to give, where it need not be opened for that."""
+        indexed = self.file.embedded_index is not None or self.file.index is not None
+        if self.small is None or self.file.deletion is not None or (indexed and self.where.pushed is not None):
+            return None
+        skipped = self.metrics.files_skipped
+        found = self.small.take(FileJob(self.file.source))
+        self.metrics.files_skipped = skipped  # of a table those that its plan leaves out
+        if found is not None:
+            self._check_rows(found.stored)
+        return found
+
+    def _check_rows(self, stored: int) -> None:
+        if stored != self.file.rows:
+            raise CorruptFile(f"has {stored} rows, where the manifest says {self.file.rows}")
 
     @contextmanager
     def _orc_scan(self, asked: Sequence[str] = (), row_numbers: str | None = None) -> Iterator[Scan]:
@@ -322,8 +345,7 @@ class _TaskRun:
 
         ``asked``: more columns of the file; ``row_numbers``: a column of this name with the rows' places."""
         with self._index() as index, open_file(self.file.source, options=self.options) as opened:
-            if opened.num_rows != self.file.rows:
-                raise CorruptFile(f"has {opened.num_rows} rows, where the manifest says {self.file.rows}")
+            self._check_rows(opened.num_rows)
             wanted = [entry.file_field.name for entry in self.entries if entry.file_field is not None]
             names = [(name,) for name in dict.fromkeys([*wanted, *asked])]
             deleted = None if self.file.deletion is None else self.file.deletion.read()

@@ -13,6 +13,9 @@ from orcidx.paimon.data_types import DataField
 from orcidx.paimon_table.evolution import FileWhere, translate
 from orcidx.paimon_table.schema import FieldMapping, TableSchema, char_lengths
 from orcidx.predicate import BoundPredicate, Predicate, bind
+from orcidx.scanner.file import make_scan
+from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.small_files import SmallFiles
 
 if TYPE_CHECKING:
     from orcidx.paimon_table.scan import TableScan
@@ -25,13 +28,15 @@ _UNITS = ("s", "ms", "us", "ns")
 @dataclass(frozen=True)
 class SharedReading:
     """``where`` in the files' words, and the ``rest`` of it, for the table's rows; ``entries`` of the columns that are
-    read, and the ``schema`` that they come in; ``options`` of the files."""
+    read, and the ``schema`` that they come in; ``options`` of the files; ``small``: takes those that need not be
+    opened."""
 
     where: FileWhere
     rest: BoundPredicate | None
     entries: Sequence[FieldMapping]
     schema: pa.Schema
     options: ReadOptions
+    small: SmallFiles | None
 
 
 Shared = dict[tuple[Any, ...], SharedReading]
@@ -39,9 +44,9 @@ Shared = dict[tuple[Any, ...], SharedReading]
 
 
 def shared_reading(
-    scan: TableScan, mapping: Sequence[FieldMapping], *, is_orc: bool, instants_moved: bool
+    scan: TableScan, mapping: Sequence[FieldMapping], metrics: ScanMetrics, *, is_orc: bool, instants_moved: bool
 ) -> SharedReading:
-    """For files of one mapping."""
+    """For files of one mapping. ``metrics``: of the pass, for files that are not opened."""
     where = FileWhere(None, None)
     if scan.where is not None:
         where = translate(
@@ -61,7 +66,19 @@ def shared_reading(
     schema = table_arrow_schema([entry.field for entry in entries], scan.options)
     known = {"case_sensitive": True, "strings": "string", "wall_clock_zone": None}  # what the table's types settle
     options = scan.options.override(**known, timestamp_unit=_unit(schema))
-    return SharedReading(where, rest, entries, schema, options)
+    small = _small_files(where, entries, options, metrics) if is_orc and not scan.top else None
+    return SharedReading(where, rest, entries, schema, options, small)
+
+
+def _small_files(
+    where: FileWhere, entries: Sequence[FieldMapping], options: ReadOptions, metrics: ScanMetrics
+) -> SmallFiles | None:
+    """None where no column of the files is read, of which only their rows are counted then."""
+    names = [(entry.file_field.name,) for entry in entries if entry.file_field is not None]
+    if not names:
+        return None
+    asked = make_scan([], names, where.pushed, limit=None, row_numbers=False, schema=None, options=options)
+    return SmallFiles(asked.request, metrics, tails_alone=False)
 
 
 def table_bound(where: Predicate, schema: TableSchema, options: ReadOptions) -> BoundPredicate:

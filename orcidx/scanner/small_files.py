@@ -40,11 +40,13 @@ small file's tail takes 25 us, to open it 150."""
 
 @dataclass(frozen=True, slots=True)
 class SmallRows:
-    """``rows`` of a file, as ``batches`` unless they were only to be counted; ``schema``: gives that of the batches."""
+    """``rows`` of a file, as ``batches`` unless they were only to be counted; ``schema``: gives that of the batches;
+    ``stored``: all rows of the file, also where none can match."""
 
     rows: int
     batches: list[pa.RecordBatch]
     schema: Callable[[], pa.Schema]
+    stored: int
 
 
 class SmallFiles:
@@ -102,7 +104,7 @@ class SmallFiles:
             return None
         plan = self._planned(file, job)
         if self._tails_alone:
-            return SmallRows(file.rows, [], lambda: plan.schema)
+            return SmallRows(file.rows, [], lambda: plan.schema, file.rows)
         if plan.where is None:
             batches = self._decoded(file, plan)
         else:
@@ -118,7 +120,7 @@ class SmallFiles:
         for batch in batches:
             metrics.row_groups_kept += group_count(batch.num_rows, stride)
             metrics.rows_considered += batch.num_rows
-        return SmallRows(file.rows if batches else 0, batches, lambda: plan.schema)
+        return SmallRows(file.rows if batches else 0, batches, lambda: plan.schema, file.rows)
 
     def _planned(self, file: SmallFile, job: FileJob) -> SchemaPlan:
         key = file.type_bytes

@@ -21,7 +21,10 @@ import orcidx
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, ValueOutOfRange
 from orcidx.paimon import DeletionVector, build_file_index, open_table, write_deletion_vectors
 from orcidx.paimon_table import plan, shared_reading
+from orcidx.paimon_table import scan as table_scan
 from orcidx.predicate import col
+from orcidx.scanner.file import open_file
+from orcidx.scanner.small_files import SmallFiles
 
 FROZEN = FIXTURES / "paimon" / "tables" / "db.db"
 FORMATS = ["orc", "parquet"]
@@ -557,3 +560,60 @@ def test_files_of_one_schema_share_what_follows_from_it(table: PaimonTable, monk
     assert sorted(scan.to_table()["v"].to_pylist()) == [1, 1, 1, 1, 1, 2, 2]
     assert made.count("map_fields") == 2
     assert made.count("translate") == 3, "of each schema, for ORC and for parquet; one file is ruled out"
+
+
+def _small_table(table: PaimonTable, files: int = 6) -> None:
+    """Files of one schema and, from the third on, of a later one that renames a column and widens another."""
+    for schema in (("id", "INT"), ("number", "BIGINT")):
+        table.schema({0: schema, 1: ("v", "VARCHAR(20)"), 2: ("at", "TIMESTAMP(6)")})
+        kind = pa.int32() if schema[1] == "INT" else pa.int64()
+        for part in range(files // 2):
+            at = [datetime.datetime(2024, 1, 1 + part, row) for row in range(5)]
+            rows = {
+                schema[0]: pa.array(range(part * 5, part * 5 + 5), kind),
+                "v": [f"{schema[0]}{part}", None, "", "x", "y"],
+            }
+            table.add(f"{schema[0]}{part}.orc", pa.table({**rows, "at": pa.array(at, pa.timestamp("us"))}))
+    table.commit()
+
+
+@pytest.mark.parametrize("where", [None, col("number") == 7, col("number") >= 5, col("v") == "x", col("number") > 99])
+@pytest.mark.parametrize("columns", [None, ["v"], ["at", "number"], []])
+def test_small_files_give_the_same_opened_or_not(
+    table: PaimonTable, monkeypatch: pytest.MonkeyPatch, where: Any, columns: list[str] | None
+) -> None:
+    _small_table(table)
+    passes = []
+    for opened in (False, True):
+        if opened:
+            monkeypatch.setattr(SmallFiles, "take", lambda self, job: None)
+        scan = open_table(str(table.path)).scan(columns, where)
+        batches = scan.to_batches()
+        rows = pa.Table.from_batches(list(batches), scan.schema)
+        counted = {name: value for name, value in vars(batches.metrics).items() if name != "seconds"}
+        passes.append((rows, counted))
+    assert passes[0] == passes[1]
+
+
+def test_small_files_are_not_opened(table: PaimonTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for those with deleted rows, or with an index that is to be asked."""
+    _small_table(table)
+    opened: list[str] = []
+    monkeypatch.setattr(
+        table_scan, "open_file", lambda source, **k: opened.append(source.name) or open_file(source, **k)
+    )
+    scanned = open_table(str(table.path)).scan()
+    assert scanned.to_table().num_rows == 30
+    assert opened == []
+    opened_table = open_table(str(table.path))
+    assert opened_table.scan(where=col("number") == 7).to_table().num_rows == 2
+    assert len(opened) == 2, "the others are ruled out by their statistics"
+
+
+def test_a_small_file_with_other_rows_than_its_manifest_says(table: PaimonTable) -> None:
+    _small_table(table, files=2)
+    path = next((table.path / "bucket-0").glob("number0.orc"))
+    orcidx.write_table(pa.table({"number": [1], "v": ["a"], "at": pa.array([None], pa.timestamp("us"))}), str(path))
+    for where in (None, col("v") == "b"):  # which the file's statistics rule out, and the manifest's do not
+        with pytest.raises(CorruptFile, match=r"has 1 rows, where the manifest says 5.*number0\.orc"):
+            open_table(str(table.path)).scan(where=where).to_table()
