@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from orcidx.rewriting.rewrite import Rewritten, rewrite
     from orcidx.scanner.file import OrcFile
     from orcidx.scanner.file import open_file as open
+    from orcidx.scanner.key_search import KeyAnswers
     from orcidx.scanner.scan import Scan, Split
     from orcidx.scanner.shortcuts import FileMetadata, read_metadata, read_schema
 
@@ -49,6 +50,7 @@ __all__ = [
     "Explanation",
     "FileMetadata",
     "InvalidQuery",
+    "KeyAnswers",
     "OrcFile",
     "OrcWriter",
     "OrcidxError",
@@ -82,6 +84,7 @@ __all__ = [
 _HOMES = {
     "Explanation": ("orcidx.explain.model", "Explanation"),
     "FileMetadata": ("orcidx.scanner.shortcuts", "FileMetadata"),
+    "KeyAnswers": ("orcidx.scanner.key_search", "KeyAnswers"),
     "OrcFile": ("orcidx.scanner.file", "OrcFile"),
     "OrcWriter": ("orcidx.orc_writer.writer", "OrcWriter"),
     "RowSelection": ("orcidx.pruning.selection", "RowSelection"),

@@ -31,6 +31,7 @@ _COMMANDS = {
     "count": ("orcidx.cli.rows", "count"),
     "scan": ("orcidx.cli.rows", "scan"),
     "explain": ("orcidx.cli.explain", "explain"),
+    "may-contain": ("orcidx.cli.may_contain", "may_contain"),
     "rewrite": ("orcidx.cli.rewrite", "rewrite"),
     "merge": ("orcidx.cli.rewrite", "merge"),
     "convert": ("orcidx.cli.rewrite", "convert"),

@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from orcidx.errors import CorruptFile
+from orcidx.errors import CorruptFile, Unsupported
 from orcidx.index_directory.store import FOLDER, IndexStore
 from orcidx.options import ReadOptions
 from orcidx.planner.index_evidence import StoredIndex
-from orcidx.predicate import Where
+from orcidx.predicate import Where, col
 from orcidx.pruning.evaluate import Note
 from orcidx.pruning.reasons import Reason
 from orcidx.storage import Source, describe_source
 from orcidx.storage.stores import store_class, store_of
 
-__all__ = ["ListingPlan", "plan_listing", "store_above", "stores_of"]
+__all__ = ["ListingPlan", "index_of_file", "plan_listing", "store_above", "stores_of"]
 
 LEVELS = 8
 """Directories above a place that are asked, each with one listing where the storage is remote."""
@@ -83,6 +83,19 @@ def plan_listing(
                 indexes[position] = index
         notes += plan.notes
     return ListingPlan(tuple(np.flatnonzero(kept).tolist()), indexes, reasons, covered, tuple(notes))
+
+
+def index_of_file(
+    source: Source, column: Sequence[str], *, options: ReadOptions | None = None
+) -> tuple[StoredIndex | None, tuple[Note, ...]]:
+    """The index of one file that its directory has, if it is of this column and of this version of the file; and what
+    was stale or damaged. An index directory that cannot be reached is a note."""
+    asked = col(*column)
+    try:
+        found = plan_listing([source], asked.is_null() | asked.is_not_null(), options=options)
+    except (OSError, Unsupported) as error:
+        return None, (Note("catalog", "silent", f"the indexes beside the file cannot be read: {error}"),)
+    return found.indexes.get(0), found.notes
 
 
 def stores_of(sources: Sequence[Source], *, everywhere: bool = True) -> list[tuple[IndexStore, list[int]]]:

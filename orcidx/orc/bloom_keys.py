@@ -30,7 +30,7 @@ from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc.timezones import CALM_FROM, CALM_UNTIL, Zone, clock_zone
 from orcidx.orc.types import STRING_KINDS, OrcType, decimal_digits, reads_as_timestamp
 
-__all__ = ["MAY_WRAP", "distrust_bloom", "literal_hashes", "many_hashes", "may_wrap", "surely_fits"]
+__all__ = ["MAY_WRAP", "distrust_bloom", "each_hash", "literal_hashes", "many_hashes", "may_wrap", "surely_fits"]
 
 _INTEGERS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
 _TIMESTAMPS = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
@@ -145,6 +145,27 @@ def many_hashes(node: OrcType, literals: Sequence[Any], options: ReadOptions) ->
     offsets = np.zeros(len(literals) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, literals), np.int64, len(literals)), out=offsets[1:])
     return hash_bytes(offsets, b"".join(literals))
+
+
+def each_hash(
+    node: OrcType, literals: Sequence[Any], facts: FileFacts, options: ReadOptions, *, zone: Zone | None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Bools]:
+    """The hashes of many literals, which literal each of them is of (in order), and the literals of which the filters
+    cannot tell."""
+    at_once = many_hashes(node, literals, options)
+    unknown = np.zeros(len(literals), np.bool_)
+    if at_once is not None and len(at_once) == len(literals):
+        return at_once, np.arange(len(literals)), unknown
+    hashes: list[int] = []
+    owners: list[int] = []
+    for number, literal in enumerate(literals):
+        keys = literal_hashes(node, literal, facts, options, zone=zone)
+        if keys is None:
+            unknown[number] = True
+        else:
+            hashes += keys
+            owners += [number] * len(keys)
+    return np.array(hashes, np.int64), np.array(owners, np.int64), unknown
 
 
 def _of_integers(values: list[int]) -> list[int]:

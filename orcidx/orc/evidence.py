@@ -7,10 +7,7 @@ every row. A negated leaf turns the question around (can it be FALSE?), so nulls
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,10 +17,11 @@ import pyarrow as pa
 from orcidx.options import ReadOptions
 from orcidx.orc.bloom import BloomFilters
 from orcidx.orc.bloom_keys import MAY_WRAP, literal_hashes, many_hashes
-from orcidx.orc.bound_values import Bounds, BytesBounds, NumberBounds, successor
+from orcidx.orc.bound_values import Bounds, NumberBounds, successor
 from orcidx.orc.bounds import StatisticsColumn
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata import FileFacts
+from orcidx.orc.statistics_text import UnitText
 from orcidx.orc.timezones import Zone
 from orcidx.orc.types import OrcType, reads_as_timestamp
 from orcidx.predicate import BoundLeaf, Domain, Op, like_prefix, matching_values
@@ -31,7 +29,14 @@ from orcidx.pruning.evaluate import Finding, Note, NoteKind
 from orcidx.pruning.reasons import Fact
 from orcidx.pruning.selection import RowSelection
 
-__all__ = ["BloomEvidence", "DictionaryEvidence", "StatisticsEvidence", "bloom_answers", "compares_alike"]
+__all__ = [
+    "BloomEvidence",
+    "DictionaryEvidence",
+    "StatisticsEvidence",
+    "bloom_answers",
+    "bounds_as",
+    "compares_alike",
+]
 
 Path = tuple[str, ...]
 Bools = npt.NDArray[np.bool_]
@@ -241,7 +246,7 @@ class _LeafTest:
         can, every = np.ones(len(self.column), np.bool_), np.zeros(len(self.column), np.bool_)
         units = np.flatnonzero(self.low_known & self.high_known)
         keys = self.leaf.sorted_literals
-        low, high = (_values_of(bounds, units, keys) for bounds in (self.column.lower, self.column.upper))
+        low, high = (bounds_as(bounds, units, keys) for bounds in (self.column.lower, self.column.upper))
         at = np.searchsorted(keys, low)
         nearest = keys[np.minimum(at, len(keys) - 1)]
         possible = (at < len(keys)) & (nearest <= high).astype(np.bool_)
@@ -284,81 +289,13 @@ class _LeafTest:
         return bounds.compare(literal)
 
 
-def _values_of(bounds: Bounds, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Bounds of some units, which have them, to be compared with the keys."""
+def bounds_as(bounds: Bounds, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Bounds of some units, which have them, to be compared with sorted literals."""
     if isinstance(bounds, NumberBounds) and not bounds.scale and keys.dtype != object:
         return bounds.values[units]
     found = np.empty(len(units), object)
     found[:] = bounds.at(units)
     return found
-
-
-@dataclass(frozen=True, eq=False)
-class UnitText:
-    """The statistics of the units that hold some rows, as text."""
-
-    column: StatisticsColumn
-    leaf: BoundLeaf
-    bounds: Int64s
-
-    def __call__(self, rows: Int64s) -> list[str]:
-        units, places = np.unique(np.searchsorted(self.bounds, rows, "right") - 1, return_inverse=True)
-        texts = self._of_units(units)
-        return texts if len(texts) == len(rows) else [texts[place] for place in places.tolist()]
-
-    def _of_units(self, units: Int64s) -> list[str]:
-        column = self.column
-        all_null, may_null = column.all_null[units].tolist(), column.may_null[units].tolist()
-        if self.leaf.op is Op.IS_NULL:
-            facts = [["nulls among the rows"] if null else [] for null in may_null]
-        else:
-            numbers = self.leaf.domain in _NUMBERS and isinstance(column.lower, NumberBounds)
-            texts = self.leaf.domain is Domain.STRING and isinstance(column.lower, BytesBounds)
-            show = str if numbers else _show_text if texts else partial(_show, leaf=self.leaf)
-            lower, upper = column.lower.at(units), column.upper.at(units)
-            if not (any(all_null) or self.leaf.op is Op.IS_NAN or None in lower or None in upper):
-                nulls = ["" if null else ", no null" for null in may_null]
-                return [f"min {show(low)}, max {show(high)}{null}" for low, high, null in zip(lower, upper, nulls)]
-            facts = [
-                [f"{side} {show(bound)}" for side, bound in (("min", low), ("max", high)) if bound is not None]
-                for low, high in zip(lower, upper)
-            ]
-            if self.leaf.op is Op.IS_NAN:
-                facts = [ends if nan else ["no NaN"] for ends, nan in zip(facts, column.may_nan[units].tolist())]
-        return [
-            "every row is null" if null else ", ".join(ends if maybe else [*ends, "no null"])
-            for null, maybe, ends in zip(all_null, may_null, facts)
-        ]
-
-
-_NUMBERS = (Domain.INT, Domain.FLOAT, Domain.DECIMAL)
-_SHOWN = 40
-_EPOCH = datetime.datetime(1970, 1, 1)
-
-
-def _show_text(value: Any) -> str:
-    text = value.decode("utf-8", "replace")
-    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
-
-
-def _show(value: Any, leaf: BoundLeaf) -> str:
-    if isinstance(value, bytes):
-        if leaf.domain is Domain.STRING:
-            return _show_text(value)
-        return value[:_SHOWN].hex() + ("…" if len(value) > _SHOWN else "")
-    if leaf.domain is Domain.BOOL:
-        return "true" if value else "false"
-    try:
-        if leaf.domain is Domain.DATE:
-            return (_EPOCH + datetime.timedelta(days=value)).date().isoformat()
-        if leaf.domain is Domain.TIMESTAMP:
-            seconds, nanos = divmod(int(value), 10**9)
-            fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
-            zone = "Z" if leaf.type.tz else ""
-            return (_EPOCH + datetime.timedelta(seconds=seconds)).isoformat(" ") + fraction + zone
-    except OverflowError:  # outside the years 1 to 9999
-        return f"{value} {'days' if leaf.domain is Domain.DATE else 'ns'} from 1970-01-01"
-    return str(value)
 
 
 # ---------------------------------------------------------------------- bloom filters
@@ -408,6 +345,17 @@ class BloomEvidence:
         """Tests the filters of all row groups at once; see ``pruning.Evidence``."""
         if leaf.op not in _EQUALITIES or leaf.negated:
             return None
+        found = self.filters_for(leaf)
+        hashes = None if found is None else self._hashes(leaf, found[0])
+        if found is None or hashes is None:
+            return None
+        _, filters, usable = found
+        may = np.asarray(filters.may_contain_any(hashes) | ~usable, np.bool_)
+        return None if may.all() else self._finding(may)
+
+    def filters_for(self, leaf: BoundLeaf) -> tuple[OrcType, BloomFilters, Bools] | None:
+        """The column that an equality asks, its filters, and which of these can be used; None, and a note, where none
+        can."""
         if leaf.path not in self._filters:
             self._note(leaf, *self._ignored.get(leaf.path, ("absent", "the column has none")))
             return None
@@ -418,21 +366,14 @@ class BloomEvidence:
         if not bloom_answers(leaf, node, self._options):
             self._note(leaf, "silent", f"the file's {node} column is asked as {leaf.type}")
             return None
-        may = self._may_contain(leaf, node, filters)
-        return None if may is None or may.all() else self._finding(may)
-
-    def _may_contain(self, leaf: BoundLeaf, node: OrcType, filters: BloomFilters) -> Bools | None:
         for reason in dict.fromkeys(reason for reason in filters.reasons if reason):
             self._note(leaf, "damaged", reason)
-        hashes = self._hashes(leaf, node)
-        if hashes is None:
-            return None
         usable = np.array([reason is None for reason in filters.reasons], np.bool_)
         believed = self._believed.get(leaf.path)
         if believed is not None and not believed.all():
             self._note(leaf, "distrusted", f"{MAY_WRAP} (in {int((~believed).sum())} of {len(believed)} row groups)")
             usable &= believed
-        return np.asarray(filters.may_contain_any(hashes) | ~usable, np.bool_)
+        return node, filters, usable
 
     def _hashes(self, leaf: BoundLeaf, node: OrcType) -> Int64s | None:
         """The hashes of all literals; None where the filters cannot tell of one."""

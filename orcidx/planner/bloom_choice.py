@@ -60,12 +60,21 @@ class PrunedColumns:
         extents = self.reader.extents(stripe)
         return sum(extents.get((column, kind), (0, 0))[1] for column in self.nodes for kind in DATA_KINDS)
 
+    def dictionary_bytes(self, stripe: int, node: OrcType) -> int:
+        """Stored bytes of a column's dictionary; 0 when it has none."""
+        if self.reader.footer(stripe).encodings[node.id].dictionary_size == 0:
+            return 0
+        extents = self.reader.extents(stripe)
+        return sum(extents.get((node.id, kind), (0, 0))[1] for kind in (StreamKind.LENGTH, StreamKind.DICTIONARY_DATA))
+
 
 @dataclass(frozen=True)
 class BloomChoice:
-    """Finds and fetches the bloom filters of the asked columns."""
+    """Finds and fetches the bloom filters of the asked columns. ``at_any_cost``: also those of more bytes than the data
+    that they may save."""
 
     columns: PrunedColumns
+    at_any_cost: bool = False
 
     def fetch(
         self, stripe: int, leaves: Iterable[BoundLeaf], may: RowSelection, index: RowIndex
@@ -85,7 +94,7 @@ class BloomChoice:
             found = self._stream(stripe, node)
             if isinstance(found, str):
                 ignored[leaf.path] = "distrusted", found
-            elif found is not None and found[1] > BLOOM_SHARE * saved:
+            elif found is not None and found[1] > BLOOM_SHARE * saved and not self.at_any_cost:
                 ignored[leaf.path] = "off", f"its {found[1]} bytes are more than the data that it may save"
             elif found is not None:
                 if may_wrap(node, reader.facts):

@@ -8,7 +8,7 @@ Values of constants, the file's name and its time zone stay outside. An error is
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -26,7 +26,7 @@ from orcidx.orc.types import OrcType, arrow_type
 from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.planner.schema_mapping import FieldSource, map_columns
-from orcidx.predicate import BoundPredicate, Leaf, bind, resolve_column
+from orcidx.predicate import BoundKeys, BoundPredicate, Leaf, bind, bind_keys, resolve_column
 from orcidx.predicate.fold import Part, rewritten
 
 __all__ = ["SchemaPlan", "schema_plan"]
@@ -147,23 +147,41 @@ class SchemaPlan:
         """The predicate bound to the wanted names, in the file's own types."""
         if self.request.where is None:
             return None
-        lengths = {
+        predicate = self.request.where
+        if self.request.schema is not None:
+            predicate = rewritten(predicate, partial(self._without_missing, wanted=self.request.askable_schema))
+        return bind(
+            predicate,
+            self._asked_schema,
+            nan=self.options.nan,
+            case_sensitive=self.options.case_sensitive,
+            char_lengths=self._char_lengths,
+        )
+
+    def bind_keys(self, path: Path, keys: Sequence[Any]) -> BoundKeys:
+        """Keys of a column, converted as the predicate's literals are."""
+        return bind_keys(
+            path,
+            keys,
+            self._asked_schema,
+            nan=self.options.nan,
+            case_sensitive=self.options.case_sensitive,
+            char_lengths=self._char_lengths,
+        )
+
+    @property
+    def _asked_schema(self) -> pa.Schema:
+        return pa.schema([source.field for source in self._askable.values()])
+
+    @property
+    def _char_lengths(self) -> dict[Path, int]:
+        return {
             (name, *path): node.max_length
             for name, source in self._askable.items()
             if source.column is not None
             for path, node in _named_below(source.column)
             if node.kind is TypeKind.CHAR
         }
-        predicate = self.request.where
-        if self.request.schema is not None:
-            predicate = rewritten(predicate, partial(self._without_missing, wanted=self.request.askable_schema))
-        return bind(
-            predicate,
-            pa.schema([source.field for source in self._askable.values()]),
-            nan=self.options.nan,
-            case_sensitive=self.options.case_sensitive,
-            char_lengths=lengths,
-        )
 
     def _without_missing(self, node: Part, wanted: pa.Schema) -> Any:
         """A part of the predicate, or the answer to a question about a field that the file's structs lack."""

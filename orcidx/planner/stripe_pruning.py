@@ -21,7 +21,7 @@ from orcidx.options import ReadOptions
 from orcidx.orc.dictionary import StreamData, fetch_dictionaries
 from orcidx.orc.evidence import DictionaryEvidence, StatisticsEvidence
 from orcidx.orc.integer_range import FileNumbers, file_rules_out
-from orcidx.orc.kinds import StreamKind, TypeKind
+from orcidx.orc.kinds import TypeKind
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.row_index import RowIndex
 from orcidx.orc.statistics import RawStatistics, file_statistics, stripe_statistics
@@ -305,7 +305,7 @@ class FilePruner:
             node = self._leaf_nodes.get(leaf.path)
             if node is None or node.kind not in (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR):
                 continue
-            size = self._dictionary_bytes(stripe, node)
+            size = self._known.dictionary_bytes(stripe, node)
             if 0 < size <= min(LARGEST_DICTIONARY, DICTIONARY_SHARE * data):
                 chosen[leaf.path] = node
         if not chosen:
@@ -327,10 +327,3 @@ class FilePruner:
     def take_fetched(self, stripe: int) -> StreamData:
         """The streams of a stripe that pruning it has brought; they are not kept any longer."""
         return self._fetched.pop(stripe, {})
-
-    def _dictionary_bytes(self, stripe: int, node: OrcType) -> int:
-        """Stored bytes of a column's dictionary; 0 when it has none."""
-        if self.reader.footer(stripe).encodings[node.id].dictionary_size == 0:
-            return 0
-        extents = self.reader.extents(stripe)
-        return sum(extents.get((node.id, kind), (0, 0))[1] for kind in (StreamKind.LENGTH, StreamKind.DICTIONARY_DATA))

@@ -31,7 +31,17 @@ from typing import Any
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate.binding import BoundPredicate, bind, keep_bindable, resolve_column
+from orcidx.predicate.binding import (
+    NAN_KEY,
+    NO_VALUE,
+    NULL_KEY,
+    BoundKeys,
+    BoundPredicate,
+    bind,
+    bind_keys,
+    keep_bindable,
+    resolve_column,
+)
 from orcidx.predicate.computed import Values, computed
 from orcidx.predicate.evaluation import matching_values
 from orcidx.predicate.json_form import predicate_from_json, predicate_to_json
@@ -55,8 +65,12 @@ from orcidx.predicate.nodes import (
 from orcidx.predicate.polars_where import is_polars
 
 __all__ = [
+    "NAN_KEY",
+    "NO_VALUE",
+    "NULL_KEY",
     "And",
     "Bound",
+    "BoundKeys",
     "BoundLeaf",
     "BoundPredicate",
     "Column",
@@ -71,6 +85,7 @@ __all__ = [
     "all_of",
     "any_of",
     "bind",
+    "bind_keys",
     "col",
     "is_polars",
     "keep_bindable",

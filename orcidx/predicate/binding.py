@@ -30,9 +30,21 @@ from orcidx.predicate.nodes import (
     any_of,
 )
 
-__all__ = ["BoundPredicate", "bind", "keep_bindable", "resolve_column"]
+__all__ = [
+    "NAN_KEY",
+    "NO_VALUE",
+    "NULL_KEY",
+    "BoundKeys",
+    "BoundPredicate",
+    "bind",
+    "bind_keys",
+    "keep_bindable",
+    "resolve_column",
+]
 
 Path = tuple[str, ...]
+NO_VALUE, NULL_KEY, NAN_KEY = -1, -2, -3
+"""Places of keys that are no literal: no value of the column equals the key; it is null; it is NaN."""
 _STRING_OPS = (Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS, Op.LIKE)
 
 
@@ -77,6 +89,51 @@ def bind(
     binder = _Binder(schema, nan, case_sensitive, char_lengths or {})
     root = binder.bind(predicate)
     return BoundPredicate(root, tuple(dict.fromkeys(binder.columns)), schema)
+
+
+@dataclass(frozen=True, eq=False)
+class BoundKeys:
+    """Keys of a column. ``leaf``: the column's IN with the distinct values among them, in order; None where there is
+    none. ``places``: of each key the place of its value among the leaf's literals, or one of the negative places."""
+
+    path: Path
+    type: pa.DataType
+    leaf: BoundLeaf | None
+    places: npt.NDArray[np.int64]
+
+
+def bind_keys(
+    path: Path,
+    keys: Sequence[Any],
+    schema: pa.Schema,
+    *,
+    nan: Literal["ieee", "largest"] = "ieee",
+    case_sensitive: bool = True,
+    char_lengths: Mapping[Path, int] | None = None,
+) -> BoundKeys:
+    """Converts keys as ``bind`` converts the literals of an IN, and raises as it does, but keeps which is which.
+
+    A null key and a NaN are keys of their own here, whatever comparisons with them are.
+    """
+    leaf = Leaf(path, Op.IN, tuple(keys))
+    path, kind = resolve_column(path, schema, case_sensitive=case_sensitive)
+    column = _Column(leaf, path, kind, nan, (char_lengths or {}).get(path))
+    replace(column, leaf=Leaf(path, Op.IN)).bind()  # refuses types of which only nulls can be asked
+    places = np.full(len(leaf.literals), NO_VALUE, np.int64)
+    values: dict[Any, list[int]] = {}
+    for number, key in enumerate(leaf.literals):
+        if key is None:
+            places[number] = NULL_KEY
+        elif column.domain is not Domain.NULL:
+            point = column.convert(key)
+            if point is NAN:
+                places[number] = NAN_KEY if column.domain is Domain.FLOAT else NO_VALUE
+            elif column.is_value(point):
+                values.setdefault(point.below, []).append(number)
+    literals = sorted(values)
+    for place, literal in enumerate(literals):
+        places[values[literal]] = place
+    return BoundKeys(path, kind, column.make(Op.IN, *literals) if literals else None, places)
 
 
 def keep_bindable(predicate: Predicate, schema: pa.Schema, *, case_sensitive: bool = True) -> Predicate:
@@ -224,16 +281,17 @@ class _Column:
 
     def _compare(self, op: Op, point: Point) -> Bound:
         if op is Op.EQ:
-            return self.make(op, point.below) if self._is_value(point) else self.always(False)
+            return self.make(op, point.below) if self.is_value(point) else self.always(False)
         if op in (Op.LT, Op.LE):
-            if self._is_value(point):
+            if self.is_value(point):
                 return self.make(op, point.below)
             return self._edge(Op.LE, point.below)
-        if self._is_value(point):
+        if self.is_value(point):
             return self.make(op, point.above)
         return self._edge(Op.GE, point.above)
 
-    def _is_value(self, point: Point) -> bool:
+    def is_value(self, point: Point) -> bool:
+        """Whether a value of the column can equal the literal."""
         return point.exact or (self.domain is Domain.FLOAT and point.below == point.above)
 
     def _edge(self, op: Op, value: Any) -> Bound:
@@ -258,7 +316,7 @@ class _Column:
         if point is NAN and self.nan == "largest" and self.domain is Domain.FLOAT:
             is_nan = self.make(Op.IS_NAN)
             return any_of(is_nan, replace(is_nan, op=Op.IS_NULL, negated=False)) if self.leaf.negated else is_nan
-        if point is not NAN and self._is_value(point):
+        if point is not NAN and self.is_value(point):
             return self.make(Op.EQ_NULL_SAFE, point.below)
         return Constant(self.leaf.negated)
 
@@ -267,7 +325,7 @@ class _Column:
         if None in literals and self.leaf.negated:
             return Constant(False)
         points = [self.convert(value) for value in literals if value is not None]
-        values = tuple(dict.fromkeys(point.below for point in points if point is not NAN and self._is_value(point)))
+        values = tuple(dict.fromkeys(point.below for point in points if point is not NAN and self.is_value(point)))
         parts = []
         if values:
             parts.append(self.make(Op.IN, *values) if len(values) > 1 else self.make(Op.EQ, *values))

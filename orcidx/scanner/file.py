@@ -26,6 +26,7 @@ from orcidx.predicate import Where, is_polars, parse
 from orcidx.scanner.arguments import RowArguments
 from orcidx.scanner.arrow_stream import Batches
 from orcidx.scanner.file_scan import FileScan
+from orcidx.scanner.key_search import AskedForKeys
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import SPLIT_BYTES, Scan, Split
 from orcidx.scanner.top_rows import parse_order
@@ -44,7 +45,7 @@ class Writer:
     software: str
 
 
-class OrcFile:
+class OrcFile(AskedForKeys):
     """An open ORC file. A context manager; scans do not need it to stay open.
 
     Iterating gives the batches of ``scan()``; ``pyarrow.table(file)`` and any other reader of Arrow streams takes its

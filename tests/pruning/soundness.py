@@ -24,6 +24,7 @@ from unittest import mock
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.orc
 import pyarrow.parquet
 import pyorc
@@ -283,6 +284,27 @@ def check_predicate(written: Written, file: orcidx.OrcFile, predicate: Any, nan:
     tally.rows_returned += len(wanted)
 
 
+def check_keys(written: Written, file: orcidx.OrcFile, path: tuple[str, ...], rng: np.random.Generator) -> None:
+    """Raises ``AssertionError`` where ``may_contain`` denies a stored value, and where it allows a literal of which a
+    plan of its own says that no row matches."""
+    try:
+        values = file.read([path], **written.options).column(0).combine_chunks()
+    except orcidx.ValueOutOfRange:  # those far times are of whole microseconds
+        values = file.read([path], **written.options, timestamp_unit="us").column(0).combine_chunks()
+    for name in path[1:]:
+        values = pc.struct_field(values, name)
+    answers = file.explain_keys(path, values, **written.options)
+    assert len(answers.reasons) == len(values)
+    assert all(answers.may_contain.to_pylist()), "a stored value is denied"
+    pool = literals_of(path[-1])
+    literals = [pool[place] for place in rng.permutation(len(pool))[:3]]
+    literals = [one for one in literals if one == one]
+    answers = file.explain_keys(path, literals, **written.options)
+    for literal, may, reason in zip(literals, answers.may_contain.to_pylist(), answers.reasons, strict=True):
+        stripes = file.scan([], Leaf(path, Op.EQ, (literal,)), **written.options).stripes()
+        assert may <= any(not stripe.decision.rows.may.is_empty for stripe in stripes), f"{literal!r}: {reason}"
+
+
 def check_file(written: Written, rng: np.random.Generator, predicates: int, tally: Tally) -> list[str]:
     """Random predicates on one file; returns what went wrong."""
     wrong = []
@@ -291,6 +313,12 @@ def check_file(written: Written, rng: np.random.Generator, predicates: int, tall
     share = float("inf") if rng.random() < 0.7 else bloom_choice.BLOOM_SHARE
     with orcidx.open(written.source) as file, mock.patch.object(bloom_choice, "BLOOM_SHARE", share):
         assert file.num_rows == written.table.rows
+        for path in paths:
+            try:
+                check_keys(written, file, path, rng)
+            except (AssertionError, orcidx.OrcidxError) as error:
+                wrong.append(f"{written.how}\n  keys of {'.'.join(path)} {type(error).__name__}: {str(error)[:500]}")
+                print(wrong[-1], file=sys.stderr, flush=True)
         for _ in range(predicates):
             predicate = make_predicate(rng, paths)
             nan = "ieee" if rng.random() < 0.6 else "largest"

@@ -1,0 +1,67 @@
+"""What statistics and bloom filters say of many keys at once: for each unit which of the keys it may hold.
+
+The keys are the literals of an IN, in order (``BoundLeaf.sorted_literals``). ``evidence`` asks the other question:
+whether a unit may hold one of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from orcidx.options import ReadOptions
+from orcidx.orc.bloom import BloomFilters
+from orcidx.orc.bloom_keys import each_hash
+from orcidx.orc.bounds import StatisticsColumn
+from orcidx.orc.evidence import bounds_as, compares_alike
+from orcidx.orc.metadata import FileFacts
+from orcidx.orc.timezones import Zone
+from orcidx.orc.types import OrcType
+from orcidx.predicate import BoundLeaf
+
+__all__ = ["filters_of_keys", "key_ranges"]
+
+Bools = npt.NDArray[np.bool_]
+Int64s = npt.NDArray[np.int64]
+
+
+def key_ranges(leaf: BoundLeaf, column: StatisticsColumn, options: ReadOptions) -> tuple[Int64s, Int64s]:
+    """For each unit the first key that its minimum and maximum allow, and the end of these keys; all keys where they
+    are unknown, none where every row is null."""
+    keys = leaf.sorted_literals
+    starts = np.zeros(len(column), np.int64)
+    stops = np.full(len(column), len(keys), np.int64)
+    if compares_alike(leaf, column.node, options):
+        low, high = np.flatnonzero(column.lower.valid), np.flatnonzero(column.upper.valid)
+        starts[low] = np.searchsorted(keys, bounds_as(column.lower, low, keys), "left")
+        stops[high] = np.searchsorted(keys, bounds_as(column.upper, high, keys), "right")
+    return starts, np.where(column.all_null, starts, np.maximum(starts, stops))
+
+
+def filters_of_keys(
+    filters: BloomFilters,
+    usable: Bools,
+    leaf: BoundLeaf,
+    chosen: Int64s,
+    node: OrcType,
+    facts: FileFacts,
+    options: ReadOptions,
+    *,
+    zone: Zone | None,
+) -> Bools:
+    """Which filters may hold which of the ``chosen`` literals: shape (filters, chosen). ``usable``: the filters that
+    are believed; the others may hold every key."""
+    literals = [leaf.literals[place] for place in chosen.tolist()]
+    hashes, owners, unknown = each_hash(node, literals, facts, options, zone=zone)
+    held = filters.may_contain(hashes)
+    if np.array_equal(owners, np.arange(len(literals))):
+        may = held
+    else:  # a key of several hashes is absent when all of them are
+        may = np.zeros((len(filters), len(literals)), np.bool_)
+        ranks = np.arange(len(owners)) - np.searchsorted(owners, owners)
+        for rank in range(int(ranks.max(initial=-1)) + 1):
+            these = ranks == rank
+            may[:, owners[these]] |= held[:, these]
+        may[:, unknown] = True
+    may |= ~usable[:, None]
+    return may

@@ -1,0 +1,458 @@
+"""Which of many keys a file may hold, by its metadata and indexes alone.
+
+All keys are asked at once, coarse to fine: the file's statistics, its Paimon index, the statistics of the stripes and,
+stripe by stripe, row groups, bloom filters and the dictionary. Each level is asked of the keys that the levels above
+left, and a key that may be in one stripe is not asked of the next ones. So each index is read at most once, however
+many keys there are.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Unpack
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, located
+from orcidx.fetching.drive import Fetch, run_value
+from orcidx.options import OptionsByName, ReadOptions
+from orcidx.orc.bounds import StatisticsColumn
+from orcidx.orc.dictionary import fetch_dictionaries
+from orcidx.orc.key_evidence import filters_of_keys, key_ranges
+from orcidx.orc.kinds import TypeKind
+from orcidx.orc.reader import OrcReader
+from orcidx.orc.row_index import RowIndex
+from orcidx.orc.statistics import file_statistics, stripe_statistics
+from orcidx.orc.statistics_text import UnitText
+from orcidx.orc.types import STRING_KINDS, OrcType
+from orcidx.planner.bloom_choice import BloomChoice, PrunedColumns
+from orcidx.planner.request import FileJob, ScanRequest
+from orcidx.planner.row_indexes import StripeIndexes
+from orcidx.planner.schema_mapping import column_path
+from orcidx.planner.stripe_pruning import LARGEST_DICTIONARY
+from orcidx.predicate import NAN_KEY, NULL_KEY, BoundLeaf, Leaf, Op, matching_values
+from orcidx.pruning.evaluate import Evidence, Note, NoteKind
+from orcidx.pruning.selection import RowSelection
+from orcidx.scanner.file_scan import FileScan
+from orcidx.scanner.metrics import ScanMetrics
+from orcidx.storage import RangeReader, Source
+
+__all__ = ["AskedForKeys", "KeyAnswers", "search_keys"]
+
+Bools = npt.NDArray[np.bool_]
+Int64s = npt.NDArray[np.int64]
+Steps = Generator[Fetch, Any, None]
+
+PAIRS = 1 << 22
+"""Keys times row groups that are compared at once, at one byte each."""
+
+_FILE, _STRIPES, _GROUPS, _BLOOM, _DICTIONARY = range(5)
+_TEXTS = {
+    _STRIPES: "outside the minimum and maximum of each stripe (stripe statistics)",
+    _GROUPS: "outside the minimum and maximum of each row group (row-group statistics)",
+    _BLOOM: "no filter of the row groups that statistics leave holds it (bloom filter)",
+    _DICTIONARY: "no dictionary of the stripes that are left has it (dictionary)",
+}
+_DOUBTS = ("damaged", "stale")
+
+
+@dataclass(frozen=True)
+class KeyAnswers:
+    """Which keys a file may hold, and why.
+
+    ``may_contain``: a bool for each key, False where no row holds it; ``reasons``: for each key what rules it out, or
+    where it may be; ``notes``: what could not answer, such as a damaged index.
+    """
+
+    column: str
+    may_contain: pa.BooleanArray
+    reasons: tuple[str, ...]
+    notes: tuple[Note, ...] = ()
+
+
+class AskedForKeys(ABC):
+    """What an open file answers about keys."""
+
+    source: Source
+    options: ReadOptions
+
+    @property
+    @abstractmethod
+    def reader(self) -> OrcReader:
+        """The format's own view of the file."""
+
+    @abstractmethod
+    def _open_storage(self) -> RangeReader:
+        """The file's storage; raises ``InvalidQuery`` when it was closed."""
+
+    def may_contain(
+        self,
+        column: str | Sequence[str],
+        keys: Iterable[Any],
+        *,
+        file_index: object = None,
+        options: ReadOptions | None = None,
+        **option_overrides: Unpack[OptionsByName],
+    ) -> pa.BooleanArray:
+        """Which keys a column may hold, by statistics, bloom filters, dictionaries and a Paimon index; reads no rows.
+
+        Each index is read at most once, however many keys there are. A damaged one rules nothing out.
+
+        Parameters
+        ----------
+        column
+            Name, dotted path or sequence of names.
+        keys
+            Any number of values, converted as the literals of ``where`` are. None asks whether a row may be null, NaN
+            whether a value may be NaN, whatever ``nan`` says.
+        file_index
+            A Paimon file index of this file, or its bytes or path.
+
+        Returns
+        -------
+        pyarrow.BooleanArray
+            One bool a key: False where no row of the file holds the key, True where a row may.
+
+        Raises
+        ------
+        InvalidQuery
+            For a column that cannot be asked, and a key that cannot be of its type.
+
+        Examples
+        --------
+        >>> source = io.BytesIO()
+        >>> _ = orcidx.write_table(pyarrow.table({"id": [1, 5, 9]}), source)
+        >>> orcidx.open(source.getvalue()).may_contain("id", [5, 10]).to_pylist()
+        [True, False]
+        """
+        return self.explain_keys(column, keys, file_index=file_index, options=options, **option_overrides).may_contain
+
+    def explain_keys(
+        self,
+        column: str | Sequence[str],
+        keys: Iterable[Any],
+        *,
+        file_index: object = None,
+        options: ReadOptions | None = None,
+        **option_overrides: Unpack[OptionsByName],
+    ) -> KeyAnswers:
+        """``may_contain(...)`` with the reason for each key, and notes on what could not answer."""
+        self._open_storage()
+        job = FileJob(self.source, file_index=file_index)
+        return search_keys(self.reader, job, column, keys, (options or self.options).override(**option_overrides))
+
+
+def search_keys(
+    reader: OrcReader, job: FileJob, column: str | Sequence[str], keys: Iterable[Any], options: ReadOptions
+) -> KeyAnswers:
+    """Asks an open file for keys of a column; see ``OrcFile.may_contain``."""
+    if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
+        raise InvalidQuery(f"keys is {keys!r:.100}: give a list of keys")
+    path = column_path(column)
+    with located(file=reader.name):
+        nulls = _scan(reader, job, Leaf(path, Op.IS_NULL), options)
+        bound = nulls.schema_plan.bind_keys(path, tuple(keys))
+        answers = _Answers(bound.places, f"no value of type {bound.type} equals it")
+        notes: tuple[Note, ...] = ()
+        if (bound.places == NULL_KEY).any():
+            notes += answers.put(NULL_KEY, nulls)
+        if (bound.places == NAN_KEY).any():
+            notes += answers.put(NAN_KEY, _scan(reader, job, Leaf(path, Op.IS_NAN), options))
+        if bound.leaf is not None:
+            search = _Search(nulls, bound.leaf)
+            run_value(search.run(), reader.storage)
+            answers.put_found(search)
+            notes += tuple(search.notes)
+    return answers.finish(".".join(bound.path), tuple(dict.fromkeys(notes)))
+
+
+def _scan(reader: OrcReader, job: FileJob, where: Leaf, options: ReadOptions) -> FileScan:
+    return FileScan(reader, job, ScanRequest(columns=(), where=where, options=options), ScanMetrics())
+
+
+class _Answers:
+    """The answers to keys by their places."""
+
+    def __init__(self, places: Int64s, text: str) -> None:
+        self._places = places
+        self._may = np.zeros(len(places), np.bool_)
+        self._reasons = np.full(len(places), text, object)
+
+    def put(self, place: int, scan: FileScan) -> tuple[Note, ...]:
+        """Asks whether some row may match the scan's predicate, for the keys of one negative place."""
+        these = self._places == place
+        what = "is null" if place == NULL_KEY else "is NaN"
+        outcome = scan.pruner.outcome
+        assert outcome is not None
+        told = outcome.reasons(0, scan.reader.tail.footer.rows)
+        reason = "; ".join(map(str, told)) or f"no row {what}, by what the stripes say"
+        notes: tuple[Note, ...] = ()
+        for stripe in scan.stripe_numbers():
+            decision = run_value(scan.decide(stripe), scan.reader.storage)
+            notes += decision.notes
+            if not decision.rows.may.is_empty:
+                self._may[these] = True
+                reason = f"a row of stripe {stripe} may be so ({what})"
+                break
+        self._reasons[these] = reason + _doubts(outcome.notes + notes) * bool(self._may[these].any())
+        return outcome.notes + notes
+
+    def put_found(self, search: _Search) -> None:
+        """The answers of a search, for the keys that are literals."""
+        these = self._places >= 0
+        places = self._places[these]
+        self._may[these] = search.found[places]
+        used, numbers = np.unique(places, return_inverse=True)
+        texts = np.empty(len(used), object)
+        texts[:] = search.reasons(used)
+        self._reasons[these] = texts[numbers]
+
+    def finish(self, column: str, notes: tuple[Note, ...]) -> KeyAnswers:
+        return KeyAnswers(column, pa.array(self._may, pa.bool_()), tuple(self._reasons.tolist()), notes)
+
+
+def _doubts(notes: Iterable[Note]) -> str:
+    """What was damaged, stale or not believed, as the end of a reason."""
+    texts = dict.fromkeys(f"{one.source} {one.kind}: {one.text}" for one in notes if one.kind in _DOUBTS)
+    return f" ({'; '.join(texts)})" if texts else ""
+
+
+class _Search:
+    """The search for the literals of one leaf; all arrays have an entry for each of them.
+
+    ``found``: it may be in the file; ``_alive``: nothing has ruled it out for the whole file; ``_level``: the finest
+    level that ruled it out of a stripe; ``_texts``: what ruled it out of the file, where that was not a level.
+    """
+
+    def __init__(self, scan: FileScan, leaf: BoundLeaf) -> None:
+        pruner = scan.pruner
+        count = len(leaf.literals)
+        self.found = np.zeros(count, np.bool_)
+        self.notes: list[Note] = [*pruner.notes]
+        self._scan = scan
+        self._leaf = leaf
+        self._node = pruner.places[leaf.path]
+        self._options = scan.options
+        asked = {} if self._node is None else {leaf.path: self._node}
+        self._columns = PrunedColumns(scan.reader, pruner.nodes, asked, self._options)
+        self._indexes: Sequence[Evidence] = pruner.beforehand
+        self._alive = np.ones(count, np.bool_)
+        self._level = np.full(count, -1, np.int8)
+        self._texts: dict[int, str] = {}
+        self._places = np.full((count, 2), -1, np.int64)
+
+    def run(self) -> Steps:
+        """Asks everything that can answer."""
+        reader = self._scan.reader
+        rows = reader.tail.footer.rows
+        if not rows:
+            self._rule_out(self._alive.copy(), "the file has no rows")
+            return
+        if self._options.row_index:
+            self._ask_file(np.array([0, rows]))
+        self._ask_indexes(rows)
+        starts, stops = np.zeros(len(reader.stripes), np.int64), np.full(len(reader.stripes), len(self.found))
+        if self._options.row_index:
+            starts, stops = self._ranges("stripe statistics", lambda: self._of_stripes(None), starts, stops)
+            self._level[self._alive & ~_united(starts, stops, len(self.found))] = _STRIPES
+        numbers = [number for number, stripe in enumerate(reader.stripes) if stripe.rows]
+        numbers = [number for number in numbers if self._alive[starts[number] : stops[number]].any()]
+        if reader.whole() is None:
+            yield from self._scan.fetch_footers(numbers)
+        for number in numbers:
+            wanted = self._alive & ~self.found
+            wanted[: starts[number]] = False
+            wanted[stops[number] :] = False
+            if wanted.any():
+                yield from self._ask_stripe(number, wanted)
+
+    def reasons(self, places: Int64s) -> list[str]:
+        """Why each of these may be in the file, or is not."""
+        texts = []
+        for place in places.tolist():
+            if self.found[place]:
+                stripe, group = self._places[place].tolist()
+                where = f"stripe {stripe}" + (f", row group {group}" if group >= 0 else "")
+                doubts = _doubts(one for one in self.notes if one.stripe in (None, stripe))
+                texts.append(f"{where} may hold it{doubts}")
+            else:
+                texts.append(self._texts.get(place) or _TEXTS[int(self._level[place])])
+        return texts
+
+    # ------------------------------------------------------------------ the file
+
+    def _rule_out(self, these: Bools, text: str) -> None:
+        self._texts |= dict.fromkeys(np.flatnonzero(these).tolist(), text)
+        self._alive &= ~these
+
+    def _ask_file(self, bounds: Int64s) -> None:
+        column = self._known("file statistics", lambda: self._of_file())
+        if column is None:
+            return
+        starts, stops = key_ranges(self._leaf, column, self._options)
+        text = UnitText(column, self._leaf, bounds)(np.zeros(1, np.int64))[0]
+        self._rule_out(~_united(starts, stops, len(self.found)), f"{text} (file statistics)")
+
+    def _of_file(self) -> StatisticsColumn:
+        node = self._asked
+        return self._columns.bounded(node, file_statistics(self._scan.reader.tail, node))
+
+    def _of_stripes(self, stripe: int | None) -> StatisticsColumn:
+        node, tail = self._asked, self._scan.reader.tail
+        if stripe is None:
+            return self._columns.bounded(node, stripe_statistics(tail, node))
+        return self._columns.bounded(node, stripe_statistics(tail, node, stripes=[stripe]), self._columns.zone(stripe))
+
+    @property
+    def _asked(self) -> OrcType:
+        assert self._node is not None  # the file has the column, or binding has raised
+        return self._node
+
+    def _known(self, source: str, read: Callable[[], StatisticsColumn]) -> StatisticsColumn | None:
+        """Statistics of the column; None, and a note, where they are damaged."""
+        try:
+            column = read()
+        except (CorruptFile, Unsupported) as error:
+            self._note(source, "damaged", error.message)
+            return None
+        if column.distrusted:
+            self._note(source, "distrusted", column.distrusted)
+        return column
+
+    def _ranges(
+        self, source: str, read: Callable[[], StatisticsColumn], starts: Int64s, stops: Int64s
+    ) -> tuple[Int64s, Int64s]:
+        column = self._known(source, read)
+        return (starts, stops) if column is None else key_ranges(self._leaf, column, self._options)
+
+    def _note(self, source: str, kind: NoteKind, text: str, stripe: int | None = None) -> None:
+        self.notes.append(Note(source, kind, text, self._leaf.column, stripe))
+
+    def _ask_indexes(self, rows: int) -> None:
+        """Asks the Paimon indexes for all keys, and for each key where some row may hold one of them."""
+        every = RowSelection.all(rows)
+        for index in self._indexes:
+            left = np.flatnonzero(self._alive)
+            if not len(left):
+                break
+            finding = index.test(replace(self._leaf, literals=self._literals(left)), every)
+            if finding is not None and finding.may.is_empty:
+                self._rule_out(self._alive.copy(), f"the index has no row of it ({index.name})")
+            elif finding is not None:
+                out = np.zeros(len(self.found), np.bool_)
+                for place in left.tolist():
+                    one = index.test(replace(self._leaf, op=Op.EQ, literals=(self._leaf.literals[place],)), every)
+                    out[place] = one is not None and one.may.is_empty
+                self._rule_out(out, f"the index has no row of it ({index.name})")
+            self.notes += index.notes
+
+    def _literals(self, places: Int64s) -> tuple[Any, ...]:
+        return tuple(self._leaf.literals[place] for place in places.tolist())
+
+    # ------------------------------------------------------------------ a stripe
+
+    def _ask_stripe(self, stripe: int, wanted: Bools) -> Steps:
+        """Asks a stripe's own evidence for the wanted keys."""
+        reader, node = self._scan.reader, self._asked
+        if self._options.row_index and node.kind is TypeKind.TIMESTAMP:  # now that the writer's zone is known
+            column = self._known("stripe statistics", lambda: self._of_stripes(stripe))
+            if column is not None:
+                ranges = key_ranges(self._leaf, column, self._options)
+                wanted = self._left(wanted, _united(*ranges, len(wanted)), _STRIPES)
+        if not wanted.any():
+            return
+        indexes = StripeIndexes(reader, stripe, self._columns.nodes, {node.id})
+        index = yield from indexes.of_leaves()
+        starts, stops = np.zeros(1, np.int64), np.full(1, len(wanted))
+        if index is not None:
+            starts, stops = self._group_ranges(stripe, index)
+            wanted = self._left(wanted, _united(starts, stops, len(wanted)), _GROUPS)
+            if self._options.bloom_filters and wanted.any():
+                wanted = yield from self._ask_filters(stripe, index, wanted, starts, stops)
+        if self._options.row_index and wanted.any():
+            wanted = yield from self._ask_dictionary(stripe, wanted)
+        places = np.flatnonzero(wanted)
+        self.found[places] = True
+        self._places[places, 0] = stripe
+        if len(starts) > 1:
+            unplaced = places[self._places[places, 1] < 0]
+            self._places[unplaced, 1] = [_first_group(starts, stops, place) for place in unplaced.tolist()]
+
+    def _left(self, wanted: Bools, may: Bools, level: int) -> Bools:
+        out = wanted & ~may
+        self._level[out] = np.maximum(self._level[out], level)
+        return wanted & may
+
+    def _group_ranges(self, stripe: int, index: RowIndex) -> tuple[Int64s, Int64s]:
+        groups = len(index.bounds) - 1
+        every = np.zeros(groups, np.int64), np.full(groups, len(self.found))
+        node = self._asked
+        if not self._options.row_index:
+            return every
+        if node.id in index.columns:
+            raw = index.columns[node.id].statistics
+            column = self._columns.bounded(node, raw, self._columns.zone(stripe))
+            return key_ranges(self._leaf, column, self._options)
+        if node.id in index.untrusted:
+            self._note("row-group statistics", "damaged", index.untrusted[node.id], stripe)
+        return every
+
+    def _ask_filters(
+        self, stripe: int, index: RowIndex, wanted: Bools, starts: Int64s, stops: Int64s
+    ) -> Generator[Fetch, Any, Bools]:
+        reader = self._scan.reader
+        choice = BloomChoice(self._columns, at_any_cost=True)
+        every = RowSelection.all(reader.stripes[stripe].rows)
+        evidence = yield from choice.fetch(stripe, [self._leaf], every, index)
+        usable = None if evidence is None else evidence.filters_for(self._leaf)
+        if evidence is not None:
+            self.notes += (note for note in evidence.notes if note.kind != "absent")
+        if usable is None:
+            return wanted
+        node, filters, believed = usable
+        may = np.zeros(len(wanted), np.bool_)
+        zone = self._columns.zone(stripe)
+        places = np.flatnonzero(wanted)
+        step = max(1, PAIRS // max(1, len(starts)))
+        for first in range(0, len(places), step):
+            part = places[first : first + step]
+            held = filters_of_keys(filters, believed, self._leaf, part, node, reader.facts, self._options, zone=zone)
+            held &= (starts[:, None] <= part) & (part < stops[:, None])
+            may[part] = held.any(axis=0)
+            self._places[part, 1] = np.where(may[part], held.argmax(axis=0), -1)
+        return self._left(wanted, may, _BLOOM)
+
+    def _ask_dictionary(self, stripe: int, wanted: Bools) -> Generator[Fetch, Any, Bools]:
+        """Asks the dictionary of a text column, where it has one that is not too large to be read for this."""
+        node = self._asked
+        if node.kind not in STRING_KINDS or not 0 < self._columns.dictionary_bytes(stripe, node) <= LARGEST_DICTIONARY:
+            return wanted
+        try:
+            options = self._options.override(strings="string")
+            found = yield from fetch_dictionaries(self._scan.reader, stripe, (node,), options)
+        except (CorruptFile, Unsupported) as error:
+            self._note("dictionary", "damaged", error.message, stripe)
+            return wanted
+        entries = found.entries[0]
+        if entries is None:
+            return wanted
+        matches = entries.filter(pa.array(matching_values(self._leaf, entries)))
+        held = {entry.rstrip(b" ") if self._leaf.char_length is not None else entry
+                for entry in matches.cast(pa.binary()).to_pylist()}  # fmt: skip
+        return self._left(wanted, np.array([one in held for one in self._leaf.literals], np.bool_), _DICTIONARY)
+
+
+def _united(starts: Int64s, stops: Int64s, count: int) -> Bools:
+    """Which of ``count`` keys lie in one of the ranges."""
+    edges = np.zeros(count + 1, np.int64)
+    np.add.at(edges, starts, 1)
+    np.add.at(edges, stops, -1)
+    return np.asarray(np.cumsum(edges[:-1]) > 0)
+
+
+def _first_group(starts: Int64s, stops: Int64s, place: int) -> int:
+    return int(((starts <= place) & (place < stops)).argmax())
