@@ -21,7 +21,7 @@ from orcidx.errors import CorruptFile, OrcidxError
 from orcidx.explain.model import Explanation, Stage
 from orcidx.explain.render import size_text
 from orcidx.explain.summary import Section, Summary
-from orcidx.index_directory.file_pruning import FilePlan
+from orcidx.index_directory.file_pruning import FilePlan, Partitions
 from orcidx.paimon.body import Body
 from orcidx.paimon.container import Container, read_container
 from orcidx.paimon.file_index import FileIndex
@@ -87,7 +87,8 @@ def examine(question: Question, source: Source, row: Mapping[str, Any]) -> dict[
 
 def _read_index(folder: Folder, row: Mapping[str, Any]) -> tuple[StoredIndex | None, bytes | None]:
     """The index with its bytes, read once; with none where it is gone."""
-    types = {one["column"]: one["type"] for one in row["indexes"] or ()}
+    hidden = Partitions.of(pa.array([row["path"]], pa.string()), pa.schema([]))
+    types = {one["column"]: one["type"] for one in row["indexes"] or () if not hidden.hides(one["column"])}
     if row["embedded"] is not None:
         return StoredIndex(row["embedded"], row["tail"], types), row["embedded"]
     if row["index"] is None:

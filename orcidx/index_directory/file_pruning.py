@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,15 @@ class Partitions:
         values = {key: pa.array([one[key].as_py() for one in constants], constants[0][key].type) for key in typed}
         return Partitions(directories.indices.to_numpy().astype(np.int64), values, keys)
 
+    @cached_property
+    def _folded(self) -> frozenset[str]:
+        return frozenset(key.casefold() for key in self.keys)
+
+    def hides(self, column: str) -> bool:
+        """Whether a column of the files may be one whose values are those of directories: whatever is known of the
+        stored values says nothing then. Letters may differ, since the reader's rule of letters is not known here."""
+        return bool(self.keys) and column.casefold() in self._folded
+
     def constants_of(self, file: int) -> dict[str, pa.Scalar]:
         """The partition columns of one file."""
         return {key: values[int(self.codes[file])] for key, values in self.values.items()}
@@ -128,6 +138,11 @@ class KnownFiles:
         """Rows of each file; -1 where they are not known."""
         rows: Int64s = self.catalog.files["rows"].combine_chunks().fill_null(-1).to_numpy()
         return rows
+
+    def types_of(self, row: Mapping[str, Any]) -> dict[str, str]:
+        """Paimon's types of the columns that the index of a file can be asked for; ``row``: of the catalog."""
+        types = {one["column"]: one["type"] for one in row["indexes"] or ()}
+        return {name: kind for name, kind in types.items() if not self.partitions.hides(name)}
 
 
 @dataclass(frozen=True)
@@ -173,7 +188,7 @@ class FilePlan:
 def stored_index(known: KnownFiles, file: int) -> StoredIndex | None:
     """The index of a file; None where it has none."""
     row = known.catalog.files.slice(file, 1).to_pylist()[0]
-    types = {one["column"]: one["type"] for one in row["indexes"] or ()}
+    types = known.types_of(row)
     if row["embedded"] is not None:
         return StoredIndex(row["embedded"], row["tail"], types)
     if row["index"] is None:
@@ -184,6 +199,8 @@ def stored_index(known: KnownFiles, file: int) -> StoredIndex | None:
 
 def files_with_index_of(known: KnownFiles, columns: set[str] | None) -> Bools:
     """Which files have an index of one of the columns; None: of any."""
+    if columns is not None:
+        columns = {name for name in columns if not known.partitions.hides(name)}
     indexes = known.catalog.files["indexes"].combine_chunks()
     names = pc.struct_field(pc.list_flatten(indexes), "column")
     wanted = pc.list_parent_indices(indexes)
@@ -245,7 +262,7 @@ def _ruled_out(known: KnownFiles, files: Int64s, predicate: Predicate, options: 
     bound: dict[tuple[Any, tuple[tuple[str, str], ...]], BoundPredicate] = {}
     out = []
     for place, row in zip(has.tolist(), columns.take(pa.array(has)).to_pylist()):
-        types = tuple((one["column"], one["type"]) for one in row["indexes"] or ())
+        types = tuple(known.types_of(row).items())
         asked = open_in[int(files[place])]
         key = (id(asked), types)
         if key not in bound:
@@ -305,7 +322,7 @@ def prune_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, s
     columns = {
         key: statistics_column(key, array, known.rows, reading)
         for key, array in known.catalog.statistics.items()
-        if key.column not in known.partitions.keys and options.row_index and key not in off
+        if options.row_index and key not in off and not known.partitions.hides(key.column)
     }
     bounds = np.arange(known.count + 1, dtype=np.int64)
     partitions = [PartitionEvidence(known.partitions)] if known.partitions.values else []

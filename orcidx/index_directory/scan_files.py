@@ -69,7 +69,9 @@ def scan(
     if not files and schema is None:
         raise InvalidQuery(f"no files to scan in {sources!r}; to get an empty result, give schema=")
     chosen = _by_file(files, selection=selection, deleted=deletion_vector, file_index=file_index)
-    constants = partition_values(files, schema) if hive_partitions else [{} for _ in files]
+    chosen_options = (options or USUAL_OPTIONS).override(**option_overrides)
+    cased = chosen_options.case_sensitive
+    constants = partition_values(files, schema, case_sensitive=cased) if hive_partitions else [{} for _ in files]
     jobs = [FileJob(source, constants=values, **chosen[i]) for i, (source, values) in enumerate(zip(files, constants))]
     rows = make_scan(
         jobs,
@@ -79,7 +81,7 @@ def scan(
         top=top,
         row_numbers=row_numbers,
         schema=schema,
-        options=(options or USUAL_OPTIONS).override(**option_overrides),
+        options=chosen_options,
         match=match,
         file_path=file_path,
     )

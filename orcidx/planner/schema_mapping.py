@@ -98,29 +98,36 @@ def _own(
     constants: Mapping[str, Any],
     dictionaries: frozenset[int],
 ) -> list[FieldSource]:
-    named = None if columns is None else [path for path in columns if path not in constants]
+    fixed = {
+        _letters(name, options): FieldSource(pa.field(name, value.type), None, value)
+        for name, value in ((name, _scalar(value)) for name, value in constants.items())
+    }
+    named = None if columns is None else [path for path in columns if _letters(path, options) not in fixed]
     tree = project(root, named, case_sensitive=options.case_sensitive).root
     schema = arrow_schema(tree, options, dictionaries=dictionaries)
     children = tree.children if _is_rows(tree) else (tree,)
     sources = {child.id: FieldSource(field, child) for field, child in zip(schema, children, strict=True)}
-    fixed = {
-        name: FieldSource(pa.field(name, value.type), None, value)
-        for name, value in ((name, _scalar(value)) for name, value in constants.items())
-    }
     if columns is None:
-        own = [fixed.pop(source.field.name, source) for source in sources.values()]
+        own = [fixed.pop(_letters(source.field.name, options), source) for source in sources.values()]
         return [*own, *fixed.values()]
     if not fixed:
         return list(sources.values())  # ``project`` has them in the order in which they are asked for
     placed: list[FieldSource] = []
+    left = dict(fixed)
     for path in columns:
-        if path in fixed:
-            placed.append(fixed.pop(str(path)))
-        elif path not in constants:
+        name = _letters(path, options)
+        if name in left:
+            placed.append(left.pop(name))
+        elif name not in fixed:
             part = project(root, [path], case_sensitive=options.case_sensitive).root
             asked = part.children if _is_rows(part) else (part,)
             placed += [sources.pop(child.id) for child in asked if child.id in sources]
     return placed
+
+
+def _letters(path: Any, options: ReadOptions) -> Any:
+    """A name of a column as it is compared with those of constants; a path into a struct is none."""
+    return path if options.case_sensitive or not isinstance(path, str) else path.casefold()
 
 
 def _is_rows(tree: OrcType) -> bool:

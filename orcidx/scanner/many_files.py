@@ -15,15 +15,19 @@ __all__ = ["partition_values"]
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 
 
-def partition_values(files: Sequence[Source], schema: pa.Schema | None = None) -> list[dict[str, pa.Scalar]]:
+def partition_values(
+    files: Sequence[Source], schema: pa.Schema | None = None, *, case_sensitive: bool = True
+) -> list[dict[str, pa.Scalar]]:
     """The ``key=value`` directories of each file as typed constants, with the same keys for all.
 
-    A key's type is that of the column in ``schema``; else int64 where all values are integers, else string. Null where
+    A key's name and type are those of the column in ``schema``, which may be spelled in other letters where these do
+    not count; else int64 where all values are integers, else string. Null where
     a file has no such directory. Raises ``InvalidQuery`` for a value that is not of the schema's type.
     """
     partitions = [source.partition for source in files]
     keys = dict.fromkeys(key for partition in partitions for key in partition)
-    kinds = {key: _kind_of(key, [partition.get(key) for partition in partitions], schema) for key in keys}
+    names = {key: _spelled(key, schema, case_sensitive=case_sensitive) for key in keys}
+    kinds = {key: _kind_of(names[key], [partition.get(key) for partition in partitions], schema) for key in keys}
     known: dict[tuple[str, str | None], pa.Scalar] = {}
     values = []
     for source, partition in zip(files, partitions):
@@ -31,8 +35,14 @@ def partition_values(files: Sequence[Source], schema: pa.Schema | None = None) -
             text = partition.get(key)
             if (key, text) not in known:
                 known[key, text] = _typed(text, kinds[key], key, source)
-        values.append({key: known[key, partition.get(key)] for key in keys})
+        values.append({names[key]: known[key, partition.get(key)] for key in keys})
     return values
+
+
+def _spelled(key: str, schema: pa.Schema | None, *, case_sensitive: bool) -> str:
+    if schema is None or case_sensitive or key in schema.names:
+        return key
+    return next((name for name in schema.names if name.casefold() == key.casefold()), key)
 
 
 def _kind_of(key: str, texts: list[str | None], schema: pa.Schema | None) -> pa.DataType:

@@ -34,7 +34,7 @@ from orcidx.spark.sessions import SessionFacts, is_connect
 from orcidx.spark.spark_columns import column_of
 from orcidx.spark.spark_errors import sentence_of, spark_errors, unknown_column
 from orcidx.spark.spark_types import arrow_schema_of, collated, width_of
-from orcidx.spark.survivors import Survivors, find_survivors, with_old_times
+from orcidx.spark.survivors import PartitionColumns, Survivors, find_survivors, with_old_times
 from orcidx.storage import Source, list_sources
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engin
     looked_up = _looked_up(asked.may, found, relation, query.columns, counts) if by_keys else None
     needed = _needed(relation, asked, query.columns)
     fields = [one for one in relation.frame.schema.fields if one.name in needed]
-    if looked_up is None or _may_be_old(stores, sources, found, fields, (query, facts)):
+    if looked_up is None or _may_be_old(stores, sources, found, fields, (query, _partitions(relation, query, sources))):
         return by_files()
     choice, texts = Choice("orcidx", looked_up, **counts), _types_of(fields)
     return Chosen(choice, None, asked.may, needed, condition, keys, texts, by_files)
@@ -298,11 +298,21 @@ def _survivors(
             types=types,
             options=query.scan_options.override(case_sensitive=True),
             slots=facts.slots,
-            infer_partitions=facts.infers_partitions,
+            partitions=_partitions(relation, query, sources),
             share=sum(widths[name] for name in needed) / max(1, sum(widths.values())),
         )
         found = found.with_other(part)
     return found
+
+
+def _partitions(relation: Relation, query: Query, sources: Sequence[Source]) -> PartitionColumns:
+    """The partition columns of Spark's relation: as it tells them, over Spark Connect whatever the files' paths may
+    make one by the option basePath."""
+    names = relation.partition_columns
+    if names is None:
+        folders = {one for source in sources for one in str(source.location).split("/")[:-1]}
+        names = frozenset(one.partition("=")[0] for one in folders if "=" in one)
+    return PartitionColumns(names, query.infer_partitions, by_directory=query.table is None)
 
 
 def _may_be_old(
@@ -310,11 +320,11 @@ def _may_be_old(
     sources: Sequence[Source],
     found: Survivors,
     fields: Sequence[StructField],
-    session: tuple[Query, SessionFacts],
+    session: tuple[Query, PartitionColumns],
 ) -> bool:
     """Whether files that are left may have dates and times that Spark reads otherwise than orcidx does: by their
     statistics, which do not tell of those inside other columns."""
-    query, facts = session
+    query, partitions = session
     types = {one.name: _type_name(one.dataType) for one in fields}
     texts = {one.name: one.dataType.simpleString() for one in fields}
     times = [name for name, kind in types.items() if kind in ("date", "timestamp")]
@@ -323,9 +333,7 @@ def _may_be_old(
     left = ~found.fallen
     for store, positions in stores if times else ():
         options = query.scan_options.override(case_sensitive=True)
-        old = with_old_times(
-            store, sources, positions, times, types=types, options=options, infer_partitions=facts.infers_partitions
-        )
+        old = with_old_times(store, sources, positions, times, types=types, options=options, partitions=partitions)
         if (old & left).any():
             return True
         left[positions] = False

@@ -322,7 +322,9 @@ def _orc_schema(query: Query, files: Sequence[Source]) -> tuple[Any, dict[str, t
     """The whole schema; its columns that are directory keys, with key and type; whether columns go by position; names
     of columns and keys as they are stored.
 
-    As Spark: the schema given, else that of the first file with a column; then the directory keys that it lacks. The
+    As Spark: the schema given, else that of the first file with a column; then the directory keys that it lacks. A key
+    that the files store as well has the directory's values, name and type, in the place that it has in the files
+    (``PartitioningUtils.mergeDataAndPartitionSchema``); one of a given schema comes last, of the type given. The
     columns of files of old Hive are called ``_col0``, ``_col1``: a given schema means them by position.
     """
     found = _first_columns(files, query.storage_options)
@@ -337,15 +339,28 @@ def _orc_schema(query: Query, files: Sequence[Source]) -> tuple[Any, dict[str, t
         raise InvalidQuery(
             f"no ORC file with a column in {query.path!r}, so there is no schema; for an empty result give schema="
         )
-    names = {query.folded(name): name for name in fields}
     keys = {}
     for key, kind in partition_types(files, infer=query.infer_partitions).items():
-        name = names.get(query.folded(key), key)
-        if name not in fields or (given is None and query.retype is None):
-            fields[name] = field_json(name, kind)
+        name = next((one for one in fields if query.folded(one) == query.folded(key)), None)
+        if name is None:
+            fields[key] = field_json(key, kind)
+        elif query.retype is None:
+            fields = _with_partition(fields, name, key, None if given is not None else kind)
+        name = key if key in fields else name
+        assert name is not None
         keys[name] = (key, fields[name]["type"])
     stored = (*found, *(key for key, _ in keys.values()))
     return {"type": "struct", "fields": list(fields.values())}, keys, by_position and given is not None, stored
+
+
+def _with_partition(fields: Mapping[str, Any], name: str, key: str, kind: Any) -> dict[str, Any]:
+    """The fields, of which one is a directory key; ``kind``: None where a schema was given."""
+    if kind is None:
+        rest = {one: field for one, field in fields.items() if one != name}
+        return {**rest, name: fields[name]}
+    return {
+        key if one == name else one: field_json(key, kind) if one == name else field for one, field in fields.items()
+    }
 
 
 def _first_columns(files: Sequence[Source], storage_options: Mapping[str, Any] | None) -> dict[str, OrcType]:

@@ -95,6 +95,16 @@ class Relation:
         return Listing(tuple(names), np.array(sizes, np.int64), np.array(times, np.int64))
 
     @property
+    def partition_columns(self) -> frozenset[str] | None:
+        """Columns whose values are of directories, or of the catalog; None where Spark does not tell."""
+        if is_connect(self.spark):
+            return None
+        plan = self.frame._jdf.queryExecution().analyzed().collectLeaves().head()
+        if plan.getClass().getSimpleName() != "LogicalRelation":
+            return None
+        return frozenset(plan.relation().partitionSchema().fieldNames())
+
+    @property
     def named_files_are_alike(self) -> bool:
         """Whether files that are named have the partition columns that they have in the whole."""
         if is_connect(self.spark):
@@ -114,10 +124,18 @@ class Relation:
             reader._jreader = reader._jreader.schema(self.frame._jdf.schema())
         pattern = self._pattern(names, dropped)
         if pattern is not None and self.root is not None:
-            return reader.option("pathGlobFilter", pattern).orc(paths_of(self.root))
+            return self._in_order(reader.option("pathGlobFilter", pattern).orc(paths_of(self.root)))
         if self.root is not None and not any(name.casefold() == "basepath" for name in self.options):
             reader = reader.option("basePath", self.root)
-        return reader.orc([_escaped(name) for name in names])
+        return self._in_order(reader.orc([_escaped(name) for name in names]))
+
+    def _in_order(self, frame: DataFrame) -> DataFrame:
+        """With the columns where the whole has them: of a given schema Spark puts those of directories last, also where
+        the files store them between others."""
+        columns = self.frame.columns
+        if frame.columns == columns:
+            return frame
+        return frame.select(*("`" + name.replace("`", "``") + "`" for name in columns))
 
     def _pattern(self, names: Sequence[str], dropped: Sequence[str]) -> str | None:
         """A glob of the files' last names, where listing their one directory again takes less than looking up each."""

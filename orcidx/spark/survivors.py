@@ -41,7 +41,7 @@ from orcidx.spark.relation import Listing
 from orcidx.spark.spark_types import arrow_schema_of, struct_json
 from orcidx.storage import Source
 
-__all__ = ["Survivors", "find_survivors", "with_old_times"]
+__all__ = ["PartitionColumns", "Survivors", "find_survivors", "with_old_times"]
 
 Bools = npt.NDArray[np.bool_]
 
@@ -96,6 +96,17 @@ _STORES = KeptStores()
 
 
 @dataclass(frozen=True)
+class PartitionColumns:
+    """Columns of Spark's relation whose values are not those of the files: what is known of files' columns of these
+    ``names`` proves nothing. ``infer``: whether their types are inferred; ``by_directory``: whether the values are what
+    the directories are called, and not what a catalog says."""
+
+    names: frozenset[str] = frozenset()
+    infer: bool = True
+    by_directory: bool = True
+
+
+@dataclass(frozen=True)
 class Survivors:
     """``fallen``: of the files as orcidx lists them, those proven to have no row, by the version that was listed;
     ``by``: how many fell by what; ``keyed``: columns with a bloom filter; ``notes``: why no more fell."""
@@ -129,7 +140,7 @@ def find_survivors(
     types: Mapping[str, str],
     options: ReadOptions,
     slots: int,
-    infer_partitions: bool,
+    partitions: PartitionColumns,
     share: float = 1.0,
 ) -> Survivors:
     """``sources``: the directory as orcidx lists it; ``positions``: of those that the store is about; ``types``:
@@ -138,7 +149,7 @@ def find_survivors(
     store = _STORES.known(store)
     known_of = [sources[one] for one in positions]
     try:
-        known, fresh, plan = _planned(store, known_of, where, types, options, infer_partitions=infer_partitions)
+        known, fresh, plan = _planned(store, known_of, where, types, options, partitions=partitions)
         by = {"file statistics": len(known_of) - len(plan.kept)}
         sizes = [known_of[number].size or 0 for number in plan.kept.tolist()]
         seconds = (share * sum(sizes) / SCAN_BYTES + len(sizes) * FILE_SECONDS) / slots
@@ -167,13 +178,13 @@ def with_old_times(
     *,
     types: Mapping[str, str],
     options: ReadOptions,
-    infer_partitions: bool,
+    partitions: PartitionColumns,
 ) -> Bools:
     """Which files may have a date or time in some of the columns that Spark reads otherwise than orcidx does."""
     nothing = np.zeros(len(sources), np.bool_)
     old = any_of(*(Leaf((name,), Op.LT, (_OLD[types[name]],)) for name in columns))
     known_of = [sources[one] for one in positions]
-    plan = _planned(_STORES.known(store), known_of, old, types, options, infer_partitions=infer_partitions)[2]
+    plan = _planned(_STORES.known(store), known_of, old, types, options, partitions=partitions)[2]
     nothing[np.asarray(positions, np.int64)[plan.kept]] = True
     return nothing
 
@@ -198,17 +209,19 @@ def _planned(
     types: Mapping[str, str],
     options: ReadOptions,
     *,
-    infer_partitions: bool,
+    partitions: PartitionColumns,
 ) -> tuple[KnownFiles, Bools, Any]:
     """What the catalog says, by statistics and by the values of directories."""
     table = listing_table(store.root, sources)
     match = store.match(table)
     kinds = [
         (key, kind)
-        for key, kind in partition_types(sources, infer=infer_partitions).items()
-        if kind != "timestamp" and types.get(key) == kind
+        for key, kind in partition_types(sources, infer=partitions.infer).items()
+        if partitions.by_directory and kind != "timestamp" and types.get(key) == kind
     ]
     known = store.known(table, match, columns=asked_columns(where), schema=arrow_schema_of(struct_json(kinds)))
+    hidden = replace(known.partitions, keys=known.partitions.keys | partitions.names)
+    known = replace(known, partitions=hidden)
     statistics = {key: one for key, one in known.catalog.statistics.items() if _same_values(key, types)}
     known = replace(known, catalog=replace(known.catalog, statistics=statistics))
     plan = plan_files(known, match.fresh, where, options, has_index=True, ask_indexes=False)

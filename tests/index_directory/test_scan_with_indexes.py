@@ -187,3 +187,42 @@ def test_sources_that_have_no_hash_are_explained(indexed: Path) -> None:
     twice = orcidx.scan([path, path], where=WHERE, selection={path: [3]})
     assert twice.to_table().num_rows == 2
     assert len(twice.explain().files) == 2
+
+
+STORED = ("p = 2", "p = 1", "p > 1", "NOT p = 1", "p = 2 OR id = 3", "p IN (2, 9) AND id < 5", "p IS NULL", "p = 9")
+
+
+@pytest.mark.parametrize("where", STORED)
+@pytest.mark.parametrize("key", ["p", "P"])
+@pytest.mark.parametrize("embedded", [0, 1 << 20])
+def test_a_partition_column_that_the_files_store_has_the_value_of_the_directory(
+    tmp_path: Path, key: str, where: str, embedded: int
+) -> None:
+    """Indexes and statistics of the stored values proved files to be empty that have the directory's."""
+    for value in (1, 2, 3):
+        (tmp_path / f"{key}={value}").mkdir()
+        table = pa.table({"id": list(range(50)), "p": pa.array([1] * 50, pa.int32())})
+        orc.write_table(table, tmp_path / f"{key}={value}" / "a.orc")
+    index_here(tmp_path, {"bitmap": {"p": {}}, "bloom-filter": {"id": {}}}, embedded_bytes=embedded)
+    matches = {
+        "p = 2": lambda p, i: p == 2,
+        "p = 1": lambda p, i: p == 1,
+        "p > 1": lambda p, i: p > 1,
+        "NOT p = 1": lambda p, i: p != 1,
+        "p = 2 OR id = 3": lambda p, i: p == 2 or i == 3,
+        "p IN (2, 9) AND id < 5": lambda p, i: p in (2, 9) and i < 5,
+    }.get(where, lambda p, i: False)
+    expected = sorted((i, p) for p in (1, 2, 3) for i in range(50) if matches(p, i))
+    options = {"case_sensitive": key == "p"}
+    for asked in (where, where.replace("p ", f"{key} ")):
+        for schema in (None, pa.schema([("id", pa.int64()), ("p", pa.int32())])):
+            scan = orcidx.scan(tmp_path, where=asked, schema=schema, **options)
+            table = scan.to_table()
+            assert table.column_names == ["id", key if schema is None else "p"]
+            assert sorted(zip(*(column.to_pylist() for column in table.columns))) == expected
+            assert scan.count_rows() == len(expected)
+            assert scan.explain().funnel
+            assert orcidx.scan(tmp_path, ["p"], asked, schema=schema, **options).to_table().num_rows == len(expected)
+            first = orcidx.scan(tmp_path, where=asked, schema=schema, top=[("p", "desc"), "id"], limit=3, **options)
+            order = sorted(expected, key=lambda one: (-one[1], one[0]))[:3]
+            assert list(zip(*(column.to_pylist() for column in first.to_table().columns))) == order

@@ -57,7 +57,10 @@ def condition(dice: random.Random, depth: int) -> str:
 
 
 def write_layouts(spark: Any, root: Path) -> list[Path]:
-    """The same rows in the order of ``id``, in none, by partitions, and in many files; each is indexed."""
+    """The same rows in the order of ``id``, in none, by partitions, in many files, and by partitions that the files
+    store otherwise; each is indexed."""
+    from pyspark.sql import functions as F
+
     frame = spark.range(0, ROWS, 1, 8).selectExpr(
         "id",
         "cast(if(id % 9 = 0, null, id % 300) AS smallint) AS small",
@@ -76,10 +79,13 @@ def write_layouts(spark: Any, root: Path) -> list[Path]:
     frame.repartition(6).write.orc(str(root / "shuffled"))
     frame.repartition(4).write.partitionBy("part").orc(str(root / "a b=%41 {x}"))
     frame.repartition(60).write.orc(str(root / "many"))
-    folders = [root / name for name in ("ordered", "shuffled", "a b=%41 {x}", "many")]
+    for part in range(4):  # whose files store another value than their directory has
+        rows = frame.where(f"part = {part}").withColumn("part", F.lit((part + 1) % 4)).coalesce(2)
+        rows.write.orc(str(root / "doubled" / f"part={part}"))
+    folders = [root / name for name in ("ordered", "shuffled", "a b=%41 {x}", "many", "doubled")]
     spec = {
         "bloom-filter": {"key": {"items": 1000}, "text": {"items": 300}},
-        "bitmap": {"small": {}},
+        "bitmap": {"small": {}, "part": {}},
         "range-bitmap": {"day": {}},
     }
     for folder in folders:
@@ -142,7 +148,7 @@ def compare(spark: Any, folder: Path, dice: random.Random, count: int) -> tuple[
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=300, help="of conditions for each layout, each by every engine")
-    parser.add_argument("--layouts", default="", help="first letters of those that are asked, of osam; all")
+    parser.add_argument("--layouts", default="", help="first letters of those that are asked, of osamd; all")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable

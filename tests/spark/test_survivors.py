@@ -16,7 +16,7 @@ from orcidx.options import ReadOptions
 from orcidx.predicate import parse
 from orcidx.spark import kept_stores, survivors
 from orcidx.spark.relation import Relation
-from orcidx.spark.survivors import Survivors, find_survivors
+from orcidx.spark.survivors import PartitionColumns, Survivors, find_survivors
 from orcidx.storage import list_sources
 
 
@@ -41,7 +41,7 @@ def survivors_of(root: Path, where: str, share: float = 1.0) -> Survivors:
             types={"id": "long", "city": "string"},
             options=ReadOptions(),
             slots=1,
-            infer_partitions=True,
+            partitions=PartitionColumns(),
             share=share,
         )
         for store, positions in stores_of(sources)
