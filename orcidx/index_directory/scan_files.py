@@ -64,15 +64,13 @@ def scan(
     """
     if indexes not in ("auto", "all", "none"):
         raise InvalidQuery(f"indexes={indexes!r} is none of 'auto', 'all', 'none'")
-    found = list_sources(sources, storage_options=storage_options, filesystem=filesystem)
-    files = [source for source in found if source.size != 0 or source.root is None]
+    listed = list_sources(sources, storage_options=storage_options, filesystem=filesystem)
+    files = [source for source in listed if source.size != 0 or source.root is None]
     if not files and schema is None:
         raise InvalidQuery(f"no files to scan in {sources!r}; to get an empty result, give schema=")
+    options = (options or USUAL_OPTIONS).override(**option_overrides)
     chosen = _by_file(files, selection=selection, deleted=deletion_vector, file_index=file_index)
-    chosen_options = (options or USUAL_OPTIONS).override(**option_overrides)
-    cased = chosen_options.case_sensitive
-    constants = partition_values(files, schema, case_sensitive=cased) if hive_partitions else [{} for _ in files]
-    jobs = [FileJob(source, constants=values, **chosen[i]) for i, (source, values) in enumerate(zip(files, constants))]
+    jobs = _jobs(files, chosen, schema, options, hive_partitions=hive_partitions)
     rows = make_scan(
         jobs,
         columns,
@@ -81,11 +79,25 @@ def scan(
         top=top,
         row_numbers=row_numbers,
         schema=schema,
-        options=chosen_options,
+        options=options,
         match=match,
         file_path=file_path,
     )
     return rows if indexes == "none" else replace(rows, indexes=DirectoryIndexes(everywhere=indexes == "all"))
+
+
+def _jobs(
+    files: Sequence[Source],
+    chosen: Sequence[Mapping[str, Any]],
+    schema: pa.Schema | None,
+    options: ReadOptions,
+    *,
+    hive_partitions: bool,
+) -> list[FileJob]:
+    constants: Sequence[Mapping[str, Any]] = [{} for _ in files]
+    if hive_partitions:
+        constants = partition_values(files, schema, case_sensitive=options.case_sensitive)
+    return [FileJob(one, constants=values, **given) for one, values, given in zip(files, constants, chosen)]
 
 
 def read_table(
