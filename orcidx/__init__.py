@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from orcidx.engines.arrow_dataset import dataset
     from orcidx.engines.polars import scan_polars
     from orcidx.explain.model import Explanation
-    from orcidx.index_directory.scan_files import read_table, scan
+    from orcidx.index_directory.scan_files import aggregate, read_table, scan
     from orcidx.orc_writer.memory import WriterMemory
     from orcidx.orc_writer.options import WriteOptions
     from orcidx.orc_writer.writer import OrcWriter, WriteResult, write_table
@@ -67,6 +67,7 @@ __all__ = [
     "WriteResult",
     "WriterMemory",
     "WrittenDataset",
+    "aggregate",
     "col",
     "dataset",
     "open",
@@ -96,6 +97,7 @@ _HOMES = {
     "WriteResult": ("orcidx.orc_writer.writer", "WriteResult"),
     "WriterMemory": ("orcidx.orc_writer.memory", "WriterMemory"),
     "WrittenDataset": ("orcidx.rewriting.dataset", "WrittenDataset"),
+    "aggregate": ("orcidx.index_directory.scan_files", "aggregate"),
     "col": ("orcidx.predicate", "col"),
     "dataset": ("orcidx.engines.arrow_dataset", "dataset"),
     "open": ("orcidx.scanner.file", "open_file"),

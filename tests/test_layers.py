@@ -26,7 +26,7 @@ scanner
 planner orc_writer
 orc paimon.*
 fetching explain
-pruning storage
+pruning storage aggregation
 predicate
 options
 errors

@@ -30,6 +30,7 @@ _COMMANDS = {
     "head": ("orcidx.cli.rows", "head"),
     "count": ("orcidx.cli.rows", "count"),
     "scan": ("orcidx.cli.rows", "scan"),
+    "aggregate": ("orcidx.cli.aggregate", "aggregate"),
     "explain": ("orcidx.cli.explain", "explain"),
     "may-contain": ("orcidx.cli.may_contain", "may_contain"),
     "rewrite": ("orcidx.cli.rewrite", "rewrite"),

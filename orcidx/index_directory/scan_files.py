@@ -21,7 +21,7 @@ from orcidx.scanner.many_files import partition_values
 from orcidx.scanner.scan import Scan
 from orcidx.storage import Fingerprint, Source, Sources, list_sources
 
-__all__ = ["DirectoryIndexes", "read_table", "scan"]
+__all__ = ["DirectoryIndexes", "aggregate", "read_table", "scan"]
 
 
 def scan(
@@ -108,6 +108,61 @@ def read_table(
 ) -> pa.Table:
     """The rows of a file, or of many as one, as a table: ``orcidx.scan(...).to_table()``."""
     return scan(sources, columns, where, **arguments).to_table()
+
+
+def aggregate(
+    sources: Sources,
+    aggregates: Mapping[str, str],
+    where: Where | None = None,
+    by: str | Sequence[str] | None = None,
+    **arguments: Unpack[FilesArguments],
+) -> pa.Table:
+    """Totals of the rows of one file or many, from statistics where those prove them.
+
+    A file, stripe or row group that matches whole, and whose statistics prove every total that is asked for, is not
+    read. One that surely does not match is not read either. What is left is decoded: the columns of the aggregates, of
+    ``by`` and of the condition only.
+
+    Parameters
+    ----------
+    sources : path, URL, directory, glob, or an iterable of them
+        As ``orcidx.scan`` takes them.
+    aggregates : dict of str to str
+        A column of the result and what it holds: ``"count(*)"``, ``"count(c)"``, ``"sum(c)"``, ``"min(c)"``,
+        ``"max(c)"`` or ``"avg(c)"``. A field of a struct is ``"sum(a.b)"``, another name is quoted: ``'sum("a b")'``.
+    where : str, Predicate, pyarrow.compute.Expression or list of tuples, optional
+        Only rows for which this is true.
+    by : str or sequence of str, optional
+        Columns to group by. The result holds every group in memory.
+    **arguments
+        Those of ``orcidx.scan`` and the options of ``ReadOptions``, but for ``limit`` and ``top``.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row a group, sorted by its key; one row in all where there is no ``by``. Counts are int64, sums of integers
+        decimal128(38, 0), sums of decimals decimal128(38, s), sums of floats and averages double, minima and maxima of
+        the column's type. Without a value counts are 0 and the others null. Sums of floats are exact and rounded once.
+        NaN is the largest value with ``nan="largest"``, else minima and maxima leave it out where there is another
+        value. Equal values are one group: -0.0 is 0.0, CHAR values come without the spaces at their end. The metadata
+        of the schema says under ``orcidx``, in JSON, how many rows came from which evidence.
+
+    Raises
+    ------
+    InvalidQuery
+        For an unknown function or column, and for a function that the column's type does not have.
+    ValueOutOfRange
+        For a sum of more than 38 digits.
+
+    Examples
+    --------
+    >>> import orcidx, pyarrow as pa
+    >>> orcidx.write_table(pa.table({"price": [3, 5, None]}), "prices.orc")  # doctest: +ELLIPSIS
+    WriteResult(...)
+    >>> orcidx.aggregate("prices.orc", {"n": "count(*)", "total": "sum(price)"}).to_pylist()
+    [{'n': 3, 'total': Decimal('8')}]
+    """
+    return scan(sources, None, where, **arguments).aggregate(aggregates, by)
 
 
 def _by_file(files: Sequence[Source], **given: Mapping[Any, Any] | None) -> list[dict[str, Any]]:

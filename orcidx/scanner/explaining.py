@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import replace
+
 from orcidx.explain.model import FileExplanation, StripeExplanation, explain_row_groups
+from orcidx.explain.overlap import ColumnDepth
 from orcidx.fetching.drive import run_value
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.row_index import group_count, usual_bounds
 from orcidx.orc.stripe_plan import group_ranges
+from orcidx.planner.request import FileIndexes, FileJob, ScanRequest
 from orcidx.planner.stripe_pruning import StripeDecision
 from orcidx.pruning.evaluate import Note
+from orcidx.scanner.file_queue import FileQueue
 from orcidx.scanner.file_scan import FileScan
+from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.overlap import GroupRanges
+from orcidx.scanner.row_limit import limit_note, open_in_turn
+from orcidx.scanner.top_rows import SortKey
+from orcidx.scanner.top_scan import top_note
 from orcidx.storage import RangeReader
 
-__all__ = ["explain_file"]
+__all__ = ["explain_file", "explain_files"]
 
 MOST_GROUPS = 20_000
 SMALL_GROUP, SMALL_GROUPS = 1 << 7, 1 << 18
@@ -24,6 +36,41 @@ million; or one for each KiB, if those are more. The stripes behind are shown as
 
 def _most_groups(size: int) -> int:
     return max(MOST_GROUPS, min(size // SMALL_GROUP, SMALL_GROUPS), size // GROUP_BYTES)
+
+
+def explain_files(
+    jobs: tuple[FileJob, ...],
+    request: ScanRequest,
+    *,
+    limit: int | None,
+    indexes: FileIndexes | None,
+    order: tuple[SortKey, ...],
+) -> tuple[list[FileExplanation], tuple[ColumnDepth, ...]]:
+    """What a scan would read of each of its files, and how deep the ranges of their row groups overlap. ``order``: that
+    of its first rows, where those are asked for."""
+    ranges = GroupRanges()
+    if limit is not None and request.where is None and not order:
+        with closing(open_in_turn(jobs, request, limit, to_the_end=True)) as files_in_turn:
+            files = [explain_file(file.scan, file.storage, ranges) for file in files_in_turn]
+    else:
+        notes: tuple[Note, ...] = ()
+        if indexes is not None and request.where is not None:
+            left, notes = indexes.plan(jobs, request)
+            jobs = _with_indexes(jobs, left)
+        with FileQueue(jobs, request, ScanMetrics(), open_all=True) as queue:
+            files = [explain_file(file.scan, file.storage, ranges) for file in queue]
+        if notes and files:
+            files[0] = replace(files[0], notes=(*notes, *files[0].notes))
+    if limit is not None and files:
+        note = top_note(order, limit) if order else limit_note(limit, request)
+        files[0] = replace(files[0], notes=(note, *files[0].notes))
+    return files, ranges.depths
+
+
+def _with_indexes(jobs: Iterable[FileJob], left: Iterable[FileJob]) -> tuple[FileJob, ...]:
+    """All files, those that are left as they are there; these come in the same order, with the same sources."""
+    found = deque(left)
+    return tuple(found.popleft() if found and found[0].source is job.source else job for job in jobs)
 
 
 def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> FileExplanation:

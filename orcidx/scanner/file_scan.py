@@ -16,6 +16,7 @@ import pyarrow as pa
 from orcidx.errors import located
 from orcidx.fetching.byte_budget import Share
 from orcidx.fetching.drive import Fetch, Pending
+from orcidx.options import ReadOptions
 from orcidx.orc.bounds import within_nanoseconds
 from orcidx.orc.kinds import EncodingKind
 from orcidx.orc.reader import OpenStripe, OrcReader, stripe_limits
@@ -122,12 +123,13 @@ class FileScan:
         name = self.request.file_path
         return self.job.constants if name is None else {**self.job.constants, name: self.reader.name}
 
-    def _valued(self, source: FieldSource) -> FieldSource:
+    def valued(self, source: FieldSource) -> FieldSource:
+        """A wanted column that is none of the file, with its value there."""
         return replace(source, value=self._values.get(source.field.name))
 
     def _wanted_constants(self) -> list[pa.Scalar | None]:
         """Of each wanted column the value that it has in the whole file; None where it is read."""
-        return [None if one.column is not None else self._valued(one).scalar for one in self.schema_plan.fields]
+        return [None if one.column is not None else self.valued(one).scalar for one in self.schema_plan.fields]
 
     @cached_property
     def constants(self) -> tuple[tuple[str, pa.Scalar], ...]:
@@ -135,7 +137,7 @@ class FileScan:
         if not self.schema_plan.asked_constants:
             return ()
         with located(file=self.reader.name):
-            asked = {path[0]: self._valued(source) for path, source in self.schema_plan.asked_constants.items()}
+            asked = {path[0]: self.valued(source) for path, source in self.schema_plan.asked_constants.items()}
             return tuple((name, source.scalar) for name, source in asked.items())
 
     def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -167,7 +169,7 @@ class FileScan:
         beforehand: list[Evidence] = []
         notes: list[Note] = []
         if where is not None:
-            constants = {path: self._valued(source) for path, source in plan.asked_constants.items()}
+            constants = {path: self.valued(source) for path, source in plan.asked_constants.items()}
             beforehand.append(ConstantEvidence(constants, self.reader.tail.footer.rows))
             if self.job.file_index is not None:
                 strict = self.options.strict_index
@@ -237,7 +239,9 @@ class FileScan:
             self.reader,
             decision.stripe,
             index=decision.index,
-            read_ahead=0 if whole is not None else self._piece_bytes(),
+            read_ahead=0
+            if whole is not None
+            else _piece_bytes_of(self.plan, self.options, is_local=self.reader.storage.is_local),
             limits=stripe_limits(self.reader.stripes[decision.stripe], self.options),
             dictionaries=self._dictionaries,
             held=held,
@@ -299,9 +303,10 @@ class FileScan:
             self._not_at_once = stripe
         return None if batch is None else self.complete(batch)
 
-    def _piece_bytes(self) -> int:
-        columns = sum(len(column.ids) for column in (*self.plan.output, *self.plan.predicate))
-        return piece_bytes(columns, self.options, is_local=self.reader.storage.is_local)
+
+def _piece_bytes_of(plan: ColumnPlan, options: ReadOptions, *, is_local: bool) -> int:
+    columns = sum(len(column.ids) for column in (*plan.output, *plan.predicate))
+    return piece_bytes(columns, options, is_local=is_local)
 
 
 def count_groups(scan: FileScan, decision: StripeDecision) -> None:

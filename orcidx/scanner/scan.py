@@ -7,8 +7,7 @@ files in order, prunes their stripes by all indexes, and reads what is left; see
 from __future__ import annotations
 
 import json
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,14 +23,13 @@ from orcidx.options import ReadOptions
 from orcidx.planner.index_evidence import StoredIndex
 from orcidx.planner.request import FileIndexes, FileJob, ScanRequest
 from orcidx.planner.stripe_pruning import StripeDecision
-from orcidx.pruning.evaluate import Note
+from orcidx.scanner.aggregate_pass import aggregate_files
 from orcidx.scanner.arrow_stream import ArrowStream, Batches, limited
 from orcidx.scanner.batches import Joiner, join_batches
-from orcidx.scanner.explaining import explain_file
+from orcidx.scanner.explaining import explain_files
 from orcidx.scanner.file_queue import FileQueue, OpenFile, open_job
 from orcidx.scanner.metrics import ScanMetrics
-from orcidx.scanner.overlap import GroupRanges
-from orcidx.scanner.row_limit import RowsLeft, limit_note, open_in_turn
+from orcidx.scanner.row_limit import RowsLeft, open_in_turn
 from orcidx.scanner.small_files import SmallFiles
 from orcidx.scanner.split import (
     count_from_json,
@@ -44,7 +42,7 @@ from orcidx.scanner.split import (
 )
 from orcidx.scanner.stripe_turns import StripeTurns
 from orcidx.scanner.top_rows import SortKey
-from orcidx.scanner.top_scan import TopPass, resolved_order, top_note
+from orcidx.scanner.top_scan import TopPass, resolved_order
 from orcidx.storage import Source
 
 __all__ = ["Batches", "Scan", "Split", "StripeScan"]
@@ -289,6 +287,17 @@ class Scan(ArrowStream):
                     total += _count_file(file, None if self.limit is None else self.limit - total, tails_alone)
         return total if self.limit is None else min(total, self.limit)
 
+    def aggregate(self, aggregates: Mapping[str, str], by: str | Sequence[str] | None = None) -> pa.Table:
+        """Totals of the rows, from statistics where those prove them; see ``orcidx.aggregate``."""
+        if self.limit is not None:
+            raise InvalidQuery("a scan with a limit cannot be aggregated: leave limit and top out")
+        text = self.options.override(strings="string")
+        every = replace(self, request=replace(self.request, columns=None, row_numbers=None, options=text))
+        metrics = ScanMetrics()
+        return aggregate_files(
+            every._jobs_left(every.resolved, metrics), every.resolved, every.schema, aggregates, by, metrics=metrics
+        )
+
     def splits(self, target_bytes: int = SPLIT_BYTES) -> list[Split]:
         """The scan as tasks of about ``target_bytes`` stored bytes of the columns read; their rows in order are its.
 
@@ -304,25 +313,10 @@ class Scan(ArrowStream):
 
     def explain(self) -> Explanation:
         """What the scan will read and why it can skip the rest; reads metadata and indexes only."""
-        ranges = GroupRanges()
-        if self.limit is not None and self.request.where is None and not self.top:
-            with closing(open_in_turn(self.jobs, self.resolved, self.limit, to_the_end=True)) as files_in_turn:
-                files = [explain_file(file.scan, file.storage, ranges) for file in files_in_turn]
-        else:
-            request, jobs = self.resolved, self.jobs
-            notes: tuple[Note, ...] = ()
-            if self.indexes is not None and request.where is not None:
-                left, notes = self.indexes.plan(jobs, request)
-                jobs = _with_indexes(jobs, left)
-            with FileQueue(jobs, request, ScanMetrics(), open_all=True) as queue:
-                files = [explain_file(file.scan, file.storage, ranges) for file in queue]
-            if notes and files:
-                files[0] = replace(files[0], notes=(*notes, *files[0].notes))
-        if self.limit is not None and files:
-            note = top_note(self._order, self.limit) if self.top else limit_note(self.limit, self.request)
-            files[0] = replace(files[0], notes=(note, *files[0].notes))
+        order = self._order if self.top else ()
+        files, depths = explain_files(self.jobs, self.resolved, limit=self.limit, indexes=self.indexes, order=order)
         where = None if self.request.where is None else repr(self.request.where)
-        return Explanation(where, tuple(self.schema.names), tuple(files), ranges.depths)
+        return Explanation(where, tuple(self.schema.names), tuple(files), depths)
 
 
 def _joined(joiner: Joiner, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
@@ -336,12 +330,6 @@ def _dotted(path: str | tuple[str, ...]) -> str:
 def _short(value: object) -> str:
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
-
-
-def _with_indexes(jobs: Iterable[FileJob], left: Iterable[FileJob]) -> tuple[FileJob, ...]:
-    """All files, those that are left as they are there; these come in the same order, with the same sources."""
-    found = deque(left)
-    return tuple(found.popleft() if found and found[0].source is job.source else job for job in jobs)
 
 
 def _count_file(file: OpenFile, limit: int | None, tails_alone: bool) -> int:

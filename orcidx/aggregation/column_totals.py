@@ -1,0 +1,121 @@
+"""``ColumnTotals``: count, sum, minimum and maximum of the values of one column that were seen so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.aggregation.exact_sums import FloatSum, integer_sum, rounded
+from orcidx.aggregation.functions import LARGEST_PRECISION, Aggregate
+from orcidx.aggregation.value_forms import NAN, Comparable, comparable
+from orcidx.errors import ValueOutOfRange
+
+__all__ = ["ColumnTotals", "Wanted", "is_number", "wanted_of"]
+
+LIMIT = 10**LARGEST_PRECISION
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which totals of a column are asked for, beside its count."""
+
+    sum: bool
+    minimum: bool
+    maximum: bool
+
+
+def wanted_of(aggregates: list[Aggregate]) -> Wanted:
+    """What these aggregates of one column take."""
+    functions = {aggregate.function for aggregate in aggregates}
+    return Wanted(bool(functions & {"sum", "avg"}), "min" in functions, "max" in functions)
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether values of the type add up."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+@dataclass
+class ColumnTotals:
+    """Totals of one column over some rows. Sums of integers and decimals are Python integers, those of decimals in
+    units of their scale; minima and maxima are as ``value_forms.comparable`` gives values."""
+
+    kind: pa.DataType
+    wanted: Wanted
+    count: int = 0
+    total: int = 0
+    floats: FloatSum = field(default_factory=FloatSum)
+    minimum: Comparable | None = None
+    maximum: Comparable | None = None
+    has_nan: bool = False
+
+    def add(self, values: pa.Array) -> None:
+        """Adds the values of an array; nulls count for nothing."""
+        if values.null_count:
+            values = values.drop_null()
+        self.count += len(values)
+        if not len(values):
+            return
+        if self.wanted.sum:
+            self._add_sum(values)
+        if self.wanted.minimum or self.wanted.maximum:
+            self._add_bounds(comparable(values))
+
+    def _add_sum(self, values: pa.Array) -> None:
+        if pa.types.is_floating(self.kind):
+            self.floats.add(np.asarray(values.cast(pa.float64())))
+        else:
+            self.total += integer_sum(values)
+
+    def _add_bounds(self, values: pa.Array) -> None:
+        if pa.types.is_floating(values.type):
+            number = pc.invert(pc.is_nan(values))
+            if not pc.all(number).as_py():
+                self.has_nan = True
+                values = values.filter(number)
+        if len(values):
+            bounds = pc.min_max(values)
+            self.take_bounds(bounds["min"].as_py(), bounds["max"].as_py())
+
+    def take_bounds(self, minimum: Comparable, maximum: Comparable) -> None:
+        """Takes the least and the greatest of some values, none of them NaN."""
+        if self.minimum is None or minimum < self.minimum:
+            self.minimum = minimum
+        if self.maximum is None or self.maximum < maximum:
+            self.maximum = maximum
+
+    def result(self, aggregate: Aggregate, *, nan: Literal["ieee", "largest"]) -> object:
+        """The value of an aggregate, in the form of ``value_forms`` or of its result type; None for SQL's NULL.
+
+        Raises ``ValueOutOfRange`` for a sum of more than 38 digits.
+        """
+        function = aggregate.function
+        if function == "count":
+            return self.count
+        if not self.count:
+            return None
+        if function in ("min", "max"):
+            return self._bound(function, nan_is_largest=nan == "largest")
+        if pa.types.is_floating(self.kind):
+            return self.floats.value(1 if function == "sum" else self.count)
+        if function == "avg":
+            scale = self.kind.scale if pa.types.is_decimal(self.kind) else 0
+            return rounded(self.total, self.count * 10**scale)
+        if abs(self.total) >= LIMIT:
+            raise ValueOutOfRange(
+                f"{aggregate}: the sum has more than {LARGEST_PRECISION} digits; ask for avg, or for fewer rows",
+                column=aggregate.column,
+            )
+        return self.total
+
+    def _bound(self, function: str, *, nan_is_largest: bool) -> object:
+        """NaN counts as the largest value, or has no place in the order: then it is the answer where there is no other
+        value."""
+        value = self.minimum if function == "min" else self.maximum
+        if self.has_nan and (value is None or (nan_is_largest and function == "max")):
+            return NAN
+        return value

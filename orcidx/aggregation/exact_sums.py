@@ -1,0 +1,135 @@
+"""Exact sums: of integers and decimals as Python integers, of floats as a number that no order of additions changes.
+
+Every finite double is an integer times 2**-1126, so that a sum of doubles is kept as one integer and rounded once, at
+the end. The sum does not depend on batches, threads, or on what was taken from statistics.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+__all__ = ["FloatSum", "integer_parts", "integer_sum", "integer_sums"]
+
+Int64s = npt.NDArray[np.int64]
+
+_UNIT = 1126
+"""A double is m * 2**e with 53 bits of m, and e no less than -1126 for the smallest subnormal."""
+
+_HALF = 27
+"""Bits of the lower part of a mantissa: sums of 2**26 such parts are exact in a double, as ``bincount`` adds."""
+
+_MOST_AT_ONCE = 1 << 24
+
+
+@dataclass
+class FloatSum:
+    """A sum of doubles. ``units``: the exact sum of the finite ones, in units of 2**-1126."""
+
+    units: int = 0
+    has_nan: bool = False
+    has_positive: bool = False
+    has_negative: bool = False
+    """Whether +inf and -inf were among the values."""
+
+    def add(self, values: npt.NDArray[np.float64]) -> None:
+        """Adds values, none of them null."""
+        finite = np.isfinite(values)
+        if not finite.all():
+            rest = values[~finite]
+            self.has_nan |= bool(np.isnan(rest).any())
+            self.has_positive |= bool((rest == np.inf).any())
+            self.has_negative |= bool((rest == -np.inf).any())
+            values = values[finite]
+        for start in range(0, len(values), _MOST_AT_ONCE):
+            self.units += _units(values[start : start + _MOST_AT_ONCE])
+
+    def merge(self, other: FloatSum) -> None:
+        """Adds another sum."""
+        self.units += other.units
+        self.has_nan |= other.has_nan
+        self.has_positive |= other.has_positive
+        self.has_negative |= other.has_negative
+
+    @property
+    def special(self) -> float | None:
+        """The sum where NaN or infinities decide it."""
+        if self.has_nan or (self.has_positive and self.has_negative):
+            return math.nan
+        if self.has_positive or self.has_negative:
+            return math.inf if self.has_positive else -math.inf
+        return None
+
+    def value(self, divisor: int = 1) -> float:
+        """The sum, or its quotient, rounded once; infinite where it exceeds every double."""
+        special = self.special
+        return rounded(self.units, divisor << _UNIT) if special is None else special
+
+
+def rounded(numerator: int, denominator: int) -> float:
+    """The double nearest to a fraction."""
+    try:
+        return float(Fraction(numerator, denominator))
+    except OverflowError:
+        return math.inf if numerator > 0 else -math.inf
+
+
+def _units(values: npt.NDArray[np.float64]) -> int:
+    if not len(values):
+        return 0
+    fractions, exponents = np.frexp(values)
+    mantissas = np.ldexp(fractions, 53).astype(np.int64)
+    least = int(exponents.min())
+    places = exponents - least
+    high = np.bincount(places, weights=(mantissas >> _HALF).astype(np.float64))
+    low = np.bincount(places, weights=(mantissas & ((1 << _HALF) - 1)).astype(np.float64))
+    total = 0
+    for place in np.flatnonzero((high != 0) | (low != 0)).tolist():
+        total += ((int(high[place]) << _HALF) + int(low[place])) << place
+    return total << (least - 53 + _UNIT)
+
+
+def integer_parts(values: pa.Array) -> list[tuple[int, Int64s]]:
+    """Values, none of them null, as (shift, int64 array): each value is the sum of its parts times 2**shift.
+
+    Parts have at most 32 bits and a sign, so that sums of 2**31 of them fit 64 bits. Of decimals: their unscaled
+    values.
+    """
+    if pa.types.is_decimal(values.type):
+        words = _decimal_words(values)
+        low, high = words[:, 0], words[:, 1].view(np.int64)
+        parts = _halves(low.view(np.int64), signed=False)
+        return [*parts, *((shift + 64, part) for shift, part in _halves(high, signed=True))]
+    numbers = values.to_numpy(zero_copy_only=False)
+    if numbers.dtype == np.uint64:
+        return _halves(numbers.view(np.int64), signed=False)
+    return _halves(numbers.astype(np.int64, copy=False), signed=True)
+
+
+def _decimal_words(values: pa.Array) -> npt.NDArray[np.uint64]:
+    if values.type.bit_width != 128:
+        values = values.cast(pa.decimal128(values.type.precision, values.type.scale))
+    data = values.buffers()[1]
+    words = np.frombuffer(data, np.uint64, count=2 * (values.offset + len(values)))
+    return words.reshape(-1, 2)[values.offset :]
+
+
+def _halves(numbers: Int64s, *, signed: bool) -> list[tuple[int, Int64s]]:
+    high = numbers >> 32
+    return [(0, numbers & 0xFFFFFFFF), (32, high if signed else high & 0xFFFFFFFF)]
+
+
+def integer_sum(values: pa.Array) -> int:
+    """The exact sum of integers, or of the unscaled values of decimals; none of them null."""
+    return sum(int(part.sum()) << shift for shift, part in integer_parts(values)) if len(values) else 0
+
+
+def integer_sums(values: pa.Array, starts: Int64s) -> list[int]:
+    """The exact sums of runs of values: run i begins at ``starts[i]``, and none is empty."""
+    parts = [(shift, np.add.reduceat(part, starts).tolist()) for shift, part in integer_parts(values)]
+    return [sum(sums[i] << shift for shift, sums in parts) for i in range(len(starts))]

@@ -1,0 +1,123 @@
+"""What an aggregation asks for: functions of columns, and the types of their results.
+
+An aggregate is given as text, ``"sum(price)"``. The result types are fixed: counts are int64, sums of integers
+decimal128(38, 0), sums of decimals decimal128(38, s), sums of floats and averages double; minima and maxima have the
+type of the column.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery
+
+__all__ = ["Aggregate", "Function", "has_order", "parse_aggregates", "parse_groups", "result_type"]
+
+Function = Literal["count", "sum", "min", "max", "avg"]
+
+_FUNCTIONS: tuple[str, ...] = get_args(Function)
+_CALL = re.compile(r"\s*([A-Za-z_][A-Za-z_0-9]*)\s*\((.*)\)\s*", re.DOTALL)
+_QUOTED = re.compile(r'"(?:[^"]|"")+"|`(?:[^`]|``)+`')
+_PLAIN = re.compile(r'[^"`(),*\s](?:[^"`(),*]*[^"`(),*\s])?')
+
+LARGEST_PRECISION = 38
+"""Digits of a sum."""
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One column of the result. ``column``: a name as predicates take it, None of ``count(*)``."""
+
+    name: str
+    function: Function
+    column: str | None
+
+    def __str__(self) -> str:
+        return f"{self.function}({'*' if self.column is None else self.column})"
+
+
+def parse_aggregates(given: Mapping[str, str]) -> tuple[Aggregate, ...]:
+    """From ``{"n": "count(*)", "total": "sum(price)"}``. Raises ``InvalidQuery``."""
+    if not isinstance(given, Mapping):
+        raise InvalidQuery(f'the aggregates are {given!r:.100}: give a dictionary such as {{"n": "count(*)"}}')
+    if not given:
+        raise InvalidQuery('no aggregate is given: give a dictionary such as {"n": "count(*)"}')
+    return tuple(_parsed(name, text) for name, text in given.items())
+
+
+def _parsed(name: object, text: object) -> Aggregate:
+    if not isinstance(name, str) or not isinstance(text, str):
+        raise InvalidQuery(f'{name!r:.60}: {text!r:.60} is no aggregate: names and functions are text, as "sum(price)"')
+    call = _CALL.fullmatch(text)
+    if call is None:
+        raise InvalidQuery(f'{text!r:.100} is no aggregate: write "count(*)", or a function of a column, "sum(price)"')
+    function, column = call[1].lower(), call[2].strip()
+    if function not in _FUNCTIONS:
+        near = difflib.get_close_matches({"mean": "avg", "average": "avg"}.get(function, function), _FUNCTIONS, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise InvalidQuery(f"unknown function {call[1]!r}: the functions are {', '.join(_FUNCTIONS)}{hint}")
+    if column == "*":
+        if function != "count":
+            raise InvalidQuery(f"{function}(*) has no meaning: name a column")
+        return Aggregate(name, "count", None)
+    known: Function = function  # type: ignore[assignment]
+    return Aggregate(name, known, _column(column, text))
+
+
+def _column(text: str, whole: str) -> str:
+    if _QUOTED.fullmatch(text):
+        return text[1:-1].replace(text[0] * 2, text[0])
+    if not _PLAIN.fullmatch(text):
+        raise InvalidQuery(f'{whole!r:.100} is no aggregate: a function takes one column; quote other names as "a b"')
+    return text
+
+
+def parse_groups(by: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The columns to group by; none where all rows are one group. Raises ``InvalidQuery``."""
+    if by is None:
+        return ()
+    names = (by,) if isinstance(by, str) else tuple(by)
+    wrong = [name for name in names if not isinstance(name, str)]
+    if wrong:
+        raise InvalidQuery(f"by has {wrong[0]!r:.100}, of type {type(wrong[0]).__name__}: give names of columns")
+    return names
+
+
+def has_order(kind: pa.DataType) -> bool:
+    """Whether values of the type have a minimum, and can be told apart as groups."""
+    if pa.types.is_decimal(kind):
+        return bool(kind.bit_width <= 128)
+    return not (
+        pa.types.is_nested(kind)
+        or pa.types.is_null(kind)
+        or pa.types.is_dictionary(kind)
+        or isinstance(kind, pa.BaseExtensionType)
+    )
+
+
+def result_type(aggregate: Aggregate, kind: pa.DataType | None) -> pa.DataType:
+    """The type of the result over a column of this type; None of ``count(*)``. Raises ``InvalidQuery``."""
+    function = aggregate.function
+    if function == "count" or kind is None:
+        return pa.int64()
+    if function in ("min", "max"):
+        if not has_order(kind):
+            raise InvalidQuery(f"{aggregate}: values of type {kind} have no order", column=aggregate.column)
+        return kind
+    if pa.types.is_floating(kind):
+        return pa.float64()
+    if pa.types.is_integer(kind):
+        exact: pa.DataType = pa.decimal128(LARGEST_PRECISION, 0)
+    elif pa.types.is_decimal(kind) and kind.bit_width <= 128:
+        exact = pa.decimal128(LARGEST_PRECISION, kind.scale)
+    else:
+        raise InvalidQuery(
+            f"{aggregate}: the column is of type {kind}, and only numbers add up", column=aggregate.column
+        )
+    return pa.float64() if function == "avg" else exact

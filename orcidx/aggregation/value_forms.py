@@ -1,0 +1,74 @@
+"""The forms in which values of a column are compared and told apart: one Python value for equal values of the column.
+
+-0.0 is 0.0, NaN is one value of its own, dates and timestamps are integers, text is its UTF-8 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["NAN", "Comparable", "comparable", "restored"]
+
+
+class Comparable(Protocol):
+    """A value in its form: an integer, float, Decimal or bytes, beside others of its column."""
+
+    def __lt__(self, other: Any, /) -> bool: ...
+
+
+class _NaN:
+    """NaN as a key of a group, equal to itself alone."""
+
+    def __repr__(self) -> str:
+        return "NaN"
+
+    def __reduce__(self) -> str:
+        return "NAN"
+
+
+NAN = _NaN()
+
+
+def comparable(values: pa.Array) -> pa.Array:
+    """The values in a type that Arrow compares and sorts, whose Python values compare alike. NaN stays NaN."""
+    kind = values.type
+    types = pa.types
+    if types.is_floating(kind):
+        return pc.add(values.cast(pa.float64()), 0.0)  # -0.0 becomes 0.0
+    if types.is_boolean(kind):
+        return values.cast(pa.uint8())
+    if types.is_date32(kind) or types.is_time32(kind):
+        return values.view(pa.int32())
+    if types.is_date64(kind) or types.is_time64(kind) or types.is_timestamp(kind) or types.is_duration(kind):
+        return values.view(pa.int64())
+    if types.is_string(kind):
+        return values.view(pa.binary())
+    if types.is_large_string(kind):
+        return values.view(pa.large_binary())
+    if types.is_string_view(kind) or types.is_binary_view(kind) or types.is_fixed_size_binary(kind):
+        return values.cast(pa.binary())
+    return values
+
+
+def restored(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """The way back: an array of the column's type of such Python values, None and ``NAN`` among them."""
+    types = pa.types
+    if types.is_floating(kind):
+        return pa.array([float("nan") if value is NAN else value for value in values], pa.float64()).cast(kind)
+    if types.is_boolean(kind):
+        return pa.array([None if value is None else bool(value) for value in values], kind)
+    if types.is_date32(kind) or types.is_time32(kind):
+        return pa.array(values, pa.int32()).view(kind)
+    if types.is_date64(kind) or types.is_time64(kind) or types.is_timestamp(kind) or types.is_duration(kind):
+        return pa.array(values, pa.int64()).view(kind)
+    if types.is_string(kind):
+        return pa.array(values, pa.binary()).view(kind)
+    if types.is_large_string(kind):
+        return pa.array(values, pa.large_binary()).view(kind)
+    if types.is_string_view(kind) or types.is_binary_view(kind) or types.is_fixed_size_binary(kind):
+        return pa.array(values, pa.binary()).cast(kind)
+    return pa.array(values, kind)

@@ -1,0 +1,58 @@
+"""``orcidx aggregate``: totals of the rows of files."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import click
+
+from orcidx.cli.arguments import as_json, parse_columns, scan_from, sources_argument, storage_option, where_option
+from orcidx.cli.rows import print_rows
+from orcidx.errors import InvalidQuery
+
+__all__ = ["aggregate"]
+
+_BETWEEN = re.compile(r""",(?=(?:[^"`]|"[^"]*"|`[^`]*`)*$)(?![^()]*\))""")
+"""A comma outside of quotes and parentheses."""
+_NAMED = re.compile(r'(.*\S)\s+as\s+("[^"]+"|`[^`]+`|\w+)', re.IGNORECASE | re.DOTALL)
+
+
+def parse_select(text: str) -> dict[str, str]:
+    """``count(*), sum(price) as total`` by name; an aggregate without a name is called as it is written."""
+    found: dict[str, str] = {}
+    for part in (part.strip() for part in _BETWEEN.split(text)):
+        named = _NAMED.fullmatch(part)
+        name, call = (named[2].strip('"`'), named[1]) if named else (part, part)
+        if name in found:
+            raise InvalidQuery(f"two results are called {name!r}: name one with AS")
+        found[name] = call
+    return found
+
+
+@click.command()
+@sources_argument
+@click.option("-s", "--select", required=True, metavar="TEXT", help='Such as: "count(*), sum(price) as total".')
+@click.option("--by", metavar="A,B.C", help="Group by these columns: names or dotted paths with commas between them.")
+@as_json
+@where_option
+@storage_option
+@click.option("--explain", is_flag=True, help="Say on standard error how many rows came from which evidence.")
+def aggregate(
+    sources: tuple[str, ...],
+    select: str,
+    by: str | None,
+    as_json: bool,
+    where: str | None,
+    storage_options: tuple[str, ...],
+    explain: bool,
+) -> None:
+    """Totals of the rows of SOURCES, from statistics where those prove them: count, sum, min, max and avg."""
+    scan = scan_from(sources, storage_options, None, where, timestamp_unit="us")
+    result = scan.aggregate(parse_select(select), parse_columns(by))
+    print_rows(result.column_names, iter(result.to_batches()), as_json=as_json, table=True)
+    if explain:
+        facts = json.loads(result.schema.metadata[b"orcidx"])
+        rows = ", ".join(f"{count:,} from {origin}" for origin, count in facts["rows"].items())
+        read = f"{facts['bytes_read']:,} bytes in {facts['requests']:,} requests"
+        click.echo(f"rows: {rows or 'none'}; read {read}", err=True)

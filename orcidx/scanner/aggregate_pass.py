@@ -1,0 +1,334 @@
+"""One pass over files for totals of their rows: from statistics where those prove them, by decoding where not.
+
+A unit is a file, a stripe or a row group. One that matches whole, and of which ``orc.stored_totals`` proves every total
+that is asked for, is not read; one that surely does not match counts for nothing; what is left is decoded, the columns
+of the aggregates and of the condition only, as any scan decodes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.aggregation.column_totals import is_number
+from orcidx.aggregation.functions import Aggregate, has_order, parse_aggregates, parse_groups, result_type
+from orcidx.aggregation.groups import Group, GroupTotals
+from orcidx.aggregation.value_forms import comparable
+from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
+from orcidx.fetching.drive import run, run_value
+from orcidx.orc.kinds import TypeKind
+from orcidx.orc.row_index import RowIndex
+from orcidx.orc.statistics import RawStatistics, file_statistics, stripe_statistics
+from orcidx.orc.stored_totals import StoredTotals, stored_totals
+from orcidx.orc.types import OrcType, arrow_type
+from orcidx.planner.column_plan import StripeRows
+from orcidx.planner.request import FileJob, ScanRequest
+from orcidx.planner.row_indexes import StripeIndexes
+from orcidx.planner.schema_mapping import FieldSource
+from orcidx.planner.stripe_pruning import StripeDecision
+from orcidx.predicate import resolve_column
+from orcidx.pruning.selection import RowSelection
+from orcidx.scanner.file_queue import FileQueue, OpenFile
+from orcidx.scanner.file_scan import FileScan, count_groups
+from orcidx.scanner.metrics import ScanMetrics
+
+__all__ = ["AggregatePlan", "aggregate_files", "plan_aggregation"]
+
+Path = tuple[str, ...]
+Origin = Literal["metadata", "file statistics", "stripe statistics", "row-group statistics", "decoded"]
+
+
+@dataclass(frozen=True)
+class AggregatePlan:
+    """An aggregation over a schema. ``paths``: of every column that is named, by that name; ``types``: theirs."""
+
+    aggregates: tuple[Aggregate, ...]
+    by: tuple[str, ...]
+    paths: Mapping[str, Path]
+    types: Mapping[str, pa.DataType]
+
+    @property
+    def totalled(self) -> tuple[str, ...]:
+        """The columns of the aggregates."""
+        return tuple(dict.fromkeys(one.column for one in self.aggregates if one.column is not None))
+
+    def totals(self) -> GroupTotals:
+        """Totals over no row yet."""
+        columns = {name: self.types[name] for name in self.totalled}
+        return GroupTotals(self.aggregates, {name: self.types[name] for name in self.by}, columns)
+
+
+def plan_aggregation(
+    schema: pa.Schema, aggregates: tuple[Aggregate, ...], by: tuple[str, ...], *, case_sensitive: bool
+) -> AggregatePlan:
+    """Finds the columns in the schema of the rows. Raises ``InvalidQuery`` for one that is unknown or of a type that
+    the function does not take."""
+    names = [*by, *(one.name for one in aggregates)]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise InvalidQuery(f"two columns of the result are called {repeated!r}: give one of them another name")
+    paths, types = {}, {}
+    for name in dict.fromkeys([*by, *(one.column for one in aggregates if one.column is not None)]):
+        paths[name], types[name] = resolve_column((name,), schema, case_sensitive=case_sensitive)
+    for one in aggregates:
+        result_type(one, None if one.column is None else types[one.column])
+    for name in by:
+        if not has_order(types[name]):
+            raise InvalidQuery(f"rows cannot be grouped by values of type {types[name]}", column=name)
+    return AggregatePlan(aggregates, by, paths, types)
+
+
+def aggregate_files(
+    jobs: Iterable[FileJob],
+    request: ScanRequest,
+    schema: pa.Schema,
+    aggregates: Mapping[str, str],
+    by: str | Sequence[str] | None,
+    *,
+    metrics: ScanMetrics,
+) -> pa.Table:
+    """The totals of all matching rows of files; see ``orcidx.aggregate``. ``schema``: of all their columns.
+
+    The metadata of the result's schema says under ``orcidx`` how many rows came from where (see ``Origin``).
+    """
+    case_sensitive = request.options.case_sensitive
+    plan = plan_aggregation(schema, parse_aggregates(aggregates), parse_groups(by), case_sensitive=case_sensitive)
+    totals = plan.totals()
+    origins: Counter[str] = Counter()
+    asked = replace(request, columns=tuple(dict.fromkeys(plan.paths.values())), row_numbers=None)
+    with FileQueue(jobs, asked, metrics) as files:
+        for file in files:
+            _FileTotals(plan, file, totals, origins).add()
+    result = totals.table(nan=request.options.nan)
+    facts = {"rows": dict(origins), "bytes_read": metrics.bytes_read, "requests": metrics.requests}
+    return result.replace_schema_metadata({"orcidx": json.dumps(facts)})
+
+
+@dataclass(frozen=True)
+class _Column:
+    """Where a column of the aggregates comes from in one file: a constant, or a node whose statistics may be values;
+    neither where only decoding tells."""
+
+    constant: pa.Scalar | None = None
+    node: OrcType | None = None
+
+
+class _FileTotals:
+    """Adds the totals of one file."""
+
+    def __init__(self, plan: AggregatePlan, file: OpenFile, totals: GroupTotals, origins: Counter[str]) -> None:
+        self.plan = plan
+        self.file = file
+        self.scan = file.scan
+        self.totals = totals
+        self.origins = origins
+        sources = {source.field.name: source for source in self.scan.schema_plan.fields}
+        self.columns = {name: _column(self.scan, sources, plan.paths[name], plan.types[name]) for name in plan.paths}
+        self.char = frozenset(name for name in plan.paths if _is_char(sources, plan.paths[name]))
+
+    @property
+    def key(self) -> tuple[Any, ...] | None:
+        """The key of all rows of the file, where constants give it."""
+        constants = [self.columns[name].constant for name in self.plan.by]
+        arrays = [comparable(pa.array([value.as_py()], value.type)) for value in constants if value is not None]
+        return tuple(array[0].as_py() for array in arrays) if len(arrays) == len(constants) else None
+
+    def add(self) -> None:
+        """Adds the file: whole, or stripe by stripe."""
+        scan = self.scan
+        rows = scan.reader.tail.footer.rows
+        outcome = scan.pruner.outcome
+        wanted = scan.takes_all or (scan.wanted_rows.is_all and (outcome is None or outcome.must.is_all))
+        if wanted and rows and self._take_whole("file statistics", rows, self._of_file):
+            return
+        for stripe in scan.stripe_numbers():
+            self._add_stripe(run_value(scan.decide(stripe), self.file.storage))
+
+    def _add_stripe(self, decision: StripeDecision) -> None:
+        rows = decision.rows
+        span = rows.must.length
+        if rows.must.is_all and self._take_whole("stripe statistics", span, partial(self._of_stripe, decision.stripe)):
+            return
+        taken = self._take_groups(decision)
+        if taken is not None:
+            left = StripeRows(rows.first_row, rows.bounds, rows.may - taken, rows.must - taken)
+            decision = replace(decision, rows=left)
+        if not decision.rows.may.is_empty:
+            self._decode(decision)
+
+    # ------------------------------------------------------------------ evidence
+
+    def _of_file(self, node: OrcType) -> RawStatistics:
+        return file_statistics(self.scan.reader.tail, node)
+
+    def _of_stripe(self, stripe: int, node: OrcType) -> RawStatistics:
+        return stripe_statistics(self.scan.reader.tail, node, stripes=[stripe])
+
+    def _take_whole(self, origin: Origin, rows: int, statistics: Any) -> bool:
+        """Adds a unit all of whose rows match, if its totals are proved; whether it did."""
+        known = self._known(statistics)
+        if known is None or self.key is None:
+            return False
+        return self._take_units(origin, np.array([rows], np.int64), known, np.array([True]))[0]
+
+    def _known(self, statistics: Any) -> dict[str, StoredTotals] | None:
+        """The stored totals of every column that is totalled and no constant; None where one has none."""
+        found: dict[str, StoredTotals] = {}
+        for name in self.plan.totalled:
+            column = self.columns[name]
+            if column.constant is not None:
+                continue
+            if column.node is None or not self.scan.options.row_index:
+                return None
+            try:
+                found[name] = stored_totals(statistics(column.node), self.scan.reader.facts, self.scan.options)
+            except (CorruptFile, Unsupported):  # the data may be sound
+                return None
+        return found
+
+    def _take_units(self, origin: Origin, rows: Any, known: Mapping[str, StoredTotals], asked: Any) -> list[bool]:
+        """Adds those of the units (``asked``: one bool each) whose totals are proved; which they are."""
+        key = self.key
+        assert key is not None
+        taken = [bool(one) and self._is_proved(known, unit) for unit, one in enumerate(asked.tolist())]
+        for unit in np.flatnonzero(taken).tolist():
+            group = self.totals.group(key)
+            self._take(group, int(rows[unit]), known, unit)
+            self.origins[origin if known else "metadata"] += int(rows[unit])
+        return taken
+
+    def _is_proved(self, known: Mapping[str, StoredTotals], unit: int) -> bool:
+        return all(_proves(totals, unit, self.totals.wanted(name)) for name, totals in known.items())
+
+    def _take(self, group: Group, rows: int, known: Mapping[str, StoredTotals], unit: int) -> None:
+        group.rows += rows
+        for name in self.plan.totalled:
+            column = group.columns[name]
+            constant = self.columns[name].constant
+            if constant is not None:
+                _add_constant(column, constant, rows)
+                continue
+            totals = known[name]
+            column.count += int(totals.count[unit])
+            column.total += totals.sums[unit] or 0
+            if totals.minima[unit] is not None:
+                column.take_bounds(totals.minima[unit], totals.maxima[unit])
+
+    def _take_groups(self, decision: StripeDecision) -> RowSelection | None:
+        """Adds the row groups that match whole and whose totals are proved; their rows, None where there are none."""
+        rows = decision.rows
+        if self.key is None or rows.must.is_empty:
+            return None
+        if not self.plan.totalled:  # counting needs nothing but the rows
+            self.totals.group(self.key).rows += rows.must.count
+            self.origins["metadata"] += rows.must.count
+            return rows.must
+        nodes = {column.node.id: column.node for name in self.plan.totalled if (column := self.columns[name]).node}
+        if decision.index is None and not rows.must.is_all:
+            return None  # rows cannot be skipped
+        whole = rows.must.count_in(rows.bounds) == np.diff(rows.bounds)
+        if len(whole) < 2 or not whole.any():
+            return None
+        index = self._index(decision.stripe, nodes)
+        if index is None or not np.array_equal(index.bounds, rows.bounds):
+            return None
+        if any(node not in index.columns for node in nodes):
+            return None
+        known = self._known(lambda node: index.columns[node.id].statistics)
+        if known is None:
+            return None
+        taken = self._take_units("row-group statistics", np.diff(rows.bounds), known, whole)
+        return RowSelection.from_groups(np.array(taken), rows.bounds) if any(taken) else None
+
+    def _index(self, stripe: int, nodes: Mapping[int, OrcType]) -> RowIndex | None:
+        indexes = StripeIndexes(self.scan.reader, stripe, nodes, nodes.keys())
+        found: RowIndex | None = run_value(indexes.of_leaves(), self.file.storage)
+        return found
+
+    # ------------------------------------------------------------------ rows
+
+    def _decode(self, decision: StripeDecision) -> None:
+        count_groups(self.scan, decision)
+        batches: Iterator[pa.RecordBatch] = run(self.scan.read(decision), self.file.storage)
+        for batch in batches:
+            self.origins["decoded"] += batch.num_rows
+            keys = [self._values(batch, name) for name in self.plan.by]
+            values = {name: self._values(batch, name) for name in self.plan.totalled}
+            self.totals.add(batch.num_rows, keys, values)
+
+    def _values(self, batch: pa.RecordBatch, name: str) -> pa.Array:
+        head, *below = self.plan.paths[name]
+        values = batch.column(head)
+        if below:
+            values = pc.struct_field(values, below)
+        return pc.ascii_rtrim(values, " ") if name in self.char else values
+
+
+def _proves(totals: StoredTotals, unit: int, wanted: Any) -> bool:
+    """Whether the totals of a unit that are asked for are known."""
+    count = int(totals.count[unit])
+    if count <= 0:
+        return count == 0
+    if wanted.sum and totals.sums[unit] is None:
+        return False
+    return not (wanted.minimum or wanted.maximum) or totals.minima[unit] is not None
+
+
+def _add_constant(column: Any, constant: pa.Scalar, rows: int) -> None:
+    """Adds a value that many rows have."""
+    if not constant.is_valid or not rows:
+        return
+    if is_number(constant.type) and column.wanted.sum:
+        one = type(column)(column.kind, column.wanted)
+        one.add(pa.array([constant.as_py()], constant.type))
+        one.total *= rows
+        one.floats.units *= rows
+        column.total += one.total
+        column.floats.merge(one.floats)
+    value = comparable(pa.array([constant.as_py()], constant.type))[0].as_py()
+    column.count += rows
+    if value != value:
+        column.has_nan = True
+    else:
+        column.take_bounds(value, value)
+
+
+# ---------------------------------------------------------------------- columns of a file
+
+
+def _column(scan: FileScan, sources: Mapping[str, FieldSource], path: Path, kind: pa.DataType) -> _Column:
+    source = sources[path[0]]
+    if source.column is None:
+        constant = scan.valued(source).scalar
+        for name in path[1:]:
+            constant = constant[name] if constant.is_valid else pa.scalar(None, kind)
+        return _Column(constant=constant.cast(kind) if constant.type != kind else constant)
+    node = _below(source.column, path[1:])
+    if node is None:
+        return _Column()
+    have = arrow_type(node, source.options or scan.options)
+    alike = have == kind or (pa.types.is_integer(have) and pa.types.is_integer(kind))
+    return _Column(node=node if alike else None)
+
+
+def _below(column: OrcType, path: Sequence[str]) -> OrcType | None:
+    for name in path:
+        found = [child for other, child in zip(column.names, column.children) if other == name]
+        if column.kind is not TypeKind.STRUCT or not found:
+            return None
+        column = found[0]
+    return column
+
+
+def _is_char(sources: Mapping[str, FieldSource], path: Path) -> bool:
+    column = sources[path[0]].column
+    node = None if column is None else _below(column, path[1:])
+    return node is not None and node.kind is TypeKind.CHAR

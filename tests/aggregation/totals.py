@@ -1,0 +1,264 @@
+"""Random aggregations of random files of every writer, beside totals in Python's own integers and fractions.
+
+Which rows match, ``predicate_oracle`` says; what they hold is read without a condition. Run by hand for the long check:
+``PYTHONPATH=.:tests python tests/aggregation/totals.py --files 700 --questions 150 --seed 1``; ``--java N`` adds files
+of ORC Java. ``test_totals.py`` runs a short one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pruning.converted_values import VectorWriter
+from pruning.soundness import BATCH, Written, by_java, by_pyarrow, by_pyorc, by_vectors, make_predicate
+from pruning.soundness_tables import NAMES, TEXT_TYPES, make_table
+
+import orcidx
+from orcidx.aggregation.functions import has_order
+from orcidx.aggregation.value_forms import NAN, comparable
+
+Row = tuple[Any, ...]
+
+
+@dataclass
+class Tally:
+    """What was done. ``origins``: rows by where their totals came from."""
+
+    files: Counter[str] = field(default_factory=Counter)
+    questions: int = 0
+    out_of_range: int = 0
+    origins: Counter[str] = field(default_factory=Counter)
+
+
+# ---------------------------------------------------------------------- the reference
+
+
+def forms(values: pa.ChunkedArray, *, char: bool) -> list[Any]:
+    """Values as they compare: None, ``NAN``, integers, decimals, bytes."""
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if char:
+        array = pc.ascii_rtrim(array, " ")
+    return [NAN if isinstance(one, float) and one != one else one for one in comparable(array).to_pylist()]
+
+
+def expected(function: str, values: list[Any], kind: pa.DataType, nan: str) -> Any:
+    """One total of the values of a group."""
+    known = [value for value in values if value is not None]
+    if function == "count":
+        return len(known)
+    if not known:
+        return None
+    if function in ("min", "max"):
+        numbers = [value for value in known if value is not NAN]
+        if not numbers or (nan == "largest" and function == "max" and len(numbers) < len(known)):
+            return NAN
+        return min(numbers) if function == "min" else max(numbers)
+    total = exact_sum(known)
+    if isinstance(total, float):
+        return NAN if total != total else total
+    if pa.types.is_floating(kind) or function == "avg":
+        quotient = total / (len(known) if function == "avg" else 1)
+        try:
+            return float(quotient)
+        except OverflowError:
+            return float("inf") if quotient > 0 else float("-inf")
+    return total
+
+
+def exact_sum(known: list[Any]) -> Fraction | float:
+    special = [value for value in known if value is NAN or value in (float("inf"), float("-inf"))]
+    if NAN in special or len(set(special)) == 2:
+        return float("nan")
+    return special[0] if special else sum(map(Fraction, known), Fraction(0))
+
+
+def reference(
+    rows: np.ndarray, by: list[list[Any]], asked: list[tuple[str, list[Any] | None, Any]], nan: str
+) -> dict[Row, Row]:
+    """Totals by key, of the rows of these numbers."""
+    groups: dict[Row, list[int]] = {} if by else {(): []}
+    for row in rows.tolist():
+        groups.setdefault(tuple(values[row] for values in by), []).append(row)
+    return {
+        key: tuple(
+            len(members) if values is None else expected(function, [values[row] for row in members], kind, nan)
+            for function, values, kind in asked
+        )
+        for key, members in groups.items()
+    }
+
+
+# ---------------------------------------------------------------------- the check
+
+
+class Asker:
+    """Asks random questions of one file."""
+
+    def __init__(self, written: Written, rng: np.random.Generator) -> None:
+        self.written = written
+        self.rng = rng
+        self.paths = list(written.table.columns)
+        self.chars = {path for path in self.paths if path[-1] == "char"}
+        every = {path[0] for path in self.paths}
+        with orcidx.open(written.source) as file:
+            self.rows = file.num_rows
+            table = file.read(sorted(every), row_index=False, **written.options)
+        self.types: dict[tuple[str, ...], pa.DataType] = {}
+        self.values: dict[tuple[str, ...], list[Any]] = {}
+        for path in self.paths:
+            array = table[path[0]].combine_chunks()
+            array = pc.struct_field(array, list(path[1:])) if len(path) > 1 else array
+            self.types[path] = array.type
+            self.values[path] = forms(array, char=path in self.chars)
+
+    def ask(self, tally: Tally) -> str | None:
+        """One question; what is wrong with the answer, or None."""
+        rng = self.rng
+        predicate = None if rng.random() < 0.2 else make_predicate(rng, self.paths)
+        nan = "ieee" if rng.random() < 0.6 else "largest"
+        by = [self.paths[int(rng.integers(len(self.paths)))] for _ in range(int(rng.choice([0, 0, 0, 1, 2])))]
+        by = list(dict.fromkeys(by))
+        asked = [self._function() for _ in range(int(rng.integers(1, 4)))]
+        deleted = rng.choice(self.rows, int(rng.integers(0, self.rows // 3 + 1)), replace=False)
+        deleted = np.sort(deleted) if rng.random() < 0.3 else None
+        mask = np.ones(self.rows, bool) if predicate is None else self.written.table.matching(predicate, nan)
+        if deleted is not None:
+            mask = mask.copy()
+            mask[deleted] = False
+        wanted = [
+            (one, None, None) if path is None else (one, self.values[path], self.types[path]) for one, path in asked
+        ]
+        right = reference(np.flatnonzero(mask), [self.values[path] for path in by], wanted, nan)
+        texts = {f"c{i}": f"{one}({'*' if path is None else '.'.join(path)})" for i, (one, path) in enumerate(asked)}
+        tally.questions += 1
+        question = f"{texts} by {by} where {predicate!r} nan={nan} deleted={deleted is not None}"
+        try:
+            with orcidx.open(self.written.source) as file:
+                scan = file.scan(where=predicate, nan=nan, deletion_vector=deleted, **self.written.options)
+                found = scan.aggregate(texts, [".".join(path) for path in by])
+        except orcidx.ValueOutOfRange:
+            tally.out_of_range += 1
+            totals = [one for row in right.values() for one, (function, *_) in zip(row, asked) if function == "sum"]
+            if any(isinstance(one, Fraction) and abs(one) >= 10**20 for one in totals):
+                return None
+            return f"{question}: out of range, of {right}"
+        facts = found.schema.metadata[b"orcidx"]
+        tally.origins.update(json.loads(facts)["rows"])
+        got = self._got(found, len(by), asked)
+        return None if got == right else f"{question}:\n  got {str(got)[:600]}\n  not {str(right)[:600]}\n  {facts!r}"
+
+    def _function(self) -> tuple[str, tuple[str, ...] | None]:
+        rng = self.rng
+        function = str(rng.choice(["count", "sum", "min", "max", "avg"]))
+        if function == "count" and rng.random() < 0.5:
+            return "count", None
+        fitting = [path for path in self.paths if _takes(function, self.types[path])]
+        return (function, fitting[int(rng.integers(len(fitting)))]) if fitting else ("count", None)
+
+    def _got(self, found: pa.Table, keys: int, asked: list[Any]) -> dict[Row, Row]:
+        columns = []
+        for place, column in enumerate(found.columns):
+            function = None if place < keys else asked[place - keys][0]
+            if function == "sum" and pa.types.is_decimal(column.type):
+                columns.append([None if one is None else Fraction(one) for one in column.to_pylist()])
+            else:
+                columns.append(forms(column, char=False))
+        return {row[:keys]: row[keys:] for row in zip(*columns)}
+
+
+def _takes(function: str, kind: pa.DataType) -> bool:
+    if function == "count":
+        return True
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return number if function in ("sum", "avg") else has_order(kind)
+
+
+def check_file(written: Written, rng: np.random.Generator, questions: int, tally: Tally) -> list[str]:
+    """Random questions of one file; returns what went wrong."""
+    asker = Asker(written, rng)
+    answers = [asker.ask(tally) for _ in range(questions)]
+    tally.files[written.how.split()[0]] += 1
+    return [f"{written.how}\n  {answer}" for answer in answers if answer is not None]
+
+
+def by_orcidx(rng: np.random.Generator) -> Written:
+    names = tuple(name for name in NAMES if name not in TEXT_TYPES)
+    table = make_table(rng, int(rng.integers(1, 900)), names, micros=True)
+    options = {
+        "row_index_stride": int(rng.choice([10, 50, 333])),
+        "stripe_size": int(rng.choice([4096, 1 << 20])),
+        "compression": str(rng.choice(["zstd", "uncompressed"])),
+    }
+    sink = pa.BufferOutputStream()
+    orcidx.write_table(table.arrow(), sink, **options)
+    return Written(sink.getvalue().to_pybytes(), table, f"orcidx {options}")
+
+
+WRITERS = (by_pyarrow, by_pyorc, by_orcidx)
+
+
+def run(files: range, questions: int, seed: int, tally: Tally, *, seconds: float = float("inf")) -> list[str]:
+    """Files of pyarrow, pyorc and orcidx by turns, until done or out of time; returns what went wrong."""
+    wrong: list[str] = []
+    end = time.monotonic() + seconds
+    for number in files:
+        if time.monotonic() > end:
+            break
+        rng = np.random.default_rng([seed, number])
+        wrong += [f"file {number}: {text}" for text in check_file(WRITERS[number % 3](rng), rng, questions, tally)]
+    return wrong
+
+
+def run_java(spark: Any, folder: Path, files: range, questions: int, seed: int, tally: Tally) -> list[str]:
+    """Files of ORC Java, by turns of Spark and of vectors."""
+    wrong: list[str] = []
+    vectors = VectorWriter(spark)
+    for number in files[::BATCH]:
+        rng = np.random.default_rng([seed, 1 << 40, number])
+        place, count = folder / str(number), min(BATCH, files.stop - number)
+        converting = number // BATCH % 2 == 1
+        made = by_vectors(rng, vectors, place, count) if converting else by_java(rng, spark, place, count)
+        for written in made:
+            wrong += [f"batch {number}: {text}" for text in check_file(written, rng, questions, tally)]
+    return wrong
+
+
+def main() -> int:
+    words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("--files", type=int, default=700)
+    words.add_argument("--questions", type=int, default=150)
+    words.add_argument("--seed", type=int, default=1)
+    words.add_argument("--seconds", type=float, default=float("inf"))
+    words.add_argument("--java", type=int, default=0, help="files of ORC Java besides")
+    asked = words.parse_args()
+    tally = Tally()
+    wrong: list[str] = []
+    if asked.java:
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+        spark = builder.config("spark.driver.extraJavaOptions", "-Duser.timezone=UTC").getOrCreate()
+        with tempfile.TemporaryDirectory() as folder:
+            wrong += run_java(spark, Path(folder), range(asked.java), asked.questions, asked.seed, tally)
+        spark.stop()
+    wrong += run(range(asked.files), asked.questions, asked.seed, tally, seconds=asked.seconds)
+    for text in wrong[:40]:
+        print(text, flush=True)
+    print(f"seed {asked.seed}: {tally}, {len(wrong)} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
