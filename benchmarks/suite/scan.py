@@ -33,6 +33,18 @@ class Lineitem:
         with orcidx.open(self.path) as file:
             file.read(where="l_orderkey >= 0", use_threads=False)
 
+    def time_text_of_a_dictionary(self, codec: str) -> None:
+        with orcidx.open(self.path) as file:
+            file.read(columns=["l_orderkey", "l_partkey"], where="l_shipmode = 'AIR'", use_threads=False)
+
+    def time_count_text_of_a_dictionary(self, codec: str) -> None:
+        with orcidx.open(self.path) as file:
+            file.scan(where="l_shipmode = 'AIR'", use_threads=False).count_rows()
+
+    def time_count_dates(self, codec: str) -> None:
+        with orcidx.open(self.path) as file:
+            file.scan(where="l_shipdate <= date '1998-09-02'", use_threads=False).count_rows()
+
     def time_first_rows(self, codec: str) -> None:
         with orcidx.open(self.path) as file:
             file.scan().head(10)

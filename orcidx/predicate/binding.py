@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
+from orcidx.predicate.dictionary_answers import DictionaryAnswers
 from orcidx.predicate.evaluation import evaluate
 from orcidx.predicate.external import Relaxation
 from orcidx.predicate.fold import Part, leaves, rewritten
@@ -57,13 +58,16 @@ class BoundPredicate:
     """Paths of the columns that it reads, each once, in the order of their first use."""
     schema: pa.Schema
 
-    def evaluate(self, batch: pa.RecordBatch | pa.StructArray) -> npt.NDArray[np.bool_]:
-        """Which rows are TRUE: a boolean array, one value per row.
+    def evaluate(
+        self, batch: pa.RecordBatch | pa.StructArray, answers: DictionaryAnswers | None = None
+    ) -> npt.NDArray[np.bool_]:
+        """Which rows are TRUE: a boolean array, one value per row. ``answers``: those of this predicate on batches
+        before, where their dictionaries may come again.
 
         The batch must hold ``columns`` by name; a column may come in another Arrow type of the same domain (another
         unit, dictionary, view, large offsets, timestamps as decimal128(38, 0) of nanoseconds).
         """
-        return evaluate(self.root, batch, self.schema)
+        return evaluate(self.root, batch, self.schema, answers)
 
     def leaves(self) -> Iterator[BoundLeaf]:
         """Every leaf, left to right."""

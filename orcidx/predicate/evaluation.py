@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
+from orcidx.predicate.dictionary_answers import DictionaryAnswers
 from orcidx.predicate.external import evaluate_expression
 from orcidx.predicate.fold import Part, fold
 from orcidx.predicate.like import like_regex
@@ -31,24 +32,31 @@ _FEW_POINTS = 8
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
-def evaluate(root: Bound, batch: pa.RecordBatch | pa.StructArray, schema: pa.Schema) -> BoolArray:
-    """Which rows of a batch are TRUE under a bound tree; ``schema`` is the one that it is bound to."""
-    columns = _Columns(batch, schema)
+def evaluate(
+    root: Bound,
+    batch: pa.RecordBatch | pa.StructArray,
+    schema: pa.Schema,
+    answers: DictionaryAnswers | None = None,
+) -> BoolArray:
+    """Which rows of a batch are TRUE under a bound tree; ``schema`` is the one that it is bound to; ``answers``: of the
+    tree's leaves on dictionaries of earlier batches."""
+    columns = _Columns(batch, schema, answers or DictionaryAnswers())
     return fold(root, lambda part: _truth(part, columns), both=_all_true, either=_any_true)
 
 
 def matching_values(leaf: BoundLeaf, values: pa.Array) -> BoolArray:
     """Of which values (none of them null) the leaf is TRUE, negation included. The array is of the column's type."""
-    matches = _matches(leaf, _decoded(values))
+    matches = _matches(leaf, _decoded(values), DictionaryAnswers())
     return ~matches if leaf.negated else matches
 
 
 class _Columns:
     """The columns of one batch by path, each fetched once."""
 
-    def __init__(self, batch: pa.RecordBatch | pa.StructArray, schema: pa.Schema) -> None:
+    def __init__(self, batch: pa.RecordBatch | pa.StructArray, schema: pa.Schema, answers: DictionaryAnswers) -> None:
         self.batch = batch
         self.schema = schema
+        self.answers = answers
         self.rows = len(batch) if isinstance(batch, pa.StructArray) else batch.num_rows
         self._arrays: dict[tuple[str, ...], tuple[pa.Array, BoolArray | None]] = {}
 
@@ -116,7 +124,7 @@ def _leaf_truth(leaf: BoundLeaf, columns: _Columns) -> BoolArray:
         if valid is None:
             return np.full(columns.rows, leaf.negated)
         return valid.copy() if leaf.negated else ~valid
-    matches = _matches(leaf, array)
+    matches = _matches(leaf, array, columns.answers)
     if leaf.op is Op.EQ_NULL_SAFE:
         if valid is not None:
             matches = matches & valid
@@ -126,14 +134,14 @@ def _leaf_truth(leaf: BoundLeaf, columns: _Columns) -> BoolArray:
     return matches if valid is None else matches & valid
 
 
-def _matches(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
+def _matches(leaf: BoundLeaf, array: pa.Array, answers: DictionaryAnswers) -> BoolArray:
     """TRUE or FALSE of the leaf without its negation; anything at null rows."""
     if isinstance(array, pa.DictionaryArray):
-        if not len(array.dictionary):
+        entries = array.dictionary
+        if not len(entries):
             return np.zeros(len(array), np.bool_)
-        inner = _matches(leaf, _decoded(array.dictionary))
-        codes = _fixed(array.indices)
-        return inner[codes if array.null_count == 0 else np.where(_bits(array.is_valid()), codes, 0)]
+        answer = answers.of(leaf, entries, lambda: _matches(leaf, _decoded(entries), answers))
+        return answer.at(_fixed(array.indices), None if array.null_count == 0 else _bits(array.is_valid()))
     if pa.types.is_null(array.type):
         return np.zeros(len(array), np.bool_)
     return _BY_DOMAIN[leaf.domain](leaf, array)

@@ -150,9 +150,15 @@ class ColumnGroup:
         return [cursor.read(self.row, rows, batch_bytes, claims) for cursor in self.cursors]
 
 
-def read_groups(groups: Sequence[ColumnGroup], rows: int, ahead: DecodeAhead | None = None) -> list[list[pa.Array]]:
+def read_groups(
+    groups: Sequence[ColumnGroup],
+    rows: int,
+    ahead: DecodeAhead | None = None,
+    *,
+    joint: Sequence[ColumnCursor] | None = None,
+) -> list[list[pa.Array]]:
     """The next ``rows`` rows of every column of some groups of one stripe that stand at the same row, decoded side
-    by side, or by ``ahead`` where that has them.
+    by side, or by ``ahead`` where that has them. ``joint``: all their cursors, where ``ahead`` expects those as one.
 
     Raises ``BatchTooLarge`` when they would be too many bytes for one batch, and leaves the groups where they were. A
     single row is always read.
@@ -160,25 +166,32 @@ def read_groups(groups: Sequence[ColumnGroup], rows: int, ahead: DecodeAhead | N
     first = groups[0]
     with first.located(row=first.row):
         try:
-            found = _read(groups, rows, ahead, first.batch_bytes)
+            found = _read(groups, rows, ahead, first.batch_bytes, joint)
         except BatchTooLarge:
             for one in groups:
                 one.rewind()
             if rows > 1:
                 raise
-            found = _read(groups, 1, None, None)
+            found = _read(groups, 1, None, None, None)
     for one in groups:
         one.row += rows
     return found
 
 
 def _read(
-    groups: Sequence[ColumnGroup], rows: int, ahead: DecodeAhead | None, batch_bytes: int | None
+    groups: Sequence[ColumnGroup],
+    rows: int,
+    ahead: DecodeAhead | None,
+    batch_bytes: int | None,
+    joint: Sequence[ColumnCursor] | None,
 ) -> list[list[pa.Array]]:
     if not any(one.cursors for one in groups):
         return _read_in_lockstep(groups, rows, batch_bytes)
     if ahead is not None:
-        found = ahead.take([one.cursors for one in groups], groups[0].row, rows)
+        found = ahead.take([one.cursors for one in groups] if joint is None else [joint], groups[0].row, rows)
+        if found is not None and joint is not None:
+            arrays = iter(found[0])
+            return [[next(arrays) for _ in one.cursors] for one in groups]
         if found is not None:
             return found
     # In order, after a failure of threads too: what this thread meets first is what there is to say.

@@ -75,7 +75,8 @@ class DecodeAhead:
             self._goes_on = True
             for cursor in columns:  # which nobody reads now
                 cursor.go_on()
-        if [(span.start, span.start + span.rows) for span in self._spans] != list(spans)[: len(self._spans)]:
+        ahead = [(span.start, span.start + span.rows) for span in self._spans if span.columns is columns]
+        if len(ahead) != len(self._spans) or ahead != list(spans)[: len(ahead)]:
             self.drop()
         if self._is_alone and not self._chains.caller_is_back():
             return

@@ -6,7 +6,7 @@ for bytes itself: its generators yield ``Fetch`` requests.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -222,15 +222,18 @@ class FileScan:
         selective = self.request.where is not None or not self.wanted_rows.is_all
         return StripeRequests(self.reader, self.options, selective=selective)
 
-    def read(self, decision: StripeDecision, share: Share | None = None) -> Step:
-        """The batches of a stripe, in the wanted schema. ``share``: of the scan's bytes; None: all are the stripe's."""
+    def read(
+        self, decision: StripeDecision, share: Share | None = None, count: Callable[[int], None] | None = None
+    ) -> Step:
+        """The batches of a stripe, in the wanted schema. ``share``: of the scan's bytes; None: all are the stripe's.
+        ``count``: of a request without columns, gets numbers of rows in place of batches."""
         fetched = self.pruner.take_fetched(decision.stripe)
         if decision.rows.may.is_empty:
             return
         held = yield from held_stripe(self.reader, self.schema_plan, decision)
         whole = self.reader.whole()
         source = (0, whole) if whole is not None else held or getattr(self.reader.storage, "local_file", None)
-        if source is not None and decision.rows.may.is_all:
+        if source is not None and decision.rows.may.is_all and count is None:
             batch = self._decoded(decision.stripe, source)
             if batch is not None:
                 yield batch
@@ -257,7 +260,8 @@ class FileScan:
             constants=self.constants,
             requests=requests,
             share=share,
-            goes_on=lambda: self.metrics.rows_returned > 0,
+            goes_on=lambda: count is not None or self.metrics.rows_returned > 0,
+            count=count,
         )
         answer = None
         try:
@@ -274,12 +278,7 @@ class FileScan:
         finally:  # of a pass that ends early, too
             steps.close()
             stripe.close()
-            chunks, size = stripe.wasted
-            self.metrics.chunks_decompressed -= chunks
-            self.metrics.bytes_decompressed -= size
-            for window in stripe.windows:
-                self.metrics.chunks_decompressed += window.chunks_decompressed
-                self.metrics.bytes_decompressed += window.bytes_decompressed
+            _add_work(stripe, self.metrics)
 
     def at_once(self, stripe: int) -> pa.RecordBatch | None:
         """All of a stripe of a file that is in memory, where there is nothing to decide; None where there is, and where
@@ -307,6 +306,15 @@ class FileScan:
 def _piece_bytes_of(plan: ColumnPlan, options: ReadOptions, *, is_local: bool) -> int:
     columns = sum(len(column.ids) for column in (*plan.output, *plan.predicate))
     return piece_bytes(columns, options, is_local=is_local)
+
+
+def _add_work(stripe: OpenStripe, metrics: ScanMetrics) -> None:
+    chunks, size = stripe.wasted
+    metrics.chunks_decompressed -= chunks
+    metrics.bytes_decompressed -= size
+    for window in stripe.windows:
+        metrics.chunks_decompressed += window.chunks_decompressed
+        metrics.bytes_decompressed += window.bytes_decompressed
 
 
 def count_groups(scan: FileScan, decision: StripeDecision) -> None:

@@ -54,8 +54,16 @@ class RowWidth:
     def saw(self, group: ColumnGroup, arrays: Sequence[pa.Array], rows: int) -> None:
         if not self.known:
             before, size = self.seen.get(group, (0, 0))
-            self.seen[group] = before + rows, size + sum(array.nbytes for array in arrays)
+            self.seen[group] = before + rows, size + sum(map(_size_of, arrays))
 
     def was_too_large(self) -> None:
         if self.seen:
             self.share = max(0.25, self.share * 0.75)
+
+
+def _size_of(array: pa.Array) -> int:
+    """Bytes of the rows; of a dictionary, which its batches share, as if each row had an entry of average size."""
+    if not isinstance(array, pa.DictionaryArray):
+        return int(array.nbytes)
+    entries = array.dictionary
+    return int(array.indices.nbytes + entries.nbytes * len(array) / max(1, len(entries)))

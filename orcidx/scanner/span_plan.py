@@ -44,18 +44,19 @@ class SpanPlan:
         self._row = self._runs[0][0] if self._runs else 0
         self._planned: deque[Span] = deque()
         self._before: deque[tuple[int, int, int]] = deque()
-        self._taken = 0
+        self.taken = 0
+        """Spans that were read."""
 
     def plan(self, rows: int, *, dense: bool) -> list[Span]:
         """The spans that come next, so far as they are settled; none at the end. New ones get ``rows`` rows at most."""
-        wanted = 1 + min(self._taken, DEPTH)
+        wanted = 1 + min(self.taken, DEPTH)
         while len(self._planned) < wanted and self._run < len(self._runs):
             self._cut(rows if dense else min(rows, self._most))
         return list(self._planned)
 
     def take(self) -> Span:
         """The next span, which is read now."""
-        self._taken += 1
+        self.taken += 1
         self._before.popleft()
         return self._planned.popleft()
 

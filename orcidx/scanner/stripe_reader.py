@@ -12,7 +12,7 @@ side by side, and where most rows do, to decoding them at the same time.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -27,15 +27,16 @@ from orcidx.orc.types import OrcType
 from orcidx.planner.column_plan import ColumnPlan, StripeRows
 from orcidx.planner.data_fetches import DataFetches
 from orcidx.pruning.selection import RowSelection
+from orcidx.scanner.coded_strings import coded_columns, spelled_out
 from orcidx.scanner.column_group import ColumnGroup, read_groups
 from orcidx.scanner.decode_ahead import DecodeAhead
 from orcidx.scanner.decode_pool import thread_count
 from orcidx.scanner.row_width import RowWidth
 from orcidx.scanner.span_plan import FIRST_ROWS, SpanPlan
+from orcidx.scanner.stripe_filter import Constants, StripeFilter
+from orcidx.scanner.survivors import Survivors, as_batch, groups_of, picked
 
 __all__ = ["Step", "read_stripe"]
-
-Bools = npt.NDArray[np.bool_]
 
 DENSE = 0.5
 """From this share of row groups with survivors on, columns are read side by side (decision 0108: for threads)."""
@@ -44,33 +45,16 @@ SPARSE_RUNS = 8
 """Up to so many runs of survivors in a span the other columns skip and read; beyond, they read all and filter.
 From 1 to 32 take equally long; 128 take twice as long where survivors are spread (decision 0108)."""
 
-Constants = Sequence[tuple[str, pa.Scalar]]
+SPREAD = 128
+"""Where one row of so many survives, in more than ``SPARSE_RUNS`` runs that span half of what was examined, the other
+columns are decoded whole anyway: then at the same time as the predicate's, by all threads."""
+
+IN_VAIN = 3
+"""Spans of a stripe that were examined, from which on who waits has waited long enough for what is decoded ahead. The
+first ones are short."""
+
+Bools = npt.NDArray[np.bool_]
 Step = Generator[Fetch | Pending | pa.RecordBatch, Sequence[object] | None, None]
-
-
-@dataclass
-class _Survivors:
-    """Rows of one span that matched, with the filtered arrays of the predicate's columns, and of the ``others`` where
-    they were decoded at the same time."""
-
-    start: int
-    stop: int
-    mask: Bools | None
-    arrays: list[pa.Array]
-    rows: int
-    others: list[pa.Array] | None = None
-
-    def halves(self) -> Iterator[_Survivors]:
-        """The two halves of the span that have rows."""
-        middle = (self.stop - self.start) // 2
-        before = middle if self.mask is None else int(np.count_nonzero(self.mask[:middle]))
-        masks = (None, None) if self.mask is None else (self.mask[:middle], self.mask[middle:])
-        if before:
-            arrays = [array.slice(0, before) for array in self.arrays]
-            yield _Survivors(self.start, self.start + middle, masks[0], arrays, before)
-        if self.rows > before:
-            arrays = [array.slice(before) for array in self.arrays]
-            yield _Survivors(self.start + middle, self.stop, masks[1], arrays, self.rows - before)
 
 
 @dataclass
@@ -79,7 +63,7 @@ class StripeReader:
 
     ``fetches``: brings what was planned. ``constants``: (name, value) of what the predicate asks that is no column of
     the file. ``goes_on``: whether who reads has taken a batch and asked for another one; nothing is decoded ahead
-    before.
+    before, unless spans were examined in vain. ``count``: gets the number of rows of each span, in place of batches.
     """
 
     stripe: OpenStripe
@@ -89,8 +73,9 @@ class StripeReader:
     fetches: DataFetches
     constants: Constants = ()
     goes_on: Callable[[], bool] = bool
+    count: Callable[[int], None] | None = None
     width: RowWidth = field(init=False)
-    waiting: list[_Survivors] = field(default_factory=list)
+    waiting: list[Survivors] = field(default_factory=list)
     dense: bool = False
     together: bool = False
     spans: SpanPlan = field(init=False)
@@ -99,29 +84,39 @@ class StripeReader:
     def __post_init__(self) -> None:
         plan = self.columns
         self.width = RowWidth(self.options)
-        self.first = self._group(plan.predicate, plan.predicate_options, plan.exact_times)
+        self.filter = StripeFilter(plan, self.rows, self.constants)
+        self._open_groups()
+        self.width.learn([group for group in (self.first, self.rest) if group.columns])
+        self.alive = self.rows.may.any_in(self.rows.bounds)
+        most = FIRST_ROWS if self.filter.tests else self.options.batch_size
+        self.spans = SpanPlan(self.rows, RowSelection.from_groups(self.alive, self.rows.bounds), most=most)
+        self.ahead = self._decode_ahead()
+
+    def _open_groups(self) -> None:
+        plan, stripe = self.columns, self.stripe
+        wanted = plan.where if self.filter.tests else None
+        self.coded = coded_columns(stripe, plan.predicate, self.options, wanted, self.rows.may.count)
+        stripe.dictionaries |= self.coded
+        options = [
+            replace(one, strings="dictionary") if column.id in self.coded else one
+            for column, one in zip(plan.predicate, plan.predicate_options, strict=True)
+        ]
+        self.first = self._group(plan.predicate, options, plan.exact_times)
         rest = plan.rest
         self.rest = self._group(
             [plan.output[index] for index in rest], [plan.output_options[index] for index in rest], [False] * len(rest)
         )
-        self.width.learn([group for group in (self.first, self.rest) if group.columns])
-        self.alive = self.rows.may.any_in(self.rows.bounds)
-        most = FIRST_ROWS if self._filtering() else self.options.batch_size
-        self.spans = SpanPlan(self.rows, RowSelection.from_groups(self.alive, self.rows.bounds), most=most)
-        self.ahead = self._decode_ahead()
-
-    def _filtering(self) -> bool:
-        return self.columns.where is not None and not self.rows.may.issubset(self.rows.must)
+        self.both = [*self.first.cursors, *self.rest.cursors]
 
     def _decode_ahead(self) -> DecodeAhead | None:
         """What reads columns in threads, where the stripe has so many rows that they have cursors."""
-        threads, cursors = thread_count(use_threads=self.options.use_threads), self.first.cursors + self.rest.cursors
-        if threads < 2 or not cursors:
+        threads = thread_count(use_threads=self.options.use_threads)
+        if threads < 2 or not self.both:
             return None
         most = self.options.ahead_bytes if self.stripe.needs_no_gil else 0
-        ahead = DecodeAhead(cursors, threads=threads, most=most, batch_bytes=self.options.batch_bytes)
-        whole = self.rows.may.is_all and (self.rows.must.is_empty or not self._filtering())
-        ahead.decompress(self.first.cursors if self._filtering() else cursors, whole=whole)
+        ahead = DecodeAhead(self.both, threads=threads, most=most, batch_bytes=self.options.batch_bytes)
+        whole = self.rows.may.is_all and (self.rows.must.is_empty or not self.filter.tests)
+        ahead.decompress(self.first.cursors if self.filter.tests else self.both, whole=whole)
         return ahead
 
     def _group(self, columns: Sequence[OrcType], options: Sequence[ReadOptions], exact: Sequence[bool]) -> ColumnGroup:
@@ -132,24 +127,27 @@ class StripeReader:
 
     def run(self) -> Step:
         try:
-            yield from self._run(filtering=self._filtering())
+            yield from self._run()
         finally:
             if self.ahead is not None:
                 self.ahead.close()
                 self.stripe.wasted = self.ahead.wasted
 
-    def _run(self, *, filtering: bool) -> Step:
-        if not filtering:
+    def _run(self) -> Step:
+        if not self.filter.tests:
             self.dense, self.together = True, self.rows.may.is_all
             yield from self.fetches.fetch(self.first.plan(self.alive) + self.rest.plan(self.alive))
         else:
             others = (lambda: self.rest.plan(self.alive)) if self.rest.columns else None
             yield from self.fetches.fetch_first(self.first.plan(self.alive), others)
-        while planned := self.spans.plan(self.width.next_rows(), dense=self.dense):
-            if self.ahead is not None and self.ahead.has_room and self.goes_on():
-                self._expect(self.ahead, planned, filtering=filtering)
+        while planned := self.spans.plan(self.width.next_rows(), dense=self.dense or self.count is not None):
+            if self.ahead is not None and self.ahead.has_room and (self.goes_on() or self.spans.taken >= IN_VAIN):
+                self._expect(self.ahead, planned)
             start, stop = self.spans.take()
-            for found in self._filtered(start, stop, filtering=filtering):
+            for found in self._filtered(start, stop):
+                if self.count is not None:
+                    self.count(found.rows)
+                    continue
                 if self.dense:
                     yield from self._batches(found)
                     continue
@@ -160,29 +158,31 @@ class StripeReader:
                     yield from self._turn_dense() if self.fetches.requests == 1 else self._flush(most=1)
         yield from self._flush()
 
-    def _expect(self, ahead: DecodeAhead, planned: Sequence[tuple[int, int]], *, filtering: bool) -> None:
-        """Says what will be read next of the predicate's columns, or of all where nothing is filtered."""
-        group = self.first if filtering or self.first.columns else self.rest
-        if group is self.first:
-            planned = [span for span in planned if self._reads_first(*span, filtering=filtering)]
-        row_bytes = self.width.row_bytes(group)
-        if planned and row_bytes is not None:
-            ahead.expect(group.cursors, planned, row_bytes)
+    def _expect(self, ahead: DecodeAhead, planned: Sequence[tuple[int, int]]) -> None:
+        """Says what will be read next: of all columns where they are read at the same time, else of the predicate's."""
+        groups = [self.first] if self.filter.tests or self.first.columns else [self.rest]
+        columns = groups[0].cursors
+        if self.filter.tests and self._is_joint:
+            groups, columns = [self.first, self.rest], self.both
+        if groups[0] is self.first:
+            planned = [span for span in planned if self.filter.reads(*span)]
+        sizes = [size for size in map(self.width.row_bytes, groups) if size is not None]
+        if planned and len(sizes) == len(groups):
+            ahead.expect(columns, planned, sum(sizes))
 
-    def _reads_first(self, start: int, stop: int, *, filtering: bool) -> bool:
-        """Whether a span takes the predicate's columns."""
-        needs_test = filtering and not self._is_proved(start, stop)
-        return bool(self.first.columns) and (needs_test or not self._first_is_hidden())
+    @property
+    def _is_joint(self) -> bool:
+        return self.together and bool(self.rest.columns)
 
-    def _filtered(self, start: int, stop: int, *, filtering: bool) -> Iterator[_Survivors]:
+    def _filtered(self, start: int, stop: int) -> Iterator[Survivors]:
         """The survivors of a span; of its halves where its bytes are too many for one batch."""
         try:
-            found = self._filter(start, stop, filtering=filtering)
+            found = self._filter(start, stop)
         except BatchTooLarge:
             self._was_too_large()
             middle = (start + stop) // 2
-            yield from self._filtered(start, middle, filtering=filtering)
-            yield from self._filtered(middle, stop, filtering=filtering)
+            yield from self._filtered(start, middle)
+            yield from self._filtered(middle, stop)
             return
         if found is not None:
             yield found
@@ -191,67 +191,37 @@ class StripeReader:
         self.width.was_too_large()
         self.spans.drop()
 
-    def _filter(self, start: int, stop: int, *, filtering: bool) -> _Survivors | None:
+    def _filter(self, start: int, stop: int) -> Survivors | None:
         """Decodes the predicate's columns over a span and says which rows survive."""
-        mask, count = self._wanted(start, stop)
-        where = self.columns.where
-        needs_test = filtering and not self._is_proved(start, stop)
-        if not self._reads_first(start, stop, filtering=filtering):
-            return _Survivors(start, stop, mask, [], count)
-        arrays, others = self._read_first(start, stop - start)
-        if needs_test:
-            assert where is not None
-            matches = self._matches(arrays, stop - start)
-            if not self.rows.must.is_empty:
-                matches |= self.rows.must.slice(start, stop).mask()
-            mask = matches if mask is None else mask & matches
-            if mask.all():
-                mask = None
+        if not self.filter.reads(start, stop):
+            mask, count = self.filter.wanted(start, stop)
+            return Survivors(start, stop, mask, [], count)
+        found, others = self._read_first(start, stop - start)
+        mask = self.filter.mask(found, start, stop)
         count = stop - start if mask is None else int(np.count_nonzero(mask))
-        self.together = self.dense and count * 2 >= stop - start
+        self.together = self.dense and _goes_together(mask, count, stop - start)
         if count == 0:
             return None
+        arrays = [array if kept else None for array, kept in zip(found, self.filter.returned, strict=True)]
         if mask is not None:
-            arrow_mask = pa.array(mask)
-            arrays = [array.filter(arrow_mask) for array in arrays]
-            others = None if others is None else [array.filter(arrow_mask) for array in others]
-        return _Survivors(start, stop, mask, arrays, count, others)
+            arrays = picked(arrays, mask)
+            others = None if others is None else picked(others, mask)
+        arrays = spelled_out(arrays, self.columns.predicate, self.coded, self.options.batch_bytes)
+        return Survivors(start, stop, mask, arrays, count, others)
 
     def _read_first(self, start: int, rows: int) -> tuple[list[pa.Array], list[pa.Array] | None]:
         """The predicate's columns, and the others where the span before makes it likely that their rows survive."""
         self.first.seek(start)
-        if not (self.together and self.rest.columns):
+        if not self._is_joint:
             arrays = self.first.read(rows, self.ahead)
             self.width.saw(self.first, arrays, rows)
             return arrays, None
         self.rest.seek(start)
-        arrays, others = read_groups([self.first, self.rest], rows, self.ahead)
+        joint = self.both if self.filter.tests else None
+        arrays, others = read_groups([self.first, self.rest], rows, self.ahead, joint=joint)
         self.width.saw(self.first, arrays, rows)
         self.width.saw(self.rest, others, rows)
         return arrays, others
-
-    def _wanted(self, start: int, stop: int) -> tuple[Bools | None, int]:
-        """Which rows of a span may match (None: all) and how many."""
-        if self.rows.may.is_all:
-            return None, stop - start
-        wanted = self.rows.may.slice(start, stop)
-        return (None if wanted.is_all else wanted.mask()), wanted.count
-
-    def _is_proved(self, start: int, stop: int) -> bool:
-        must = self.rows.must
-        return not must.is_empty and (must.is_all or must.slice(start, stop).is_all)
-
-    def _first_is_hidden(self) -> bool:
-        """Whether no output comes from the predicate's columns, so that proved rows need not decode them."""
-        return all(shared is None for shared in self.columns.shared)
-
-    def _matches(self, arrays: Sequence[pa.Array], rows: int) -> Bools:
-        where = self.columns.where
-        assert where is not None
-        plan = self.columns
-        constants = [pa.repeat(value, rows) for _, value in self.constants]
-        names = [*plan.predicate_names, *(name for name, _ in self.constants)]
-        return where.evaluate(pa.RecordBatch.from_arrays([*arrays, *constants], names=names))
 
     # ------------------------------------------------------------------ policy
 
@@ -260,12 +230,12 @@ class StripeReader:
         bounds = self.rows.bounds
         looked = self.alive & (bounds[:-1] < examined)
         most = max(2.0, DENSE * int(looked.sum()))
-        return bool(self.columns.rest and len(_surviving(self.waiting, self.rows.bounds)) >= most)
+        return bool(self.columns.rest and len(groups_of(self.waiting, self.rows.bounds)) >= most)
 
     def _waited_enough(self) -> bool:
         if sum(found.rows for found in self.waiting) >= self.options.batch_size:
             return True
-        held = sum(array.nbytes for found in self.waiting for array in found.arrays)
+        held = sum(array.nbytes for found in self.waiting for array in found.arrays if array is not None)
         return bool(held >= self.options.batch_bytes // 2)
 
     def _turn_dense(self) -> Step:
@@ -284,7 +254,7 @@ class StripeReader:
             return
         if self.rest.columns:
             groups = np.zeros(len(self.rows.bounds) - 1, bool)
-            groups[_surviving(self.waiting, self.rows.bounds)] = True
+            groups[groups_of(self.waiting, self.rows.bounds)] = True
             yield from self.fetches.fetch(self.rest.plan(groups), most=most)
         for found in self.waiting:
             yield from self._batches(found)
@@ -292,10 +262,10 @@ class StripeReader:
 
     # ------------------------------------------------------------------ batches
 
-    def _batches(self, found: _Survivors) -> Iterator[pa.RecordBatch]:
+    def _batches(self, found: Survivors) -> Iterator[pa.RecordBatch]:
         """A batch of the survivors; several where the other columns' bytes are too many for one."""
         if found.others is not None:
-            yield _batch(self.columns, found, found.others, self.rows.first_row)
+            yield as_batch(self.columns, found, found.others, self.rows.first_row)
             return
         if self.width.fits(self.rest, found.rows):
             try:
@@ -303,12 +273,12 @@ class StripeReader:
             except BatchTooLarge:
                 self._was_too_large()
             else:
-                yield _batch(self.columns, found, rest, self.rows.first_row)
+                yield as_batch(self.columns, found, rest, self.rows.first_row)
                 return
         for half in found.halves():
             yield from self._batches(half)
 
-    def _read_rest(self, found: _Survivors) -> list[pa.Array]:
+    def _read_rest(self, found: Survivors) -> list[pa.Array]:
         if not self.rest.columns:
             return []
         if found.mask is None:
@@ -323,8 +293,7 @@ class StripeReader:
         self.rest.seek(found.start + first)
         arrays = self.rest.read(last - first, self.ahead)
         self.width.saw(self.rest, arrays, last - first)
-        mask = pa.array(found.mask[first:last])
-        return [array.filter(mask) for array in arrays]
+        return picked(arrays, found.mask[first:last])
 
     def _read_runs(self, start: int, runs: npt.NDArray[np.int64]) -> list[pa.Array]:
         pieces: list[list[pa.Array]] = []
@@ -336,35 +305,14 @@ class StripeReader:
         return [pa.concat_arrays(list(column)) for column in zip(*pieces)]
 
 
-def _surviving(waiting: Sequence[_Survivors], bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Numbers of the row groups that hold waiting survivors."""
-    touched = np.zeros(len(bounds) - 1, np.bool_)
-    for found in waiting:
-        first, last = (np.searchsorted(bounds, (found.start, found.stop - 1), "right") - 1).tolist()
-        if found.mask is None:
-            touched[first : last + 1] = True
-        else:
-            starts = np.maximum(bounds[first : last + 1], found.start) - found.start
-            touched[first : last + 1] |= np.logical_or.reduceat(found.mask, starts)
-    return np.flatnonzero(touched)
-
-
-def _batch(plan: ColumnPlan, found: _Survivors, others: list[pa.Array], first_row: int) -> pa.RecordBatch:
-    """The survivors as a batch. ``first_row``: of the stripe, in the file."""
-    rest = iter(others)
-    arrays = [found.arrays[shared] if shared is not None else next(rest) for shared in plan.shared]
-    if plan.row_number is not None:
-        arrays.insert(plan.row_number, _row_numbers(found, first_row))
-    if not arrays:
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * found.rows, pa.struct([])))
-    return pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
-
-
-def _row_numbers(found: _Survivors, first_row: int) -> pa.Array:
-    start = first_row + found.start
-    if found.mask is None:
-        return pa.array(np.arange(start, start + found.rows, dtype=np.int64))
-    return pa.array(start + np.flatnonzero(found.mask).astype(np.int64))
+def _goes_together(mask: Bools | None, count: int, rows: int) -> bool:
+    """Whether a span like this one is read whole of all columns, which all threads then do at the same time."""
+    if mask is None or count * 2 >= rows:
+        return True
+    if count * SPREAD < rows:
+        return False
+    runs = RowSelection.from_mask(mask).runs()
+    return len(runs) > SPARSE_RUNS and int(runs[-1, 1] - runs[0, 0]) * 2 >= rows
 
 
 def read_stripe(
@@ -377,11 +325,14 @@ def read_stripe(
     requests: int | None = None,
     share: Share | None = None,
     goes_on: Callable[[], bool] = bool,
+    count: Callable[[int], None] | None = None,
 ) -> Step:
     """The batches of one stripe; see the module's text. Batches are no larger than ``options.batch_size`` rows.
 
-    ``requests``: those that its data may take of remote storage; ``share``: of the bytes that the scan may hold."""
+    ``requests``: those that its data may take of remote storage; ``share``: of the bytes that the scan may hold.
+    ``count``: gets numbers of rows that match, in place of batches; the plan then has no output.
+    """
     if not rows.may.is_empty:
         share = share or ByteBudget(options.io_bytes).enter()
         fetches = DataFetches(stripe, options, requests, share)
-        yield from StripeReader(stripe, columns, rows, options, fetches, constants, goes_on).run()
+        yield from StripeReader(stripe, columns, rows, options, fetches, constants, goes_on, count).run()

@@ -1,0 +1,77 @@
+"""String columns of a predicate that are stored with a dictionary: read as codes, of which the predicate is asked once
+for each entry; strings are made of the rows that survive.
+
+``ENABLED`` turns this off for tests: the columns then come as strings, and the results are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from orcidx.options import ReadOptions
+from orcidx.orc.column_readers import BatchTooLarge
+from orcidx.orc.columns.base import LARGEST_ARRAY
+from orcidx.orc.reader import OpenStripe
+from orcidx.orc.streams import is_dictionary
+from orcidx.orc.types import STRING_KINDS, OrcType
+from orcidx.predicate import External
+from orcidx.predicate.binding import BoundPredicate
+from orcidx.predicate.fold import parts
+
+__all__ = ["coded_columns", "spelled_out"]
+
+ENABLED = True
+
+SHARE = 2
+"""Rows that are wanted for each entry, at least: the predicate is asked of all entries."""
+
+
+def coded_columns(
+    stripe: OpenStripe, columns: Sequence[OrcType], options: ReadOptions, where: BoundPredicate | None, rows: int
+) -> frozenset[int]:
+    """Ids of the predicate's columns that are read as codes. ``rows``: of the stripe that are wanted.
+
+    None where the scan wants dictionaries anyway, and where pyarrow evaluates a part of the predicate: that sees the
+    types to which it is bound.
+    """
+    if not ENABLED or where is None or options.strings == "dictionary":
+        return frozenset()
+    if any(isinstance(part, External) for part in parts(where.root)):
+        return frozenset()
+    return frozenset(column.id for column in columns if column.kind in STRING_KINDS and _pays(stripe, column.id, rows))
+
+
+def _pays(stripe: OpenStripe, column: int, rows: int) -> bool:
+    encoding = stripe.encoding(column)
+    return is_dictionary(encoding.kind) and encoding.dictionary_size * SHARE <= rows
+
+
+def spelled_out(
+    arrays: Sequence[pa.Array | None], columns: Sequence[OrcType], coded: frozenset[int], batch_bytes: int
+) -> list[pa.Array | None]:
+    """The arrays of columns, with strings in place of the codes of those in ``coded``; None stays.
+
+    Raises ``BatchTooLarge`` where the strings of several rows of one are more than ``batch_bytes``.
+    """
+    if not coded:
+        return list(arrays)
+    return [
+        _strings(array, batch_bytes) if array is not None and column.id in coded else array
+        for column, array in zip(columns, arrays, strict=True)
+    ]
+
+
+def _strings(array: pa.DictionaryArray, batch_bytes: int) -> pa.Array:
+    entries = array.dictionary
+    most = min(batch_bytes, LARGEST_ARRAY)
+    if len(array) > 1 and len(entries):
+        offsets = np.frombuffer(entries.buffers()[1], np.int32, len(entries) + 1, entries.offset * 4)
+        lengths = np.diff(offsets)
+        if int(lengths.max()) * len(array) > most:
+            codes = array.indices.drop_null().to_numpy()
+            if int(lengths[codes].sum(dtype=np.int64)) > most:
+                raise BatchTooLarge
+    return entries.take(array.indices)

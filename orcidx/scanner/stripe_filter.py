@@ -1,0 +1,70 @@
+"""``StripeFilter``: which rows of a span of one stripe are wanted, of what the indexes left and the predicate says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from orcidx.planner.column_plan import ColumnPlan, StripeRows
+from orcidx.predicate.dictionary_answers import DictionaryAnswers
+
+__all__ = ["Constants", "StripeFilter"]
+
+Bools = npt.NDArray[np.bool_]
+Constants = Sequence[tuple[str, pa.Scalar]]
+
+
+@dataclass
+class StripeFilter:
+    """``constants``: (name, value) of what the predicate asks that is no column of the file."""
+
+    columns: ColumnPlan
+    rows: StripeRows
+    constants: Constants
+    answers: DictionaryAnswers = field(default_factory=DictionaryAnswers)
+    """Of the stripe's dictionaries."""
+
+    def __post_init__(self) -> None:
+        self.tests = self.columns.where is not None and not self.rows.may.issubset(self.rows.must)
+        """Whether the predicate is asked of any row."""
+        wanted = {shared for shared in self.columns.shared if shared is not None}
+        self.returned = [index in wanted for index in range(len(self.columns.predicate))]
+        """Of each of the predicate's columns whether an output comes from it."""
+
+    def wanted(self, start: int, stop: int) -> tuple[Bools | None, int]:
+        """Which rows of a span may match (None: all) and how many."""
+        if self.rows.may.is_all:
+            return None, stop - start
+        wanted = self.rows.may.slice(start, stop)
+        return (None if wanted.is_all else wanted.mask()), wanted.count
+
+    def asks(self, start: int, stop: int) -> bool:
+        """Whether the predicate is asked of rows of a span, since the indexes have not proved all of them."""
+        must = self.rows.must
+        proved = not must.is_empty and (must.is_all or must.slice(start, stop).is_all)
+        return self.tests and not proved
+
+    def reads(self, start: int, stop: int) -> bool:
+        """Whether a span takes the predicate's columns: of proved rows those that no output wants are not decoded."""
+        return bool(self.columns.predicate) and (any(self.returned) or self.asks(start, stop))
+
+    def mask(self, arrays: Sequence[pa.Array], start: int, stop: int) -> Bools | None:
+        """Which rows of a span survive, of the predicate's columns over it; None: all do."""
+        mask, _ = self.wanted(start, stop)
+        if self.asks(start, stop):
+            matches = self._matches(arrays, stop - start)
+            if not self.rows.must.is_empty:
+                matches |= self.rows.must.slice(start, stop).mask()
+            mask = matches if mask is None else mask & matches
+        return None if mask is None or mask.all() else mask
+
+    def _matches(self, arrays: Sequence[pa.Array], rows: int) -> Bools:
+        where = self.columns.where
+        assert where is not None
+        constants = [pa.repeat(value, rows) for _, value in self.constants]
+        names = [*self.columns.predicate_names, *(name for name, _ in self.constants)]
+        return where.evaluate(pa.RecordBatch.from_arrays([*arrays, *constants], names=names), self.answers)
