@@ -10,6 +10,7 @@ import click
 from orcidx.cli.arguments import (
     as_json,
     columns_option,
+    list_files,
     parse_columns,
     scan_from,
     sources_argument,
@@ -42,7 +43,9 @@ def explain(
     if where is not None:
         explanation = replace(explanation, where=where)  # as it was typed
     if html is not None:
-        html.write_text(explanation.to_html(), encoding="utf-8")
+        from orcidx.storage.sink import write_file
+
+        write_file(html, explanation.to_html().encode(), made_of=list_files(sources, storage_options))
     if as_json:
         print_json(explanation.to_dict())
     else:

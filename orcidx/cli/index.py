@@ -141,6 +141,8 @@ def build(
 ) -> None:
     """Build the file index of the ORC file FILE, as in: --bitmap city --bloom-filter id:items=1000,fpp=0.01"""
     from orcidx import paimon
+    from orcidx.storage import describe_source
+    from orcidx.storage.sink import write_file
 
     spec = {
         name.replace("_", "-"): dict(map(_parse_wanted, columns)) for name, columns in sorted(kinds.items()) if columns
@@ -149,7 +151,7 @@ def build(
         raise InvalidQuery("no index is asked for: give --bitmap, --bloom-filter, --bsi or --range-bitmap")
     options = parse_storage_options(storage_options) or None
     built = paimon.build_file_index(file, spec, types=parse_types(types) or None, storage_options=options)
-    output.write_bytes(built.to_bytes())
+    write_file(output, built.to_bytes(), made_of=[describe_source(file)])
     rows = [{"column": entry.column, "kind": entry.kind, "bytes": entry.length} for entry in built.entries]
     if as_json:
         print_json({"file": str(output), "indexes": rows})

@@ -42,11 +42,12 @@ def report(
     alone, timings, and advice in words."""
     import orcidx
     from orcidx.inspection.report import report_page
+    from orcidx.storage.sink import write_file
 
     files = list_files(sources, storage_options)
     options = parse_storage_options(storage_options) or None
     scan = orcidx.scan(files, parse_columns(columns), where, storage_options=options)
     with progress("files", len(files)) as advance:
         made = report_page(scan, files, typed=where, run=not no_run and where is not None, on_file=advance)
-    output.write_text(made, encoding="utf-8")
+    write_file(output, made.encode(), made_of=files)
     click.echo(f"{output}: {len(made):,} bytes")

@@ -154,7 +154,9 @@ def explain(
     """Which files and row groups of the table at PATH a query reads, by which evidence; reads no data."""
     explanation = _scan(open_table(path, snapshot, storage_options, external_paths), columns, query).explain()
     if html is not None:
-        html.write_text(explanation.to_html(), encoding="utf-8")
+        from orcidx.storage.sink import write_file
+
+        write_file(html, explanation.to_html().encode())
     if as_json:
         print_json(explanation.to_dict())
     else:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from orcidx.explain.render import STYLE, html_page, list_html
+from orcidx.storage.sink import write_file
 
 __all__ = ["Section", "Summary"]
 
@@ -40,7 +41,7 @@ class Summary:
 
     def save(self, path: str | Path) -> None:
         """Writes the page to a file."""
-        Path(path).write_text(self.to_html(), encoding="utf-8")
+        write_file(path, self.to_html().encode())
 
     def _repr_html_(self) -> str:
         parts = [f"<style>{STYLE}</style><div class='orcidx'><p>{escape(self.headline)}</p>"]

@@ -132,7 +132,7 @@ def _index(
         row["statistics"] = observe(tail, columns, columns_of(present))
         name = index_name(row["path"], source, spec)
         found = _already_there(folder, name, IndexSpec(present, spec.types)) if present and reuse else None
-        if present and _build(folder, name, file, present, spec, row, found):
+        if present and _build(folder, name, source, file, (present, spec), row, found):
             row["read_bytes"] = reader.metrics.bytes_fetched
     finally:
         reader.close()
@@ -158,9 +158,17 @@ def present_part(spec: Spec, names: list[str]) -> dict[str, dict[str, Any]]:
 
 
 def _build(
-    folder: Folder, name: str, file: OrcFile, present: Spec, spec: IndexSpec, row: dict[str, Any], found: bytes | None
+    folder: Folder,
+    name: str,
+    source: Source,
+    file: OrcFile,
+    specs: tuple[Spec, IndexSpec],
+    row: dict[str, Any],
+    found: bytes | None,
 ) -> bool:
-    """Whether it was built, rather than ``found``; what there is is noted in the row."""
+    """Whether it was built, rather than ``found``; what there is is noted in the row. ``specs``: what the columns of
+    the file take of the spec, and all of it."""
+    present, spec = specs
     builder = FileIndexBuilder(present, file.schema, {k: v for k, v in spec.types.items() if k in file.schema.names})
     data = found
     if data is None:
@@ -168,7 +176,8 @@ def _build(
             builder.add(batch)
         data = builder.finish().to_bytes()
     if len(data) > spec.embedded_bytes:
-        folder.put(name, data)  # also one that was found: it is young then, and ``clean`` leaves it
+        # of the file's readers alone, as it holds values of the file
+        folder.put(name, data, made_of=[source])  # also one that was found: it is young then, and ``clean`` leaves it
     entries = read_container(Body.of(data)).entries
     row["indexes"] = [
         {"column": one.column, "kind": one.kind, "bytes": one.length, "type": str(builder.type_of(one.column))}

@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from orcidx.errors import CorruptFile, InvalidQuery
+from orcidx.errors import CorruptFile, InvalidQuery, StorageError
 from orcidx.explain.render import size_text
 from orcidx.explain.summary import Section, Summary
 from orcidx.index_directory.store import FOLDER, INDEXES, IndexStore, catalog_number
-from orcidx.storage import OneSource, describe_source, list_sources
+from orcidx.storage import OneSource, Source, describe_source, list_sources
 from orcidx.storage.folder import Folder, Stored, is_temporary
+from orcidx.storage.stores import Upload
 
 __all__ = ["Cleaning", "clean_indexes"]
 
@@ -31,28 +32,49 @@ class Removed:
 
 @dataclass(frozen=True)
 class Cleaning(Summary):
-    """What ``clean`` deleted, or would delete in a dry run; ``kept``: leftovers that are too young."""
+    """What ``clean`` deleted, or would delete in a dry run; ``kept``: leftovers that are too young; ``uploads``:
+    unfinished ones of any writer below the directory, which ``clean`` lists and leaves."""
 
     directory: str
     removed: tuple[Removed, ...]
     kept: int
     dry_run: bool
+    uploads: tuple[Upload, ...] = ()
 
     @property
     def headline(self) -> str:
         done = "would delete" if self.dry_run else "deleted"
         size = size_text(sum(one.size for one in self.removed))
         young = f"; {self.kept:,} younger leftovers stay" if self.kept else ""
-        return f"{self.directory}: {done} {len(self.removed):,} leftovers, {size}{young}"
+        return f"{self.directory}: {done} {len(self.removed):,} leftovers, {size}{young}{self._unfinished}"
+
+    @property
+    def _unfinished(self) -> str:
+        return f"; {len(self.uploads):,} unfinished uploads" if self.uploads else ""
 
     def sections(self) -> Iterator[Section]:
         rows = [(one.name, one.size, one.reason) for one in self.removed[:_SHOWN]]
         yield Section("leftovers", rows, ("name", "bytes", "why"))
+        begun = [(one.path, _time_text(one.began), one.id) for one in self.uploads[:_SHOWN]]
+        yield Section("unfinished uploads", begun, ("for", "began", "upload id"))
+        if self.uploads:
+            yield Section(
+                "what to do",
+                [("their parts are charged for until they are aborted, as a lifecycle rule of the bucket can",)],
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """The same as JSON values."""
         removed = [{"name": one.name, "bytes": one.size, "reason": one.reason} for one in self.removed]
-        return {"directory": self.directory, "removed": removed, "kept": self.kept, "dry_run": self.dry_run}
+        uploads = [{"path": one.path, "id": one.id, "began": _time_text(one.began)} for one in self.uploads]
+        found: dict[str, Any] = {"directory": self.directory, "removed": removed, "kept": self.kept}
+        return {**found, "dry_run": self.dry_run, "uploads": uploads}
+
+
+def _time_text(nanoseconds: int | None) -> str | None:
+    if nanoseconds is None:
+        return None
+    return datetime.fromtimestamp(nanoseconds // 1_000_000_000, UTC).isoformat()
 
 
 def clean_indexes(
@@ -65,7 +87,9 @@ def clean_indexes(
     """Deletes leftovers that are older than ``older_than`` (seconds, or a timedelta) in a directory's ``_orcidx/``.
 
     Leftovers are temporary files of writers that died, catalogs that a later one replaced, and indexes that the catalog
-    does not name. Younger ones may belong to a job that runs, or to a query that was planned a moment ago. Raises
+    does not name. Younger ones may belong to a job that runs, or to a query that was planned a moment ago. Unfinished
+    uploads below the directory are listed where the store tells them (S3, given as a URL), and left, as they may be
+    another program's. Raises
     ``FileNotFoundError`` where there is no such directory, ``CorruptFile`` where the catalog cannot be read.
     """
     seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else float(older_than)
@@ -85,7 +109,15 @@ def clean_indexes(
         removed.append(Removed(one.name, one.version.size, reason))
         if not dry_run:
             folder.delete(one.name)
-    return Cleaning(root.name, tuple(removed), kept, dry_run)
+    return Cleaning(root.name, tuple(removed), kept, dry_run, _uploads(root, before))
+
+
+def _uploads(root: Source, before: int) -> tuple[Upload, ...]:
+    try:
+        found = Folder(root).uploads()
+    except (PermissionError, StorageError):  # who may write and delete may be denied this; some servers have no answer
+        return ()
+    return tuple(one for one in found if one.began is None or one.began < before)
 
 
 def _leftovers(stored: list[Stored], store: IndexStore | None, before: int) -> Iterator[tuple[Stored, int | None, str]]:

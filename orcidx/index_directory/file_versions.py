@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["FRESH", "LISTING", "STALE", "UNKNOWN", "among", "later", "states"]
+from orcidx.storage import Source
+from orcidx.storage.folder import Folder, Stored
+
+__all__ = ["FRESH", "LISTING", "STALE", "UNKNOWN", "among", "behind", "later", "states"]
 
 LISTING = pa.schema([("path", pa.string()), ("size", pa.int64()), ("mtime", pa.int64()), ("etag", pa.string())])
 """Paths below a directory, with what tells the version of each file."""
@@ -52,3 +56,12 @@ def later(files: pa.Table, others: pa.Table) -> Bools:
 
 def _true(values: Any) -> npt.NDArray[np.bool_]:
     return pc.fill_null(values, False).to_numpy().astype(np.bool_)  # type: ignore[no-any-return]
+
+
+def behind(root: Source, news: pa.Table, folder: Folder, catalogs: Sequence[Stored]) -> list[Source]:
+    """What a catalog is made of, which holds values of the files: the files of ``news``, and the catalogs before it."""
+    below = Folder(root)
+    return [
+        *(below.source(path) for path in news["path"].to_pylist()),
+        *(folder.source(catalog.name) for catalog in catalogs),
+    ]

@@ -42,7 +42,7 @@ import pyarrow.compute as pc
 from orcidx.errors import CorruptFile, InvalidQuery, StorageError, Unsupported, located
 from orcidx.index_directory.catalog import Catalog
 from orcidx.index_directory.file_pruning import FilePlan, KnownFiles, Partitions, asked_columns, plan_files
-from orcidx.index_directory.file_versions import FRESH, LISTING, STALE, UNKNOWN, among, later, states
+from orcidx.index_directory.file_versions import FRESH, LISTING, STALE, UNKNOWN, among, behind, later, states
 from orcidx.options import ReadOptions
 from orcidx.paimon.build import columns_of
 from orcidx.paimon.file_index import read_file_index
@@ -368,7 +368,8 @@ class IndexStore:
                 message = "another job has indexed this directory by another spec meanwhile; run again"
                 raise StorageError(message, file=self.root.name)
             name = catalog_name(store.generation + 1)
-            taken = store.folder.publish(name, content.to_bytes(whole=whole), single_writer=single_writer)
+            data, made_of = content.to_bytes(whole=whole), behind(store.root, mine.files, store.folder, store._written)
+            taken = store.folder.publish(name, data, single_writer=single_writer, made_of=made_of)
             store = store.again()
             if taken and name in store._names_in_use():
                 return store

@@ -23,7 +23,6 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -36,6 +35,7 @@ from orcidx.paimon.roaring import EMPTY_BITMAP, portable_end, read_bitmap, write
 from orcidx.paimon.small_files import read_part, read_whole
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import OneSource, describe_source
+from orcidx.storage.sink import write_file
 
 __all__ = [
     "DeletionVector",
@@ -249,7 +249,7 @@ def write_deletion_vectors(
     files = encode_deletion_vectors(vectors, bitmap64=bitmap64, target_size=target_size)
     for number, (data, found) in enumerate(files):
         name = os.fspath(path) if target_size is None else f"{os.fspath(path)}-{number}"
-        Path(name).write_bytes(data)
+        write_file(name, data)
         ranges |= {data_file: replace(where, path=name) for data_file, where in found.items()}
     return ranges
 

@@ -70,7 +70,7 @@ def convert(
     if exists(made) and not overwrite:
         raise InvalidQuery("the target is there already; overwrite=True (--overwrite) replaces it", file=made.name)
     with _opened(taken, formats[0], timestamp_unit) as (schema, batches), RowProgress(made.name, None, progress) as bar:
-        sink = _Counted(open_sink(made))
+        sink = _Counted(open_sink(made, made_of=[taken]))
         rows = 0
 
         def counted() -> Iterator[pa.RecordBatch]:

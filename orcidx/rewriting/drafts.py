@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 from orcidx.errors import InvalidQuery
 from orcidx.storage import Source, describe_source
+from orcidx.storage.failures import translating
+from orcidx.storage.local_writing import Place, give_name
 from orcidx.storage.sink import Sink, open_sink
 from orcidx.storage.writers import temporary_name
 
@@ -25,21 +26,21 @@ _PIECE = 8 << 20
 class Draft:
     """A context manager; leaving it without ``publish`` leaves nothing behind."""
 
-    def __init__(self, target: Source, *, storage_options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, target: Source, made_of: Sequence[Source] = ()) -> None:
         if not target.in_store:
             raise InvalidQuery(f"{target.name}: a file is written to a path or a URL")
         self.target = target
+        self._made_of = tuple(made_of)
         self._folder: str | None = None
         if target.kind == "path":
-            if os.path.isdir(target.location):
-                raise IsADirectoryError(f"{target.name} is a directory")
-            self.path = temporary_name(target.location)
+            self._place = Place.of(target.location, target.name)
+            self.path = temporary_name(self._place.path)
         else:
             self._folder = tempfile.mkdtemp(prefix="orcidx-")
             self.path = os.path.join(self._folder, "draft.orc")
 
     def open_sink(self) -> Sink:
-        sink = open_sink(self.path)
+        sink = open_sink(self.path, made_of=self._made_of)
         sink.name = self.target.name  # what messages call it
         return sink
 
@@ -51,7 +52,8 @@ class Draft:
     def publish(self) -> None:
         """Gives the file its name, in the place of what has it."""
         if self._folder is None:
-            os.replace(self.path, self.target.location)
+            with translating(self.target.name):
+                give_name(self.path, self._place, self.target.name)
             return
         sink = open_sink(self.target)
         try:

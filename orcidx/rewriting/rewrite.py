@@ -215,7 +215,10 @@ class _Job:
     def _write(self, target: Source, inputs: Sequence[InputFile], plan: RewritePlan) -> RewrittenFile:
         options = read_options(inputs, self.read)
         rows = sum(one.rows for one in inputs)
-        with Draft(target) as draft, RowProgress(target.name, rows, self.progress) as shown:
+        with (
+            Draft(target, [one.source for one in inputs]) as draft,
+            RowProgress(target.name, rows, self.progress) as shown,
+        ):
             sink = draft.open_sink()
             try:
                 if plan.way == "encode":

@@ -32,6 +32,7 @@ from orcidx.spark.placement import place
 from orcidx.spark.progress import Counters, Progress
 from orcidx.storage import Fingerprint, Source, describe_source, list_sources
 from orcidx.storage.folder import Folder
+from orcidx.storage.local_writing import sync_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -401,6 +402,7 @@ def _rename(staged: Source, final: Source) -> None:
     if staged.kind == "path":
         if os.path.lexists(staged.location):
             os.replace(staged.location, final.location)
+            sync_directory(os.path.dirname(final.location))
         elif not os.path.lexists(final.location):
             raise _lost(staged, final)
         return

@@ -11,7 +11,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from pyarrow import fs
@@ -24,8 +24,8 @@ from orcidx.storage.local import local_source
 from orcidx.storage.ranges import GapDiscardingBuffer, RangeReader
 from orcidx.storage.remote import Answer, RemoteReader, in_thread, shared_loop
 from orcidx.storage.sources import Source
-from orcidx.storage.stores import Found, Store, in_filesystem
-from orcidx.storage.writers import look_then_put, refused, temporary_name
+from orcidx.storage.stores import Found, Store, Upload, in_filesystem
+from orcidx.storage.writers import look_then_put, refused, temporary_name, when_dropped
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -209,6 +209,9 @@ class ArrowStore:
     def make_parent(self, path: str) -> None:
         self._filesystem.create_dir(path.replace(os.sep, "/").rpartition("/")[0], recursive=True)
 
+    def uploads(self, path: str) -> list[Upload]:
+        return []  # pyarrow has no request for them
+
     def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
         return ArrowSink(self._filesystem, path, name=name)
 
@@ -226,6 +229,7 @@ class ArrowSink:
         self._filesystem, self._path = filesystem, path
         self._place = temporary_name(self._path)
         self._stream = self._filesystem.open_output_stream(self._place, compression=None)
+        self._drop = when_dropped(self, _discard, self._filesystem, self._stream, self._place)
 
     def write(self, data: Buffer) -> None:
         with translating(self.name):
@@ -239,8 +243,15 @@ class ArrowSink:
         except BaseException:
             self.abort()
             raise
+        self._drop.detach()
 
     def abort(self) -> None:
-        self._stream.close()
-        if self._filesystem.get_file_info(self._place).is_file:
-            self._filesystem.delete_file(self._place)
+        self._drop.detach()
+        _discard(self._filesystem, self._stream, self._place)
+
+
+def _discard(filesystem: fs.FileSystem, stream: Any, temporary: str) -> None:
+    with suppress(OSError):  # what could not be written is thrown away anyway
+        stream.close()
+    if filesystem.get_file_info(temporary).is_file:
+        filesystem.delete_file(temporary)

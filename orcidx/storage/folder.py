@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from orcidx.errors import InvalidQuery, StorageError, Unsupported
 from orcidx.storage.failures import OURS, classify, translating
 from orcidx.storage.fingerprint import Fingerprint
+from orcidx.storage.local_writing import create_file, put_file
+from orcidx.storage.sink import mode_of
 from orcidx.storage.sources import Source
-from orcidx.storage.stores import Store, store_of
+from orcidx.storage.stores import Store, Upload, store_of
 from orcidx.storage.writers import is_temporary
 
 __all__ = ["Folder", "Stored", "is_temporary"]
@@ -59,13 +61,16 @@ class Folder:
         joined = f"{str(ours.location).rstrip('/')}/{name}"
         return replace(ours, name=f"{ours.name.rstrip('/')}/{name}", location=joined)
 
-    def put(self, name: str, data: bytes) -> None:
-        """Writes an object, in the place of what is there."""
+    def put(self, name: str, data: bytes, *, made_of: Sequence[Source] = ()) -> None:
+        """Writes an object, in the place of what is there. ``made_of`` as of ``open_sink``."""
         with self._failing("writing", name) as (store, path):
-            store.put(path, data)
+            if made_of and self._source.kind == "path":
+                put_file(path, data, mode=mode_of(made_of))
+            else:
+                store.put(path, data)
 
-    def create(self, name: str, data: bytes, *, single_writer: bool = False) -> bool:
-        """Writes an object unless there is one already; then False.
+    def create(self, name: str, data: bytes, *, single_writer: bool = False, made_of: Sequence[Source] = ()) -> bool:
+        """Writes an object unless there is one already; then False. ``made_of`` as of ``open_sink``.
 
         Exclusive: True means that this call made the object, and that no other call for the name, of any process, is
         told True. Raises ``Unsupported`` where the storage cannot promise that (see ``writers``), unless the
@@ -75,9 +80,11 @@ class Folder:
         answer is lost, storage libraries send the request again. ``publish`` finds out.
         """
         with self._failing("writing", name) as (store, path):
+            if made_of and self._source.kind == "path":
+                return create_file(path, data, single_writer=single_writer, mode=mode_of(made_of))
             return store.create(path, data, single_writer=single_writer)
 
-    def publish(self, name: str, data: bytes, *, single_writer: bool = False) -> bool:
+    def publish(self, name: str, data: bytes, *, single_writer: bool = False, made_of: Sequence[Source] = ()) -> bool:
         """``create`` for data that nobody else writes, as it holds a UUID, say: answers that get lost do no harm.
 
         True: the object is there and has this data. False: somebody else has the name. After a failure it reads what
@@ -86,7 +93,7 @@ class Folder:
         """
         for attempt in range(1, OURS.attempts + 1):
             try:
-                if self.create(name, data, single_writer=single_writer):
+                if self.create(name, data, single_writer=single_writer, made_of=made_of):
                     return True
             except (FileNotFoundError, PermissionError, IsADirectoryError, Unsupported):
                 raise
@@ -132,6 +139,12 @@ class Folder:
                 Stored(_plain(one.path).removeprefix(base), one.version) for one in found if one.version is not None
             ]
             return sorted(below_here, key=lambda stored: stored.name)
+
+    def uploads(self) -> tuple[Upload, ...]:
+        """Unfinished uploads below the folder, their paths below it; none where the store does not tell them."""
+        with self._failing("listing the uploads of", "") as (store, path):
+            base = _plain(path) + "/"
+            return tuple([replace(one, path=_plain(one.path).removeprefix(base)) for one in store.uploads(path)])
 
     @contextmanager
     def _failing(self, doing: str, name: str) -> Iterator[tuple[Store, str]]:

@@ -21,6 +21,7 @@ import errno
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import fsspec.core
@@ -29,15 +30,15 @@ from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 from orcidx.errors import InvalidQuery, StorageError, Unsupported
 from orcidx.options import ReadOptions
 from orcidx.storage.failures import OURS, chain, classify, status_of, translating
-from orcidx.storage.fingerprint import Fingerprint, fingerprint_of_info
+from orcidx.storage.fingerprint import Fingerprint, fingerprint_of_info, mtime_of
 from orcidx.storage.fsspec_requests import HttpBackend, S3Backend
 from orcidx.storage.listing import expand_objects
 from orcidx.storage.local import local_source
 from orcidx.storage.ranges import GapDiscardingBuffer, RangeReader
 from orcidx.storage.remote import Answer, Backend, RemoteReader, in_thread, shared_loop
 from orcidx.storage.sources import Source
-from orcidx.storage.stores import Found, Store, in_filesystem
-from orcidx.storage.writers import look_then_put, prove, refused, temporary_name
+from orcidx.storage.stores import Found, Store, Upload, in_filesystem
+from orcidx.storage.writers import look_then_put, prove, refused, temporary_name, when_dropped
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -310,6 +311,19 @@ class FsspecStore:
     def make_parent(self, path: str) -> None:
         self._filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
 
+    def uploads(self, path: str) -> list[Upload]:
+        if self._names.isdisjoint({"s3", "s3a"}) or not hasattr(self._filesystem, "call_s3"):
+            return []
+        bucket, key, _ = self._filesystem.split_path(path)
+        wanted = {"Bucket": bucket, "Prefix": f"{key.rstrip('/')}/"}
+        found: list[Upload] = []
+        while True:
+            answer = self._filesystem.call_s3("list_multipart_uploads", **wanted)
+            found += [_upload_of(bucket, one) for one in answer.get("Uploads") or ()]
+            if not answer.get("IsTruncated"):
+                return found
+            wanted |= {"KeyMarker": answer["NextKeyMarker"], "UploadIdMarker": answer["NextUploadIdMarker"]}
+
     def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
         return FsspecSink(self._filesystem, path, name=name, part_bytes=part_bytes)
 
@@ -331,6 +345,11 @@ def filesystem_of(url: str, storage_options: Mapping[str, Any]) -> tuple[Abstrac
 def _protocols_of(filesystem: AbstractFileSystem) -> set[str]:
     protocols = filesystem.protocol
     return {protocols} if isinstance(protocols, str) else set(protocols)
+
+
+def _upload_of(bucket: str, upload: Mapping[str, Any]) -> Upload:
+    began = upload.get("Initiated")
+    return Upload(f"{bucket}/{upload['Key']}", upload["UploadId"], None if began is None else mtime_of(began))
 
 
 def _is_taken(error: BaseException) -> bool:
@@ -355,6 +374,7 @@ class FsspecSink:
         self._place = temporary_name(self._path) if self._renames else self._path
         options = {} if self._renames else {"block_size": part_bytes, "autocommit": False}
         self._file = self._filesystem.open(self._place, "wb", **options)
+        self._drop = when_dropped(self, _discard, self._filesystem, self._file, self._place if self._renames else None)
 
     def write(self, data: Buffer) -> None:
         with translating(self.name):
@@ -371,14 +391,22 @@ class FsspecSink:
         except BaseException:
             self.abort()
             raise
+        self._drop.detach()
         self._filesystem.invalidate_cache(self._path.rpartition("/")[0] or None)
 
     def abort(self) -> None:
-        if self._renames:
-            self._file.close()
-            if self._filesystem.exists(self._place):
-                self._filesystem.rm_file(self._place)
-            return
-        self._file.discard()
-        if isinstance(self._file, AbstractBufferedFile):
-            self._file.closed = True  # else the garbage collector would flush what is left
+        self._drop.detach()
+        _discard(self._filesystem, self._file, self._place if self._renames else None)
+
+
+def _discard(filesystem: AbstractFileSystem, file: Any, temporary: str | None) -> None:
+    """Ends a write so that nothing of it is left: the temporary file, or the upload where there is none."""
+    if temporary is not None:
+        with suppress(OSError):  # what could not be written is thrown away anyway
+            file.close()
+        if filesystem.exists(temporary):
+            filesystem.rm_file(temporary)
+        return
+    file.discard()
+    if isinstance(file, AbstractBufferedFile):
+        file.closed = True  # else the garbage collector would flush what is left

@@ -1,4 +1,4 @@
-"""The local store: files that are read through ``pread`` or ``mmap``, and written under a hidden temporary name.
+"""The local store: files that are read through ``pread`` or ``mmap``; ``local_writing`` has how they are written.
 
 What makes its ``create`` exclusive is a hard link to the finished temporary file; it cannot replace anything (on
 Windows: a rename, which does not replace there).
@@ -12,7 +12,6 @@ import mmap
 import os
 import re
 import stat
-import sys
 import threading
 import time
 import urllib.parse
@@ -24,19 +23,16 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery, StorageError
 from orcidx.options import ReadOptions
-from orcidx.storage.failures import translating
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.given import ReaderAtHand
 from orcidx.storage.listing import glob_base, is_hidden, is_pattern, is_visible, of_version
 from orcidx.storage.local_file import LocalFile
+from orcidx.storage.local_writing import LocalSink, create_file, put_file
 from orcidx.storage.ranges import Range, RangeReader, as_expected, changed, check_inside
 from orcidx.storage.sources import Source
-from orcidx.storage.stores import Found, Store, is_url
-from orcidx.storage.writers import refused, temporary_name
+from orcidx.storage.stores import Found, Store, Upload, is_url
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
-
     from orcidx.storage.sink import Sink
 
 __all__ = ["STORE", "LocalReader", "LocalSink", "LocalStore", "local_path_of", "local_source"]
@@ -45,7 +41,6 @@ _LOCAL_URL = re.compile(r"(file|local):(//)?", re.IGNORECASE)
 # Linux reads at most 0x7ffff000 bytes in one call; asking for less keeps one call one read on every system.
 _LARGEST_READ = 1 << 30
 _SECOND = 1_000_000_000
-JOINED_BYTES = 1 << 20
 SMALL_FILE = 256 << 10
 """Bytes of a file that is read whole with its tail: one read, and everything is served from memory."""
 _HAS_PREADV = hasattr(os, "preadv")
@@ -285,30 +280,10 @@ class LocalStore:
         return _sorted(_walk(path), path)  # FileNotFoundError here, not in the middle of the scan
 
     def put(self, path: str, data: bytes) -> None:
-        self._write(path, data, os.replace)
+        put_file(path, data)
 
     def create(self, path: str, data: bytes, *, single_writer: bool) -> bool:
-        if os.path.lexists(path):
-            return False
-        try:
-            self._write(path, data, _replace_nothing if single_writer else _link)
-        except FileExistsError:
-            return False
-        return True
-
-    def _write(self, path: str, data: bytes, publish: Callable[[str, str], None]) -> None:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        temporary = temporary_name(path)
-        try:
-            with open(temporary, "xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            publish(temporary, path)
-            _sync_directory(os.path.dirname(path))
-        finally:
-            if os.path.lexists(temporary):
-                os.unlink(temporary)
+        return create_file(path, data, single_writer=single_writer)
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)
@@ -322,6 +297,9 @@ class LocalStore:
 
     def make_parent(self, path: str) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
+
+    def uploads(self, path: str) -> list[Upload]:
+        return []  # there are temporary files instead, which listings show
 
     def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
         return LocalSink(name, path)
@@ -399,78 +377,3 @@ def _walk(root: str) -> list[Found]:
                 elif entry.is_file() or entry.is_symlink():
                     found.append(_local_file(entry.path))
     return found
-
-
-_WITHOUT_LINKS = frozenset(
-    getattr(errno, name) for name in ("EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK") if hasattr(errno, name)
-)
-
-
-def _link(temporary: str, path: str) -> None:
-    """Gives a finished file its name unless that is taken."""
-    if sys.platform == "win32":
-        os.rename(temporary, path)  # FileExistsError where the name is taken
-        return
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        if not os.path.samefile(temporary, path):  # NFS sends a link again when the answer was lost
-            raise
-    except OSError as error:
-        if error.errno not in _WITHOUT_LINKS:
-            raise
-        raise refused("this file system has no hard links, and no other way to create a file exclusively") from error
-
-
-def _replace_nothing(temporary: str, path: str) -> None:
-    """Renames unless the name is taken, where nobody else can take it meanwhile."""
-    if os.path.lexists(path):
-        raise FileExistsError(path)
-    os.replace(temporary, path)
-
-
-def _sync_directory(path: str) -> None:
-    """Makes a new name outlast a power cut; not every system can."""
-    if sys.platform == "win32":
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
-            raise
-    finally:
-        os.close(descriptor)
-
-
-class LocalSink:
-    def __init__(self, name: str, path: str) -> None:
-        self.name = name
-        self._path = path
-        if os.path.isdir(path):
-            raise IsADirectoryError(f"{name} is a directory")
-        self._temporary = temporary_name(path)
-        self._file = open(self._temporary, "xb", buffering=JOINED_BYTES)  # noqa: SIM115
-
-    def write(self, data: Buffer) -> None:
-        with translating(self.name):
-            self._file.write(data)
-
-    def close(self) -> None:
-        try:
-            with translating(self.name):
-                self._file.flush()
-                os.fsync(self._file.fileno())
-                self._file.close()
-                os.replace(self._temporary, self._path)
-        except BaseException:
-            self.abort()
-            raise
-
-    def abort(self) -> None:
-        try:
-            self._file.close()
-        except OSError:  # what could not be flushed is thrown away anyway
-            pass
-        if os.path.lexists(self._temporary):
-            os.unlink(self._temporary)

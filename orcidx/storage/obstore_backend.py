@@ -20,8 +20,8 @@ from orcidx.storage.listing import expand_objects
 from orcidx.storage.ranges import TAKEN_AT_ONCE, GapDiscardingBuffer, RangeReader
 from orcidx.storage.remote import Answer, RemoteReader, shared_loop
 from orcidx.storage.sources import Source, text_of
-from orcidx.storage.stores import Found, Store
-from orcidx.storage.writers import look_then_put, prove, refused
+from orcidx.storage.stores import Found, Store, Upload
+from orcidx.storage.writers import look_then_put, prove, refused, when_dropped
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -169,6 +169,9 @@ class ObstoreStore:
     def make_parent(self, path: str) -> None:
         """There are no directories, or they are made."""
 
+    def uploads(self, path: str) -> list[Upload]:
+        return []  # obstore has no request for them
+
     def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
         return ObstoreSink(self._store, path, name=name, part_bytes=part_bytes)
 
@@ -188,56 +191,69 @@ class _Aborted(Exception):
     """Ends an upload without completing it."""
 
 
+class _Upload:
+    """What the thread of an upload works on; it holds no sink, so that one that is dropped can end its upload."""
+
+    def __init__(self) -> None:
+        self.parts: queue.Queue[bytes | None] = queue.Queue(2)
+        self.error: BaseException | None = None
+        self.aborting = False
+        self._ended = False
+
+    def run(self, store: ObjectStore, path: str, part_bytes: int) -> None:
+        try:
+            obstore.put(store, path, self._iterate(), use_multipart=True, chunk_size=part_bytes)
+        except Exception as error:
+            self.error = error
+            while not self._ended and self.parts.get() is not None:  # the writer may wait for room
+                pass
+
+    def _iterate(self) -> Iterator[bytes]:
+        while (part := self.parts.get()) is not None:
+            yield part
+        self._ended = True
+        if self.aborting:
+            raise _Aborted
+
+
 class ObstoreSink:
     """A multipart upload of obstore's, which takes its parts out of an iterator in a thread of its own."""
 
     def __init__(self, store: ObjectStore, path: str, *, name: str, part_bytes: int) -> None:
         self.name = name
         self._part_bytes = part_bytes
-        self._parts: queue.Queue[bytes | None] = queue.Queue(2)
         self._pending = bytearray()
-        self._error: BaseException | None = None
-        self._aborting = False
-        self._ended = False
-        self._thread = threading.Thread(target=self._upload, args=(store, path), daemon=True)
+        self._upload = _Upload()
+        self._thread = threading.Thread(target=self._upload.run, args=(store, path, part_bytes), daemon=True)
         self._thread.start()
-
-    def _upload(self, store: Any, path: str) -> None:
-        try:
-            obstore.put(store, path, self._iterate(), use_multipart=True, chunk_size=self._part_bytes)
-        except Exception as error:
-            self._error = error
-            while not self._ended and self._parts.get() is not None:  # the writer may wait for room
-                pass
-
-    def _iterate(self) -> Iterator[bytes]:
-        while (part := self._parts.get()) is not None:
-            yield part
-        self._ended = True
-        if self._aborting:
-            raise _Aborted
+        self._drop = when_dropped(self, _discard, self._upload, self._thread)
 
     def write(self, data: Buffer) -> None:
         self._pending += data
         if len(self._pending) >= self._part_bytes:
-            self._parts.put(bytes(self._pending))
+            self._upload.parts.put(bytes(self._pending))
             self._pending.clear()
-        if self._error is not None:
-            with translating(self.name):
-                raise self._error
+        self._raise()
 
     def close(self) -> None:
+        self._drop.detach()
         if self._pending:
-            self._parts.put(bytes(self._pending))
-        self._finish()
-        if self._error is not None:
-            with translating(self.name):
-                raise self._error
+            self._upload.parts.put(bytes(self._pending))
+        self._upload.parts.put(None)
+        self._thread.join()
+        self._raise()
 
     def abort(self) -> None:
-        self._aborting = True
-        self._finish()
+        self._drop.detach()
+        _discard(self._upload, self._thread)
 
-    def _finish(self) -> None:
-        self._parts.put(None)
-        self._thread.join()
+    def _raise(self) -> None:
+        if self._upload.error is not None:
+            with translating(self.name):
+                raise self._upload.error
+
+
+def _discard(upload: _Upload, thread: threading.Thread) -> None:
+    upload.aborting = True
+    upload.parts.put(None)
+    thread.join()

@@ -1,28 +1,29 @@
 """``Sink``: one object that is written front to back and appears whole, or not at all.
 
-    local path        a hidden temporary name beside it, renamed at the end
+    local path        a hidden temporary name beside it, renamed at the end; links are followed, modes kept
     object store      a multipart upload that is completed at the end
     other fsspec      a hidden temporary name, moved at the end
     file object       ``write`` only: not sought, not read, not closed; what was written before an error stays
 
-``close`` publishes; ``abort`` leaves nothing behind.
+``close`` publishes; ``abort`` leaves nothing behind, nor does a sink that is dropped.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from orcidx.errors import InvalidQuery
 from orcidx.storage.failures import translating
+from orcidx.storage.local_writing import LocalSink, shared_mode
 from orcidx.storage.sources import Source, describe_source
 from orcidx.storage.stores import store_of
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["Sink", "SupportsWrite", "Target", "open_sink"]
+__all__ = ["Sink", "SupportsWrite", "Target", "mode_of", "open_sink", "write_file"]
 
 PART_BYTES = 8 << 20
 
@@ -55,9 +56,11 @@ def open_sink(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: object = None,
     part_bytes: int = PART_BYTES,
+    made_of: Sequence[Source] = (),
 ) -> Sink:
     """Where to write: a path, a URL (fsspec), ``(store, path)`` of obstore, a path in ``filesystem``, or an object
-    with ``write``. ``part_bytes``: size of the parts of an upload.
+    with ``write``. ``part_bytes``: size of the parts of an upload. ``made_of``: what the data comes from; a new local
+    file is for nobody who may not read the local ones of these.
 
     Raises ``FileNotFoundError``, ``PermissionError``, ``IsADirectoryError``, ``StorageError``, ``InvalidQuery``.
     """
@@ -67,8 +70,31 @@ def open_sink(
     if not source.in_store:
         raise InvalidQuery(f"{source.name}: a file is written to a path, a URL or an object with write()")
     with translating(source.name):
+        if made_of and source.kind == "path":
+            return LocalSink(source.name, source.location, mode=mode_of(made_of))
         store, path = store_of(source)
         return store.sink(path, name=source.name, part_bytes=part_bytes)
+
+
+def mode_of(sources: Sequence[Source]) -> int:
+    """The mode of a new local file that is made of these."""
+    return shared_mode(source.location for source in sources if source.kind == "path")
+
+
+def write_file(path: str | os.PathLike[str], data: bytes, *, made_of: Sequence[Source] = ()) -> None:
+    """Writes a local file whole; into a pipe or a device, such as /dev/stdout, as the data comes."""
+    name = os.fspath(path)
+    if os.path.exists(name) and not os.path.isfile(name) and not os.path.isdir(name):
+        with translating(name), open(name, "wb") as file:
+            file.write(data)
+        return
+    sink = open_sink(path, made_of=made_of)
+    try:
+        sink.write(data)
+    except BaseException:
+        sink.abort()
+        raise
+    sink.close()
 
 
 class _FileObjectSink:

@@ -22,7 +22,18 @@ if TYPE_CHECKING:
     from orcidx.storage.sink import Sink
     from orcidx.storage.sources import Source
 
-__all__ = ["STORES", "Found", "Store", "in_filesystem", "is_url", "of_object", "of_text", "store_class", "store_of"]
+__all__ = [
+    "STORES",
+    "Found",
+    "Store",
+    "Upload",
+    "in_filesystem",
+    "is_url",
+    "of_object",
+    "of_text",
+    "store_class",
+    "store_of",
+]
 
 
 @dataclass(frozen=True)
@@ -35,6 +46,16 @@ class Found:
     @property
     def size(self) -> int | None:
         return None if self.version is None else self.version.size
+
+
+@dataclass(frozen=True)
+class Upload:
+    """An upload in parts that is not finished: the path that it is for, its id, and when it began (ns, None: not
+    known). Its parts are stored, and charged for, until it is finished or aborted."""
+
+    path: str
+    id: str
+    began: int | None
 
 
 class Store(Protocol):
@@ -90,6 +111,9 @@ class Store(Protocol):
 
     def make_parent(self, path: str) -> None:
         """Makes the directory of a file, where the store has directories."""
+
+    def uploads(self, path: str) -> list[Upload]:
+        """Uploads below a directory or prefix that nobody has finished; none where the store has or tells none."""
 
     def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
         """Where an object is written front to back, and appears whole or not at all."""

@@ -14,15 +14,19 @@ first, once a process and bucket: a second create of one hidden name must be den
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
+import threading
 import uuid
+import weakref
 from collections.abc import Callable, Hashable
 
 from orcidx.errors import Unsupported
 from orcidx.storage.failures import classify
 from orcidx.storage.stores import Store
 
-__all__ = ["is_temporary", "look_then_put", "prove", "refused", "temporary_name"]
+__all__ = ["is_temporary", "look_then_put", "prove", "refused", "temporary_name", "when_dropped"]
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
 
@@ -43,6 +47,20 @@ def refused(what: str, instead: str = "") -> Unsupported:
         f"{what}, so two jobs that write at once could lose each other's work{other}; "
         "or make sure that no other job writes there, and say so with single_writer=True"
     )
+
+
+def when_dropped(sink: object, discard: Callable[..., None], *parts: object) -> weakref.finalize[..., object]:
+    """Has an unfinished write discarded when nobody holds its sink any more, or the process ends."""
+    return weakref.finalize(sink, _dropped, discard, parts, os.getpid())
+
+
+def _dropped(discard: Callable[..., None], parts: tuple[object, ...], process: int) -> None:
+    if os.getpid() != process:  # a copy in a forked process: the upload is the parent's
+        return
+    if asyncio._get_running_loop() is None:
+        discard(*parts)
+    else:  # the garbage collector came by on the loop that requests are sent from, which must not wait for itself
+        threading.Thread(target=discard, args=parts, daemon=True).start()
 
 
 def look_then_put(store: Store, path: str, data: bytes) -> bool:

@@ -1,0 +1,256 @@
+"""Files of this machine that are written whole: a hidden temporary file beside the target, renamed over it.
+
+A symbolic link is followed, so that the file that it leads to is replaced. A pipe, a device or a socket is refused: a
+rename would put a file in its place. What replaces a file takes over its mode, and its owner where the system permits
+that; the temporary file is readable by its owner alone until then.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+import warnings
+import weakref
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from orcidx.errors import StorageError
+from orcidx.storage.failures import translating
+from orcidx.storage.writers import refused, temporary_name
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = [
+    "LocalSink", "Place", "create_file", "give_name", "open_temporary", "put_file", "shared_mode", "sync_directory",
+]  # fmt: skip
+
+JOINED_BYTES = 1 << 20
+_NEW = 0o666
+"""The mode of a new file, of which the system takes the umask away."""
+_NOT_HERE = frozenset(
+    getattr(errno, name) for name in ("EPERM", "EACCES", "EINVAL", "ENOTSUP", "EOPNOTSUPP", "ENOSYS")
+    if hasattr(errno, name)
+)  # fmt: skip
+"""A file system or a system without modes or owners, or a process that may not change them."""
+_WITHOUT_LINKS = frozenset(
+    getattr(errno, name) for name in ("EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK") if hasattr(errno, name)
+)
+
+
+class Place(NamedTuple):
+    """Where a file is written: ``path`` with its links followed; ``replaced``: the file that is there."""
+
+    path: str
+    replaced: os.stat_result | None
+
+    @classmethod
+    def of(cls, path: str, name: str) -> Place:
+        """Raises ``IsADirectoryError``, and ``StorageError`` for what is no regular file."""
+        try:
+            status = os.stat(path)
+        except FileNotFoundError:
+            return cls(os.path.realpath(path) if os.path.islink(path) else path, None)
+        except (PermissionError, NotADirectoryError):
+            raise
+        except (OSError, ValueError) as error:  # links in a circle, names too long, a NUL in the path
+            raise StorageError(f"cannot be written: {error}", file=name) from error
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, "a directory, not a file", name)
+        if not stat.S_ISREG(status.st_mode):
+            raise StorageError(
+                "not a regular file but a pipe, a device or a socket, which a new file would replace; to write into "
+                'it, give the open file: open(path, "wb")',
+                file=name,
+            )
+        return cls(os.path.realpath(path) if os.path.islink(path) else path, status)
+
+
+def shared_mode(paths: Iterable[str]) -> int:
+    """The mode of a new file that is made of other files: what each of them permits. A path that is none permits all.
+
+    Execution is nobody's: a copy of the rows of a file is no program.
+    """
+    mode = _NEW
+    for path in paths:
+        try:
+            mode &= stat.S_IMODE(os.stat(path).st_mode)
+        except (OSError, ValueError):
+            continue
+    return mode | stat.S_IWUSR | stat.S_IRUSR
+
+
+def open_temporary(place: Place, temporary: str, mode: int) -> int:
+    """A descriptor of a new file, which nobody else may read where the finished file is not for everybody."""
+    first = mode if place.replaced is None else 0o600
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    return os.open(temporary, flags, first)
+
+
+def give_name(temporary: str, place: Place, name: str) -> None:
+    """Renames a finished file over its place, with the mode and owner of the file that is there, for good."""
+    try:
+        replaced: os.stat_result | None = os.stat(place.path)  # its mode may have changed since the place was looked at
+    except FileNotFoundError:
+        replaced = place.replaced
+    if replaced is not None:
+        _take_over(temporary, replaced, name)
+    os.replace(temporary, place.path)
+    sync_directory(os.path.dirname(place.path) or os.curdir)
+
+
+def _take_over(temporary: str, old: os.stat_result, name: str) -> None:
+    mode = stat.S_IMODE(old.st_mode) & 0o777
+    own = os.stat(temporary)
+    if hasattr(os, "chown") and (own.st_uid, own.st_gid) != (old.st_uid, old.st_gid):
+        mode = _change_owner(temporary, old, mode, name)
+    try:
+        os.chmod(temporary, mode)
+    except OSError as error:
+        if error.errno not in _NOT_HERE:
+            raise
+        warnings.warn(f"{name}: its mode {mode:04o} could not be kept: {error}", RuntimeWarning, stacklevel=2)
+
+
+def _change_owner(temporary: str, old: os.stat_result, mode: int, name: str) -> int:
+    """Gives a file its owner and group; returns the mode, without rights that would go to another group."""
+    for owner in (old.st_uid, -1):  # the group alone is often permitted where the owner is not
+        try:
+            os.chown(temporary, owner, old.st_gid)
+        except OSError as error:
+            if error.errno not in _NOT_HERE:
+                raise
+            continue
+        if owner == -1:
+            warnings.warn(f"{name}: its owner {old.st_uid} could not be kept", RuntimeWarning, stacklevel=2)
+        return mode
+    group = "" if os.stat(temporary).st_gid == old.st_gid else f" and group {old.st_gid}, so its group has no rights,"
+    warnings.warn(f"{name}: its owner {old.st_uid}{group} could not be kept", RuntimeWarning, stacklevel=2)
+    return mode & ~0o070 if group else mode
+
+
+def sync_directory(path: str) -> None:
+    """Makes a new name outlast a power cut; not every system can."""
+    if sys.platform == "win32":
+        return
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except PermissionError:  # a directory that may be written to, and not listed
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def put_file(path: str, data: bytes, *, mode: int = _NEW) -> None:
+    """Writes a file, in the place of what is there."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    place = Place.of(path, path)
+    temporary = temporary_name(place.path)
+    try:
+        _write_new(place, temporary, data, mode)
+        give_name(temporary, place, path)
+    finally:
+        _remove(temporary)
+
+
+def create_file(path: str, data: bytes, *, single_writer: bool, mode: int = _NEW) -> bool:
+    """Writes a file unless the name is taken: by a hard link to the finished file, which cannot replace anything."""
+    if os.path.lexists(path):
+        return False
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    temporary = temporary_name(path)
+    try:
+        _write_new(Place(path, None), temporary, data, mode)
+        (_replace_nothing if single_writer else _link)(temporary, path)
+        sync_directory(os.path.dirname(path))
+    except FileExistsError:
+        return False
+    finally:
+        _remove(temporary)
+    return True
+
+
+def _write_new(place: Place, temporary: str, data: bytes, mode: int) -> None:
+    with open(open_temporary(place, temporary, mode), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _remove(temporary: str) -> None:
+    if os.path.lexists(temporary):
+        os.unlink(temporary)
+
+
+def _link(temporary: str, path: str) -> None:
+    """Gives a finished file its name unless that is taken."""
+    if sys.platform == "win32":
+        os.rename(temporary, path)  # FileExistsError where the name is taken
+        return
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        if not os.path.samefile(temporary, path):  # NFS sends a link again when the answer was lost
+            raise
+    except OSError as error:
+        if error.errno not in _WITHOUT_LINKS:
+            raise
+        raise refused("this file system has no hard links, and no other way to create a file exclusively") from error
+
+
+def _replace_nothing(temporary: str, path: str) -> None:
+    """Renames unless the name is taken, where nobody else can take it meanwhile."""
+    if os.path.lexists(path):
+        raise FileExistsError(path)
+    os.replace(temporary, path)
+
+
+class LocalSink:
+    """A local file that is written front to back. One that is dropped without ``close`` leaves nothing behind."""
+
+    def __init__(self, name: str, path: str, *, mode: int = _NEW) -> None:
+        self.name = name
+        self._place = Place.of(path, name)
+        self._temporary = temporary_name(self._place.path)
+        descriptor = open_temporary(self._place, self._temporary, mode)
+        self._file = open(descriptor, "wb", buffering=JOINED_BYTES)  # noqa: SIM115
+        self._drop = weakref.finalize(self, _discard, self._file, self._temporary, os.getpid())
+
+    def write(self, data: Buffer) -> None:
+        with translating(self.name):
+            self._file.write(data)
+
+    def close(self) -> None:
+        try:
+            with translating(self.name):
+                self._file.flush()
+                os.fsync(self._file.fileno())
+                self._file.close()
+                give_name(self._temporary, self._place, self.name)
+        except BaseException:
+            self.abort()
+            raise
+        self._drop.detach()
+
+    def abort(self) -> None:
+        self._drop()
+
+
+def _discard(file: Any, temporary: str, process: int) -> None:
+    if os.getpid() != process:  # a copy of the sink in a forked process: what it holds is not to be written twice
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, file.fileno())
+        os.close(nothing)
+        return
+    try:
+        file.close()
+    except OSError:  # what could not be flushed is thrown away anyway
+        pass
+    _remove(temporary)
