@@ -17,6 +17,7 @@ cdef class ChunkedStream:
     cdef size_t starts_capacity
     cdef readonly int64_t total             # bytes before compression
     cdef bint shrinks                       # a chunk that was tried among the last sixteen did
+    cdef int64_t favour                     # bytes that the faster level cost, less what it may, in probes of a stretch
     cdef bint joined                        # bytes of other streams may wait, more than one chunk of them
     cdef bint keeps_raw                     # nothing is compressed here: another stream takes the bytes over
 
@@ -24,9 +25,12 @@ cdef class ChunkedStream:
     cdef uint8_t* reserve(self, size_t length) except NULL nogil
     cdef int advance(self, size_t length) except -1 nogil
     cdef int append(self, const uint8_t* data, size_t length) except -1 nogil
-    cdef bint _tries(self, size_t chunk) noexcept nogil
+    cdef Py_ssize_t _compress(self, const uint8_t* raw, size_t length, uint8_t* out, int64_t favour) except -1 nogil
+    cdef Py_ssize_t _try_both(self, const uint8_t* raw, size_t length, uint8_t* out, int64_t* favour) except -1 nogil
     cdef int _write_chunk(self, size_t at, size_t length) except -1 nogil
-    cdef int _put_chunk(self, const uint8_t* packed, Py_ssize_t written, size_t at, size_t length) except -1 nogil
+    cdef int _put_chunk(
+        self, const uint8_t* packed, Py_ssize_t written, size_t at, size_t length, int64_t favour
+    ) except -1 nogil
     cdef int _put_header(self, size_t length, Py_ssize_t written) except -1 nogil
     cdef int _write_in_place(self) except -1 nogil
     cdef void _shrink(self, uint8_t** buffer, size_t* capacity, size_t needed) noexcept nogil
@@ -37,6 +41,7 @@ cdef class ChunkedStream:
 cdef class OutStream(ChunkedStream):
     cdef uint8_t** waiting                  # chunks that `squeeze` compressed, counted from the last one in `out`
     cdef Py_ssize_t* waiting_sizes
+    cdef int64_t* waiting_favours
     cdef size_t waiting_count
 
     cdef int take_over(self, OutStream other) except -1 nogil

@@ -21,6 +21,8 @@ cdef enum:
     HEADER = 3
     PROBED = 2                  # of sixteen chunks two are tried; if neither shrinks, the others are stored as they are
     STRETCH = 16
+    LEAST_TRIED = 1024          # bytes of a chunk that is compressed at both levels
+    ALLOWED = 256               # the faster level is taken where it costs less than a part in so many
 
 
 cdef class ChunkedStream:
@@ -80,22 +82,55 @@ cdef class ChunkedStream:
             length -= part
         return 0
 
-    cdef bint _tries(self, size_t chunk) noexcept nogil:
-        return chunk % STRETCH < PROBED or self.shrinks
-
     cdef int _write_chunk(self, size_t at, size_t length) except -1 nogil:
         cdef Py_ssize_t written = 0
+        cdef int64_t favour = 0
         self._grow_out(length + HEADER)
-        if self._tries(self.chunks):
-            written = self.compressor.compress(self.raw + at, length, self.out + self.out_size + HEADER)
-        return self._put_chunk(NULL, written, at, length)
+        if self.chunks % STRETCH < PROBED:
+            written = self._try_both(self.raw + at, length, self.out + self.out_size + HEADER, &favour)
+        elif self.shrinks:
+            written = self._compress(self.raw + at, length, self.out + self.out_size + HEADER, self.favour)
+        return self._put_chunk(NULL, written, at, length, favour)
 
-    cdef int _put_chunk(self, const uint8_t* packed, Py_ssize_t written, size_t at, size_t length) except -1 nogil:
+    cdef Py_ssize_t _compress(self, const uint8_t* raw, size_t length, uint8_t* out, int64_t favour) except -1 nogil:
+        """Compresses a chunk at the level that the probes before it favour."""
+        if favour < 0:
+            return self.compressor.faster.compress(raw, length, out)
+        return self.compressor.compress(raw, length, out)
+
+    cdef Py_ssize_t _try_both(self, const uint8_t* raw, size_t length, uint8_t* out, int64_t* favour) except -1 nogil:
+        """Compresses a probe at both levels, where there are two, and keeps what is shorter. ``favour``: below 0 where
+        the faster one may be taken for the chunks behind it."""
+        cdef Py_ssize_t written = self.compressor.compress(raw, length, out)
+        cdef Py_ssize_t other
+        cdef int64_t size, faster
+        cdef uint8_t* packed
+        if self.compressor.faster is None or length < LEAST_TRIED:
+            return written
+        packed = <uint8_t*>malloc(length)
+        if packed == NULL:
+            with gil:
+                raise MemoryError
+        other = self.compressor.faster.compress(raw, length, packed)
+        size = written if written else <int64_t>length
+        faster = other if other else <int64_t>length
+        favour[0] = faster - size - size // ALLOWED - 1
+        if faster < size:
+            memcpy(out, packed, other)
+            written = other
+        free(packed)
+        return written
+
+    cdef int _put_chunk(
+        self, const uint8_t* packed, Py_ssize_t written, size_t at, size_t length, int64_t favour
+    ) except -1 nogil:
         """Ends a chunk: ``written`` bytes that ``packed`` has, or that are in their place; 0: as it is."""
         self._grow_out(length + HEADER)
         if self.chunks % STRETCH < PROBED:
             if self.chunks % STRETCH == 0:
                 self.shrinks = False
+                self.favour = 0
+            self.favour += favour
             self.shrinks |= written != 0 and <size_t>written <= length - length // 50
         if written == 0:
             memcpy(self.out + self.out_size + HEADER, self.raw + at, length)
@@ -128,10 +163,11 @@ cdef class ChunkedStream:
         cdef size_t length = self.raw_size
         cdef uint8_t* packed = <uint8_t*>malloc(length)
         cdef Py_ssize_t written
+        cdef int64_t favour = 0
         if packed == NULL:
             with gil:
                 raise MemoryError
-        written = self.compressor.compress(self.raw, length, packed)
+        written = self._try_both(self.raw, length, packed, &favour)
         if written:
             memcpy(self.raw + HEADER, packed, written)
         else:
@@ -227,6 +263,7 @@ cdef class ChunkedStream:
         self.out = NULL
         self.out_size = self.out_capacity = 0
         self.raw_size = self.chunks = 0
+        self.favour = 0
         self.total = 0
         self.joined = False
         free(self.raw)
@@ -257,8 +294,10 @@ cdef class OutStream(ChunkedStream):
             free(self.waiting[i])
         free(self.waiting)
         free(self.waiting_sizes)
+        free(self.waiting_favours)
         self.waiting = NULL
         self.waiting_sizes = NULL
+        self.waiting_favours = NULL
         self.waiting_count = 0
 
     def waiting_chunks(self):
@@ -269,7 +308,8 @@ cdef class OutStream(ChunkedStream):
         if count:
             self.waiting = <uint8_t**>calloc(count, sizeof(void*))
             self.waiting_sizes = <Py_ssize_t*>calloc(count, sizeof(Py_ssize_t))
-            if self.waiting == NULL or self.waiting_sizes == NULL:
+            self.waiting_favours = <int64_t*>calloc(count, sizeof(int64_t))
+            if self.waiting == NULL or self.waiting_sizes == NULL or self.waiting_favours == NULL:
                 raise MemoryError
             self.waiting_count = count
         return count
@@ -284,9 +324,12 @@ cdef class OutStream(ChunkedStream):
         cdef size_t chunk = self.chunks + number
         cdef size_t first = chunk - chunk % STRETCH
         cdef size_t i
-        cdef bint tries = chunk % STRETCH < PROBED
+        cdef bint probe = chunk % STRETCH < PROBED
+        cdef bint tries = probe
+        cdef int64_t favour = self.favour if first < self.chunks else 0
         cdef Py_ssize_t written
         cdef uint8_t* packed
+        cdef const uint8_t* raw
         if number >= self.waiting_count:
             raise IndexError(number)
         if not tries:
@@ -296,6 +339,7 @@ cdef class OutStream(ChunkedStream):
                 tries = first < self.chunks and self.shrinks
                 for i in range(max(first, self.chunks), first + PROBED):
                     written = self.waiting_sizes[i - self.chunks]
+                    favour += self.waiting_favours[i - self.chunks]
                     tries |= written != 0 and <size_t>written <= self.block - self.block // 50
         if not tries:
             return
@@ -305,7 +349,12 @@ cdef class OutStream(ChunkedStream):
                 with gil:
                     raise MemoryError
             self.waiting[number] = packed
-            self.waiting_sizes[number] = self.compressor.compress(self.raw + number * self.block, self.block, packed)
+            raw = self.raw + number * self.block
+            if probe:
+                written = self._try_both(raw, self.block, packed, &self.waiting_favours[number])
+            else:
+                written = self._compress(raw, self.block, packed, favour)
+            self.waiting_sizes[number] = written
 
     def cut(self):
         """Makes chunks of all that is full."""
@@ -316,7 +365,13 @@ cdef class OutStream(ChunkedStream):
             if self.joined and self.compressor is not None and self.raw_size >= self.block:
                 while self.raw_size - at >= self.block:
                     if number < ready:
-                        self._put_chunk(self.waiting[number], self.waiting_sizes[number], at, self.block)
+                        self._put_chunk(
+                            self.waiting[number],
+                            self.waiting_sizes[number],
+                            at,
+                            self.block,
+                            self.waiting_favours[number],
+                        )
                     else:
                         self._write_chunk(at, self.block)
                     number += 1

@@ -13,6 +13,7 @@ cdef class Compressor:
     cdef void* call
     cdef void* is_error
     cdef void* slots[CONTEXT_SLOTS]         # contexts that nobody is using
+    cdef readonly Compressor faster         # a lower level, which some streams take better; None: there is none
     cdef object through                     # a Python function of bytes, where no native one is at hand
 
     # Bytes written to `out`, less than `length`; 0 when they do not shrink; -1 with a Python error set.

@@ -31,10 +31,12 @@ ctypedef unsigned int (*is_error_t)(size_t) noexcept nogil
 
 cdef class Compressor:
     """One codec at one level. ``functions``: addresses (create, destroy, compress) of libdeflate's functions, with a
-    fourth (is_error) of zstd's; without them ``through`` compresses a buffer to bytes."""
+    fourth (is_error) of zstd's; without them ``through`` compresses a buffer to bytes. ``faster``: the codec at a lower
+    level, which streams try as well."""
 
-    def __cinit__(self, *, str name, int level=0, through=None, functions=None):
+    def __cinit__(self, *, str name, int level=0, through=None, functions=None, Compressor faster=None):
         self.name = name
+        self.faster = faster
         self.level = level
         self.through = through
         if functions is not None:

@@ -22,7 +22,8 @@ class WriteOptions:
     compression: str = "zstd"
     """"uncompressed", "zlib", "snappy", "lz4" or "zstd", in any case."""
     compression_level: int | None = None
-    """Level of zstd (up to 22), zlib (1 to 12) or lz4 (1 to 12, its slow format). None: zstd 3, zlib 4, fast lz4."""
+    """Level of zstd (up to 22), zlib (1 to 12) or lz4 (1 to 12, its slow format). None: zstd 3 or
+    1, whichever each stream takes better, zlib 4, fast lz4."""
     compression_block_size: int = 262_144
     """Most bytes of a chunk before compression, 1 KiB to 8 MiB. A reader decompresses whole chunks."""
     stripe_size: int = 64 << 20

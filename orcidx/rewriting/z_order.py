@@ -1,7 +1,8 @@
 """Z-order keys: rows that are near in several columns at once get near keys, by which they are then sorted.
 
-Each value becomes its rank among quantiles of a sample, and the bits of the ranks are interleaved, the first column's
-first. Ranks make columns of any type and distribution count alike; nulls come last.
+Each value becomes its rank among the rows of a sample, and the bits of the ranks are interleaved, the first column's
+first. So each bit halves the rows, and columns of any type and distribution count alike: ranks among distinct values
+would give most of the bits to a long tail of rare ones. Nulls come last.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ Numbers = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class _Ranks:
-    """Ranks of one column's values: ``edges`` between them, sorted; ``prefix`` that all sampled texts begin with."""
+    """Ranks of one column's values: ``edges`` are quantiles of its sampled rows, sorted, so that a frequent value comes
+    several times; ``prefix`` is what all sampled texts begin with."""
 
     edges: Numbers
     prefix: bytes
@@ -36,16 +38,16 @@ class _Ranks:
     @staticmethod
     def of(column: pa.Array, bits: int) -> _Ranks:
         prefix = _common_prefix(column)
-        values = np.unique(_sortable(column.drop_null(), prefix))
+        values = np.sort(_sortable(column.drop_null(), prefix))
         steps = min(len(values), (1 << bits) - 1)  # the highest rank is that of nulls
         edges = values[np.linspace(0, len(values) - 1, steps).astype(np.int64)] if steps else values
-        return _Ranks(np.unique(edges), prefix, bits)
+        return _Ranks(edges, prefix, bits)
 
     def rank(self, column: pa.Array) -> npt.NDArray[np.uint64]:
-        """Spread over all bits, so that a column of few values counts as much as one of many."""
+        """The share of rows below each value, spread over all bits."""
         valid = np.asarray(column.is_valid())
         ranks = np.full(len(column), (1 << self.bits) - 1, np.uint64)
-        places = np.searchsorted(self.edges, _sortable(column.drop_null(), self.prefix), side="right")
+        places = np.searchsorted(self.edges, _sortable(column.drop_null(), self.prefix), side="left")
         ranks[valid] = places * ((1 << self.bits) - 2) // max(1, len(self.edges))
         return ranks
 

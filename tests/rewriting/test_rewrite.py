@@ -267,6 +267,19 @@ def test_clustering_narrows_both_columns(tmp_path):
     assert orcidx.open(tmp_path / "b.orc").read().sort_by(by_id).equals(data.sort_by(by_id))
 
 
+def test_clustering_goes_by_rows_not_by_distinct_values(tmp_path):
+    """A long tail of rare values takes few of the bits, so that the frequent ones are kept apart."""
+    rng = np.random.default_rng(3)
+    frequent = [rng.integers(0, 1000, 40_000) for _ in "ab"]
+    rare = [rng.integers(1000, 10**9, 40_000) for _ in "ab"]
+    data = pa.table({name: np.where(rng.random(40_000) < 0.9, *both) for name, *both in zip("ab", frequent, rare)})
+    source = make(tmp_path / "a.orc", data=data)
+    orcidx.rewrite(source, tmp_path / "b.orc", cluster_by=["a", "b"], row_index_stride=400)
+    with orcidx.open(tmp_path / "b.orc") as file:
+        kept = [file.scan(where=f"{name} = 500").explain().funnel[2].after for name in "ab"]
+    assert max(kept) <= 24  # of 100; 10 by 10 tiles would be 10
+
+
 def test_in_place(tmp_path):
     source = make(tmp_path / "a.orc")
     orcidx.rewrite(source, source, compression="snappy")
