@@ -28,7 +28,7 @@ orc paimon.*
 fetching explain
 pruning storage aggregation
 predicate
-options
+options extras
 errors
 """
 """Rooms from the top down; those of one line do not import each other. A room covers its modules; ``paimon`` alone is
@@ -137,9 +137,9 @@ def test_the_contracts_show_this_picture() -> None:
 
 
 def test_few_modules_stand_alone() -> None:
-    """Beside the rooms, those that docs/decisions/0018 names: the public names, errors, options, the command line."""
+    """Beside the rooms: the public names, errors, options, extras, the command line (docs/decisions/0018, 0124)."""
     alone = {path.name for path in PACKAGE.iterdir() if path.suffix in (".py", ".pyx")}
-    assert alone == {"__init__.py", "__main__.py", "errors.py", "options.py"}
+    assert alone == {"__init__.py", "__main__.py", "errors.py", "extras.py", "options.py"}
 
 
 def test_every_module_has_a_place() -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
 import click
 
 from orcidx.cli.output import print_table
+from orcidx.extras import installed, what_to_install
 
 __all__ = ["demo"]
 
 SHOWN = ["l_orderkey", "l_partkey", "l_quantity", "l_extendedprice", "l_shipdate", "l_shipmode"]
-QUERIES = ["l_shipdate between date '1995-03-01' and date '1995-03-03'", "l_orderkey = 3712", "l_orderkey = 1000"]
 
 
 @click.command()
@@ -19,7 +20,13 @@ QUERIES = ["l_shipdate between date '1995-03-01' and date '1995-03-03'", "l_orde
 def demo(path: bool) -> None:
     """Rows, statistics and explained queries of a file that Spark wrote, which comes with orcidx."""
     import orcidx
+    from orcidx import col
 
+    queries = (
+        col("l_shipdate").between(datetime.date(1995, 3, 1), datetime.date(1995, 3, 3)),
+        col("l_orderkey") == 3712,
+        col("l_orderkey") == 1000,
+    )
     file = Path(__file__).with_name("demo") / "lineitem.orc"
     if path:
         click.echo(file)
@@ -35,10 +42,9 @@ def demo(path: bool) -> None:
             ["column", "values", "nulls", "min", "max"],
             [(name, s.count, s.has_null, s.minimum, s.maximum) for name, s in statistics if s is not None],
         )
-        for where in QUERIES:
+        for where in queries:
             scan = f.scan(SHOWN, where)
-            click.echo(f"\nQuery: {where}")
-            click.echo(str(scan.explain()))
+            click.echo(f"\n{scan.explain()}")
             with scan.to_batches() as batches:
                 found = sum(batch.num_rows for batch in batches)
                 read = batches.metrics
@@ -46,4 +52,6 @@ def demo(path: bool) -> None:
                 f"Found {found} rows; decoded {read.row_groups_kept} of {read.row_groups} row groups, "
                 f"read {read.bytes_read:,} of {f.tail.size:,} bytes."
             )
+    if not installed("sqlglot"):
+        click.echo(f"\n{what_to_install('sqlglot')}")
     click.echo('\nTry: orcidx explain "$(orcidx demo --path)" --where "l_shipdate < date \'1993-01-01\'"')

@@ -7,11 +7,14 @@ import datetime
 import decimal
 import json
 import math
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from orcidx.cli.terminal_table import draw_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,26 +96,16 @@ def print_table(
         for row in rows:
             click.echo("\t".join(text(value) for value in row))
         return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console()
     cells = [[text(value) for value in row] for row in rows]
-    shown = _fitting(names, cells, console.width) if elide else range(len(names))
+    shown = _fitting(names, cells, shutil.get_terminal_size().columns) if elide else list(range(len(names)))
     left_out = len(names) - len(shown)
-    half = (len(shown) + 1) // 2
-    table = Table(title=title, title_justify="left")
-    for place, column in enumerate(shown):
-        if left_out and place == half:
-            table.add_column(Text(f"… {left_out} more …", style="dim"), no_wrap=True)
-        table.add_column(Text(names[column]), overflow="fold")
-    for row in cells:
-        line = [Text(row[column]) for column in shown]
-        if left_out:
-            line.insert(half, Text("…", style="dim"))
-        table.add_row(*line)
-    console.print(table)
+    heading, lines = [names[column] for column in shown], [[row[column] for column in shown] for row in cells]
+    gap = (len(shown) + 1) // 2 if left_out else None
+    if gap is not None:
+        heading.insert(gap, f"… {left_out} more …")
+        for line in lines:
+            line.insert(gap, "…")
+    draw_table(heading, lines, title=title, gap=gap)
     if left_out:
         click.echo(f"{left_out} of {len(names)} columns are not shown; -c A,B chooses", err=True)
 

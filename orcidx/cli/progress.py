@@ -1,4 +1,4 @@
-"""Progress of long work, drawn on standard error of a terminal and nowhere else."""
+"""Progress of long work, drawn on standard error of a terminal and nowhere else, where rich is installed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
+
+from orcidx.extras import installed
 
 __all__ = ["progress", "tracked"]
 
@@ -21,7 +23,7 @@ def progress(label: str, total: int | None, *, shown: bool = True) -> Iterator[C
 
     The bar goes away at the end. Not ``shown``: never.
     """
-    if not (shown and sys.stderr.isatty()):
+    if not (shown and sys.stderr.isatty() and installed("rich")):
         yield lambda steps: None
         return
     from rich.console import Console

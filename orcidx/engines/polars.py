@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-import polars as pl
 import pyarrow as pa
-from polars.io.plugins import register_io_source
 
 from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.extras import needed
 from orcidx.index_directory.scan_files import scan as scan_files
 from orcidx.predicate import Constant, all_of
 from orcidx.predicate.polars_tree import from_polars
 from orcidx.scanner.arguments import FilesArguments
 from orcidx.scanner.scan import Scan
 from orcidx.storage import Sources
+
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = ["scan_polars"]
 
@@ -28,6 +30,10 @@ def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.
     Predicates prune by orcidx's indexes where they can be carried over, and Polars applies them once more. Strings come
     as views, which Polars takes without copying; give ``strings=`` for anything else.
     """
+    with needed("polars"):
+        import polars as pl
+        from polars.io.plugins import register_io_source
+
     if "options" not in scan_options:
         scan_options.setdefault("strings", "view")
     scan_options.setdefault("nan", "largest")
@@ -94,6 +100,8 @@ class _Source:
 
 
 def _frame(batch: pa.RecordBatch) -> pl.DataFrame:
+    import polars as pl
+
     frame = pl.from_arrow(batch)
     assert isinstance(frame, pl.DataFrame)
     return frame
@@ -101,6 +109,8 @@ def _frame(batch: pa.RecordBatch) -> pl.DataFrame:
 
 def _carried(predicate: pl.Expr, schema: pa.Schema) -> Any:
     """The part of a Polars predicate that prunes here; True where its form is not known."""
+    import polars as pl
+
     try:
         tree = json.loads(predicate.meta.serialize(format="json"))
     except (pl.exceptions.PolarsError, ValueError):  # such as a Python function inside

@@ -185,6 +185,8 @@ def load_zone(name: str) -> Zone:
         if known is not None and _NAME.fullmatch(known) and (data := _tzif(known)) is not None:
             return _parse(name, data)
     shown = name if len(name) <= 64 else name[:64] + "..."
+    if _tzif("Europe/Paris") is None:
+        raise Unsupported(f"{shown!r}: no data of time zones is installed here: python -m pip install tzdata")
     raise Unsupported(f"the writer's time zone {shown!r} is unknown here; name one with the option timezone=")
 
 

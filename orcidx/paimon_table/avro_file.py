@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import cramjam
-import fastavro
 import zstandard
 
 from orcidx.errors import CorruptFile, Unsupported, located
+from orcidx.extras import needed
 from orcidx.paimon.json_object import parse_json_object
 from orcidx.paimon_table.avro_values import ValueSizes
 
@@ -63,6 +63,8 @@ def read_avro_file(data: memoryview) -> AvroFile:
 
 def parsed_schema(schema_text: bytes) -> Any:
     """A schema as fastavro takes it, checked, and without logical types; raises ``CorruptFile``."""
+    with needed("fastavro"):
+        import fastavro
     return fastavro.parse_schema(_checked_schema(schema_text))
 
 
@@ -109,6 +111,8 @@ def read_avro(data: memoryview) -> Iterator[dict[str, Any]]:
 
 
 def _records(schema: Any, block: bytes, count: int, start: int) -> Iterator[dict[str, Any]]:
+    with needed("fastavro"):
+        import fastavro
     stream = io.BytesIO(block)
     for _ in range(count):
         try:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import cramjam
-import fastavro
 import zstandard
 
 from orcidx.errors import Unsupported
+from orcidx.extras import needed
 from orcidx.paimon_table.avro_file import MAGIC, SYNC, parsed_schema, read_avro
 
 __all__ = ["write_avro"]
@@ -44,6 +44,8 @@ def write_avro(schema_text: bytes, codec: str, records: Iterable[dict[str, Any]]
 
 
 def _blocks(schema_text: bytes, records: list[dict[str, Any]]) -> Iterable[tuple[int, bytes]]:
+    with needed("fastavro"):
+        import fastavro
     schema = parsed_schema(schema_text)
     stream, count = io.BytesIO(), 0
     for record in records:

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
+from orcidx.extras import needed
 from orcidx.predicate.arrow_expression import from_expression
 from orcidx.predicate.nodes import Constant, Leaf, Op, Predicate, all_of, any_of
 from orcidx.predicate.polars_where import from_polars_expression, is_polars
@@ -21,7 +22,8 @@ __all__ = ["from_dnf", "from_expression", "from_spark", "translate"]
 def translate(where: Any) -> Predicate:
     """A predicate of SQL text, a pyarrow or Polars expression or a DNF list. Raises ``InvalidQuery``."""
     if isinstance(where, str):
-        from orcidx.predicate.sql_text import from_sql  # loads sqlglot, which most scans never need
+        with needed("sqlglot"):
+            from orcidx.predicate.sql_text import from_sql  # loads sqlglot, which most scans never need
 
         return from_sql(where)
     if isinstance(where, pc.Expression):

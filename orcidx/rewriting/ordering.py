@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery, StorageError, Unsupported
+from orcidx.extras import needed
 from orcidx.rewriting.z_order import MOST_COLUMNS, SAMPLE, ZOrder
 
 __all__ = ["Order", "SortKey", "asked_order"]
@@ -129,13 +130,8 @@ def _pair(given: Any) -> tuple[str, str]:
 def _through_duckdb(
     order: Order, batches: Iterable[pa.RecordBatch], schema: pa.Schema, curve: ZOrder | None
 ) -> Iterator[pa.RecordBatch]:
-    try:
+    with needed("duckdb"):
         import duckdb
-    except ImportError as error:
-        raise Unsupported(
-            f"sorting more than sort_memory={order.memory} bytes needs the Python package duckdb (pip install "
-            f'"orcidx[sort]"): {error}'
-        ) from error
     kinds = [crossing_type(field.type, field.name) for field in schema]
     names = [str(number) for number in range(len(schema))]  # names of columns may differ by case alone
     fields = [*map(pa.field, names, kinds), *([pa.field(_KEY, pa.int64())] if curve else [])]

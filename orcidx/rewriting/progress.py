@@ -5,17 +5,21 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from orcidx.extras import installed, needed
+
 __all__ = ["RowProgress"]
 
 
 class RowProgress:
-    """A context manager; ``shown``: True or False, None where standard error is a terminal."""
+    """A context manager; ``shown``: True or False, None where standard error is a terminal, and rich is
+    installed, which draws it."""
 
     def __init__(self, title: str, rows: int | None, shown: bool | None = None) -> None:
         self._bar: Any = None
-        if sys.stderr.isatty() if shown is None else shown:
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        if installed("rich") and sys.stderr.isatty() if shown is None else shown:
+            with needed("rich"):
+                from rich.console import Console
+                from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
             text = "{task.description}", "{task.completed:,}" + (" rows" if rows is None else " of {task.total:,} rows")
             columns = TextColumn(text[0]), BarColumn(), TextColumn(text[1]), TimeRemainingColumn()

@@ -6,7 +6,7 @@ import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from orcidx.errors import Unsupported
+from orcidx.extras import needed
 
 if TYPE_CHECKING:
     import duckdb
@@ -18,10 +18,8 @@ __all__ = ["duckdb_relation", "pandas_frame", "polars_frame"]
 
 
 def _library(name: str) -> ModuleType:
-    try:
+    with needed(name):
         return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        raise Unsupported(f"this needs {name}: python -m pip install {name}") from error
 
 
 def pandas_frame(table: pa.Table, options: dict[str, Any]) -> pd.DataFrame:

@@ -7,6 +7,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from orcidx.extras import installed, needed
 from orcidx.spark.sessions import is_connect
 
 if TYPE_CHECKING:
@@ -36,11 +37,12 @@ class Counters:
 class Progress:
     """A context manager around a job; ``counters`` go to its tasks.
 
-    ``shown``: True or False, None where standard error is a terminal. Spark Connect has no accumulators: no bar there.
+    ``shown``: True or False, None where standard error is a terminal and rich is installed. Spark Connect has no
+    accumulators: no bar there.
     """
 
     def __init__(self, spark: SparkSession, title: str, *, files: int, bytes: int, shown: bool | None = None) -> None:
-        wanted = sys.stderr.isatty() if shown is None else shown
+        wanted = installed("rich") and sys.stderr.isatty() if shown is None else shown
         self.counters = Counters()
         self._total = files, bytes
         self._title = title
@@ -79,9 +81,10 @@ class Progress:
 
 
 def _open_bar() -> Any:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+    with needed("rich"):
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
 
     columns = (
         TextColumn("{task.description}"),

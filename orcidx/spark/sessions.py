@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.extras import needed
 from orcidx.spark.argument_types import JavaObject
 
 if TYPE_CHECKING:
@@ -85,10 +86,8 @@ def require_spark() -> None:
 
 def spark_version() -> tuple[int, int]:
     """Major and minor version of the pyspark that is installed; raises ``Unsupported`` where there is none."""
-    try:
+    with needed("pyspark"):
         import pyspark
-    except ImportError as error:
-        raise Unsupported("orcidx.spark needs pyspark: python -m pip install 'orcidx[spark]'") from error
     major, minor = re.findall(r"\d+", pyspark.__version__)[:2]
     return int(major), int(minor)
 

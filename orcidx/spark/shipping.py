@@ -15,6 +15,7 @@ from pathlib import Path
 
 import orcidx
 from orcidx.errors import Unsupported
+from orcidx.extras import installed
 
 __all__ = ["pack"]
 
@@ -22,11 +23,13 @@ THERE_ALREADY = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pyspark"})
 """What PySpark's own Arrow functions need on every executor, and nobody wants to ship twice."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _EXTRA = re.compile(r";.*\bextra\b")
+_OF_EXTRAS = ("sqlglot", "fsspec", "fastavro")
+"""What extras of orcidx install, and its tasks may use."""
 _SOURCES = (".pyx", ".pxd", ".c", ".pyc")
 
 
 def pack(path: str | os.PathLike[str], *, also: tuple[str, ...] = ()) -> Path:
-    """Writes a ``.tar.gz`` of orcidx and the packages that it requires, as they are installed here.
+    """Writes a ``.tar.gz`` of orcidx and the packages that it requires or may use in tasks, as they are installed here.
 
     Left out are numpy, pandas, pyarrow and pyspark, which executors have where PySpark runs; ``also`` names more
     distributions to put in, with theirs, such as "s3fs". The executors need the same Python version and platform.
@@ -39,7 +42,7 @@ def pack(path: str | os.PathLike[str], *, also: tuple[str, ...] = ()) -> Path:
         for file in sorted(package.rglob("*")):
             if file.is_file() and file.suffix not in _SOURCES:
                 archive.add(file, f"orcidx/{file.relative_to(package).as_posix()}")
-        for name in _closure(("orcidx", *also)):
+        for name in _closure(("orcidx", *filter(installed, _OF_EXTRAS), *also)):
             for file, place in _files_of(name):
                 archive.add(file, place)
     return target

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 from pyarrow import fs
 
 from orcidx.options import ReadOptions
+from orcidx.storage.event_loop import shared_loop
 from orcidx.storage.failures import AFTER_THEIRS, ShortBody, translating
 from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
 from orcidx.storage.listing import expand_objects
 from orcidx.storage.local import local_source
 from orcidx.storage.ranges import GapDiscardingBuffer, RangeReader
-from orcidx.storage.remote import Answer, RemoteReader, in_thread, shared_loop
+from orcidx.storage.remote import Answer, RemoteReader, in_thread
 from orcidx.storage.sources import Source
 from orcidx.storage.stores import Found, Store, Upload, in_filesystem
 from orcidx.storage.writers import look_then_put, refused, temporary_name, when_dropped

@@ -28,14 +28,16 @@ import fsspec.core
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from orcidx.errors import InvalidQuery, StorageError, Unsupported
+from orcidx.extras import installed, what_to_install
 from orcidx.options import ReadOptions
+from orcidx.storage.event_loop import shared_loop
 from orcidx.storage.failures import OURS, chain, classify, status_of, translating
 from orcidx.storage.fingerprint import Fingerprint, fingerprint_of_info, mtime_of
 from orcidx.storage.fsspec_requests import HttpBackend, S3Backend
 from orcidx.storage.listing import expand_objects
 from orcidx.storage.local import local_source
 from orcidx.storage.ranges import GapDiscardingBuffer, RangeReader
-from orcidx.storage.remote import Answer, Backend, RemoteReader, in_thread, shared_loop
+from orcidx.storage.remote import Answer, Backend, RemoteReader, in_thread
 from orcidx.storage.sources import Source
 from orcidx.storage.stores import Found, Store, Upload, in_filesystem
 from orcidx.storage.writers import look_then_put, prove, refused, temporary_name, when_dropped
@@ -49,6 +51,7 @@ __all__ = ["STORE", "FsspecSink", "FsspecStore", "filesystem_of", "fsspec_backen
 
 _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "cos", "memory"})
 """fsspec's names of storages where a file appears when all of it is there, and renaming means copying."""
+_PACKAGE_OF_SCHEME = {"http": "aiohttp", "https": "aiohttp", "s3": "s3fs", "s3a": "s3fs"}
 _memory_lock = threading.Lock()
 _CONDITIONAL = frozenset({"gs", "gcs", "abfs", "abfss", "az", "adl"})
 """fsspec's names of stores whose ``pipe_file(mode="create")`` is a conditional PUT (gcsfs, adlfs)."""
@@ -336,7 +339,9 @@ def filesystem_of(url: str, storage_options: Mapping[str, Any]) -> tuple[Abstrac
     try:
         filesystem, path = fsspec.core.url_to_fs(url, **storage_options)
     except ImportError as error:
-        raise Unsupported(f"{url}: {error}") from error
+        package = _PACKAGE_OF_SCHEME.get(url.partition(":")[0].lower())
+        why = error if package is None or installed(package) else what_to_install(package)
+        raise Unsupported(f"{url}: {why}") from error
     except ValueError as error:
         raise InvalidQuery(f"{url}: {error}") from error
     return filesystem, path

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import obstore
 
 from orcidx.options import ReadOptions
+from orcidx.storage.event_loop import shared_loop
 from orcidx.storage.failures import AFTER_THEIRS, classify, translating
 from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
 from orcidx.storage.listing import expand_objects
 from orcidx.storage.ranges import TAKEN_AT_ONCE, GapDiscardingBuffer, RangeReader
-from orcidx.storage.remote import Answer, RemoteReader, shared_loop
+from orcidx.storage.remote import Answer, RemoteReader
 from orcidx.storage.sources import Source, text_of
 from orcidx.storage.stores import Found, Store, Upload
 from orcidx.storage.writers import look_then_put, prove, refused, when_dropped

@@ -1,8 +1,8 @@
 """The reader of everything remote: one engine over small asynchronous backends.
 
 The engine merges ranges, keeps several requests in flight, retries, counts, and notices changed objects; a backend
-turns one range into one request. Backends run on one event loop in a thread of its own (fsspec's), so that callers
-with and without a loop share connections; a synchronous storage library runs in a pool of threads behind it.
+turns one range into one request. Backends run on an event loop in a thread of its own (``event_loop``'s, or fsspec's
+for its asynchronous file systems); a synchronous storage library runs in a pool of threads behind it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
-
-import fsspec.asyn
 
 from orcidx.errors import StorageError
 from orcidx.options import ReadOptions
@@ -312,10 +310,3 @@ def _run_on(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T], name:
     except BaseException:
         future.cancel()
         raise
-
-
-def shared_loop() -> asyncio.AbstractEventLoop:
-    """fsspec's own loop, in its thread; made anew after a fork."""
-    loop = fsspec.asyn.get_loop()
-    assert isinstance(loop, asyncio.AbstractEventLoop)
-    return loop

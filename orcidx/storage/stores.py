@@ -14,6 +14,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
+from orcidx.extras import needed
 from orcidx.options import ReadOptions
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.ranges import RangeReader
@@ -147,7 +148,8 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)(?:://|::)|(file|local):", re.IGNO
 
 @cache
 def _class_in(module: str) -> type[Store]:
-    found: type[Store] = import_module(module).STORE
+    with needed("fsspec"):
+        found: type[Store] = import_module(module).STORE
     return found
 
 

@@ -1,0 +1,63 @@
+"""Packages that only a part of orcidx needs, and the extra of this project that installs each.
+
+They are imported where that part is used. One that is missing is named then, with the command that installs it; the
+rest of orcidx works without it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from types import TracebackType
+
+from orcidx.errors import Unsupported
+
+__all__ = ["EXTRAS", "installed", "needed", "what_to_install"]
+
+EXTRAS = {
+    "sqlglot": ("sql", "SQL text needs"),
+    "fsspec": ("remote", "URLs and file systems of fsspec need"),
+    "aiohttp": ("remote", "http and https URLs need"),
+    "s3fs": ("s3", "s3 URLs need"),
+    "fastavro": ("paimon", "manifests of Paimon tables need"),
+    "rich": ("cli", "progress bars need"),
+    "polars": ("polars", "Polars frames need"),
+    "duckdb": ("sort", "sorting beyond sort_memory, and relations of DuckDB, need"),
+    "pandas": ("pandas", "frames of pandas need"),
+    "pyspark": ("spark", "orcidx.spark needs"),
+}
+"""Package: (extra, what needs it)."""
+
+
+def installed(package: str) -> bool:
+    """Whether a package can be imported, without importing it."""
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def what_to_install(package: str) -> str:
+    """What needs a package, and the command that installs it."""
+    extra, need = EXTRAS[package]
+    return f'{need} {package}: python -m pip install "orcidx[{extra}]"'
+
+
+class needed:
+    """``with needed("sqlglot"):`` around imports raises ``Unsupported`` with ``what_to_install`` where it is missing.
+
+    An import that fails for any other package, or inside the package, is an error as it is.
+    """
+
+    __slots__ = ("_package",)
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == self._package:
+            raise Unsupported(what_to_install(self._package)) from error
