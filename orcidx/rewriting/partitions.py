@@ -70,7 +70,7 @@ def split_batch(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[P
         encoded = batch.column(name)
         if not pa.types.is_dictionary(encoded.type):
             encoded = encoded.dictionary_encode()
-        texts = [_text(value, name) for value in encoded.dictionary.to_pylist()]
+        texts = _texts(encoded.dictionary, name)
         known: list[str | None] = list(dict.fromkeys([None, *texts]))
         place_of = {text: place for place, text in enumerate(known)}
         places = np.array([place_of[text] for text in texts] + [0])
@@ -89,6 +89,22 @@ def split_batch(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[P
             key.append(known[place])
         whole = start == 0 and stop == len(order)
         yield tuple(reversed(key)), rest if whole else rest.take(pa.array(order[start:stop]))
+
+
+def _texts(values: pa.Array, name: str) -> list[str | None]:
+    if not pa.types.is_timestamp(values.type) or values.type.unit != "ns":
+        return [_text(value, name) for value in values.to_pylist()]
+    numbers = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    whole, below = np.divmod(numbers, 1000)  # Python's times end at microseconds, and would make one of two values
+    nulls = values.is_null().to_numpy(zero_copy_only=False)
+    micros = pa.array(whole, pa.int64(), mask=nulls).cast(pa.timestamp("us"))
+    found = []
+    for value, finer in zip(micros.to_pylist(), below.tolist()):
+        text = _text(value, name)
+        if text is not None and finer:
+            text = f"{text.partition('.')[0]}.{value.microsecond:06}{finer:03}".rstrip("0")
+        found.append(text)
+    return found
 
 
 def _text(value: Any, name: str) -> str | None:

@@ -228,6 +228,7 @@ class FsspecStore:
     def file(self, path: str) -> Found | None:
         if self._is_web:  # whatever ends in a slash or has a wildcard is a page of links
             return None
+        self._filesystem.invalidate_cache(path)  # a remembered listing would hide changes
         try:
             info = self._filesystem.info(path)
         except FileNotFoundError:
@@ -306,6 +307,8 @@ class FsspecStore:
         return bool(self._filesystem.exists(path))
 
     def read(self, path: str) -> bytes:
+        # s3fs from 2026.6 on takes an object's size of a remembered listing, which another writer has outdated
+        self._filesystem.invalidate_cache(path)
         return bytes(self._filesystem.cat_file(path))
 
     def delete(self, path: str) -> None:
@@ -344,6 +347,15 @@ def filesystem_of(url: str, storage_options: Mapping[str, Any]) -> tuple[Abstrac
         raise Unsupported(f"{url}: {why}") from error
     except ValueError as error:
         raise InvalidQuery(f"{url}: {error}") from error
+    except OSError as error:
+        if "libjvm" not in str(error) and "libhdfs" not in str(error):
+            raise
+        raise StorageError(
+            "HDFS is reached through Hadoop's own library, which was not found: set JAVA_HOME to a JDK, HADOOP_HOME to "
+            "Hadoop, ARROW_LIBHDFS_DIR to the folder of libhdfs.so, and CLASSPATH to what `hadoop classpath --glob` "
+            "prints; or read through WebHDFS, with a URL webhdfs://",
+            file=url,
+        ) from error
     return filesystem, path
 
 

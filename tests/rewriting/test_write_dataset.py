@@ -245,3 +245,19 @@ def test_to_a_url_and_without_rows():
     assert orcidx.scan("memory://dataset").count_rows() == ROWS
     orcidx.write_dataset(TABLE.slice(0, 0), "memory://nothing")
     assert orcidx.scan("memory://nothing").to_table().equals(TABLE.slice(0, 0))
+
+
+def test_partitions_keep_nanoseconds(tmp_path: Path) -> None:
+    numbers = [1_000_000_001, 1_000_000_002, 1_000_001_000, -1, 0, None, 1_000_000_001, 1_500_000_000, -(2**63)]
+    table = pa.table({"a": range(9), "t": pa.array(numbers, pa.timestamp("ns"))})
+    done = orcidx.write_dataset(table, tmp_path, partition_by="t")
+    assert {one.partition["t"]: one.rows for one in done.files} == {
+        "1970-01-01 00:00:01.000000001": 2,
+        "1970-01-01 00:00:01.000000002": 1,
+        "1970-01-01 00:00:01.000001": 1,
+        "1969-12-31 23:59:59.999999999": 1,
+        "1970-01-01 00:00:00": 1,
+        None: 1,
+        "1970-01-01 00:00:01.5": 1,
+        "1677-09-21 00:12:43.145224192": 1,
+    }

@@ -6,8 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import orcidx
+from orcidx.errors import StorageError
 from orcidx.storage import describe_source
 from orcidx.storage.stores import STORES, is_url, store_class
 
@@ -77,3 +80,53 @@ def test_kinds_and_schemes_are_of_one_store() -> None:
     assert {"", "*"} <= set(schemes)
     for line in STORES:
         assert {store_class(kind).__module__ for kind in line.kinds} == {line.module}
+
+
+def test_a_listing_of_before_does_not_hide_another_writers_object() -> None:
+    """s3fs from 2026.6 on asks its remembered listing for the size of an object before it reads it."""
+    import s3fs
+    from s3_server import s3_bucket
+
+    from orcidx.storage import describe_source, list_sources
+    from orcidx.storage.folder import Folder
+
+    with s3_bucket("stale") as (options, _):
+        other = s3fs.S3FileSystem(**options, use_listings_cache=False, skip_instance_cache=True)
+        other.pipe_file("stale/t/1", b"first")
+        folder = Folder(describe_source("s3://stale/t", storage_options=options))
+        ours = s3fs.S3FileSystem(**options)
+        assert [one.name for one in folder.list()] == ["1"]
+        ours.ls("stale/t")
+        other.pipe_file("stale/t/2", b"theirs")  # between the listing and the create
+        assert not folder.create("2", b"ours")
+        assert folder.read("2") == b"theirs"
+        assert not folder.publish("2", b"ours")
+        ours.ls("stale/t")
+        other.pipe_file("stale/t/2", b"theirs, and longer")
+        assert folder.read("2") == b"theirs, and longer"
+        ours.ls("stale/t")
+        other.pipe_file("stale/t/4", b"fourth")
+        assert not folder.create("4", b"ours")
+        assert folder.read("4") == b"fourth"
+        ours.ls("stale/t")
+        other.pipe_file("stale/t/3", b"third")
+        assert [one.size for one in list_sources("s3://stale/t/3", storage_options=options)] == [5]
+
+
+@pytest.mark.parametrize("call", ["open", "scan", "write"])
+@pytest.mark.parametrize("text", ["Unable to load libjvm\ndlopen(x) failed", "Prior attempt to load libhdfs failed"])
+def test_hdfs_without_its_library_says_what_to_set(call: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pyarrow's error is eighty lines of places that were looked at; a second attempt names no place at all."""
+    import fsspec.core
+
+    def failing(url: str, **options: object) -> object:
+        raise OSError(text)
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", failing)
+    calls = {
+        "open": lambda url: orcidx.open(url),
+        "scan": lambda url: orcidx.scan(url).count_rows(),
+        "write": lambda url: orcidx.write_table(pa.table({"a": [1]}), url),
+    }
+    with pytest.raises(StorageError, match=r"JAVA_HOME.*HADOOP_HOME.*CLASSPATH.*hdfs://host/x"):
+        calls[call]("hdfs://host/x.orc")
