@@ -238,7 +238,9 @@ class PaimonTable:
         for start in range(0, len(self.entries), step):
             name = f"manifest-{self.snapshot_id}-{start}"
             self._avro(name, MANIFEST, self.entries[start : start + step])
-            info = {"_VERSION": 2, "_FILE_NAME": name, "_FILE_SIZE": 1, "_NUM_ADDED_FILES": 1, "_NUM_DELETED_FILES": 0}
+            size = (self.path / "manifest" / name).stat().st_size
+            counts = {"_NUM_ADDED_FILES": 1, "_NUM_DELETED_FILES": 0}
+            info = {"_VERSION": 2, "_FILE_NAME": name, "_FILE_SIZE": size, **counts}
             manifests.append({**info, "_PARTITION_STATS": partition_stats or empty, "_SCHEMA_ID": 0})
         self._avro(f"base-{self.snapshot_id}", MANIFEST_LIST, manifests)
         self._avro(f"delta-{self.snapshot_id}", MANIFEST_LIST, [])
@@ -254,7 +256,7 @@ class PaimonTable:
             "baseManifestList": f"base-{self.snapshot_id}",
             "deltaManifestList": f"delta-{self.snapshot_id}",
             "indexManifest": index,
-            "totalRecordCount": 0,
+            "totalRecordCount": sum(one["_FILE"]["_ROW_COUNT"] * (-1 if one["_KIND"] else 1) for one in self.entries),
             "timeMillis": 0,
         }
         (self.path / "snapshot" / f"snapshot-{self.snapshot_id}").write_text(json.dumps(document))

@@ -98,9 +98,23 @@ class _Described:
 def partition_bounds(fields: Sequence[DataField], values: Sequence[Any], rows: int) -> dict[str, Bounds]:
     """A partition column has one value in all rows."""
     return {
-        field.name: Bounds.all_null(rows) if value is None else Bounds(value, value, 0, rows)
+        field.name: Bounds.all_null(rows) if value is None else Bounds(*_compared(field.type, value, value), 0, rows)
         for field, value in zip(fields, values)
     }
+
+
+def _compared(data_type: DataType, low: Any, high: Any) -> tuple[Any, Any]:
+    """Bounds as predicates compare them: a CHAR has no blanks at its end, while manifests have it padded.
+
+    Without its blanks a value is at most what it was, so that the maximum holds as it is. The minimum holds up to its
+    first byte below the blank: "a" comes before "a\\x01", and "a " after it.
+    """
+    if data_type.root != "CHAR" or low is None or high is None:
+        return low, high
+    if low == high:
+        return low.rstrip(b" "), high.rstrip(b" ")
+    least = next((place for place, byte in enumerate(low) if byte < ord(" ")), len(low))
+    return low[:least].rstrip(b" "), high
 
 
 def value_bounds(entry: FileEntry, file_schema: TableSchema, field: DataField) -> Bounds | None:
@@ -133,7 +147,7 @@ def stats_bounds(stats: RowStats, position: int, data_type: DataType, rows: int)
         low = high = None  # a NaN that came first hides the others
     if low is not None and high is not None and high < low:
         raise CorruptFile(f"minimum {_show(low)} is above maximum {_show(high)}")
-    return Bounds(low, high, nulls, rows)
+    return Bounds(*_compared(data_type, low, high), nulls, rows)
 
 
 def _comparable(file: DataType, table: DataType) -> bool:

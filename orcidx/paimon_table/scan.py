@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.explain.model import Explanation, FileExplanation, StripeExplanation
@@ -160,9 +161,9 @@ def _batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Genera
     if scan.top:
         columns = tuple(dict.fromkeys((*scan.columns, *(key.column for key in scan.top))))
         every = replace(scan, columns=columns)
-        first = FirstRows(every.schema, scan.top, scan.limit or 0)
+        first = _First(every)
         for task in scan.plan.tasks if scan.limit else ():
-            for batch in rows_of(task, _within_bound(every, first)):
+            for batch in rows_of(task, first.within_bound()):
                 first.add(batch)
         pieces: Iterator[pa.RecordBatch] = iter(first.table().select(list(scan.columns)).to_batches())
     else:
@@ -171,15 +172,43 @@ def _batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Genera
     yield from join_batches(pieces, batch_size=scan.options.batch_size, batch_bytes=scan.options.batch_bytes)
 
 
-def _within_bound(scan: TableScan, first: FirstRows) -> TableScan:
-    """The scan of the next file, whose rows must sort before the last of the first rows found so far."""
-    last, key = first.last(), scan.top[0]
-    if last is None or scan.table_schema.by_name[key.column].type.root == "CHAR":  # compares trimmed, and sorts padded
-        return scan
-    bound = bound_condition(key, last[key.column], scan.options, strictly=len(scan.top) == 1)
-    if bound is None:
-        return scan
-    return replace(scan, where=bound if scan.where is None else all_of(scan.where, bound))
+class _First:
+    """The first rows so far of a scan in an order. A CHAR sorts as it compares: without the blanks at its end."""
+
+    def __init__(self, scan: TableScan) -> None:
+        self._scan = scan
+        taken = set(scan.schema.names)
+        self._sorted_by: dict[str, str] = {}
+        for name in dict.fromkeys(key.column for key in scan.top):
+            if scan.table_schema.by_name[name].type.root == "CHAR":
+                trimmed = f"{name} trimmed"
+                while trimmed in taken:
+                    trimmed += "_"
+                self._sorted_by[name] = trimmed
+        schema = scan.schema
+        for trimmed in self._sorted_by.values():
+            schema = schema.append(pa.field(trimmed, pa.string()))
+        order = [replace(key, column=self._sorted_by.get(key.column, key.column)) for key in scan.top]
+        self._rows = FirstRows(schema, order, scan.limit or 0)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        for name, trimmed in self._sorted_by.items():
+            batch = batch.append_column(trimmed, pc.ascii_rtrim(batch.column(name).cast(pa.string()), " "))
+        self._rows.add(batch)
+
+    def table(self) -> pa.Table:
+        return self._rows.table()
+
+    def within_bound(self) -> TableScan:
+        """The scan of the next file, whose rows must sort before the last of the first rows found so far."""
+        scan, last, key = self._scan, self._rows.last(), self._scan.top[0]
+        if last is None:
+            return scan
+        value = last[self._sorted_by.get(key.column, key.column)]
+        bound = bound_condition(key, value, scan.options, strictly=len(scan.top) == 1)
+        if bound is None:
+            return scan
+        return replace(scan, where=bound if scan.where is None else all_of(scan.where, bound))
 
 
 class _TaskRun:
@@ -279,8 +308,8 @@ class _TaskRun:
         """By the range-bitmap of the first sort key, all that tie for the last place included."""
         key = self.scan.top[0]
         entry = next(entry for entry in self.task.mapping if entry.field.name == key.column)
-        if entry.file_field is None or not entry.is_same or kept.count <= k:
-            return kept
+        if entry.file_field is None or not entry.is_same or kept.count <= k or entry.field.type.root == "CHAR":
+            return kept  # the index orders a CHAR with the blanks that it was given with
         verdict = index.top_k(
             entry.file_field.name,
             k,
@@ -340,14 +369,14 @@ class _TaskRun:
             raise CorruptFile(f"has {stored} rows, where the manifest says {self.file.rows}")
 
     @contextmanager
-    def _orc_scan(self, asked: Sequence[str] = (), row_numbers: str | None = None) -> Iterator[Scan]:
+    def _orc_scan(self, row_numbers: str | None = None) -> Iterator[Scan]:
         """The scan of an ORC file in its own names, with its file index open as long as it may be asked.
 
-        ``asked``: more columns of the file; ``row_numbers``: a column of this name with the rows' places."""
+        ``row_numbers``: a column of this name with the rows' places."""
         with self._index() as index, open_file(self.file.source, options=self.options) as opened:
             self._check_rows(opened.num_rows)
             wanted = [entry.file_field.name for entry in self.entries if entry.file_field is not None]
-            names = [(name,) for name in dict.fromkeys([*wanted, *asked])]
+            names = [(name,) for name in dict.fromkeys(wanted)]
             deleted = None if self.file.deletion is None else self.file.deletion.read()
             top = self._selected(index) if self.scan.top else None
             pushed = self.where.pushed
@@ -357,7 +386,11 @@ class _TaskRun:
             )
 
     def _parquet(self) -> Iterator[pa.RecordBatch]:
-        selection = self._parquet_rows()
+        for batch, truth in self._parquet_tested(self._parquet_rows()):
+            yield batch if truth is None else batch.filter(pa.array(truth))
+
+    def _parquet_tested(self, selection: RowSelection) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.bool_] | None]]:
+        """Batches of the selected rows, and for which of them the pushed predicate is true; None: for all."""
         if selection.is_empty:
             return
         pushed = self.where.pushed
@@ -366,9 +399,7 @@ class _TaskRun:
         columns = list(dict.fromkeys([*names, *asked]))
         for batch in read_parquet(self.file.source, columns, selection, batch_size=self.scan.options.batch_size):
             self.metrics.rows_considered += batch.num_rows
-            if pushed is not None:
-                batch = batch.filter(pa.array(self._bound_in_file(pushed, batch.schema).evaluate(batch)))
-            yield batch
+            yield batch, None if pushed is None else self._bound_in_file(pushed, batch.schema).evaluate(batch)
 
     def _parquet_rows(self) -> RowSelection:
         """What deletion vector and file index leave."""
@@ -390,41 +421,36 @@ class _TaskRun:
     # ------------------------------------------------------------------ places of rows
 
     def places(self) -> Iterator[npt.NDArray[np.int64]]:
-        """Places in the file of rows for which the predicate is true. Each row is tested itself: an index or statistics
-        that are wrong can keep a row from being found, and cannot make one match."""
-        pushed = self.where.pushed
-        asked = [] if pushed is None else [path[0] for path in self._bound_in_file(pushed, None).columns]
+        """Places in the file of the rows that the scan gives. Each row is tested itself: an index or statistics that
+        are wrong can keep a row from being found, and cannot make one match. The test is the scan's own, which sees
+        the values as they are stored; those that a scan without columns hands out may be coarser."""
         with located(file=self.file.path):
             if not self.is_orc and self.file.format != "parquet":
                 raise Unsupported(f"data files of format {self.file.format!r} are not read; orc and parquet are")
-            for batch, rows in self._orc_places(asked) if self.is_orc else self._parquet_places(asked):
-                if pushed is not None:
-                    truth = self._bound_in_file(pushed, batch.schema).evaluate(batch)
-                    batch, rows = batch.filter(pa.array(truth)), rows[truth]
+            for batch, rows in self._orc_places() if self.is_orc else self._parquet_places():
                 if self.rest is not None:
                     rows = rows[self.rest.evaluate(_converted(batch, self.entries, self.schema, self.moved_by))]
                 yield rows
 
-    def _orc_places(self, asked: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
+    def _orc_places(self) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
         names = {entry.file_field.name for entry in self.task.mapping if entry.file_field is not None}
         numbers = "row_number"
         while numbers in names:
             numbers += "_"
-        with self._orc_scan(asked, numbers) as scan, scan.to_batches() as batches:
-            for batch in batches:
-                places = batch.column(numbers).to_numpy(zero_copy_only=False)
-                yield batch.drop_columns([numbers]), places
+        with self._orc_scan(numbers) as scan:
+            tested = replace(scan, request=replace(scan.request, tests_each=True))
+            with tested.to_batches() as batches:
+                for batch in batches:
+                    places = batch.column(numbers).to_numpy(zero_copy_only=False)
+                    yield batch.drop_columns([numbers]), places
 
-    def _parquet_places(self, asked: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
+    def _parquet_places(self) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
         selection = self._parquet_rows()
-        if selection.is_empty:
-            return
         places, at = selection.positions(), 0
-        wanted = [entry.file_field.name for entry in self.entries if entry.file_field is not None]
-        names = list(dict.fromkeys([*wanted, *asked]))
-        for batch in read_parquet(self.file.source, names, selection, batch_size=self.scan.options.batch_size):
-            yield batch, places[at : at + batch.num_rows]
+        for batch, truth in self._parquet_tested(selection):
+            rows = places[at : at + batch.num_rows]
             at += batch.num_rows
+            yield (batch, rows) if truth is None else (batch.filter(pa.array(truth)), rows[truth])
 
     def _finished(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """In the table's schema, without what the rest of the predicate denies."""

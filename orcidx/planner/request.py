@@ -33,7 +33,8 @@ columns twice, half the rows each time, takes half as long again."""
 @dataclass(frozen=True)
 class ScanRequest:
     """What a scan wants of every file; see ``OrcFile.scan``. ``limit``: rows of it that are read at most;
-    ``for_table``: they go into one table, whose chunks nobody asked to be small."""
+    ``for_table``: they go into one table, whose chunks nobody asked to be small; ``tests_each``: the predicate is
+    evaluated on each row that is returned, also where statistics or indexes prove it."""
 
     columns: tuple[str | tuple[str, ...], ...] | None = None
     where: Predicate | None = None
@@ -44,6 +45,7 @@ class ScanRequest:
     options: ReadOptions = field(default_factory=ReadOptions)
     limit: int | None = None
     for_table: bool = False
+    tests_each: bool = False
 
     @property
     def bytes_at_once(self) -> int:

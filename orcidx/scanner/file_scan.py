@@ -22,7 +22,7 @@ from orcidx.orc.kinds import EncodingKind
 from orcidx.orc.reader import OpenStripe, OrcReader, stripe_limits
 from orcidx.orc.row_index import group_count, usual_bounds
 from orcidx.orc.types import STRING_KINDS, OrcType
-from orcidx.planner.column_plan import ColumnPlan
+from orcidx.planner.column_plan import ColumnPlan, StripeRows
 from orcidx.planner.constant_evidence import ConstantEvidence
 from orcidx.planner.data_fetches import piece_bytes
 from orcidx.planner.fetch_policy import StripeRequests
@@ -255,7 +255,7 @@ class FileScan:
         steps = read_stripe(
             stripe,
             self.plan,
-            decision.rows,
+            self._tested(decision),
             self.options,
             constants=self.constants,
             requests=requests,
@@ -279,6 +279,13 @@ class FileScan:
             steps.close()
             stripe.close()
             _add_work(stripe, self.metrics)
+
+    def _tested(self, decision: StripeDecision) -> StripeRows:
+        """The rows to read, none of which counts as proved where each is to be tested."""
+        rows = decision.rows
+        if not self.request.tests_each or self.request.where is None:
+            return rows
+        return replace(rows, must=RowSelection.none(rows.may.length))
 
     def at_once(self, stripe: int) -> pa.RecordBatch | None:
         """All of a stripe of a file that is in memory, where there is nothing to decide; None where there is, and where

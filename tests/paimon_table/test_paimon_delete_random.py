@@ -1,0 +1,91 @@
+"""A delete takes the rows that a scan gives: a short run of ``delete_random``, and the cases that were once wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from conftest import SEED
+from paimon_empty import empty_table
+from paimon_table.delete_random import Tally, run
+
+from orcidx.paimon import open_table
+from orcidx.planner.stripe_pruning import FilePruner
+from orcidx.predicate import col
+from orcidx.pruning.selection import RowSelection
+
+
+def test_random_tables_and_predicates() -> None:
+    tally = Tally()
+    assert run(240, SEED, tally) == []
+    assert tally.cases == 240
+
+
+@pytest.mark.parametrize("form", ["orc", "parquet"])
+@pytest.mark.parametrize("zone", ["", " WITH LOCAL TIME ZONE"])
+@pytest.mark.parametrize(
+    ("where", "rows"),
+    [
+        ("at > {zero}", 2),
+        ("at IN ({half})", 1),
+        ("at BETWEEN {half} AND {half}", 1),
+        ("NOT at <= {zero}", 2),
+        ("at = {zero}", 1),
+    ],
+)
+def test_fractions_of_a_second_count(tmp_path: Path, form: str, zone: str, where: str, rows: int) -> None:
+    """No column is read for a delete, so that its timestamps were of whole seconds when they were compared."""
+    folder = empty_table(tmp_path / "t", {"id": "BIGINT", "at": f"TIMESTAMP(3){zone}"}, file__format=form)
+    kind = pa.timestamp("ms", "UTC" if zone else None)
+    open_table(folder).append(pa.table({"id": range(4), "at": pa.array([0, 500, 1500, None], kind)}), jvm_zone="UTC")
+    suffix = "Z" if zone else ""
+    text = where.format(zero=f"'1970-01-01 00:00:00{suffix}'", half=f"'1970-01-01 00:00:00.5{suffix}'")
+    assert open_table(folder).scan(where=text, jvm_zone="UTC").count_rows() == rows
+    assert open_table(folder).delete(text, jvm_zone="UTC").rows == rows
+    assert open_table(folder).scan(where=text, jvm_zone="UTC").count_rows() == 0
+    assert open_table(folder).scan().count_rows() == 4 - rows
+
+
+def test_statistics_that_are_wrong_make_no_row_match(tmp_path: Path, monkeypatch: Any) -> None:
+    """A row group whose statistics prove that all of its rows match is read and tested all the same."""
+    folder = empty_table(tmp_path / "t")
+    open_table(folder).append(pa.table({"id": [7] * 50 + [9] + [7] * 49, "city": ["x"] * 100}))
+    decide = FilePruner.decide
+
+    def lying(self: FilePruner, stripe: int) -> Any:
+        decision = yield from decide(self, stripe)
+        return replace(decision, rows=replace(decision.rows, must=RowSelection.all(decision.rows.may.length)))
+
+    monkeypatch.setattr(FilePruner, "decide", lying)
+    assert open_table(folder).scan(where=col("id") == 7).to_table().num_rows == 100
+    assert open_table(folder).delete(col("id") == 7).rows == 99
+
+
+@pytest.mark.parametrize("value", ["a", "a\x01", "ab"])
+def test_a_partition_by_char_compares_without_its_blanks(tmp_path: Path, value: str) -> None:
+    """Spark pads such values, and literals are trimmed: a file was left out that held the rows."""
+    columns = {"id": "BIGINT", "kind": "CHAR(5)"}
+    folder = empty_table(tmp_path / "t", columns, partition_keys=["kind"])
+    for start, text in ((0, value.ljust(5)), (10, "c    "), (20, "a b  ")):
+        open_table(folder).append(pa.table({"id": range(start, start + 3), "kind": [text] * 3}))
+    for asked in (value, value + " ", value.ljust(5)):
+        assert sorted(open_table(folder).scan(["id"], col("kind") == asked).to_table()["id"].to_pylist()) == [0, 1, 2]
+    assert open_table(folder).scan(where=col("kind") < "c").count_rows() == 6
+    assert open_table(folder).scan(where=col("kind") != value).count_rows() == 6
+    assert open_table(folder).scan(where=col("kind") <= value).count_rows() == 3 + 3 * (value > "a b")
+    assert open_table(folder).delete(col("kind") == value).rows == 3
+
+
+@pytest.mark.parametrize("form", ["orc", "parquet"])
+def test_the_first_rows_by_char_sort_without_blanks(tmp_path: Path, form: str) -> None:
+    """As they compare: of "a" and "a\\x01" the first is the smaller, and has the blanks of ORC or has none."""
+    folder = empty_table(tmp_path / "t", {"id": "BIGINT", "kind": "CHAR(5)"}, file__format=form)
+    for start, texts in ((0, ["a\x01", "a", "b"]), (3, ["a ", "", "a\x02"])):
+        open_table(folder).append(pa.table({"id": range(start, start + 3), "kind": texts}))
+    for limit in range(1, 7):
+        for direction, order in (("asc", [4, 1, 3, 0, 5, 2]), ("desc", [2, 5, 0, 1, 3, 4])):
+            scan = open_table(folder).scan(["id"], top=[("kind", direction)], limit=limit)
+            assert scan.to_table()["id"].to_pylist() == order[:limit]
