@@ -255,7 +255,7 @@ class FileScan:
         steps = read_stripe(
             stripe,
             self.plan,
-            self._tested(decision),
+            _tested(self.request, decision),
             self.options,
             constants=self.constants,
             requests=requests,
@@ -279,13 +279,6 @@ class FileScan:
             steps.close()
             stripe.close()
             _add_work(stripe, self.metrics)
-
-    def _tested(self, decision: StripeDecision) -> StripeRows:
-        """The rows to read, none of which counts as proved where each is to be tested."""
-        rows = decision.rows
-        if not self.request.tests_each or self.request.where is None:
-            return rows
-        return replace(rows, must=RowSelection.none(rows.may.length))
 
     def at_once(self, stripe: int) -> pa.RecordBatch | None:
         """All of a stripe of a file that is in memory, where there is nothing to decide; None where there is, and where
@@ -322,6 +315,14 @@ def _add_work(stripe: OpenStripe, metrics: ScanMetrics) -> None:
     for window in stripe.windows:
         metrics.chunks_decompressed += window.chunks_decompressed
         metrics.bytes_decompressed += window.bytes_decompressed
+
+
+def _tested(request: ScanRequest, decision: StripeDecision) -> StripeRows:
+    """The rows to read of a stripe, none of which counts as proved where each is to be tested."""
+    rows = decision.rows
+    if not request.tests_each or request.where is None:
+        return rows
+    return replace(rows, must=RowSelection.none(rows.may.length))
 
 
 def count_groups(scan: FileScan, decision: StripeDecision) -> None:
