@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from orcidx.errors import InvalidQuery
 from orcidx.orc.kinds import TypeKind
 
-__all__ = ["bloom_columns"]
+__all__ = ["FILTERED", "bloom_columns"]
 
 FILTERED = frozenset(TypeKind) - {
     TypeKind.BOOLEAN,

@@ -18,6 +18,7 @@ from typing import Any
 from orcidx.errors import InvalidQuery
 from orcidx.orc.kinds import CompressionKind, TypeKind, WriterKind
 from orcidx.orc.metadata import SPARK_VERSION
+from orcidx.orc_writer.bloom_columns import FILTERED
 from orcidx.orc_writer.codecs import compression_kind, open_compressor
 from orcidx.orc_writer.compressors import Compressor
 from orcidx.orc_writer.file_layout import Identity, own_identity
@@ -89,8 +90,10 @@ def plan_rewrite(inputs: Sequence[InputFile], request: Request) -> RewritePlan:
     agree = all(one.facts == first for one in inputs)
     metadata, notes = _user_metadata(inputs, request)
     existing = frozenset().union(*(bloom_columns_of(one.reader, one.stripes[:1]) for one in inputs))
-    blooms = existing | {node.id for node in asked}
     nodes = {node.id: node for node in inputs[0].reader.root.walk()}
+    # Other writers make filters of booleans and nested columns too; nobody asks those.
+    existing = frozenset(id for id in existing if id not in nodes or nodes[id].kind in FILTERED)
+    blooms = existing | {node.id for node in asked}
     plan = RewritePlan(
         way="copy",
         reasons=(),

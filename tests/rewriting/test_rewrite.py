@@ -280,6 +280,14 @@ def test_clustering_goes_by_rows_not_by_distinct_values(tmp_path):
     assert max(kept) <= 24  # of 100; 10 by 10 tiles would be 10
 
 
+def test_filters_of_booleans_do_not_stop_a_rewrite(tmp_path):
+    """pyarrow makes filters of every column that it is told, booleans too."""
+    data = pa.table({"b": [True, False] * 50, "id": range(100), "s": [{"x": i} for i in range(100)]})
+    orc.write_table(data, tmp_path / "a.orc", bloom_filter_columns=[1, 2, 3, 4])
+    orcidx.rewrite(tmp_path / "a.orc", tmp_path / "b.orc", sort_by=[("id", "descending")])
+    assert orcidx.open(tmp_path / "b.orc").read().sort_by("id").equals(data)
+
+
 def test_in_place(tmp_path):
     source = make(tmp_path / "a.orc")
     orcidx.rewrite(source, source, compression="snappy")
