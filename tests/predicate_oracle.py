@@ -10,6 +10,7 @@ import datetime
 import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -17,9 +18,46 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from orcidx.predicate import And, Constant, Leaf, Op, Or
+from orcidx.predicate import And, Constant, External, Leaf, Op, Or
 
 EPOCH = datetime.datetime(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A comparison with a computed side: what each side is of a row, written a second time."""
+
+    op: Op
+    left: Callable[[Callable[[tuple[str, ...]], Any]], Any]
+    right: Callable[[Callable[[tuple[str, ...]], Any]], Any]
+    paths: tuple[tuple[str, ...], ...]
+    negated: bool = False
+
+    def truth(self, value_of: Callable[[tuple[str, ...]], Any], nan: str) -> bool | None:
+        left, right = self.left(value_of), self.right(value_of)
+        if left is None or right is None:
+            return None
+        return (order(left, right, pa.float64(), nan) in ORDERS[self.op]) is not self.negated
+
+
+ORDERS = {Op.EQ: (0,), Op.LT: (-1,), Op.LE: (-1, 0), Op.GT: (1,), Op.GE: (1, 0)}
+COMPARED: dict[str, Compared] = {}
+"""What the computed conditions that a generator made mean, and their negations, by the text of the Expression."""
+
+
+def known_as(condition: External, compared: Compared) -> External:
+    """The condition, with its meaning and that of its negation noted."""
+    COMPARED[str(condition.expression)] = compared
+    COMPARED[str((~condition).expression)] = replace(compared, negated=not compared.negated)
+    return condition
+
+
+def meaning_of(condition: External) -> Compared:
+    """What a condition that went through ``known_as`` means, however often it was negated since."""
+    text = str(condition.expression)
+    while text.startswith("invert(invert("):
+        text = text[len("invert(invert(") : -2]
+    return COMPARED[text]
 
 
 def truth(predicate: Any, value_of: Callable[[tuple[str, ...]], Any], schema: dict, nan: str = "ieee") -> bool | None:
@@ -35,6 +73,8 @@ def truth(predicate: Any, value_of: Callable[[tuple[str, ...]], Any], schema: di
         if decisive in answers:
             return decisive
         return None if None in answers else not decisive
+    if isinstance(predicate, External):
+        return meaning_of(predicate).truth(value_of, nan)
     assert isinstance(predicate, Leaf)
     answer = leaf_truth(predicate, value_of(predicate.path), schema[predicate.path], nan)
     return answer if answer is None else answer is not predicate.negated
@@ -67,8 +107,7 @@ def leaf_truth(leaf: Leaf, value: Any, kind: Any, nan: str) -> bool | None:
         return None
     if leaf.op in (Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS, Op.LIKE):
         return text(leaf, value.rstrip(" ") if isinstance(kind, tuple) else value)
-    wanted = {Op.EQ: (0,), Op.LT: (-1,), Op.LE: (-1, 0), Op.GT: (1,), Op.GE: (1, 0)}[leaf.op]
-    return order(value, leaf.literals[0], kind, nan) in wanted
+    return order(value, leaf.literals[0], kind, nan) in ORDERS[leaf.op]
 
 
 def order(value: Any, literal: Any, kind: Any, nan: str) -> int | None:

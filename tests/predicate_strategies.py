@@ -9,8 +9,9 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
+from predicate_oracle import Compared, known_as
 
-from orcidx.predicate import Leaf, Op
+from orcidx.predicate import Leaf, Op, col
 
 BIG = 2**53
 INTS = [-(2**63), -BIG - 1, -129, -128, -1, 0, 1, 2, 127, 128, BIG, BIG + 1, 2**63 - 1]
@@ -86,8 +87,59 @@ def leaves(name):
     )
 
 
+COMPUTED = {
+    "plus": (lambda value: value + 0, lambda value: value + 0),
+    "minus": (lambda value: -value, lambda value: -value),
+    "abs": (abs, abs),
+    "times": (lambda value: value * 1, lambda value: value * 1),
+    "same": (lambda value: value, lambda value: value),
+}
+"""What is computed of a floating column, and of its value."""
+BESIDE = ("float64", "float32", "int8", "int16")
+"""Columns that a floating one is compared with: pyarrow refuses an integer that is no float32."""
+BESIDE_VALUES = [math.nan, -1.5, 0.0, 1.5, math.inf, 2, 0]
+
+
+def compared(path, op, how, other):
+    """A comparison of what is computed of the floating column ``path`` with a column or a value, its meaning known."""
+    of_column, of_value = COMPUTED[how]
+    left = of_column(col(*path))
+    compare = {Op.EQ: "__eq__", Op.LT: "__lt__", Op.LE: "__le__", Op.GT: "__gt__", Op.GE: "__ge__"}[op]
+    is_column = isinstance(other, tuple)
+    if how == "same" and not is_column:
+        left, of_value = of_column(col(*path)) + 0, COMPUTED["plus"][1]
+    condition = getattr(left, compare)(col(*other) if is_column else other)
+
+    def first(value_of):
+        value = value_of(path)
+        return None if value is None else of_value(value)
+
+    meaning = Compared(
+        op, first, (lambda value_of: value_of(other)) if is_column else (lambda value_of: other),
+        (path, other) if is_column else (path,),
+    )  # fmt: skip
+    return known_as(condition, meaning)
+
+
+def comparisons(names):
+    """Computed comparisons of the floating columns among these; None where there are none."""
+    floats = [(name,) for name in names if name in ("float64", "float32")]
+    beside = [(name,) for name in names if name in BESIDE]
+    if not floats:
+        return None
+    return st.builds(
+        compared,
+        st.sampled_from(floats),
+        st.sampled_from([Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE]),
+        st.sampled_from(list(COMPUTED)),
+        st.sampled_from([*beside, *BESIDE_VALUES]),
+    )
+
+
 def predicates(names):
     leaf = st.sampled_from(names).flatmap(leaves)
+    if (computed := comparisons(names)) is not None:
+        leaf = st.one_of(leaf, computed)
     return st.recursive(
         leaf,
         lambda inner: st.one_of(

@@ -195,9 +195,14 @@ class _Binder:
         else:
             self.columns.extend(resolve_column(path, self.schema)[0] for path in node.columns)
         # pyarrow compares NaN by IEEE 754, whatever the option says.
-        inner = _Binder(self.schema, "ieee", True, self.char_lengths)
+        largest = None
+        if self.nan == "largest" and node.comparisons is not None:
+            largest = node.comparisons.largest(self.schema)
+        inner = _Binder(self.schema, "ieee" if largest is None else "largest", True, self.char_lengths)
         inner.relaxed = Relaxation()
         may = inner.bind(node.may)
+        if largest is not None:
+            return External(largest, may, Constant(True), False, node.columns)
         if node.carried and not inner.relaxed.changed:
             return may
         return External(node.expression, may, Constant(True), False, node.columns)

@@ -1,8 +1,9 @@
 """Values that are computed from columns, and conditions on them: ``col("a") + 1 < col("b")``.
 
 pyarrow evaluates such a condition, row by row, with its own meaning: arithmetic that overflows is an error, ``/`` gives
-doubles, integers are compared with doubles as doubles. No index answers it, but one on a column that is null does: the
-result of every operation here but ``coalesce`` is null where an operand is.
+doubles, integers are compared with doubles as doubles. NaN compares as the option ``nan`` says (``comparisons``). No
+index answers it, but one on a column that is null does: the result of every operation here but ``coalesce`` is null
+where an operand is.
 """
 
 from __future__ import annotations
@@ -16,17 +17,10 @@ import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.arrow_expression import from_expression
+from orcidx.predicate.comparisons import Comparisons
 from orcidx.predicate.nodes import External, Leaf, Op, Predicate, all_of, canonical_literal
 
-__all__ = ["COMPARISONS", "FUNCTIONS", "Computed", "Values", "computed", "condition_of"]
-
-COMPARISONS = {
-    Op.EQ: pc.Expression.__eq__,
-    Op.LT: pc.Expression.__lt__,
-    Op.LE: pc.Expression.__le__,
-    Op.GT: pc.Expression.__gt__,
-    Op.GE: pc.Expression.__ge__,
-}
+__all__ = ["FUNCTIONS", "Computed", "Values", "comparison_of", "computed", "condition_of"]
 
 FUNCTIONS = {
     "abs": "abs_checked",
@@ -146,18 +140,15 @@ class Computed(Values):
 
     def is_in(self, values: Iterable[object]) -> Predicate:
         """Whether the value is one of these."""
-        found = [computed(Op.EQ, self, value) for value in values]
-        if not found:
+        parts = [(Op.EQ, _value(self), _value(value)) for value in values]
+        if not parts:
             raise InvalidQuery("is_in takes at least one value here")
-        first, *others = found
-        for other in others:
-            first = condition_of(first.expression | other.expression, strict=is_strict(self))
-        return first
+        return comparison_of(Comparisons(tuple(parts)), strict=is_strict(self))
 
     def between(self, low: object, high: object) -> External:
         """``low <= value <= high``, both ends included."""
-        both = _value(self) >= _value(low), _value(self) <= _value(high)
-        return condition_of(both[0] & both[1], strict=is_strict(self))
+        both = (Op.GE, _value(self), _value(low)), (Op.LE, _value(self), _value(high))
+        return comparison_of(Comparisons(both, every=True), strict=is_strict(self))
 
     def is_null(self) -> External:
         """Whether the value is null."""
@@ -194,7 +185,12 @@ def is_strict(operand: object) -> bool:
 def computed(op: Op, left: object, right: object) -> External:
     """A comparison of which at least one side is computed, or both are columns."""
     strict = is_strict(left) and is_strict(right)
-    return condition_of(COMPARISONS[op](_value(left), _value(right)), strict=strict)
+    return comparison_of(Comparisons(((op, _value(left), _value(right)),)), strict=strict)
+
+
+def comparison_of(comparisons: Comparisons, *, strict: bool) -> External:
+    """Comparisons as a condition; ``strict`` as of ``condition_of``."""
+    return replace(condition_of(comparisons.ieee(), strict=strict), comparisons=comparisons)
 
 
 def condition_of(expression: pc.Expression, *, strict: bool) -> External:

@@ -16,9 +16,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.arrow_expression import expression_of_form, from_expression
+from orcidx.predicate.comparisons import COMPARISONS, Comparisons
+from orcidx.predicate.computed import comparison_of
 from orcidx.predicate.fold import Part, fold
 from orcidx.predicate.nodes import And, Constant, ExactTime, External, Leaf, Op, Or, Predicate
 
@@ -39,8 +42,12 @@ def _part_to_json(predicate: Part) -> dict[str, Any]:
     if isinstance(predicate, Constant):
         return {"constant": predicate.value}
     if isinstance(predicate, External):
-        form = predicate.expression.__reduce__()[1][0]
-        return {"expression": base64.b64encode(form).decode()}
+        found: dict[str, Any] = {"expression": _expression_to_json(predicate.expression)}
+        if predicate.comparisons is not None:
+            made = predicate.comparisons
+            sides = [[op.name, _expression_to_json(left), _expression_to_json(right)] for op, left, right in made.parts]
+            found["comparisons"] = {"parts": sides, "every": made.every, "negated": made.negated}
+        return found
     if isinstance(predicate, Leaf):
         literals = [_literal_to_json(value) for value in predicate.literals]
         path = list(predicate.path)
@@ -76,11 +83,33 @@ def _node(data: dict[str, Any], levels: int) -> Predicate:
             raise InvalidQuery(f"{data['constant']!r} is no constant")
         return Constant(data["constant"])
     if "expression" in data:
-        return from_expression(expression_of_form(base64.b64decode(data["expression"], validate=True)))
+        return _external(data)
     path = tuple(data["column"])
     if not path or not all(isinstance(name, str) for name in path) or not isinstance(data["negated"], bool):
         raise InvalidQuery(f"this is no predicate in JSON: {data!r}")
     return Leaf(path, Op[data["op"]], tuple(map(_literal_from_json, data["literals"])), data["negated"])
+
+
+def _external(data: dict[str, Any]) -> Predicate:
+    """A condition that pyarrow evaluates. What it was made of says all of it, where that is there."""
+    if "comparisons" not in data:
+        return from_expression(_expression_from_json(data["expression"]))
+    made = data["comparisons"]
+    parts = tuple(
+        (Op[op], _expression_from_json(left), _expression_from_json(right)) for op, left, right in made["parts"]
+    )
+    flags = made["every"], made["negated"]
+    if not parts or not all(isinstance(flag, bool) for flag in flags) or any(op not in COMPARISONS for op, *_ in parts):
+        raise InvalidQuery(f"these are no comparisons in JSON: {made!r:.200}")
+    return comparison_of(Comparisons(parts, *flags), strict=False)
+
+
+def _expression_to_json(expression: pc.Expression) -> str:
+    return base64.b64encode(expression.__reduce__()[1][0]).decode()
+
+
+def _expression_from_json(text: str) -> pc.Expression:
+    return expression_of_form(base64.b64decode(text, validate=True))
 
 
 _TO_JSON: tuple[tuple[type, str, Callable[[Any], Any]], ...] = (

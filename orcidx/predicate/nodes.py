@@ -273,6 +273,8 @@ class External(Node):
     ``may`` is TRUE wherever ``expression`` is true, ``may_not`` wherever it is false; both may be TRUE elsewhere too.
     ``carried`` says that they are TRUE nowhere else, provided that the column types compare alike here and there, which
     binding finds out. ``columns`` are the paths that the expression reads; None when they are not known.
+    ``comparisons``: what the expression was made of, where it follows the option ``nan``; None: it means what pyarrow
+    means, whatever the option says.
     """
 
     expression: Any
@@ -280,12 +282,16 @@ class External(Node):
     may_not: Any
     carried: bool = False
     columns: tuple[tuple[str, ...], ...] | None = None
+    comparisons: Any = None
 
     def __invert__(self) -> External:
-        return External(~self.expression, self.may_not, self.may, self.carried, self.columns)
+        comparisons = None if self.comparisons is None else ~self.comparisons
+        return External(~self.expression, self.may_not, self.may, self.carried, self.columns, comparisons)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, External) and bool(self.expression.equals(other.expression))
+        if not isinstance(other, External) or (self.comparisons is None) is not (other.comparisons is None):
+            return False
+        return bool(self.expression.equals(other.expression))
 
     def __hash__(self) -> int:
         return hash(str(self.expression))

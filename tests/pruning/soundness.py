@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.orc
 import pyarrow.parquet
 import pyorc
-from predicate_strategies import PATTERNS
+from predicate_strategies import BESIDE, BESIDE_VALUES, COMPUTED, PATTERNS, compared
 from pruning.converted_values import VectorWriter, code_bytes, pool_bytes
 from pruning.soundness_tables import (
     NAMES,
@@ -49,6 +49,8 @@ from orcidx.predicate import Leaf, Op
 
 BATCH = 10
 """Files of ORC Java that share a schema and writer options."""
+COMPUTED_SHARE = 0.2
+"""Of the leaves of files with floating columns so many compare what is computed of one."""
 COUNTED = 3
 """Of so many predicates one is also asked as ``count_rows``."""
 
@@ -72,9 +74,20 @@ def make_leaf(rng: np.random.Generator, path: tuple[str, ...]) -> Leaf:
     return Leaf(path, op, tuple(one() for _ in range(count)), negated)
 
 
+def make_comparison(rng: np.random.Generator, floats: list[tuple[str, ...]], paths: list[tuple[str, ...]]) -> Any:
+    """A computed floating column compared with another column, or a value."""
+    others: list[Any] = [path for path in paths if path[-1] in BESIDE] if rng.random() < 0.6 else BESIDE_VALUES
+    op = [Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE][int(rng.integers(5))]
+    how = list(COMPUTED)[int(rng.integers(len(COMPUTED)))]
+    return compared(floats[int(rng.integers(len(floats)))], op, how, others[int(rng.integers(len(others)))])
+
+
 def make_predicate(rng: np.random.Generator, paths: list[tuple[str, ...]], leaves: int | None = None) -> Any:
     leaves = int(rng.choice([1, 1, 1, 2, 2, 3, 4])) if leaves is None else leaves
     if leaves == 1:
+        floats = [path for path in paths if path[-1] in ("float64", "float32")]
+        if floats and rng.random() < COMPUTED_SHARE:
+            return make_comparison(rng, floats, paths)
         return make_leaf(rng, paths[int(rng.integers(len(paths)))])
     left = int(rng.integers(1, leaves))
     one, other = make_predicate(rng, paths, left), make_predicate(rng, paths, leaves - left)

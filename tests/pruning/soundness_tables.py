@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from predicate_oracle import truth
+from predicate_oracle import meaning_of, truth
 from predicate_strategies import COMPARISONS, INTS, MOMENTS, NUMBERS, STAMPS, column
 from predicate_strategies import KINDS as SHARED_KINDS
 from pruning.converted_values import CONVERTED, FULL, LENGTH, NARROW, unconverted
 
-from orcidx.predicate import And, Leaf, Op, Or
+from orcidx.predicate import And, External, Leaf, Op, Or
 
 LONG = ["x" * 1500 + "a", "x" * 1500 + "b", "é" * 700, "\U0001f600" * 400, "\uffff" * 500]
 LONG += ["x" * 1024, "x" * 1023 + "y", "é" * 512, "é" * 511 + "ê", "\U0010ffff" * 300, "\ufffe" * 400, "x\ufffdy"]
@@ -124,11 +124,25 @@ class Table:
             parts = np.stack([self._truth(child, nan) for child in predicate.children])
             # FALSE 0, NULL 0.5, TRUE 1: AND is the least of them, OR the greatest.
             return parts.min(axis=0) if isinstance(predicate, And) else parts.max(axis=0)
+        if isinstance(predicate, External):
+            return self._compared(predicate, nan)
         assert isinstance(predicate, Leaf)
         item = self.columns[predicate.path]
         schema = {predicate.path: meaning_type(item.name)}
         answers = [truth(predicate, lambda _, value=value: value, schema, nan) for value in item.pool]
         return np.array([0.5 if answer is None else float(answer) for answer in answers])[item.codes]
+
+    def _compared(self, predicate: External, nan: str) -> np.ndarray:
+        """Of each pair of distinct values that stands in a row."""
+        paths = meaning_of(predicate).paths
+        codes = np.stack([self.columns[path].codes for path in paths], axis=1)
+        pairs, places = np.unique(codes, axis=0, return_inverse=True)
+        answers = []
+        for pair in pairs.tolist():
+            row = {path: self.columns[path].pool[code] for path, code in zip(paths, pair)}
+            answer = truth(predicate, row.__getitem__, {}, nan)
+            answers.append(0.5 if answer is None else float(answer))
+        return np.array(answers)[places.reshape(-1)]
 
 
 def make_column(rng: np.random.Generator, name: str, rows: int, *, micros: bool, converted: bool = False) -> Column:

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import orcidx
@@ -111,6 +112,80 @@ def test_rows(path, where, ids):
 def test_what_is_refused(path, where, message):
     with pytest.raises(InvalidQuery, match=message):
         found(path, where)
+
+
+NANS = {"ieee": [], "largest": [0, 2, 4, 6, 8]}
+"""Rows of ``path`` in which f is NaN."""
+
+
+@pytest.mark.parametrize("nan", NANS)
+@pytest.mark.parametrize(
+    ("where", "always", "with_nan"),
+    [
+        ("f + 0 > 1", [], True),
+        ("f + 0 >= p", [], True),
+        ("f >= p", [], True),
+        ("f = f", [1, 3, 5, 7, 9], True),
+        ("f <> f", [], None),
+        ("not (f < p)", [], None),
+        ("f + 0 in (1, 7)", [1, 3, 5, 7, 9], False),
+        ("f + 0 between p and 9", [], False),
+        ("f < id", [3, 5, 7, 9], False),
+        ("id < f", [], True),
+        ("m < f + 0", [], True),
+        (pl.col("f") + 0 > 1, [], True),
+        (pl.col("f") >= pl.col("p"), [], True),
+        (pl.col("f") == pl.col("f"), [1, 3, 5, 7, 9], True),
+        (pl.col("f") != pl.col("f"), [], False),
+        (col("f") == col("f"), [1, 3, 5, 7, 9], True),
+        ((col("f") + 0).is_in([float("nan"), 7]), [], True),
+        (~(col("f") + 0 <= 1), [], None),
+    ],
+    ids=str,
+)
+def test_computed_comparisons_follow_the_meaning_of_nan(path, where, always, with_nan, nan):
+    """``with_nan``: whether rows with NaN match where it is the largest; None: they do where it is not, too, if NOT of
+    a comparison that IEEE 754 calls false."""
+    is_polars = isinstance(where, pl.Expr)
+    meaning = "largest" if is_polars else nan
+    rows = NANS[meaning] if with_nan else []
+    if with_nan is None:
+        rows = NANS["largest"] if meaning == "ieee" or "<>" not in str(where) else []
+    expected = sorted([*always, *rows])
+    options = {} if is_polars else {"nan": nan}
+    found = orcidx.scan(path, ["id"], where, **options)
+    assert found.to_table()["id"].to_pylist() == expected
+    assert found.count_rows() == len(expected)
+    for split in found.splits():
+        assert orcidx.Split.from_json(split.to_json()).scan().count_rows() == len(expected)
+
+
+def test_null_stays_null_where_nan_is_the_largest(tmp_path):
+    nan = float("nan")
+    values = [None, nan, 1.0]
+    pairs = [(one, other) for one in values for other in values]
+    table = pa.table({"f": pa.array([one for one, _ in pairs]), "g": pa.array([other for _, other in pairs])})
+    orcidx.write_table(table, tmp_path / "a.orc")
+    whole = [row for row, pair in enumerate(pairs) if None not in pair]
+    for comparison in ("f = g", "f < g", "f <= g", "f > g", "f >= g"):
+        found = [
+            orcidx.open(tmp_path / "a.orc").read([], where, row_numbers=True, nan="largest")["row_number"].to_pylist()
+            for where in (comparison, f"NOT ({comparison})")
+        ]
+        assert sorted([*found[0], *found[1]]) == whole
+
+
+def test_a_field_of_a_struct_of_which_others_are_not_read(tmp_path):
+    """A raw KeyError: the struct was read with the one field that is asked for."""
+    rows = pa.table({"s": [{"a": 1.0, "b": "x", "c": 2}, {"a": float("nan"), "b": "y", "c": 3}, None]})
+    orcidx.write_table(rows, tmp_path / "a.orc")
+    for where, nan, count in (("s.a + 0 > 0", "ieee", 1), ("s.a + 0 > 0", "largest", 2), ("s.a < s.c", "ieee", 1)):
+        assert orcidx.scan(tmp_path / "a.orc", [], where, nan=nan).count_rows() == count
+
+
+def test_an_expression_of_pyarrow_keeps_its_meaning(path):
+    for nan in NANS:
+        assert orcidx.scan(path, where=pc.field("f") + 0 > 1, nan=nan).count_rows() == 0
 
 
 def test_functions_by_name():
