@@ -10,11 +10,14 @@ Environment switches (see CONTRIBUTING.md):
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
 import Cython
+import setuptools
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 
 ROOT = Path(__file__).parent
 
@@ -124,5 +127,38 @@ def translated() -> list[Extension]:
     return sorted(modules, key=lambda module: -os.path.getsize(module.sources[0]))
 
 
+def bill_of_materials(name: str, version: str, requirements: list[str]) -> dict[str, object]:
+    """What a wheel is made of, as CycloneDX has it: Cython's C, which is compiled in, and what is needed beside it."""
+    needed = sorted({re.match(r"[\w.-]+", one)[0].lower() for one in requirements if "extra ==" not in one})
+    main = {"type": "library", "bom-ref": name, "name": name, "version": version}
+    main |= {"purl": f"pkg:pypi/{name}@{version}", "licenses": [{"license": {"id": "Apache-2.0"}}]}
+    cython = {"type": "library", "bom-ref": "cython", "name": "cython", "version": Cython.__version__}
+    cython |= {"purl": f"pkg:pypi/cython@{Cython.__version__}", "licenses": [{"license": {"id": "Apache-2.0"}}]}
+    cython["description"] = "C of its own, compiled into the extension modules"
+    beside = [{"type": "library", "bom-ref": one, "name": one, "purl": f"pkg:pypi/{one}"} for one in needed]
+    tool = {"type": "application", "name": "setuptools", "version": setuptools.__version__}
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {"component": main, "tools": {"components": [tool]}},
+        "components": [cython, *beside],
+        "dependencies": [{"ref": name, "dependsOn": ["cython", *needed]}],
+    }
+
+
+class Wheel(bdist_wheel):
+    """A wheel with a bill of materials, where PEP 770 says: ``.dist-info/sboms``."""
+
+    def write_wheelfile(self, wheelfile_base: str, *rest: str) -> None:
+        super().write_wheelfile(wheelfile_base, *rest)
+        package = self.distribution
+        bill = bill_of_materials(package.get_name(), package.get_version(), package.install_requires or [])
+        folder = Path(wheelfile_base, "sboms")
+        folder.mkdir(exist_ok=True)
+        (folder / "orcidx.cdx.json").write_text(json.dumps(bill, indent=1) + "\n", encoding="utf-8")
+
+
 modules = extensions if METADATA_ALONE else translated()
-setup(options={"build_ext": {"parallel": os.cpu_count() or 1}}, ext_modules=modules)
+parallel = {"build_ext": {"parallel": os.cpu_count() or 1}}
+setup(options=parallel, ext_modules=modules, cmdclass={"bdist_wheel": Wheel})

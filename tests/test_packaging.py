@@ -59,8 +59,22 @@ def test_workflows_are_sound(path):
         for step in job["steps"]:
             assert ("uses" in step) != ("run" in step)
             assert "${{" not in step.get("run", ""), "hand it over in env"
-            assert re.search(r"@\w", step.get("uses", "@v")), step
+            assert step.get("uses") is None or re.search(r"@[0-9a-f]{40}$", step["uses"]), "pinned by its hash"
+    uses = re.findall(r"uses: (.*)", path.read_text())
+    assert all(re.search(r" # v\d+\.\d+\.\d+$", one) for one in uses), "the version stands beside the hash"
 
 
 def test_there_are_workflows():
-    assert {path.stem for path in WORKFLOWS} == {"checks", "codeql", "docs", "links", "release"}
+    assert {path.stem for path in WORKFLOWS} == {"checks", "codeql", "docs", "links", "nightly", "release"}
+
+
+def test_every_page_names_one_repository():
+    urls = project()["project"]["urls"]
+    assert all(url.startswith(urls["Repository"]) for url in urls.values())
+    assert f"repository-code: {urls['Repository']}\n" in (ROOT / "CITATION.cff").read_text()
+    assert urls["Repository"] + "/security/advisories/new" in (ROOT / "SECURITY.md").read_text()
+
+
+def test_the_citation_is_of_the_newest_release():
+    version, day = re.search(r"^## (\d\S+) \((.*)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE).groups()
+    assert f"version: {version}\ndate-released: {day}\n" in (ROOT / "CITATION.cff").read_text()
