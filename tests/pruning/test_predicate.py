@@ -104,7 +104,7 @@ def test_scalars_of_numpy_and_arrow_become_plain_literals():
     assert (col("a") == pa.scalar(5, pa.int16())) == (col("a") == 5)
     assert (col("a") == pa.scalar(None, pa.int16())) == (col("a") == None)  # noqa: E711
     assert (col("a") == bytearray(b"x")) == (col("a") == b"x")
-    assert (col("a") == np.datetime64("NaT")) == (col("a") == None)  # noqa: E711
+    assert (col("a") == np.datetime64("NaT", "s")) == (col("a") == None)  # noqa: E711
     assert (col("a") == Decimal("sNaN")) == (col("a") == math.nan)
 
 
