@@ -32,10 +32,9 @@ from orcidx.spark.relation import FEW, Listing, Relation, relation_of
 from orcidx.spark.schema_differences import without_common_schema
 from orcidx.spark.sessions import SessionFacts, is_connect
 from orcidx.spark.spark_columns import column_of
-from orcidx.spark.spark_errors import sentence_of, spark_errors
+from orcidx.spark.spark_errors import sentence_of, spark_errors, unknown_column
 from orcidx.spark.spark_types import arrow_schema_of, collated, width_of
 from orcidx.spark.survivors import PartitionColumns, Survivors, find_survivors, with_old_times
-from orcidx.spark.text_conditions import filtered_by
 from orcidx.storage import Source, list_sources
 
 if TYPE_CHECKING:
@@ -436,4 +435,16 @@ def _nearest(name: str, names: Sequence[str]) -> str:
 
 
 def _filtered(frame: DataFrame, condition: Column | str | None) -> DataFrame:
-    return frame if condition is None else filtered_by(frame, condition)
+    """Raises ``InvalidQuery`` in one sentence for what Spark does not understand."""
+    from pyspark.errors import PySparkException
+
+    if condition is None:
+        return frame
+    try:
+        filtered = frame.where(condition)
+        if is_connect(frame.sparkSession):
+            filtered.schema  # noqa: B018  (there a condition is looked at when it is asked)
+    except PySparkException as error:
+        text = f"Spark does not understand where={str(condition)!r:.200}: {sentence_of(error)}"
+        raise InvalidQuery(text, column=unknown_column(error)) from None
+    return filtered

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-__all__ = ["Condition", "Nodes", "analysed", "carried_of", "condition_of_json", "conjuncts", "part_of_json"]
+__all__ = ["Condition", "Nodes", "analysed", "condition_of_json", "conjuncts", "part_of_json"]
 
 _NOW = frozenset({"CurrentDate", "CurrentTimestamp", "Now", "LocalTimestamp", "CurrentTime", "CurrentBatchTimestamp"})
 """What has another value at every action: a file is left out once and for all only by what holds at each."""
@@ -76,14 +76,8 @@ class Condition:
 
 @dataclass(frozen=True)
 class _Column:
-    path: tuple[str, ...]
+    name: str
     kind: str
-
-
-@dataclass(frozen=True)
-class _Struct:
-    path: tuple[str, ...]
-    fields: list[Any]
 
 
 @dataclass(frozen=True)
@@ -94,11 +88,10 @@ class _Literal:
 
 @dataclass(frozen=True)
 class _Truth:
-    """Predicates that hold wherever a node may be true, and wherever it may be false; ``exact``: and nowhere else."""
+    """Predicates that hold wherever a node may be true, and wherever it may be false."""
 
     true: Predicate = _ANY
     false: Predicate = _ANY
-    exact: bool = False
 
 
 _UNKNOWN = _Truth()
@@ -115,13 +108,13 @@ def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, c
     if plan.getClass().getSimpleName() != "Filter":  # as for _metadata, whose columns are added below it
         return Condition(_ANY, columns, "Spark asks for more than columns of the files")
     condition = plan.condition()
-    before = _nodes(condition, collated)
+    before = _with_collations(condition.toJSON(), collated)
     obstacle = None if condition.deterministic() else "it is not deterministic"
     if obstacle := obstacle or _obstacle(before, columns):
         return Condition(_ANY, _columns_of(before), obstacle)
     for rule in _rules(jvm):
         plan = rule.apply(plan)
-    nodes = _nodes(plan.condition(), collated)
+    nodes = _with_collations(plan.condition().toJSON(), collated)
     parts = conjuncts(before)
     if not any(map(_asks_the_time, parts)):
         return Condition(condition_of_json(nodes, load_zone(clock_zone)), _columns_of(before))
@@ -130,44 +123,6 @@ def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, c
         return Condition(_ANY, _columns_of(before), "it asks for the time of each action")
     may = [part_of_json(one, now, load_zone(clock_zone)) for one, now in zip(parts, folded)]
     return Condition(all_of(*may), _columns_of(before))
-
-
-def carried_of(
-    filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, collated: frozenset[str], once: bool
-) -> tuple[Predicate, bool, frozenset[str]]:
-    """What holds wherever the condition is true, as of ``analysed``, fields of structs included; whether it holds
-    nowhere else; and the columns that it names. ``once``: what asks for the time is asked now, and never again."""
-    jvm = filtered.sparkSession._jvm
-    plan = filtered._jdf.queryExecution().analyzed()
-    if plan.getClass().getSimpleName() != "Filter":
-        return _ANY, False, columns
-    condition = plan.condition()
-    before = _nodes(condition, collated)
-    named = _columns_of(before)
-    if not condition.deterministic() or _obstacle(before, columns):
-        return _ANY, False, columns if "Subquery" in str(condition) else named
-    for rule in _rules(jvm):
-        plan = rule.apply(plan)
-    nodes = _nodes(plan.condition(), collated)
-    clock = load_zone(clock_zone)
-    if once or not _asks_the_time(before):
-        truth = _truth(nodes, clock, nested=True)
-        return truth.true, truth.exact, named
-    parts, folded = conjuncts(before), conjuncts(nodes)
-    if len(folded) != len(parts):
-        return _ANY, False, named
-    return all_of(*(part_of_json(one, now, clock) for one, now in zip(parts, folded))), False, named
-
-
-def _nodes(condition: JavaObject, collated: frozenset[str]) -> Nodes:
-    """The nodes of an expression; those of LIKE without a known escape character where one of them may have another
-    than the backslash, which the JSON does not tell."""
-    nodes = _with_collations(condition.toJSON(), collated)
-    likes = [node for node in nodes if _name(node) == "Like"]
-    if likes and " ESCAPE '" in condition.toString():
-        for node in likes:
-            node["escapeChar"] = ""
-    return nodes
 
 
 def _with_collations(text: str, collated: frozenset[str]) -> Nodes:
@@ -282,63 +237,44 @@ def _obstacle(nodes: Nodes, columns: frozenset[str]) -> str | None:
 
 def condition_of_json(nodes: Nodes, clock: Zone) -> Predicate:
     """What holds wherever an expression, in Catalyst's JSON (its nodes in preorder), may be true."""
-    return _truth(nodes, clock).true
-
-
-def _truth(nodes: Nodes, clock: Zone, *, nested: bool = False) -> _Truth:
     stack: list[Any] = []
     for node in reversed(_inlined(nodes)):
         children = [stack.pop() for _ in range(node["num-children"])]
-        stack.append(_node(node, children, clock, nested=nested))
-    return _as_truth(stack.pop())
+        stack.append(_node(node, children, clock))
+    return _as_truth(stack.pop()).true
 
 
-def _node(node: Mapping[str, Any], children: list[Any], clock: Zone, *, nested: bool) -> Any:
+def _node(node: Mapping[str, Any], children: list[Any], clock: Zone) -> Any:
     name = _name(node)
     if name == "AttributeReference":
-        if _CHAR_TYPE in (node.get("metadata") or {}):
-            return _UNKNOWN
-        return _placed((node["name"],), node["dataType"], nested=nested)
-    if name == "GetStructField" and isinstance(children[0], _Struct):
-        field = children[0].fields[node["ordinal"]]
-        return _placed((*children[0].path, field["name"]), field["type"], nested=nested)
+        plain = isinstance(node["dataType"], str) and _CHAR_TYPE not in (node.get("metadata") or {})
+        return _Column(node["name"], node["dataType"]) if plain else _UNKNOWN
     if name == "Literal":
         return _literal(node, clock)
     if name in ("And", "Or"):
         left, right = (_as_truth(one) for one in children)
-        exact = left.exact and right.exact
         if name == "And":
-            return _Truth(all_of(left.true, right.true), any_of(left.false, right.false), exact)
-        return _Truth(any_of(left.true, right.true), all_of(left.false, right.false), exact)
+            return _Truth(all_of(left.true, right.true), any_of(left.false, right.false))
+        return _Truth(any_of(left.true, right.true), all_of(left.false, right.false))
     if name == "Not":
         truth = _as_truth(children[0])
-        return _Truth(truth.false, truth.true, truth.exact)
+        return _Truth(truth.false, truth.true)
     leaf = _leaf(name, node, children)
     if leaf is None:
         return _UNKNOWN
     if leaf.op is Op.IS_NAN:  # Spark's isnan(NULL) is false, where it is NULL here
-        return _Truth(leaf, any_of(~leaf, Leaf(leaf.path, Op.IS_NULL)), True)
-    # A list of keys is a set of Java's objects to Spark, if it is long: -0.0 is not 0.0 there.
-    zero = leaf.op is Op.IN and any(isinstance(one, float) and one == 0 for one in leaf.literals)
-    return _Truth(leaf, ~leaf, not zero)
-
-
-def _placed(path: tuple[str, ...], kind: Any, *, nested: bool) -> Any:
-    """A column, or a field of a struct, of which something is known."""
-    if isinstance(kind, str):
-        return _Column(path, kind)
-    is_struct = nested and isinstance(kind, dict) and kind.get("type") == "struct"
-    return _Struct(path, kind["fields"]) if is_struct else _UNKNOWN
+        return _Truth(leaf, any_of(~leaf, Leaf(leaf.path, Op.IS_NULL)))
+    return _Truth(leaf, ~leaf)
 
 
 def _as_truth(value: object) -> _Truth:
     if isinstance(value, _Truth):
         return value
     if isinstance(value, _Column) and value.kind == "boolean":
-        leaf = Leaf(value.path, Op.EQ, (True,))
-        return _Truth(leaf, ~leaf, True)
+        leaf = Leaf((value.name,), Op.EQ, (True,))
+        return _Truth(leaf, ~leaf)
     if isinstance(value, _Literal) and value.kind in ("boolean", "void"):
-        return _Truth(Constant(value.value is True), Constant(value.value is False), True)
+        return _Truth(Constant(value.value is True), Constant(value.value is False))
     return _UNKNOWN
 
 
@@ -350,7 +286,7 @@ def _leaf(name: str, node: Mapping[str, Any], children: list[Any]) -> Any:
         column, rest, op = rest[0], [column], _TURNED[op]
     if not isinstance(column, _Column):
         return None
-    path = column.path
+    path = (column.name,)
     if name in ("IsNull", "IsNotNull"):
         return Leaf(path, Op.IS_NULL, (), name == "IsNotNull")
     if name == "IsNaN":
@@ -358,28 +294,13 @@ def _leaf(name: str, node: Mapping[str, Any], children: list[Any]) -> Any:
     if not rest or not all(isinstance(one, _Literal) and one.kind == column.kind for one in rest):
         return None
     values = [one.value for one in rest]
-    if not _understood(column.kind):
+    if any(value is None for value in values) or not _understood(column.kind):
         return None
     if name == "In":
         return Leaf(path, Op.IN, tuple(values))
-    if any(value is None for value in values):
-        return None
-    if name == "Like":
-        return _like(path, values[0], node.get("escapeChar"))
+    if name == "Like" and node.get("escapeChar") in ("\\", None) and "\\" not in values[0]:
+        return Leaf(path, Op.LIKE, (values[0], ""))
     return Leaf(path, op, (values[0],)) if op is not None else None
-
-
-def _like(path: tuple[str, ...], pattern: str, escape: str | None) -> Leaf | None:
-    """A pattern in which the escape character stands before what it may escape: Spark raises for any other.
-    ``escape``: None for the backslash, empty where it is not known."""
-    escape = "\\" if escape is None else escape
-    if len(escape) != 1:
-        return None
-    if escape not in pattern:
-        return Leaf(path, Op.LIKE, (pattern, ""))
-    mark = re.escape(escape)
-    is_sound = re.fullmatch(rf"(?:[^{mark}]|{mark}[_%{mark}])*", pattern, re.DOTALL)
-    return Leaf(path, Op.LIKE, (pattern, escape)) if is_sound else None
 
 
 # ---------------------------------------------------------------------- literals
@@ -432,7 +353,6 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
     "decimal": decimal.Decimal,
     "float": lambda text: float(np.float32(text)),
     "double": float,
-    "timestamp_ntz": lambda text: ExactTime(int(text) * 1000),
 }
 
 

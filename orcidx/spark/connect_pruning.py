@@ -19,6 +19,7 @@ from orcidx.errors import InvalidQuery
 from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, bind, resolve_column
 from orcidx.predicate.fold import Part, conjuncts, rewritten
 from orcidx.predicate.nodes import ExactTime
+from orcidx.spark.plan import Query
 from orcidx.spark.relation import Listing, paths_of
 from orcidx.spark.spark_columns import is_exact
 from orcidx.spark.spark_types import arrow_schema_of, collated
@@ -28,13 +29,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from orcidx.spark.plan import Query
-
-__all__ = ["listing_of_client", "listing_of_server", "may_mean_otherwise", "proven"]
+__all__ = ["listing_of_client", "listing_of_server", "proven"]
 
 _ANY = Constant(True)
-_ESCAPED = re.compile(r"[\"\\]|''")
-_MARKED = re.compile(r"'\s*'|(?<!\w)[A-WYZa-wyz]&?'|--|/\*")
+_OTHER_TEXT = re.compile(r"[\"\\]|''")
+"""What Spark's SQL may read otherwise, by confs and versions: quoted names, escapes, and quotes in a text."""
 _OPS = frozenset(
     {Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE, Op.IN, Op.BETWEEN, Op.IS_NULL, Op.EQ_NULL_SAFE, Op.STARTS_WITH, Op.ENDS_WITH,
      Op.CONTAINS}
@@ -44,12 +43,6 @@ _DAYS = dt.date(1901, 1, 1), dt.date(2037, 1, 1)
 _NANOS = tuple((day - dt.date(1970, 1, 1)).days * 86_400_000_000_000 for day in _DAYS)
 
 
-def may_mean_otherwise(text: str) -> bool:
-    """Whether Spark's SQL may read a text otherwise than orcidx, by confs and versions: quoted names, escapes, quotes
-    in a text, texts side by side, raw and other marked texts, and comments."""
-    return _ESCAPED.search(text) is not None or _MARKED.search(re.sub(r"'[^']*'", "'", text)) is not None
-
-
 def proven(query: Query, schema: StructType) -> Predicate:
     """What is true of every row of which the condition of a query is, whatever the session's confs are at the action.
 
@@ -57,7 +50,7 @@ def proven(query: Query, schema: StructType) -> Predicate:
     read.
     """
     where = query.where
-    if where is None or hasattr(where, "cast") or (isinstance(where, str) and may_mean_otherwise(where)):
+    if where is None or hasattr(where, "cast") or (isinstance(where, str) and _OTHER_TEXT.search(where)):
         return _ANY
     apart = collated(schema) | {one.name for one in schema.fields if one.metadata}
     arrow = arrow_schema_of(schema.jsonValue())

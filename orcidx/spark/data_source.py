@@ -22,7 +22,6 @@ from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.predicate import Predicate, all_of, keep_bindable
 from orcidx.predicate.adapters import from_spark
 from orcidx.scanner.scan import Scan
-from orcidx.spark.connect_pruning import may_mean_otherwise
 from orcidx.spark.parts import split_orc, split_paimon
 from orcidx.spark.plan import TARGET_BYTES, Plan, Query, assign, begin
 from orcidx.spark.query_text import parse_text
@@ -107,17 +106,11 @@ class OrcidxDataSource(DataSource):
                 'no path: write .load(path), or OPTIONS (path "...") of a temporary view in SQL '
                 "(of a CREATE TABLE Spark does not tell it)"
             )
-        if (where := options.get("where")) is not None and may_mean_otherwise(where):
-            raise InvalidQuery(
-                f"no session is asked for the option where, and Spark may mean otherwise by {where!r:.200}: it "
-                "has escapes, double quotes, marked texts or comments; filter the DataFrame by it, or give it to "
-                "orcidx.spark.read"
-            )
         storage = {name.removeprefix("storage."): v for name, v in options.items() if name.startswith("storage.")}
         return Query(
             path=path,
             columns=_names(options.get("columns")),
-            where=where,
+            where=options.get("where"),
             format=options.get("format"),
             snapshot_id=_number(options, "snapshot_id"),
             jvm_zone=options.get("jvm_zone"),

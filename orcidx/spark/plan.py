@@ -6,7 +6,6 @@ packed; ``assign`` makes tasks of the parts.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pickle
 import warnings
@@ -50,10 +49,9 @@ from orcidx.spark.spark_types import (
     struct_json,
 )
 from orcidx.spark.task_session import CASE, INFERENCE, OfSession
-from orcidx.spark.text_conditions import TextCondition
 from orcidx.storage import Source, describe_source, list_sources
 
-__all__ = ["Format", "Plan", "Query", "assign", "begin", "is_table", "struct_of_table"]
+__all__ = ["Format", "Plan", "Query", "assign", "begin", "is_table"]
 
 Format = Literal["orc", "paimon"]
 
@@ -88,7 +86,7 @@ class Query:
 
     path: Any
     columns: Sequence[Any] | None = None
-    where: Where | TextCondition | None = None
+    where: Where | None = None
     top: Sequence[Any] | None = None
     limit: int | None = None
     format: Format | None = None
@@ -117,20 +115,12 @@ class Query:
     def scan_options(self) -> ReadOptions:
         return self.options.override(wall_clock_zone=self.clock_zone, case_sensitive=self.case_sensitive)
 
-    def predicate(
-        self,
-        schema: pa.Schema,
-        partitions: Mapping[str, tuple[str, Any]] | None = None,
-        whole: Mapping[str, Any] | None = None,
-    ) -> Predicate | None:
+    def predicate(self, schema: pa.Schema, partitions: Mapping[str, tuple[str, Any]] | None = None) -> Predicate | None:
         """``where``, its times on the session's clock; where that is not known, what is true on any clock.
 
-        ``partitions``: key and type of the columns of directories by name; ``whole``: the schema as Spark's JSON, by
-        which a text of Spark's is analysed."""
+        ``partitions``: key and type of the columns of directories by name."""
         if self.where is None:
             return None
-        if isinstance(self.where, TextCondition):
-            return self.where.carried(whole or {}).where
         where = parse_text(self.where)
         if self.session_zone is None or isinstance(self.where, str):  # a format's is text, too
             check_computed(where, schema, case_sensitive=self.case_sensitive)
@@ -265,7 +255,7 @@ def _begin_orc(query: Query) -> Plan:
     asked = None if asked is None else _with_order(asked, order)
     shared: dict[str, Any] = {"limit": None, "row_numbers": False, "schema": stored_schema(arrow), "options": options}
     match: Literal["name", "position"] = "position" if positional else "name"
-    where = query.predicate(arrow, types, schema)
+    where = query.predicate(arrow, types)
     if where is not None:
         where = where_as_spelled(where, arrow, case_sensitive=query.case_sensitive)
     if not files:
@@ -434,23 +424,13 @@ def _begin_paimon(query: Query, table: Table) -> Plan:
     options = query.scan_options.override(wall_clock_zone=None, char="stored")
     shown = table.scan(asked, options=options).columns
     every = list(dict.fromkeys((*shown, *(key.column for key in order))))
-    where = query.predicate(table.schema, whole=struct_of_table(table))
+    where = query.predicate(table.schema)
     rows = table.scan(every, where, top=query.top, limit=query.limit, options=options, jvm_zone=query.jvm_zone)
     fields = table.table_schema.by_name
     schema = struct_json([(name, json_of_paimon(fields[name])) for name in every])
     listed = (len(rows.plan.tasks), sum(task.file.size for task in rows.plan.tasks))
     session = query.of_session(table.schema, {}, table.schema.names)
     return Plan(query, rows, schema, query.spelled(shown), order, listed, session)
-
-
-def struct_of_table(table: Table) -> dict[str, Any]:
-    """The columns that Spark has a type for, as its JSON."""
-    fields = []
-    for name, one in table.table_schema.by_name.items():
-        with contextlib.suppress(Unsupported):
-            fields.append((name, json_of_paimon(one)))
-    found: dict[str, Any] = struct_json(fields)
-    return found
 
 
 # ---------------------------------------------------------------------- tasks
