@@ -11,5 +11,6 @@ class Compressor:
         level: int = 0,
         through: Callable[[Buffer], Buffer] | None = None,
         functions: tuple[int, ...] | None = None,
+        faster: Compressor | None = None,
     ) -> None: ...
     def shrink(self, raw: Buffer) -> bytes | None: ...

@@ -8,7 +8,6 @@ files than the server under the same path: what falls must be of the size and ti
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, bind, resolv
 from orcidx.predicate.fold import Part, conjuncts, rewritten
 from orcidx.predicate.nodes import ExactTime
 from orcidx.spark.plan import Query
+from orcidx.spark.query_text import may_mean_otherwise
 from orcidx.spark.relation import Listing, paths_of
 from orcidx.spark.spark_columns import is_exact
 from orcidx.spark.spark_types import arrow_schema_of, collated
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["listing_of_client", "listing_of_server", "proven"]
 
 _ANY = Constant(True)
-_OTHER_TEXT = re.compile(r"[\"\\]|''")
-"""What Spark's SQL may read otherwise, by confs and versions: quoted names, escapes, and quotes in a text."""
 _OPS = frozenset(
     {Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE, Op.IN, Op.BETWEEN, Op.IS_NULL, Op.EQ_NULL_SAFE, Op.STARTS_WITH, Op.ENDS_WITH,
      Op.CONTAINS}
@@ -50,7 +48,7 @@ def proven(query: Query, schema: StructType) -> Predicate:
     read.
     """
     where = query.where
-    if where is None or hasattr(where, "cast") or (isinstance(where, str) and _OTHER_TEXT.search(where)):
+    if where is None or hasattr(where, "cast") or (isinstance(where, str) and may_mean_otherwise(where)):
         return _ANY
     apart = collated(schema) | {one.name for one in schema.fields if one.metadata}
     arrow = arrow_schema_of(schema.jsonValue())

@@ -13,11 +13,29 @@ from orcidx.predicate import External, Leaf, Op, Predicate, any_of, parse, resol
 from orcidx.predicate.fold import Part, parts, rewritten
 from orcidx.spark.argument_types import Where
 
-__all__ = ["check_computed", "parse_text"]
+__all__ = ["check_computed", "may_mean_otherwise", "parse_text"]
+
+_ESCAPED = re.compile(r"[\"\\]|''")
+_MARKED = re.compile(r"'\s*'|(?<!\w)[A-WYZa-wyz]&?'|--|/\*")
+
+
+def may_mean_otherwise(text: str) -> bool:
+    """Whether Spark may read a text otherwise than orcidx's SQL: double quotes, escapes, quotes in a string, strings
+    side by side, raw and other marked strings, and comments, by Spark's version and settings."""
+    return _ESCAPED.search(text) is not None or _MARKED.search(re.sub(r"'[^']*'", "'", text)) is not None
 
 
 def parse_text(where: Where) -> Predicate:
-    """As ``parse``; a text has Spark's meaning: isnan(NULL) is false there, so that its negation holds for nulls."""
+    """As ``parse``; a text has Spark's meaning: isnan(NULL) is false there, so that its negation holds for nulls.
+
+    Raises ``InvalidQuery`` for a text that Spark may read otherwise: a delete of 'a\\\\b' took other rows.
+    """
+    if isinstance(where, str) and may_mean_otherwise(where):
+        raise InvalidQuery(
+            f"{where!r:.200}: Spark reads double quotes, backslashes, quotes within a string and marked strings by "
+            "rules of its own; give the condition as an orcidx.col predicate, or read without limit, top and engine "
+            "and filter the DataFrame by it"
+        )
     found = parse(where)
     return rewritten(found, _of_spark) if isinstance(where, str) else found
 

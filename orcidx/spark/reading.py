@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery, OrcidxError, StorageError, Unsupported
-from orcidx.predicate import External, Predicate, parse
+from orcidx.predicate import External, Predicate
 from orcidx.predicate.fold import parts
 from orcidx.scanner.scan import Scan
 from orcidx.spark.argument_types import KeyFrames, Paths, Schema, Where
@@ -24,6 +24,7 @@ from orcidx.spark.key_frames import restricted_to
 from orcidx.spark.parts import Part, pack, split_orc, split_paimon
 from orcidx.spark.placement import place
 from orcidx.spark.plan import TARGET_BYTES, Format, Plan, Query, assign, begin, is_table
+from orcidx.spark.query_text import parse_text
 from orcidx.spark.read_task import ROW, TASK, ReadTasks
 from orcidx.spark.reader_options import options_of_reader, struct_of_ddl
 from orcidx.spark.schema_differences import damaged_file, with_files_named
@@ -206,7 +207,7 @@ def _understood(where: Where | None) -> bool:
     if is_column(where):
         return False
     try:
-        return where is None or not isinstance(where, str) or not _computes(parse(where))
+        return where is None or not isinstance(where, str) or not _computes(parse_text(where))
     except InvalidQuery:
         return not isinstance(where, str)
 
