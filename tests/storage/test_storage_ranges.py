@@ -6,7 +6,6 @@ import errno
 import itertools
 import json
 import os
-import sys
 import threading
 from datetime import UTC, datetime
 
@@ -193,7 +192,7 @@ def test_identity_cache_in_threads() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="forking with threads warns; the hook is the same")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")  # of Python 3.12 and later
 def test_identity_cache_is_empty_after_a_fork() -> None:
     cache: IdentityCache[str] = IdentityCache(100)
     cache.put("a", "A", 1)
