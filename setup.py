@@ -31,8 +31,10 @@ SANITIZE = switch("ORCIDX_SANITIZE") or FUZZ
 DEBUG = switch("ORCIDX_DEBUG") or SANITIZE
 COVERAGE = switch("ORCIDX_COVERAGE")
 
-METADATA_ALONE = sys.argv[1:2] in (["egg_info"], ["dist_info"]) and not any("build" in word for word in sys.argv[2:])
-"""pip asks twice for what the package is before it builds it: nothing is translated for that."""
+METADATA_ALONE = sys.argv[1:2] in (["egg_info"], ["dist_info"], ["sdist"]) and not any(
+    "build" in word for word in sys.argv[2:]
+)
+"""pip asks twice for what the package is before it builds it, and an sdist holds no C: neither translates anything."""
 
 compile_args = ["-Og", "-g1", "-UNDEBUG", "-fno-omit-frame-pointer"] if DEBUG else ["-O3", "-g0"]
 link_args: list[str] = []

@@ -89,7 +89,6 @@ def test_damaged_bodies(folder: str, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.golden
 @pytest.mark.parametrize("folder", list(KINDS))
 def test_damaged_bodies_all(folder: str, golden_paimon: Path, rng: np.random.Generator) -> None:
     for golden in goldens(golden_paimon, folder):

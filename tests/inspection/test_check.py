@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.orc
 import pytest
 from bad.protobuf_edit import Message
-from goldens import GOLDEN_ORC
 
 import orcidx
 from orcidx.cli import main
@@ -98,7 +97,6 @@ def test_a_sound_file_passes(path, table, writer, tmp_path):
     assert found.to_dict()["ok"] is True
 
 
-@pytest.mark.golden
 @pytest.mark.parametrize(
     "name",
     [
@@ -115,8 +113,8 @@ def test_a_sound_file_passes(path, table, writer, tmp_path):
         "encrypted/sample1.orc",
     ],
 )
-def test_files_of_other_writers_pass(name):
-    found = checked(GOLDEN_ORC / name)
+def test_files_of_other_writers_pass(golden_orc, name):
+    found = checked(golden_orc / name)
     assert found.problems == found.unowned == ()
 
 

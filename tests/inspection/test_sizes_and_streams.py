@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from goldens import GOLDEN_ORC
 
 import orcidx
 import orcidx.cli
@@ -42,10 +41,9 @@ def test_runs_hold_all_values():
     assert {kind for one in walked for kind in one.runs} >= {"direct", "short repeat", "delta"}
 
 
-@pytest.mark.golden
 @pytest.mark.parametrize("name", ["demo-11-zlib.orc", "TestOrcFile.testSnappy.orc", "over1k_bloom.orc"])
-def test_runs_of_other_writers(name):
-    with orcidx.open(GOLDEN_ORC / name) as file:
+def test_runs_of_other_writers(golden_orc, name):
+    with orcidx.open(golden_orc / name) as file:
         streams = list(stripe_streams(file.reader, 0))
         counts = {node.id: file.statistics(node.id, 0).count for node in file.columns}
     for one in streams:

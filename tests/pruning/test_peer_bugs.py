@@ -285,7 +285,6 @@ def test_zeros_of_both_signs_are_equal() -> None:
         assert found(data, col("d") >= zero) == list(range(300))
 
 
-@pytest.mark.golden
 def test_a_bloom_filter_from_before_the_format_settled_denies_nothing(
     golden_orc: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

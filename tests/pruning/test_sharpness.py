@@ -351,7 +351,6 @@ NOT_OF_SPARK = {
 """Examples that Spark reads no schema of, or no rows."""
 
 
-@pytest.mark.golden
 @pytest.mark.parametrize("trees", [3, pytest.param(8, marks=pytest.mark.slow)])
 def test_random_trees_over_the_examples(spark: Any, golden_orc: Path, rng: np.random.Generator, trees: int) -> None:
     tally: Counter[str] = Counter()

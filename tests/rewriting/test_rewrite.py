@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyorc
 import pytest
-from goldens import GOLDEN_ORC
 from pyarrow import orc
 
 import orcidx
@@ -415,12 +414,9 @@ def test_refused_files(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["a.orc", "acid.orc"]
 
 
-def test_an_encrypted_file_is_refused(tmp_path):
-    source = GOLDEN_ORC / "encrypted" / "sample1.orc"
-    if not source.exists():
-        pytest.skip("no golden files")
+def test_an_encrypted_file_is_refused(golden_orc, tmp_path):
     with pytest.raises(Unsupported, match="encrypted"):
-        orcidx.rewrite(source, tmp_path / "b.orc")
+        orcidx.rewrite(golden_orc / "encrypted" / "sample1.orc", tmp_path / "b.orc")
 
 
 def test_attributes_types_and_metadata_survive_encoding(tmp_path):

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.orc
 import pytest
-from goldens import GOLDEN_ORC
 
 import orcidx
 from orcidx.errors import CorruptFile, OrcidxError
@@ -27,7 +26,6 @@ from orcidx.storage import local, open_reader
 
 ROWS = 3000
 THREADS = (1, 2, 3, 8)
-EXAMPLES = sorted(str(path.relative_to(GOLDEN_ORC)) for path in GOLDEN_ORC.rglob("*.orc"))
 LARGEST = 1 << 18
 
 
@@ -164,13 +162,10 @@ def test_batches_that_turn_out_too_large(path: str, table: pa.Table) -> None:
             assert other[0] == first[0]
 
 
-@pytest.mark.golden
-@pytest.mark.skipif(not EXAMPLES, reason="no golden files at ../shared/golden/orc-examples")
-def test_examples() -> None:
-    for example in EXAMPLES:
-        name = str(GOLDEN_ORC / example)
-        if Path(name).stat().st_size < LARGEST:
-            same_for_all(name, batch_size=1000, row_range=(0, 10_000))
+def test_examples(golden_orc: Path) -> None:
+    for path in sorted(golden_orc.rglob("*.orc")):
+        if path.stat().st_size < LARGEST:
+            same_for_all(str(path), batch_size=1000, row_range=(0, 10_000))
 
 
 @pytest.mark.parametrize(

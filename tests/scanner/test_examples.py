@@ -11,14 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from goldens import GOLDEN_ORC
+from goldens import GOLDEN_ORC, names_of
 
 import orcidx
 
-EXPECTED = sorted(path.name.removesuffix(".jsn.gz") for path in (GOLDEN_ORC / "expected").glob("*.jsn.gz"))
-READABLE = sorted(
-    str(path.relative_to(GOLDEN_ORC)) for path in GOLDEN_ORC.rglob("*.orc") if path.parent.name != "corrupt"
-)
 BAD = {
     "missing_length_stream_in_string_dict": "LENGTH",
     "negative_dict_entry_lengths": "negative",
@@ -26,7 +22,7 @@ BAD = {
     "stripe_footer_bad_column_encodings": "",
 }
 """What the error says of each corrupt example."""
-CORRUPT = sorted(path.stem for path in (GOLDEN_ORC / "corrupt").glob("*.orc"))
+READABLE = [name for name in names_of(GOLDEN_ORC, "*.orc") if not str(name).startswith("corrupt/")]
 
 
 def shown(value: Any, kind: pa.DataType) -> Any:
@@ -83,11 +79,12 @@ def same(expected: Any, got: Any) -> bool:
     return bool(expected == got)
 
 
-@pytest.mark.parametrize("name", EXPECTED or [pytest.param("", marks=pytest.mark.skip("no golden ORC files"))])
+@pytest.mark.parametrize("name", names_of(GOLDEN_ORC, "expected/*.jsn.gz"))
 def test_rows_equal_the_expected_ones(name: str, golden_orc: Path) -> None:
-    with orcidx.open(golden_orc / f"{name}.orc") as f:
+    example = Path(name).name.removesuffix(".jsn.gz")
+    with orcidx.open(golden_orc / f"{example}.orc") as f:
         table = f.read(timestamp_unit="ns")
-    with gzip.open(golden_orc / "expected" / f"{name}.jsn.gz", "rt", encoding="utf-8") as lines:
+    with gzip.open(golden_orc / name, "rt", encoding="utf-8") as lines:
         rows = [json.loads(line, parse_float=Decimal) for line in lines]
     assert len(rows) == table.num_rows
     if table.schema.names == [""]:
@@ -108,7 +105,7 @@ def floats(column: pa.ChunkedArray) -> list[Any]:
     return shown_column(column)
 
 
-@pytest.mark.parametrize("name", READABLE or [pytest.param("", marks=pytest.mark.skip("no golden ORC files"))])
+@pytest.mark.parametrize("name", READABLE)
 def test_any_row_range_reads_like_the_whole(name: str, golden_orc: Path) -> None:
     """Backwards to the start of every row group by its positions."""
     with orcidx.open(golden_orc / name) as f:
@@ -128,8 +125,7 @@ def row_group_starts(f: orcidx.OrcFile) -> list[int]:
     return starts
 
 
-@pytest.mark.parametrize("name", CORRUPT or [pytest.param("", marks=pytest.mark.skip("no golden ORC files"))])
+@pytest.mark.parametrize("name", names_of(GOLDEN_ORC, "corrupt/*.orc"))
 def test_corrupt_examples_raise(name: str, golden_orc: Path) -> None:
-    path = golden_orc / "corrupt" / f"{name}.orc"
-    with pytest.raises(orcidx.CorruptFile, match=BAD[name]), orcidx.open(path) as f:
+    with pytest.raises(orcidx.CorruptFile, match=BAD[Path(name).stem]), orcidx.open(golden_orc / name) as f:
         f.read()
