@@ -65,7 +65,9 @@ def build(tree, monkeypatch):
     def extension(name, sources, **options):
         return SimpleNamespace(name=name, sources=sources, **options)
 
-    modules = {name: ModuleType(name) for name in ("Cython", "Cython.Build", "setuptools")}
+    wheels = ("setuptools.command", "setuptools.command.bdist_wheel")
+    modules = {name: ModuleType(name) for name in ("Cython", "Cython.Build", "setuptools", *wheels)}
+    modules["setuptools.command.bdist_wheel"].bdist_wheel = object
     modules["Cython"].__version__ = "3.3.1"
     modules["Cython.Build"].cythonize = cythonize
     modules["setuptools"].Extension = extension

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import random
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow import orc
 
 import orcidx
-from benchmarks.written_sizes import SHAPES, sizes, table_of
+
+_PATH = Path(__file__).resolve().parents[2] / "benchmarks" / "written_sizes.py"
+_SPEC = importlib.util.spec_from_file_location("written_sizes", _PATH)  # no part of the package
+assert _SPEC is not None
+assert _SPEC.loader is not None
+shapes = importlib.util.module_from_spec(_SPEC)
+sys.modules["written_sizes"] = shapes  # where dataclasses look for it
+_SPEC.loader.exec_module(shapes)
+SHAPES, sizes, table_of = shapes.SHAPES, shapes.sizes, shapes.table_of
 
 ROWS = 20_000
 LARGER = {
