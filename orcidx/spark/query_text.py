@@ -15,7 +15,7 @@ from orcidx.spark.argument_types import Where
 
 __all__ = ["check_computed", "may_mean_otherwise", "parse_text"]
 
-_ESCAPED = re.compile(r"[\"\\]|''")
+_ESCAPED = re.compile(r"[\"\\]")
 _MARKED = re.compile(r"'\s*'|(?<!\w)[A-WYZa-wyz]&?'|--|/\*")
 
 
