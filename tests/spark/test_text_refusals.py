@@ -15,12 +15,23 @@ OTHERWISE = [
     't = "A"',
     "t = 'it''s'",
     "t = 'a' 'b'",
+    "t = ''''",
+    "t = '' 'b'",
     "t = r'a.b'",
     "t = N'a'",
     "a = 1 -- and b = 2",
     "a = /* 1 */ 2",
 ]
-ALIKE = ["t = 'a'", "t IN ('a', 'b')", "d = DATE'2026-01-02'", "b = X'1f'", "`a b` = 1", "a = -1", "t LIKE 'a%'"]
+ALIKE = [
+    "t = 'a'",
+    "t IN ('a', 'b')",
+    "d = DATE'2026-01-02'",
+    "b = X'1f'",
+    "`a b` = 1",
+    "a = -1",
+    "t LIKE 'a%'",
+    "t = ''",
+]
 
 
 @pytest.mark.parametrize("text", OTHERWISE)
