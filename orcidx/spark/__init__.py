@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from orcidx.spark.rewrite_directory import rewrite
     from orcidx.spark.sessions import session
     from orcidx.spark.shipping import pack
+    from orcidx.spark.sql_queries import disable, enable, sql
     from orcidx.spark.table_changes import append, delete, rewrite_file_index
     from orcidx.spark.upkeep import clean, describe, summarize
 
@@ -25,6 +26,8 @@ __all__ = [
     "clean",
     "delete",
     "describe",
+    "disable",
+    "enable",
     "explain",
     "pack",
     "read",
@@ -33,6 +36,7 @@ __all__ = [
     "rewrite",
     "rewrite_file_index",
     "session",
+    "sql",
     "summarize",
     "why",
 ]
@@ -44,6 +48,8 @@ _HOMES = {
     "build_file_index": "orcidx.spark.build_index",
     "clean": "orcidx.spark.upkeep",
     "describe": "orcidx.spark.upkeep",
+    "disable": "orcidx.spark.sql_queries",
+    "enable": "orcidx.spark.sql_queries",
     "explain": "orcidx.spark.explaining",
     "pack": "orcidx.spark.shipping",
     "read": "orcidx.spark.reading",
@@ -51,6 +57,7 @@ _HOMES = {
     "rewrite": "orcidx.spark.rewrite_directory",
     "register": "orcidx.spark.registering",
     "session": "orcidx.spark.sessions",
+    "sql": "orcidx.spark.sql_queries",
     "summarize": "orcidx.spark.upkeep",
     "why": "orcidx.spark.reading",
 }

@@ -7,7 +7,7 @@ import pickle
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ from orcidx.spark.reader_options import options_of_reader, struct_of_ddl
 from orcidx.spark.schema_differences import damaged_file, with_files_named
 from orcidx.spark.sessions import SessionFacts, facts_of, hadoop_has
 from orcidx.spark.spark_types import collated, width_of
+from orcidx.spark.sql_queries import last_scans
 from orcidx.spark.table_notes import warned_of
 
 if TYPE_CHECKING:
@@ -222,11 +223,34 @@ def _with_choice(frame: DataFrame, choice: Choice) -> DataFrame:
     return frame
 
 
-def why(frame: DataFrame) -> Choice:
+@overload
+def why(frame: DataFrame) -> Choice: ...
+
+
+@overload
+def why(frame: None = None) -> tuple[Choice, ...]: ...
+
+
+def why(frame: DataFrame | None = None) -> Choice | tuple[Choice, ...]:
     """Which engine reads a DataFrame that ``read`` returned, why, and what it leaves out.
 
-    Raises ``InvalidQuery`` for any other DataFrame, also for one made of such a one.
+    Parameters
+    ----------
+    frame
+        What ``read`` returned. None asks of plain SQL: of the last scans in sessions of ``enable``.
+
+    Returns
+    -------
+    Choice or tuple of Choice
+        Of the DataFrame; without one, of each of the last 100 scans of indexed directories, the newest last.
+
+    Raises
+    ------
+    InvalidQuery
+        For any other DataFrame, also for one made of such a one.
     """
+    if frame is None:
+        return last_scans()
     choice = getattr(frame, "__dict__", {}).get(_CHOICE)
     if choice is None:
         raise InvalidQuery("why() tells of a DataFrame as orcidx.spark.read returned it, not of one made of that")

@@ -1,0 +1,179 @@
+// Restricts what Spark reads of ORC files to those that orcidx's indexes leave.
+//
+// An optimizer rule, compiled by Janino, which Spark ships, when orcidx.spark.enable is called: for every scan of Spark's
+// own ORC source it puts an index of files in place of Spark's that leaves out what Python names. Meaning and plans stay
+// Spark's: a file falls only where a filter that Spark itself tests on each row holds for no row of it.
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.In;
+import org.apache.spark.sql.catalyst.expressions.InSet;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.hadoop.fs.FileStatus;
+
+public class IndexedFilesRule extends Rule {
+  static final String ITEM = "\u0001";
+  static final String PART = "\u0002";
+
+  private java.util.function.BiFunction asked;
+
+  public IndexedFilesRule() { }
+
+  // asked: a question, and a Listing to the numbers of the files that fall, with commas between; empty for none.
+  // A setter, for which py4j makes a proxy of an object of Python's.
+  public void setAsked(java.util.function.BiFunction asked) { this.asked = asked; }
+
+  public TreeNode apply(TreeNode plan) {
+    final java.util.function.BiFunction answers = asked;
+    return ((LogicalPlan) plan).transformUpWithSubqueries(new scala.runtime.AbstractPartialFunction() {
+      public boolean isDefinedAt(Object node) {
+        if (!(node instanceof LogicalRelation) || ((LogicalRelation) node).isStreaming()) return false;
+        Object relation = ((LogicalRelation) node).relation();
+        if (!(relation instanceof HadoopFsRelation)) return false;
+        HadoopFsRelation files = (HadoopFsRelation) relation;
+        return !(files.location() instanceof OrcidxFileIndex) && files.fileFormat().getClass() == OrcFileFormat.class;
+      }
+
+      public Object applyOrElse(Object node, scala.Function1 otherwise) {
+        if (!isDefinedAt(node)) return otherwise.apply(node);
+        LogicalRelation relation = (LogicalRelation) node;
+        HadoopFsRelation files = (HadoopFsRelation) relation.relation();
+        Object[] arguments = new Object[relation.productArity()];
+        for (int i = 0; i < arguments.length; i++) arguments[i] = relation.productElement(i);
+        arguments[0] = new HadoopFsRelation(
+          new OrcidxFileIndex(files.location(), answers, about(files)), files.partitionSchema(), files.dataSchema(),
+          files.bucketSpec(), files.fileFormat(), files.options(), files.sparkSession());
+        return ((TreeNode) relation).makeCopy(arguments);
+      }
+    });
+  }
+
+  // Partition columns, columns of text that is not compared by its bytes, and the options of the relation.
+  static String about(HadoopFsRelation files) {
+    StringBuilder text = new StringBuilder(String.join(ITEM, files.partitionSchema().fieldNames())).append(PART);
+    StructField[] fields = files.dataSchema().fields();
+    boolean first = true;
+    for (int i = 0; i < fields.length; i++) {
+      if (!fields[i].dataType().typeName().startsWith("string collate")) continue;
+      text.append(first ? "" : ITEM).append(fields[i].name());
+      first = false;
+    }
+    text.append(PART);
+    return text.append(files.options().mkString(ITEM)).toString();
+  }
+
+  // Conditions in Catalyst's JSON, which does not tell what is in an InSet: it is written as the In that it was.
+  static String json(scala.collection.@SEQ@ conditions) {
+    StringBuilder text = new StringBuilder("[");
+    for (int i = 0; i < conditions.size(); i++) {
+      if (i > 0) text.append(",");
+      TreeNode plain = ((TreeNode) conditions.apply(i)).transformUp(new scala.runtime.AbstractPartialFunction() {
+        public boolean isDefinedAt(Object node) {
+          return node instanceof InSet && ((InSet) node).hset().size() <= 1000;
+        }
+
+        public Object applyOrElse(Object node, scala.Function1 otherwise) {
+          if (!isDefinedAt(node)) return otherwise.apply(node);
+          InSet set = (InSet) node;
+          java.util.ArrayList values = new java.util.ArrayList();
+          scala.collection.Iterator each = set.hset().iterator();
+          while (each.hasNext()) values.add(new Literal(each.next(), ((Expression) set.child()).dataType()));
+          return new In((Expression) set.child(), sequence(values));
+        }
+      });
+      text.append(plain.toJSON());
+    }
+    return text.append("]").toString();
+  }
+
+  static scala.collection.@SEQ@ sequence(java.util.List items) {
+    scala.collection.immutable.List found = (scala.collection.immutable.List) (Object) scala.collection.immutable.Nil$.MODULE$;
+    for (int i = items.size() - 1; i >= 0; i--) found = new scala.collection.immutable.$colon$colon(items.get(i), found);
+    return found;
+  }
+
+  // The files of a scan: paths as Hadoop spells them, bytes, milliseconds.
+  public static class Listing implements java.util.function.Supplier {
+    final scala.collection.@SEQ@ directories;
+
+    public Listing(scala.collection.@SEQ@ directories) { this.directories = directories; }
+
+    public Object get() {
+      StringBuilder text = new StringBuilder();
+      for (int i = 0; i < directories.size(); i++) {
+        PartitionDirectory directory = (PartitionDirectory) directories.apply(i);
+        for (int j = 0; j < directory.files().size(); j++) {
+          FileStatus file = ((FileStatusWithMetadata) directory.files().apply(j)).fileStatus();
+          if (text.length() > 0) text.append(ITEM);
+          text.append(file.getPath().toString()).append(PART).append(file.getLen()).append(PART)
+            .append(file.getModificationTime());
+        }
+      }
+      return text.toString();
+    }
+  }
+
+  // EXPLAIN shows the name of this class as the location of a scan.
+  public static class OrcidxFileIndex implements FileIndex {
+    final FileIndex inner;
+    final java.util.function.BiFunction asked;
+    final String about;
+
+    public OrcidxFileIndex(FileIndex inner, java.util.function.BiFunction asked, String about) {
+      this.inner = inner;
+      this.asked = asked;
+      this.about = about;
+    }
+
+    public scala.collection.@SEQ@ listFiles(scala.collection.@SEQ@ partitions, scala.collection.@SEQ@ conditions) {
+      scala.collection.@SEQ@ found = inner.listFiles(partitions, conditions);
+      if (conditions.isEmpty()) return found;
+      String fallen;
+      try { // whatever becomes of Python: all files are read
+        String question = inner.rootPaths().mkString(ITEM) + PART + about + PART + json(conditions);
+        fallen = (String) asked.apply(question, new Listing(found));
+      } catch (RuntimeException error) {
+        return found;
+      }
+      return fallen == null || fallen.length() == 0 ? found : without(found, fallen);
+    }
+
+    static scala.collection.@SEQ@ without(scala.collection.@SEQ@ found, String fallen) {
+      java.util.HashSet out = new java.util.HashSet(java.util.Arrays.asList(fallen.split(",")));
+      java.util.ArrayList left = new java.util.ArrayList();
+      int number = 0;
+      for (int i = 0; i < found.size(); i++) {
+        PartitionDirectory directory = (PartitionDirectory) found.apply(i);
+        java.util.ArrayList files = new java.util.ArrayList();
+        for (int j = 0; j < directory.files().size(); j++) {
+          if (!out.contains(String.valueOf(number++))) files.add(directory.files().apply(j));
+        }
+        if (files.size() > 0) left.add(directory.copy(directory.values(), sequence(files)));
+      }
+      return sequence(left);
+    }
+
+    public scala.collection.@SEQ@ rootPaths() { return inner.rootPaths(); }
+    public String[] inputFiles() { return inner.inputFiles(); }
+    public void refresh() { inner.refresh(); }
+    public long sizeInBytes() { return inner.sizeInBytes(); }
+    public StructType partitionSchema() { return inner.partitionSchema(); }
+    public scala.Option metadataOpsTimeNs() { return inner.metadataOpsTimeNs(); }
+    public String toString() { return inner.toString(); }
+    public int hashCode() { return inner.hashCode(); }
+    // Not equal to what it is made of: Catalyst drops a change after which a plan equals the one before.
+    public boolean equals(Object other) {
+      return other instanceof OrcidxFileIndex && inner.equals(((OrcidxFileIndex) other).inner);
+    }
+  }
+}

@@ -1,0 +1,253 @@
+"""Plain SQL with indexes: ``enable`` has every scan of ORC files in a session's queries leave out what cannot match.
+
+Spark parses, plans and reads; orcidx is asked when a scan lists its files, with the filters that Spark tests on each
+row of it, and names the files that are proven to hold no row for which they are true.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from orcidx.errors import InvalidQuery, OrcidxError
+from orcidx.index_directory.lookup import store_above, stores_of
+from orcidx.orc.timezones import load_zone
+from orcidx.predicate import Constant, all_of
+from orcidx.spark.choosing import Choice
+from orcidx.spark.conditions import Nodes, condition_of_json
+from orcidx.spark.plan import SPARK_OPTIONS
+from orcidx.spark.relation import Listing
+from orcidx.spark.session_rule import add_rule, check_session, has_rule, remove_rule
+from orcidx.spark.sessions import facts_of
+from orcidx.spark.survivors import PartitionColumns, Survivors, find_survivors
+from orcidx.storage import Source, list_sources
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["disable", "enable", "last_scans", "sql"]
+
+_ITEM, _PART = "\x01", "\x02"
+_REMEMBERED = 100
+_LAST: deque[Choice] = deque(maxlen=_REMEMBERED)
+"""Of the scans of this process's sessions, the newest last."""
+_HARMLESS = {
+    "path", "paths", "basepath", "compression", "serialization.format", "mergeschema", "ignorecorruptfiles",
+    "ignoremissingfiles", "pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter", "orc.compress",
+    "__hive_compatible_bucketed_table_insertion__",
+}  # fmt: skip
+"""Options of a relation that choose files or concern writing; any other might change what a column's values are."""
+
+
+def enable(spark: SparkSession) -> None:
+    """Has every query of a session leave out the ORC files that indexes prove to hold no row it asks for.
+
+    SQL texts, views, catalog tables, ``orc.`path``` and DataFrames alike: each scan of local ORC files below a
+    directory that ``build_file_index`` has indexed is restricted when Spark lists its files. Rows and plans stay those
+    of Spark; ``EXPLAIN`` shows ``OrcidxFileIndex`` as the location of such a scan, and ``why()`` what the last scans
+    left out. A file falls only where Spark's listing has the very size and time that it was indexed with; whatever goes
+    wrong, all files are read. Sessions made by ``newSession`` are enabled by themselves.
+
+    Parameters
+    ----------
+    spark
+        A classic session. Enabling it again changes nothing.
+
+    Raises
+    ------
+    Unsupported
+        Over Spark Connect, whose optimizer is the server's; where this Spark does not take the rule.
+
+    Examples
+    --------
+    >>> orcidx.spark.enable(spark)  # doctest: +SKIP
+    >>> spark.sql("SELECT sum(price) FROM orders WHERE customer = 'c-17'").show()  # doctest: +SKIP
+    >>> orcidx.spark.why()[-1].files_left  # doctest: +SKIP
+    """
+    check_session(spark)
+    if not has_rule(spark):
+        add_rule(spark, _Answers(spark))
+
+
+def disable(spark: SparkSession) -> None:
+    """Undoes ``enable``, for queries that are planned from now on; nothing where the session is not enabled.
+
+    Parameters
+    ----------
+    spark
+        A classic session.
+
+    Raises
+    ------
+    Unsupported
+        Over Spark Connect.
+    """
+    check_session(spark)
+    remove_rule(spark)
+
+
+def sql(spark: SparkSession, text: str) -> DataFrame:
+    """The DataFrame of one query that leaves out files as in a session of ``enable``, whether or not it is one.
+
+    What is made of the DataFrame, as by its ``where``, is planned anew, and restricted in an enabled session only.
+
+    Parameters
+    ----------
+    spark
+        A classic session.
+    text
+        The query, as for ``spark.sql``.
+
+    Returns
+    -------
+    DataFrame
+        Its rows are those of ``spark.sql(text)``.
+
+    Raises
+    ------
+    Unsupported
+        Over Spark Connect.
+    """
+    check_session(spark)
+    if not isinstance(text, str):
+        raise InvalidQuery(f"text={text!r:.80} is a query in SQL")
+    if has_rule(spark):
+        return spark.sql(text)
+    add_rule(spark, _Answers(spark))
+    try:
+        frame = spark.sql(text)
+        frame._jdf.queryExecution().optimizedPlan()  # later actions of this frame take the plan from here
+    finally:
+        remove_rule(spark)
+    return frame
+
+
+def last_scans() -> tuple[Choice, ...]:
+    """What was left out by the last scans of enabled sessions, the newest last."""
+    return tuple(_LAST)
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """A scan that Spark is about to list: directories or files, names of partition columns, columns of collated text,
+    options, and the filters in Catalyst's JSON."""
+
+    roots: tuple[str, ...]
+    partitions: frozenset[str]
+    collated: frozenset[str]
+    options: frozenset[str]
+    filters: tuple[Nodes, ...]
+
+    @classmethod
+    def of(cls, question: str) -> _Scan:
+        roots, partitions, collated, options, filters = question.split(_PART, 4)
+        found = json.loads(filters)
+        for node in (node for nodes in found for node in nodes):
+            if node.get("name") in collated.split(_ITEM) and node["class"].endswith(".AttributeReference"):
+                node["dataType"] = "collated string"
+        return cls(
+            tuple(roots.split(_ITEM)),
+            frozenset(partitions.split(_ITEM)) - {""},
+            frozenset(collated.split(_ITEM)) - {""},
+            frozenset(one.partition(" -> ")[0].lower() for one in options.split(_ITEM)) - {""},
+            tuple(found),
+        )
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Spark's, of the columns that the filters name."""
+        nodes = (node for nodes in self.filters for node in nodes if node["class"].endswith(".AttributeReference"))
+        return {node["name"]: node["dataType"] for node in nodes if isinstance(node["dataType"], str)}
+
+    @property
+    def shown(self) -> str:
+        more = f" and {len(self.roots) - 1:,} more" if len(self.roots) > 1 else ""
+        return re.sub("^file:/+", "/", self.roots[0]) + more
+
+
+class _Answers:
+    """Answers the questions of one session's scans. Spark may ask from several threads."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def __call__(self, question: str, listing: Callable[[], str]) -> str:
+        scan = _Scan.of(question)
+        try:
+            fallen, choice = self._fallen(scan, listing)
+        except (OrcidxError, OSError, ImportError) as error:
+            fallen, choice = "", _all_read(scan, f"orcidx cannot list the files to look for indexes ({error})")
+        if choice is not None:
+            _LAST.append(choice)
+        return fallen
+
+    def _fallen(self, scan: _Scan, listing: Callable[[], str]) -> tuple[str, Choice | None]:
+        roots = [re.sub("^file:/+", "/", one) for one in scan.roots]
+        if not all(one.startswith("/") for one in roots):
+            return "", _all_read(scan, "only local files are left out by indexes here")
+        if not any(store_above(one) is not None for one in roots):
+            return "", None
+        if unknown := sorted(scan.options - _HARMLESS):
+            return "", _all_read(scan, f"the option {unknown[0]} may change what the files hold to Spark")
+        facts = facts_of(self._spark)
+        where = all_of(*(condition_of_json(one, load_zone(facts.clock_zone)) for one in scan.filters))
+        if where == Constant(True):
+            return "", _all_read(scan, "the condition asks nothing that an index could rule out")
+        sources = list_sources(roots)
+        found = Survivors(np.zeros(len(sources), np.bool_), {})
+        options = SPARK_OPTIONS.override(wall_clock_zone=facts.clock_zone, case_sensitive=True)
+        partitions = PartitionColumns(scan.partitions, facts.infers_partitions, by_directory=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the notes tell of damaged indexes
+            for store, positions in stores_of(sources):
+                found = found.with_other(
+                    find_survivors(
+                        store,
+                        sources,
+                        positions,
+                        where,
+                        types=scan.types,
+                        options=options,
+                        slots=facts.slots,
+                        partitions=partitions,
+                    )
+                )
+        return _named(scan, sources, found, listing)
+
+
+def _named(scan: _Scan, sources: Sequence[Source], found: Survivors, listing: Callable[[], str]) -> tuple[str, Choice]:
+    """The numbers, in Spark's listing, of the files that fall; and what is told of them."""
+    listed = _listing_of(listing()) if found.fallen.any() else None
+    kept = None if listed is None else found.kept_of(listed, sources)
+    if listed is None or kept is None or kept.all():
+        why = "no file is proven to be without such rows"
+        return "", Choice("spark", f"{scan.shown}: {why}", notes=found.notes)
+    choice = Choice(
+        "spark",
+        f"{scan.shown}: files that are proven to be without such rows are not listed",
+        files=len(kept),
+        files_left=int(kept.sum()),
+        bytes=int(listed.sizes.sum()),
+        bytes_left=int(listed.sizes[kept].sum()),
+        # Of other files than these, as of partitions that Spark leaves out by itself, the counts would be others.
+        by=found.by if sum(found.by.values()) == int((~kept).sum()) else {},
+        notes=found.notes,
+    )
+    return ",".join(map(str, np.flatnonzero(~kept).tolist())), choice
+
+
+def _listing_of(text: str) -> Listing:
+    files = [one.rsplit(_PART, 2) for one in text.split(_ITEM)] if text else []
+    names, sizes, times = zip(*files) if files else ((), (), ())
+    return Listing(tuple(names), np.array(sizes, np.int64), np.array(times, np.int64))
+
+
+def _all_read(scan: _Scan, reason: str) -> Choice:
+    return Choice("spark", f"{scan.shown}: all files are read, for {reason}")

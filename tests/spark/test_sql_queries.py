@@ -1,0 +1,316 @@
+"""Plain SQL in an enabled session: the rows are Spark's own, of fewer files."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+
+import orcidx.spark
+from orcidx.errors import Unsupported
+from orcidx.spark import build_file_index, disable, enable, refresh, sql, why
+from orcidx.spark.session_rule import has_rule
+from orcidx.spark.sql_queries import _Scan
+
+FILES, ROWS = 8, 400
+DAY = dt.date(2024, 1, 1)
+
+
+def table_of(number: int) -> pa.Table:
+    numbers = range(number * ROWS, number * ROWS + ROWS)
+    return pa.table(
+        {
+            "n": pa.array(numbers, pa.int64()),
+            "k": pa.array([None if i % 50 == 7 else i * 7919 % 10_007 for i in numbers], pa.int32()),
+            "t": [f"it's {i % 97}" for i in numbers],
+            "d": pa.array([DAY + dt.timedelta(days=i // 10) for i in numbers]),
+            "x": pa.array([i / 8 if i % 11 else float("nan") for i in numbers]),
+            "m": pa.array([decimal.Decimal(i * 5) for i in numbers], pa.decimal128(12, 2)),
+            # Stored as well as told by the directory, whose value is Spark's.
+            "day": pa.array([5] * ROWS, pa.int32()),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def indexed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("sql") / "an indexed table"
+    for number in range(FILES):
+        (folder / f"day={number % 2}").mkdir(parents=True, exist_ok=True)
+        orc.write_table(table_of(number), folder / f"day={number % 2}" / f"{number} %20.orc")
+    built = build_file_index(spark, str(folder), {"bitmap": {"k": {}, "day": {}}}, progress=False)
+    assert {row.status for row in built.collect()} == {"built"}
+    spark.read.orc(str(folder)).createOrReplaceTempView("indexed")
+    disable(spark)
+    yield folder
+    disable(spark)
+    spark.catalog.dropTempView("indexed")
+
+
+def both(spark: Any, text: str) -> tuple[list[str], list[str]]:
+    """The rows without and with the rule, as text: NaN is equal to itself there."""
+    disable(spark)
+    plain = sorted(map(str, spark.sql(text).collect()))
+    enable(spark)
+    try:
+        return plain, sorted(map(str, spark.sql(text).collect()))
+    finally:
+        disable(spark)
+
+
+def key(number: int) -> int:
+    return number * 7919 % 10_007
+
+
+QUERIES = [
+    ("SELECT n, day FROM indexed WHERE k = {key}", 1),
+    ("SELECT count(*) FROM indexed WHERE k = {key} AND rand() >= 0", 1),
+    ("SELECT count(*) FROM indexed WHERE k = {key} AND upper(t) LIKE 'IT%'", 1),
+    ("SELECT count(*) FROM indexed WHERE n IN ({many})", 1),
+    ("SELECT count(*) FROM indexed WHERE n NOT IN ({many})", FILES),
+    ("SELECT a.n, b.n FROM indexed a JOIN indexed b ON a.n = b.n WHERE a.k = {key}", 1),
+    ("SELECT (SELECT max(n) FROM indexed WHERE n < 100), count(*) FROM indexed WHERE n = 700", 1),
+    ("SELECT * FROM indexed WHERE n < 0", 0),
+    ("SELECT count(*) FROM indexed WHERE EXISTS (SELECT 1 FROM indexed b WHERE b.n = indexed.n AND b.k = {key})", 1),
+    ("WITH a AS (SELECT * FROM indexed WHERE n < 50) SELECT n FROM a UNION ALL SELECT n FROM indexed WHERE n = 3", 1),
+    ("SELECT n, row_number() OVER (ORDER BY n) FROM indexed WHERE d = DATE '2024-02-10'", 1),
+    ("SELECT count(*) FROM indexed WHERE m BETWEEN 10 AND 20", 1),
+    ("SELECT day, count(*) FROM indexed WHERE t = 'it''s 3' GROUP BY day", FILES),
+    ("SELECT max(_metadata.file_name) FROM orc.`{folder}` WHERE k = {key}", 1),
+]
+
+
+@pytest.mark.java
+@pytest.mark.parametrize(("text", "most"), QUERIES)
+def test_queries_are_answered_as_by_spark_alone(spark: Any, indexed: Path, text: str, most: int) -> None:
+    text = text.format(folder=indexed, key=key(1234), many=", ".join(map(str, range(30))))
+    plain, pruned = both(spark, text)
+    assert pruned == plain
+    if most < FILES:
+        assert why()[-1].files_left == most or why()[-2].files_left == most
+
+
+@pytest.mark.java
+def test_what_is_told_is_what_spark_reads(spark: Any, indexed: Path) -> None:
+    enable(spark)
+    try:
+        frame = spark.sql(f"SELECT n FROM indexed WHERE k = {key(1234)}")
+        assert "OrcidxFileIndex" in frame._jdf.queryExecution().executedPlan().toString()
+        assert [row.n for row in frame.collect()] == [1234]
+    finally:
+        disable(spark)
+    last = why()[-1]
+    assert (last.files, last.files_left, dict(last.by)) == (FILES, 1, {"file indexes": FILES - 1})
+    assert last.bytes == sum(one.stat().st_size for one in indexed.rglob("day=*/*.orc"))
+    assert str(indexed) in str(last)
+
+
+@pytest.mark.java
+def test_partitions_keep_the_values_of_their_directories(spark: Any, indexed: Path) -> None:
+    """The files store day = 5 in every row, and so do their statistics and bitmaps."""
+    for text in ("day = 0", "day = 5", "day = 0 AND n < 500", "day = 1 OR n = 3"):
+        plain, pruned = both(spark, f"SELECT n, day FROM indexed WHERE {text}")
+        assert pruned == plain
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("bucketed", [False, True], ids=["partitioned", "bucketed"])
+def test_tables_of_the_catalog(spark: Any, indexed: Path, tmp_path: Path, bucketed: bool) -> None:
+    name = f"sql_table_{bucketed}".lower()
+    frame = spark.read.orc(str(indexed)).withColumnRenamed("day", "part")
+    writer = frame.repartitionByRange(4, "n").write.format("orc").option("path", str(tmp_path / name)).mode("overwrite")
+    writer = writer.bucketBy(4, "n").sortBy("n") if bucketed else writer.partitionBy("part")
+    writer.saveAsTable(name)
+    try:
+        build_file_index(spark, str(tmp_path / name), {"bitmap": {"k": {}}}, progress=False).collect()
+        for where in (f"k = {key(1234)}", f"n = 77 AND k = {key(77)}", "n < 0", f"part = 1 AND k = {key(1234)}"):
+            plain, pruned = both(spark, f"SELECT n, k, part FROM {name} WHERE {where}")
+            assert pruned == plain
+            last = why()[-1]
+            assert last.files_left is not None, (where, last)
+            assert last.files is not None
+            assert last.files_left < last.files
+        plain, pruned = both(spark, f"SELECT count(*) FROM {name} a JOIN {name} b USING (n) WHERE a.k = {key(5)}")
+        assert pruned == plain
+    finally:
+        spark.sql(f"DROP TABLE {name}")
+
+
+@pytest.mark.java
+def test_dynamic_partition_pruning_stays(spark: Any, indexed: Path) -> None:
+    ones = "(SELECT id AS k FROM range(2) WHERE id * 2 = 2)"
+    text = f"SELECT count(*) FROM indexed JOIN {ones} b ON day = b.k WHERE n < 1000"
+    plain, pruned = both(spark, text)
+    assert pruned == plain == ["Row(count(1)=400)"]
+
+
+@pytest.mark.java
+def test_one_query_alone(spark: Any, indexed: Path) -> None:
+    frame = sql(spark, f"SELECT n FROM indexed WHERE k = {key(99)}")
+    assert not has_rule(spark)
+    before = len(why())
+    assert [row.n for row in frame.collect()] == [99]
+    assert why()[-1].files_left == 1
+    assert spark.sql(f"SELECT n FROM indexed WHERE k = {key(99)}").count() == 1
+    assert len(why()) in (before + 1, 100)
+
+
+@pytest.mark.java
+def test_sessions_and_other_rules_are_left_alone(spark: Any, indexed: Path) -> None:
+    disable(spark)
+    none = spark._jsparkSession.experimental().extraOptimizations().size()
+    enable(spark)
+    enable(spark)
+    assert spark._jsparkSession.experimental().extraOptimizations().size() == none + 1
+    assert not has_rule(spark.newSession())
+    disable(spark)
+    disable(spark)
+    assert spark._jsparkSession.experimental().extraOptimizations().size() == none
+
+
+@pytest.mark.java
+def test_a_file_that_changed_is_read(spark: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    folder.mkdir()
+    for number in range(3):
+        orc.write_table(table_of(number).drop(["day"]), folder / f"{number}.orc")
+    build_file_index(spark, str(folder), {"bitmap": {"k": {}}}, progress=False).collect()
+    enable(spark)
+    try:
+        assert spark.read.orc(str(folder)).where("n = 100000").count() == 0
+        assert why()[-1].files_left == 0
+        changed = pa.table({"n": pa.array([100_000], pa.int64()), "k": pa.array([1], pa.int32())})
+        orc.write_table(changed, folder / "1.orc")
+        assert spark.read.orc(str(folder)).where("n = 100000").count() == 1
+        refresh(spark, str(folder), progress=False)
+        assert spark.read.orc(str(folder)).where("n = 100000").count() == 1
+        assert why()[-1].files_left == 1
+        newest = max((folder / "_orcidx").rglob("*"), key=lambda one: (one.is_file(), one.stat().st_mtime_ns))
+        newest.write_bytes(b"damaged")
+        assert spark.read.orc(str(folder)).where("n = 100000").count() == 1
+    finally:
+        disable(spark)
+
+
+@pytest.mark.java
+def test_options_that_may_change_values_are_left_to_spark(spark: Any, indexed: Path) -> None:
+    enable(spark)
+    try:
+        frame = spark.read.option("someday", "x").orc(str(indexed)).where("n < 0")
+        assert frame.count() == 0
+        assert "the option someday" in str(why()[-1])
+    finally:
+        disable(spark)
+
+
+@pytest.mark.java
+def test_whatever_goes_wrong_in_python_all_files_are_read(
+    spark: Any, indexed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("as of a defect")
+
+    monkeypatch.setattr("orcidx.spark.sql_queries.list_sources", fails)
+    plain, pruned = both(spark, f"SELECT n FROM indexed WHERE k = {key(1234)}")
+    assert pruned == plain == ["Row(n=1234)"]
+
+
+def conditions(rng: np.random.Generator) -> Iterator[str]:
+    """Conditions of one table of a query, whose name stands for ``{0}``."""
+    number = lambda: int(rng.integers(-20, FILES * ROWS + 20))  # noqa: E731
+    makers: list[Callable[[], str]] = [
+        lambda: f"{{0}}.k = {key(number() % (FILES * ROWS))}",
+        lambda: f"{{0}}.n {rng.choice(['<', '<=', '=', '>', '>='])} {number()}",
+        lambda: f"{{0}}.n BETWEEN {number()} AND {number()}",
+        lambda: f"{{0}}.n IN ({', '.join(str(number()) for _ in range(int(rng.integers(1, 15))))})",
+        lambda: f"{{0}}.t = 'it\\'s {int(rng.integers(0, 120))}'",
+        lambda: f"{{0}}.d > DATE '{DAY + dt.timedelta(days=int(rng.integers(-5, 330)))}'",
+        lambda: f"{{0}}.x {rng.choice(['<', '>', '='])} {number() / 8}",
+        lambda: f"{{0}}.m <= {number() * 5}",
+        lambda: "{0}.k IS NULL",
+        lambda: "isnan({0}.x)",
+        lambda: f"{{0}}.day = {int(rng.integers(0, 3))}",
+        lambda: f"abs({{0}}.n - {number()}) < 20",
+        lambda: f"{{0}}.k <=> {key(3)}",
+        lambda: f"cast({{0}}.n AS string) = '{number()}'",
+    ]
+    while True:
+        parts = [makers[int(rng.integers(len(makers)))]() for _ in range(int(rng.integers(1, 4)))]
+        parts = [f"NOT ({one})" if rng.random() < 0.15 else one for one in parts]
+        yield f" {rng.choice(['AND', 'AND', 'OR'])} ".join(f"({one})" for one in parts)
+
+
+SHAPES = [
+    "SELECT n, k, day FROM indexed a WHERE {a}",
+    "SELECT count(*), min(a.n), max(b.k) FROM indexed a JOIN indexed b ON a.n = b.n WHERE {a} AND {b}",
+    "SELECT a.n, b.k FROM indexed a LEFT JOIN indexed b ON a.n = b.n AND {b} WHERE {a}",
+    "SELECT count(*) FROM indexed a WHERE a.n IN (SELECT b.n FROM indexed b WHERE {b}) AND {a}",
+    "SELECT count(*) FROM indexed a WHERE {a} AND NOT EXISTS (SELECT 1 FROM indexed b WHERE b.n = a.n AND {b})",
+    "WITH c AS (SELECT * FROM indexed a WHERE {a}) SELECT day, count(*), sum(m) FROM c GROUP BY day",
+    "SELECT n FROM indexed a WHERE {a} UNION SELECT k FROM indexed b WHERE {b}",
+    "SELECT n, sum(n) OVER (PARTITION BY day ORDER BY n) FROM indexed a WHERE {a}",
+    "SELECT (SELECT max(b.n) FROM indexed b WHERE {b}), count(*) FROM indexed a WHERE {a}",
+]
+
+
+def check_random_queries(spark: Any, rng: np.random.Generator, count: int) -> None:
+    made = conditions(rng)
+    fell = 0
+    for number, shape in zip(range(count), itertools.cycle(SHAPES)):
+        text = shape.format(a=next(made).format("a"), b=next(made).format("b"))
+        plain, pruned = both(spark, text)
+        assert pruned == plain, (number, text)
+        fell += why()[-1].files_left is not None
+    assert fell > count // 4
+
+
+@pytest.mark.java
+def test_random_queries(spark: Any, indexed: Path, rng: np.random.Generator) -> None:
+    check_random_queries(spark, rng, 18)
+
+
+@pytest.mark.slow
+@pytest.mark.java
+@pytest.mark.timeout(1200)
+def test_many_random_queries(spark: Any, indexed: Path, rng: np.random.Generator) -> None:
+    check_random_queries(spark, rng, int(os.environ.get("ORCIDX_QUERIES", "60")))
+
+
+# ---------------------------------------------------------------------- without Java
+
+
+def test_a_question_is_taken_apart() -> None:
+    column = {"class": "org.apache.spark.sql.catalyst.expressions.AttributeReference", "num-children": 0}
+    nodes = [{**column, "name": "a", "dataType": "string"}, {**column, "name": "b", "dataType": "string"}]
+    text = "\x02".join(
+        ["file:/x/p=1\x01file:/x/p=2", "p", "b", "path -> file:/x\x01mergeSchema -> true", json.dumps([nodes])]
+    )
+    scan = _Scan.of(text)
+    assert scan.roots == ("file:/x/p=1", "file:/x/p=2")
+    assert scan.shown == "/x/p=1 and 1 more"
+    assert scan.partitions == {"p"}
+    assert scan.options == {"path", "mergeschema"}
+    assert scan.types == {"a": "string", "b": "collated string"}
+
+
+@pytest.mark.parametrize("call", [enable, disable, lambda spark: sql(spark, "SELECT 1")])
+def test_connect_is_refused(call: Any) -> None:
+    pytest.importorskip("pyspark")
+    session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(Unsupported, match=r"Spark Connect"):
+        call(session)
+
+
+def test_the_rule_is_in_the_package() -> None:
+    source = Path(orcidx.spark.__file__).parent / "java" / "IndexedFilesRule.java"
+    assert "class IndexedFilesRule extends Rule" in source.read_text()
