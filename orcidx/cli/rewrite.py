@@ -139,13 +139,17 @@ def merge(sources: tuple[str, ...], target: str, as_json: bool, **given: Any) ->
 @click.option("--to", "target_format", metavar="FORMAT", help="Likewise for OUT.")
 @click.option("--overwrite", is_flag=True, help="Replace a target that is there.")
 @click.option("--timestamp-unit", type=click.Choice(["us", "ns"]), default="ns", help="Of an ORC file that is read.")
+@click.option(
+    "--schema", metavar="'A INT, B STRING'", help="Types of columns of CSV or JSON lines; the others are found."
+)
 @as_json
 @storage_option
 def convert(source: str, target: str, as_json: bool, **given: Any) -> None:
     """Convert between ORC, Parquet, CSV and JSON lines, as the suffixes say: .orc .parquet .csv .tsv .jsonl .ndjson
     .json.
 
-    One of the two is ORC. OUT appears when it is finished.
+    One of the two is ORC. OUT appears when it is finished. A column of CSV or JSON lines whose values a number or a
+    time would change (01234, 12345678901234567890) stays text, and a note says so; --schema gives it a type.
     """
     from orcidx.rewriting.convert import convert as run
 
@@ -157,8 +161,22 @@ def convert(source: str, target: str, as_json: bool, **given: Any) -> None:
     chosen = {name: value for name, value in options.items() if value is not None}
     if source == target:
         raise InvalidQuery(f"{source} cannot become itself; orcidx rewrite changes ORC files in place")
+    given["schema"] = _schema(given["schema"])
     done = run(source, target, storage_options=storage, write_options=chosen, **given)
     if as_json:
         print_json(done)
     else:
         click.echo(f"{target}: {done['rows']:,} rows, {done['bytes']:,} bytes")
+        for note in done["notes"]:
+            click.echo(f"note: {note}")
+
+
+def _schema(text: str | None) -> Any:
+    """``A INT, B STRING`` as an Arrow schema; types in the words of SQL."""
+    if text is None:
+        return None
+    import pyarrow as pa
+
+    from orcidx.paimon.data_types import parse_type
+
+    return pa.schema(list(parse_type(f"ROW<{text}>").arrow_type))

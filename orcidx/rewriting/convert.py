@@ -1,7 +1,7 @@
 """Files of other formats into ORC, and back: read by pyarrow and written by orcidx, or the other way round.
 
-Rows stream through, batch by batch; a CSV or JSON file has the types that its first block shows. Nothing has its name
-before it is finished.
+Rows stream through, batch by batch. Columns of CSV and JSON lines get types that hold all of their values as they are;
+what is doubtful stays text. Nothing has its name before it is finished.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.json
 import pyarrow.parquet
 
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 from orcidx.options import ReadOptions
 from orcidx.orc_writer.writer import OrcWriter
 from orcidx.planner.request import FileJob
+from orcidx.rewriting.csv_rows import open_csv
 from orcidx.rewriting.drafts import exists
 from orcidx.rewriting.encoding import sink_object
+from orcidx.rewriting.json_rows import open_json
 from orcidx.rewriting.progress import RowProgress
 from orcidx.scanner.file import make_scan
 from orcidx.storage import OneSource, Source, describe_source, open_reader
@@ -40,7 +41,8 @@ _FORMATS = {
     "orc": "orc", "parquet": "parquet", "pq": "parquet", "csv": "csv", "tsv": "tsv",
     "jsonl": "jsonl", "ndjson": "jsonl", "json": "jsonl",
 }  # fmt: skip
-Batches = tuple[pa.Schema, Iterator[pa.RecordBatch]]
+Batches = tuple[pa.Schema, Iterator[pa.RecordBatch], tuple[str, ...]]
+"""The schema, the rows, and the columns that stay text although they look like numbers or times."""
 
 
 def convert(
@@ -51,11 +53,15 @@ def convert(
     target_format: str | None = None,
     overwrite: bool = False,
     timestamp_unit: Literal["s", "ms", "us", "ns"] = "ns",
+    schema: pa.Schema | None = None,
     storage_options: Mapping[str, Any] | None = None,
     write_options: Mapping[str, Any] | None = None,
     progress: bool | None = None,
 ) -> dict[str, Any]:
-    """Converts one file; formats by suffix unless given. Returns ``{"target", "rows", "bytes"}``.
+    """Converts one file; formats by suffix unless given. Returns ``{"target", "rows", "bytes", "notes"}``.
+
+    ``schema``: types of columns of CSV or JSON lines. Columns that it leaves out get a type that holds all of their
+    values as they are: 01234 and 12345678901234567890 stay text, which a number would change; ``notes`` names them.
 
     Raises ``InvalidQuery`` for unknown suffixes and targets that are there, ``CorruptFile`` for what does not read as
     its format, and ``Unsupported`` for types that the other format has not.
@@ -67,9 +73,15 @@ def convert(
         raise InvalidQuery(f"neither {taken.name} nor {made.name} is ORC; pyarrow converts between others")
     if write_options and formats[1] != "orc":
         raise InvalidQuery(f"{sorted(write_options)[0]} is an option of ORC files, and {made.name} is none")
+    if schema is not None and formats[0] not in ("csv", "tsv", "jsonl"):
+        raise InvalidQuery(f"{formats[0]} files have types of their own; schema= is for CSV and JSON lines")
     if exists(made) and not overwrite:
         raise InvalidQuery("the target is there already; overwrite=True (--overwrite) replaces it", file=made.name)
-    with _opened(taken, formats[0], timestamp_unit) as (schema, batches), RowProgress(made.name, None, progress) as bar:
+    types = dict(zip(schema.names, schema.types)) if schema is not None else {}
+    with (
+        _opened(taken, formats[0], timestamp_unit, types) as (found, batches, texts),
+        RowProgress(made.name, None, progress) as bar,
+    ):
         sink = _Counted(open_sink(made, made_of=[taken]))
         rows = 0
 
@@ -81,7 +93,7 @@ def convert(
                 yield batch
 
         try:
-            _WRITERS[formats[1]](schema, counted(), sink, write_options or {})
+            _WRITERS[formats[1]](found, counted(), sink, write_options or {})
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             sink.abort()
             raise Unsupported(f"{formats[1]} cannot hold this: {error}", file=made.name) from error
@@ -89,7 +101,11 @@ def convert(
             sink.abort()
             raise
         sink.close()
-    return {"target": made.name, "rows": rows, "bytes": sink.bytes}
+    return {"target": made.name, "rows": rows, "bytes": sink.bytes, "notes": [_kept_note(name) for name in texts]}
+
+
+def _kept_note(name: str) -> str:
+    return f"column {name!r} stays text, as another type would change a value; schema= (--schema) gives it one"
 
 
 def _format(name: str, given: str | None) -> str:
@@ -123,25 +139,39 @@ class _Counted:
 
 
 @contextmanager
-def _opened(source: Source, kind: str, unit: Any) -> Iterator[Batches]:
+def _opened(source: Source, kind: str, unit: Any, types: Mapping[str, pa.DataType]) -> Iterator[Batches]:
     if kind == "orc":
         options = ReadOptions(timestamp_unit=unit)
         scan = make_scan(
             [FileJob(source)], None, None, limit=None, row_numbers=False, schema=None, options=options
         )  # fmt: skip
-        yield scan.schema, iter(scan)
+        yield scan.schema, iter(scan), ()
         return
     from orcidx.storage.reader_file import ReaderFile
 
     reader = open_reader(source)
     try:
-        with ReaderFile(reader) as file:
-            opened = _READERS[kind](pa.PythonFile(file, mode="r"))
-            yield opened[0], _checked(opened[1], source.name, kind)
+        schema, batches, texts = _read(kind, lambda: ReaderFile(reader), types, source.name)
+        missing = [name for name in types if name not in schema.names]
+        if missing:
+            raise InvalidQuery(
+                f"schema= has {missing[0]!r}; there are {', '.join(schema.names)}", file=source.name
+            )  # fmt: skip
+        yield schema, _checked(batches, source.name, kind), texts
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
         raise CorruptFile(f"it does not read as {kind}: {error}", file=source.name) from error
     finally:
         reader.close()
+
+
+def _read(kind: str, open_file: Callable[[], Any], types: Mapping[str, pa.DataType], name: str) -> Batches:
+    if kind == "jsonl":
+        return open_json(open_file, types, name)
+    if kind in ("csv", "tsv"):
+        delimiter = "," if kind == "csv" else "\t"
+        return open_csv(lambda: pa.PythonFile(open_file(), mode="r"), delimiter, types)
+    opened = pyarrow.parquet.ParquetFile(pa.PythonFile(open_file(), mode="r"))
+    return opened.schema_arrow, opened.iter_batches(), ()
 
 
 def _checked(batches: Iterator[pa.RecordBatch], name: str, kind: str) -> Iterator[pa.RecordBatch]:
@@ -155,48 +185,6 @@ def _checked(batches: Iterator[pa.RecordBatch], name: str, kind: str) -> Iterato
             return
         yield batch
 
-
-def _parquet(file: Any) -> Batches:
-    opened = pyarrow.parquet.ParquetFile(file)
-    return opened.schema_arrow, opened.iter_batches()
-
-
-def _csv(file: Any, delimiter: str = ",") -> Batches:
-    parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-    reader = pyarrow.csv.open_csv(file, parse_options=parse)
-    return _without_nulls(reader.schema), _retyped(reader, _without_nulls(reader.schema))
-
-
-def _jsonl(file: Any) -> Batches:
-    opened = getattr(pyarrow.json, "open_json", None)
-    if opened is not None:
-        reader = opened(file)
-        return _without_nulls(reader.schema), _retyped(reader, _without_nulls(reader.schema))
-    table = pyarrow.json.read_json(file)
-    return _without_nulls(table.schema), _retyped(table.to_batches(), _without_nulls(table.schema))
-
-
-def _without_nulls(schema: pa.Schema) -> pa.Schema:
-    """Columns of which nothing is known but nulls become strings; times of day, which ORC has not, too."""
-    return pa.schema(
-        [
-            pa.field(f.name, pa.string() if pa.types.is_null(f.type) or pa.types.is_time(f.type) else f.type)
-            for f in schema
-        ]
-    )
-
-
-def _retyped(batches: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        yield batch.cast(schema)
-
-
-_READERS: dict[str, Callable[[Any], Batches]] = {
-    "parquet": _parquet,
-    "csv": _csv,
-    "tsv": lambda file: _csv(file, "\t"),
-    "jsonl": _jsonl,
-}
 
 # ---------------------------------------------------------------------- writing
 
@@ -232,11 +220,23 @@ def _separated(schema: pa.Schema, batches: Iterator[pa.RecordBatch], sink: _Coun
 
 
 def _to_jsonl(schema: pa.Schema, batches: Iterator[pa.RecordBatch], sink: _Counted, options: Mapping[str, Any]) -> None:
+    if twice := _repeated(schema):
+        raise Unsupported(f"two fields are called {twice!r}, and a JSON object has each name once; rename one")
     names = schema.names
     for batch in batches:
         rows = zip(*(column.to_pylist() for column in batch.columns))
         lines = (json.dumps(dict(zip(names, map(_plain, row))), ensure_ascii=False) for row in rows)
         sink.write("".join(f"{line}\n" for line in lines).encode())
+
+
+def _repeated(kind: Any) -> str | None:
+    """A name that fields of one struct share, in a schema or a type."""
+    fields = [kind.field(i) for i in range(len(kind) if isinstance(kind, pa.Schema) else kind.num_fields)]
+    if isinstance(kind, pa.Schema) or pa.types.is_struct(kind):
+        names: list[str] = [field.name for field in fields]
+        if len(set(names)) < len(names):
+            return next(name for name in names if names.count(name) > 1)
+    return next((found for field in fields if (found := _repeated(field.type)) is not None), None)
 
 
 def _plain(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """Rows in another order: in memory by pyarrow, or in DuckDB where they are more than memory should hold.
 
-Nulls come last. DuckDB gets what it hands out again bit for bit: days and times cross as the integers that they are,
+Nulls come last, NaN before them, in both directions; equal rows keep their order. DuckDB gets what it hands out again bit for bit: days and times cross as the integers that they are,
 and what has no such form (unions) is refused.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,6 +25,7 @@ __all__ = ["Order", "SortKey", "asked_order"]
 SORT_ROWS = 1 << 16
 """Rows of a batch behind a sort."""
 _KEY = "orcidx z-order key"
+_ROW = "orcidx row"
 
 
 @dataclass(frozen=True)
@@ -134,28 +136,26 @@ def _through_duckdb(
         import duckdb
     kinds = [crossing_type(field.type, field.name) for field in schema]
     names = [str(number) for number in range(len(schema))]  # names of columns may differ by case alone
-    fields = [*map(pa.field, names, kinds), *([pa.field(_KEY, pa.int64())] if curve else [])]
+    fields = [*map(pa.field, names, kinds), *([pa.field(_KEY, pa.int64())] if curve else []), pa.field(_ROW, pa.int64())]
 
     def crossing() -> Iterator[pa.RecordBatch]:
+        first = 0
         for batch in batches:
             columns = [_view(column, kind) for column, kind in zip(batch.columns, kinds)]
             columns += [curve.keys(batch)] if curve else []
+            columns.append(pa.array(np.arange(first, first + batch.num_rows)))
+            first += batch.num_rows
             yield pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
     given = pa.RecordBatchReader.from_batches(pa.schema(fields), crossing())
-    if curve:
-        by = f'"{_KEY}"'
-    else:
-        by = ", ".join(
-            f'"{schema.names.index(key.name)}" {"DESC" if key.descending else "ASC"} NULLS LAST' for key in order.keys
-        )
+    by = ", ".join([f'"{_KEY}"'] if curve else [_order_term(key, schema) for key in order.keys])
     chosen = ", ".join(f'"{name}"' for name in names)
     # DuckDB's own choice is a folder of the working directory, which may not be writable.
     with tempfile.TemporaryDirectory(prefix="orcidx-") as spill:
         limit = f"{max(order.memory, 64 << 20)}B"
         connection = duckdb.connect(config={"memory_limit": limit, "temp_directory": spill})
         try:
-            found = connection.from_arrow(given).query("rows", f"SELECT {chosen} FROM rows ORDER BY {by}")
+            found = connection.from_arrow(given).query("rows", f"SELECT {chosen} FROM rows ORDER BY {by}, \"{_ROW}\"")
             read = getattr(found, "to_arrow_reader", None) or found.fetch_record_batch  # the latter before DuckDB 1.4
             for batch in read(SORT_ROWS):
                 back = zip(batch.columns, kinds, schema.types)
@@ -165,6 +165,13 @@ def _through_duckdb(
             raise StorageError(f"sorting through the disk: {error}; TMPDIR names one with more room") from error
         finally:
             connection.close()
+
+
+def _order_term(key: SortKey, schema: pa.Schema) -> str:
+    """As pyarrow sorts. To DuckDB a NaN is the greatest number, which comes first where it sorts downwards."""
+    number = schema.names.index(key.name)
+    term = f'"{number}" {"DESC" if key.descending else "ASC"} NULLS LAST'
+    return f'isnan("{number}") NULLS LAST, {term}' if pa.types.is_floating(schema.field(number).type) else term
 
 
 _SAFE = (

@@ -471,3 +471,24 @@ def test_statistics_that_cannot_be_merged_are_left_out():
     assert merge_statistics(TypeKind.LONG, [whole, nulls]) == uint(1, 5) + blob(
         2, sint(1, -3) + sint(2, 9) + sint(3, 4)
     ) + uint(10, 1)
+
+
+@pytest.mark.parametrize("direction", ["ascending", "descending"])
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_the_order_does_not_depend_on_memory(tmp_path, direction, kind):
+    """NaN before nulls, equal rows as they were; DuckDB has NaN first where it sorts downwards."""
+    pytest.importorskip("duckdb")
+    rng = np.random.default_rng(5)
+    choices = [float("nan"), None, 0.0, -0.0, float("inf"), -float("inf"), 1.5, -2.0]
+    values = pa.array([choices[i] for i in rng.integers(0, len(choices), 5000)], kind)
+    again = pa.array([choices[i] for i in rng.integers(0, len(choices), 5000)], kind)
+    orcidx.write_table(pa.table({"x": values, "y": again, "row": range(5000)}), tmp_path / "a.orc")
+    found = []
+    for memory in (1000, 1 << 30):
+        keys = [("x", direction), ("y", "ascending")]
+        orcidx.rewrite(tmp_path / "a.orc", tmp_path / f"{memory}.orc", sort_by=keys, sort_memory=memory)
+        found.append(orcidx.open(tmp_path / f"{memory}.orc").read())
+    assert found[0]["row"].equals(found[1]["row"])
+    last = found[0]["x"].to_pylist()
+    assert last[-1] is None
+    assert str(last[5000 - values.null_count - 1]) == "nan"

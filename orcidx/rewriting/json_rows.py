@@ -1,0 +1,218 @@
+"""Rows of JSON lines, with types that change no value: numbers that no double holds stay text.
+
+pyarrow parses the lines where its types are exact. Where they are not, or where a caller gives types, Python's parser
+hands out each number as its text.
+"""
+
+from __future__ import annotations
+
+import decimal
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.json
+
+from orcidx.errors import CorruptFile
+from orcidx.rewriting.exact_numbers import is_exact_double
+
+__all__ = ["open_json"]
+
+_CHUNK = 1 << 22
+_ROWS = 1 << 14
+_SUSPECT = re.compile(rb"[0-9][0-9.]{15}|[0-9][eE]")
+"""Lines without 16 digits in a row and without an exponent have no number that a double changes."""
+Path = tuple[str, ...]
+_ITEM = "[]"
+
+
+class _Number(str):
+    """The text of a JSON number."""
+
+
+def open_json(
+    open_file: Callable[[], Any], given: Mapping[str, pa.DataType], name: str
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch], tuple[str, ...]]:
+    """Schema, rows, and the columns with numbers that stay text. ``given``: types of columns that the caller knows.
+    ``open_file()`` opens the text anew: it may be read twice."""
+    shown = _shown(open_file)
+    doubtful: set[Path] = set()
+    if any(_has_double(field.type) for field in shown if field.name not in given):
+        for number, line in _lines(open_file(), name):
+            if _SUSPECT.search(line):
+                for row in _objects(line, number, name):
+                    _find_inexact(row, (), doubtful)
+    fields = []
+    kept = []
+    for field in shown:
+        kind = given.get(field.name) or _retyped(field.type, (field.name,), doubtful)
+        if field.name not in given and kind != _retyped(field.type, (field.name,), set()):
+            kept.append(field.name)
+        fields.append(pa.field(field.name, kind))
+    fields += [pa.field(column, kind) for column, kind in given.items() if column not in shown.names]
+    schema = pa.schema(fields)
+    if given or kept:
+        return schema, _parsed(open_file(), schema, name), tuple(kept)
+    return schema, _by_pyarrow(open_file, schema), ()
+
+
+def _shown(open_file: Callable[[], Any]) -> pa.Schema:
+    opened = getattr(pyarrow.json, "open_json", None)
+    return (pyarrow.json.read_json if opened is None else opened)(pa.PythonFile(open_file(), mode="r")).schema
+
+
+def _by_pyarrow(open_file: Callable[[], Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    opened = getattr(pyarrow.json, "open_json", None)
+    file = pa.PythonFile(open_file(), mode="r")
+    for batch in pyarrow.json.read_json(file).to_batches() if opened is None else opened(file):
+        yield batch.cast(schema)
+
+
+def _has_double(kind: pa.DataType) -> bool:
+    children = [kind.field(i).type for i in range(kind.num_fields)]
+    return pa.types.is_floating(kind) or any(map(_has_double, children))
+
+
+def _retyped(kind: Any, path: Path, doubtful: set[Path]) -> Any:
+    """A type as it is written: text where numbers are doubtful, and where nothing is known but nulls."""
+    types = pa.types
+    if types.is_struct(kind):
+        return pa.struct([pa.field(f.name, _retyped(f.type, (*path, f.name), doubtful)) for f in kind])
+    if types.is_list(kind):
+        return pa.list_(_retyped(kind.value_type, (*path, _ITEM), doubtful))
+    if types.is_null(kind) or types.is_time(kind) or path in doubtful:
+        return pa.string()
+    return kind
+
+
+# ---------------------------------------------------------------------- by Python's parser
+
+
+def _lines(file: Any, name: str) -> Iterator[tuple[int, bytes]]:
+    """Lines that are not blank, with their numbers from 1."""
+    rest = b""
+    number = 0
+    while True:
+        chunk = file.read(_CHUNK)
+        *whole, rest = (rest + chunk).split(b"\n") if chunk else [rest, b""]
+        for line in whole:
+            number += 1
+            if line.strip():
+                yield number, line
+        if not chunk:
+            return
+
+
+def _objects(line: bytes, number: int, name: str) -> Iterator[dict[str, Any]]:
+    """The objects of a line, mostly one."""
+    try:
+        text = line.decode().strip()
+        at = 0
+        while at < len(text):
+            row, at = _DECODER.raw_decode(text, at)
+            if not isinstance(row, dict):
+                raise CorruptFile(f"line {number} is no JSON object", file=name)
+            yield row
+            at += len(text[at:]) - len(text[at:].lstrip())
+    except (ValueError, RecursionError) as error:
+        raise CorruptFile(f"it does not read as jsonl: line {number}: {error}", file=name) from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [key for key, _ in pairs]
+        raise ValueError(f"{next(key for key in names if names.count(key) > 1)!r} stands twice in one object")
+    return found
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=_Number, parse_int=_Number, parse_constant=_Number
+)  # fmt: skip
+
+
+def _find_inexact(value: Any, path: Path, found: set[Path]) -> None:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _find_inexact(item, (*path, key), found)
+    elif isinstance(value, list):
+        for item in value:
+            _find_inexact(item, (*path, _ITEM), found)
+    elif isinstance(value, _Number) and not is_exact_double(value):
+        found.add(path)
+
+
+def _parsed(file: Any, schema: pa.Schema, name: str) -> Iterator[pa.RecordBatch]:
+    crossing = pa.schema([pa.field(field.name, _crossing(field.type)) for field in schema])
+    held: list[dict[str, Any]] = []
+    first = 1
+    for number, line in _lines(file, name):
+        for row in _objects(line, number, name):
+            unknown = row.keys() - set(schema.names)
+            if unknown:
+                raise CorruptFile(f"line {number} has {min(unknown)!r}, which no line before it has", file=name)
+            held.append(row)
+        if len(held) >= _ROWS:
+            yield _batch(held, crossing, schema, (first, number), name)
+            held, first = [], number + 1
+    if held:
+        yield _batch(held, crossing, schema, (first, number), name)
+
+
+def _batch(
+    rows: list[dict[str, Any]], crossing: pa.Schema, schema: pa.Schema, lines: tuple[int, int], name: str
+) -> pa.RecordBatch:
+    columns = []
+    for field, wanted in zip(crossing, schema):
+        try:
+            values = [_fitting(row.get(field.name), field.type) for row in rows]
+            columns.append(pa.array(values, field.type).cast(wanted.type))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, OverflowError, decimal.InvalidOperation) as error:
+            raise CorruptFile(
+                f"lines {lines[0]} to {lines[1]}: {field.name!r} is no {wanted.type} throughout: {error}", file=name
+            ) from error
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _crossing(kind: Any) -> Any:
+    """The type in which Python's values become Arrow's: times cross as text, which Arrow parses."""
+    types = pa.types
+    if types.is_struct(kind):
+        return pa.struct([pa.field(f.name, _crossing(f.type)) for f in kind])
+    if types.is_list(kind):
+        return pa.list_(_crossing(kind.value_type))
+    return pa.string() if types.is_temporal(kind) else kind
+
+
+def _fitting(value: Any, kind: Any) -> Any:
+    types = pa.types
+    if value is None:
+        return None
+    if types.is_struct(kind) and isinstance(value, dict):
+        unknown = value.keys() - {field.name for field in kind}
+        if unknown:
+            raise ValueError(f"there is {min(unknown)!r}, which the type has not")
+        return {field.name: _fitting(value.get(field.name), field.type) for field in kind}
+    if types.is_list(kind) and isinstance(value, list):
+        return [_fitting(item, kind.value_type) for item in value]
+    if isinstance(value, _Number):
+        return _number(value, kind)
+    if isinstance(value, bool) and types.is_string(kind):
+        return str(value).lower()
+    if isinstance(value, str) and types.is_decimal(kind):
+        return decimal.Decimal(value)
+    return value
+
+
+def _number(text: str, kind: pa.DataType) -> Any:
+    if pa.types.is_integer(kind):
+        return int(text)
+    if pa.types.is_floating(kind):
+        return float(text)
+    if pa.types.is_decimal(kind):
+        return decimal.Decimal(text)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return str(text)
+    raise ValueError(f"{text} is a number")

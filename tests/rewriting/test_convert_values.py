@@ -1,0 +1,140 @@
+"""``orcidx.rewriting.convert``: no value of CSV or JSON lines changes on the way into ORC."""
+
+from __future__ import annotations
+
+import json
+import random
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import orcidx
+from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
+from orcidx.rewriting.convert import convert
+
+
+def from_csv(path: Path, text: str, **options) -> pa.Table:
+    (path / "a.csv").write_text(text)
+    done = convert(path / "a.csv", path / "a.orc", overwrite=True, progress=False, **options)
+    found = orcidx.open(path / "a.orc").read()
+    assert done["rows"] == found.num_rows
+    return found
+
+
+def from_json(path: Path, lines: list[str], **options) -> pa.Table:
+    (path / "a.jsonl").write_text("\n".join(lines))
+    convert(path / "a.jsonl", path / "a.orc", overwrite=True, progress=False, **options)
+    return orcidx.open(path / "a.orc").read()
+
+
+TEXT = ["01234", "12345678901234567890", "+4712345678", "0x1F", "0.1000000000000000055511151231257827", "10:00"]
+NUMBERS = [("9223372036854775807", 2**63 - 1), ("1.10", 1.1), ("0.30000000000000004", 0.1 + 0.2), (" 5", 5)]
+
+
+@pytest.mark.parametrize("value", TEXT)
+def test_doubtful_values_of_csv_stay_text(tmp_path, value):
+    assert from_csv(tmp_path, f"a\n{value}\n")["a"].to_pylist() == [value]
+
+
+def test_the_whole_file_is_asked_not_its_first_block(tmp_path):
+    first = "1234567,1234567,true\n" * 60_000  # more than the first block, which pyarrow takes types from
+    found = from_csv(tmp_path, f"a,b,c\n{first}007,1.5,1\n")
+    assert found.schema.types == [pa.string(), pa.float64(), pa.string()]
+    assert list(found.slice(60_000).to_pylist()[0].values()) == ["007", 1.5, "1"]
+
+
+@pytest.mark.parametrize(("text", "value"), NUMBERS)
+def test_other_numbers_of_csv_are_numbers(tmp_path, text, value):
+    assert from_csv(tmp_path, f"a\n{text}\nNA\n")["a"].to_pylist() == [value, None]
+
+
+def test_csv_with_a_schema_and_notes(tmp_path):
+    (tmp_path / "a.csv").write_text("zip,big,at\n01234,12345678901234567890,2020-01-01\n")
+    done = convert(tmp_path / "a.csv", tmp_path / "a.orc", progress=False)
+    assert [note.split("'")[1] for note in done["notes"]] == ["zip", "big"]
+    schema = pa.schema([("big", pa.decimal128(20, 0)), ("zip", pa.int32())])
+    found = from_csv(tmp_path, (tmp_path / "a.csv").read_text(), schema=schema)
+    assert found.to_pylist()[0]["big"] == Decimal("12345678901234567890")
+    assert found["zip"].to_pylist() == [1234]
+    with pytest.raises(InvalidQuery, match="zipp"):
+        from_csv(tmp_path, "zip\n1\n", schema=pa.schema([("zipp", pa.int32())]))
+    with pytest.raises(InvalidQuery, match="types of their own"):
+        convert(tmp_path / "a.orc", tmp_path / "b.csv", schema=schema)
+
+
+def test_a_nan_of_csv_is_no_null(tmp_path):
+    found = from_csv(tmp_path, "a,b\n1.5,x\nnan,\n,NA\n")
+    assert str(found["a"].to_pylist()) == "[1.5, nan, None]"
+
+
+def test_random_csv_columns_keep_their_values(tmp_path):
+    """Each value comes back as its text, or as a number equal to it."""
+    seeded = random.Random(7)
+    kinds = [
+        lambda: str(seeded.randrange(-(10**18), 10**18)),
+        lambda: str(seeded.randrange(10 ** seeded.randrange(1, 24))),
+        lambda: repr(seeded.uniform(-1, 1) * 10 ** seeded.randrange(-30, 30)),
+        lambda: f"{seeded.randrange(10**6):08}",
+        lambda: f"{seeded.uniform(-9, 9):.{seeded.randrange(25)}f}",
+        lambda: seeded.choice(["true", "false", "1", "x", "2020-01-01", "1e5", "+1", ".5", "5."]),
+    ]
+    for _ in range(60):
+        chosen = seeded.sample(kinds, seeded.randrange(1, 3))
+        values = [seeded.choice(chosen)() for _ in range(5)]
+        back = from_csv(tmp_path, "a\n" + "\n".join(values) + "\n")["a"].to_pylist()
+        for text, value in zip(values, back, strict=True):
+            if isinstance(value, bool):
+                assert str(value).lower() == text
+            elif isinstance(value, int | float):
+                assert Decimal(text) in (Decimal(repr(value)), Decimal(f"{value:.17g}"))
+                assert len(text) < 2 or not (text.isdigit() and text[0] == "0")
+            else:
+                assert str(value) == text
+
+
+def test_numbers_of_json_that_no_double_holds_stay_text(tmp_path):
+    lines = [
+        '{"a": 12345678901234567890, "n": {"x": [9007199254740993.0, null]}, "d": 0.1, "t": "2020-01-01 00:00:00"}',
+        '{"a": 1, "n": {"x": []}, "d": 2, "t": null}',
+        '{"a": null}',
+    ]
+    found = from_json(tmp_path, lines)
+    assert found["a"].to_pylist() == ["12345678901234567890", "1", None]
+    assert found["n"].to_pylist() == [{"x": ["9007199254740993.0", None]}, {"x": []}, None]
+    assert found["d"].to_pylist() == [0.1, 2.0, None]
+    assert pa.types.is_timestamp(found["t"].type)
+    schema = pa.schema([("a", pa.decimal128(20, 0)), ("d", pa.string())])
+    found = from_json(tmp_path, lines[:2], schema=schema)
+    assert found["a"].to_pylist() == [Decimal("12345678901234567890"), Decimal(1)]
+    assert found["d"].to_pylist() == ["0.1", "2"]
+    with pytest.raises(CorruptFile, match="'a' is no int64"):
+        from_json(tmp_path, lines, schema=pa.schema([("a", pa.int64())]))
+
+
+def test_json_that_names_a_field_twice_is_refused(tmp_path):
+    for line in ('{"a": 1, "a": 2}', '{"a": 12345678901234567890, "n": {"x": 1, "x": 2}}'):
+        with pytest.raises(CorruptFile, match="twice"):
+            from_json(tmp_path, [line])
+
+
+def test_two_columns_of_one_name_do_not_become_json(tmp_path):
+    """One of the two was lost."""
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    nested = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    for number, table in enumerate(
+        (twice, pa.table({"s": nested}), pa.table({"l": pa.array([[]], pa.list_(nested.type))}))
+    ):
+        orcidx.write_table(table, tmp_path / f"{number}.orc")
+        with pytest.raises(Unsupported, match="two fields are called 'a'"):
+            convert(tmp_path / f"{number}.orc", tmp_path / "b.jsonl")
+        assert not (tmp_path / "b.jsonl").exists()
+
+
+def test_a_field_that_only_a_later_block_of_json_has_is_not_lost(tmp_path):
+    lines = [json.dumps({"a": number}) for number in range(200_000)] + ['{"a": 1, "late": 2}']
+    with pytest.raises(CorruptFile, match="late"):
+        from_json(tmp_path, lines)
+    schema = pa.schema([("late", pa.int32())])
+    assert from_json(tmp_path, lines[-5:], schema=schema)["late"].to_pylist() == [None] * 4 + [2]
