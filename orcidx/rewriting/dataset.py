@@ -12,7 +12,7 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery
 from orcidx.orc_writer.options import WriteOptions
 from orcidx.orc_writer.writer import OrcWriter, batches_of
-from orcidx.rewriting.dataset_job import DatasetJob, JobFile, spec_of
+from orcidx.rewriting.dataset_job import DatasetJob, JobFile, Mode, spec_of
 from orcidx.rewriting.partitions import PartitionKey, check_partition_columns, partition_path, split_batch
 from orcidx.rewriting.progress import RowProgress
 from orcidx.rewriting.row_hashes import RowsSeen
@@ -67,6 +67,7 @@ def write_dataset(
     *,
     partition_by: str | Sequence[str] = (),
     max_file_bytes: int = 256 << 20,
+    mode: Mode = "error",
     job: str | None = None,
     max_memory: int = 512 << 20,
     max_partitions: int = 1024,
@@ -82,9 +83,12 @@ def write_dataset(
     ``__HIVE_DEFAULT_PARTITION__``; they are not in the files, and ``orcidx.scan`` and ``orcidx.dataset`` give them back
     and prune by them. Files of a Table are of even size in each partition; of a stream the last one is smaller.
 
+    ``mode``: what becomes of ORC files that are there already. "error": the call is refused; "append": they stay;
+    "overwrite": they are deleted once all new files are written (a reader in between sees both).
+
     Each file appears whole. ``job`` names the call: after a kill the same call, with the same rows, completes what is
-    there; a job that is done is only compared. Without a name a directory with other files is refused. One call at a
-    time may work on a job.
+    there; a job that is done is only compared. Without a name each call writes all its rows, and takes its files away
+    again after an error. One call at a time may work on a job.
 
     ``max_memory``: bytes that the open files hold; beyond, the largest ends its stripe. ``max_partitions``: of which
     files are open at once. The other options are those of ``write_table``.
@@ -101,7 +105,7 @@ def write_dataset(
     folder = Folder(describe_source(directory, storage_options=storage_options, filesystem=filesystem))
     held = pa.schema([schema.field(name) for name in schema.names if name not in names])
     settings = sorted((name, repr(value)) for name, value in vars(chosen).items() if name != "use_threads")
-    known = DatasetJob.open(folder, job, spec_of(schema.to_string(), names, max_file_bytes, settings))
+    known = DatasetJob.open(folder, job, spec_of(schema.to_string(), names, max_file_bytes, settings), mode)
     writing = _Writing(folder, known, held, names, chosen, max_file_bytes, max_memory, max_partitions)
     writing.expected = _expected(source, names)
     rows = source.num_rows if isinstance(source, pa.Table | pa.RecordBatch) else None
@@ -316,3 +320,4 @@ class _Writing:
         for part in self._open.values():
             if part.writer is not None:
                 part.writer.abort()
+        self._job.drop()

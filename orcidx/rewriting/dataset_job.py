@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 from orcidx.errors import CorruptFile, InvalidQuery, StorageError
 from orcidx.rewriting.partitions import PartitionKey
 from orcidx.rewriting.row_hashes import RowsSeen
 from orcidx.storage.folder import Folder
 
-__all__ = ["DatasetJob", "JobFile"]
+__all__ = ["DatasetJob", "JobFile", "Mode"]
+
+Mode = Literal["error", "append", "overwrite"]
 
 FOLDER = "_orcidx_write"
 VERSION = 1
@@ -39,13 +43,16 @@ class JobFile:
 
 @dataclass
 class DatasetJob:
-    """``name`` of the job, and what it wrote; ``token`` is in the names of its files."""
+    """``name`` of the job, and what it wrote; ``token`` is in the names of its files. ``replaced``: files of others
+    that go when this job is done. A job without a name of its own (``resumes`` is False) keeps no manifest."""
 
     folder: Folder
     name: str
     spec: str
     files: list[JobFile] = field(default_factory=list)
     done: bool = False
+    resumes: bool = True
+    replaced: tuple[str, ...] = ()
     _unsaved: int = 0
 
     @property
@@ -57,19 +64,27 @@ class DatasetJob:
         return f"{FOLDER}/{self.token}.json"
 
     @staticmethod
-    def open(folder: Folder, name: str | None, spec: str) -> DatasetJob:
+    def open(folder: Folder, name: str | None, spec: str, mode: Mode = "error") -> DatasetJob:
         """The job as the manifest has it, or a new one. Raises ``InvalidQuery`` for a directory with files of others,
-        unless the job has a name of its own, and for a job that was begun with other options."""
-        job = DatasetJob(folder, f"unnamed {spec}" if name is None else name, spec)
-        raw = folder.read(job._manifest)
+        unless ``mode`` says what becomes of them, and for a job that was begun with other options."""
+        if mode not in get_args(Mode):
+            raise InvalidQuery(f"mode is one of {', '.join(get_args(Mode))}, not {mode!r}")
+        own = f"unnamed {uuid.uuid4()}" if name is None else name
+        job = DatasetJob(folder, own, spec, resumes=name is not None)
+        raw = folder.read(job._manifest) if job.resumes else None
         if raw is not None:
             job._read(raw)
-        others = [one for one in folder.list() if _is_data(one.name) and f"-{job.token}." not in one.name]
-        if name is None and others:
+        listed = [one.name for one in folder.list()]
+        others = [one for one in listed if _is_data(one) and f"-{job.token}." not in one]
+        if mode == "error" and others:
             raise InvalidQuery(
-                f"there are other files already, such as {others[0].name}; give job= a name to add rows to them",
+                f"there are other files already, such as {others[0]}; mode='append' adds rows to them, and "
+                "mode='overwrite' replaces them (the same call again resumes a job that has a name, job=)",
                 file=folder.name,
             )
+        if mode == "overwrite":
+            manifests = [one for one in listed if one.startswith(f"{FOLDER}/") and one != job._manifest]
+            job.replaced = (*others, *manifests)
         job._clean()
         return job
 
@@ -119,10 +134,23 @@ class DatasetJob:
             self._save()
 
     def finish(self) -> None:
+        """Marks the job as done, then deletes what it replaces: a run that is killed in between leaves both, and the
+        same call deletes the rest."""
         self.done = True
         self._save()
+        for name in self.replaced:
+            self.folder.delete(name)
+
+    def drop(self) -> None:
+        """After an error: a job that cannot be resumed takes its files away. The error that is underway counts."""
+        if not self.resumes and not self.done:
+            for one in self.files:
+                with suppress(StorageError, OSError):
+                    self.folder.delete(one.path)
 
     def _save(self) -> None:
+        if not self.resumes:
+            return
         body = {
             "version": VERSION, "job": self.name, "spec": self.spec, "done": self.done,
             "files": [asdict(one) for one in self.files],

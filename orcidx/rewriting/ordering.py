@@ -1,7 +1,7 @@
 """Rows in another order: in memory by pyarrow, or in DuckDB where they are more than memory should hold.
 
-Nulls come last, NaN before them, in both directions; equal rows keep their order. DuckDB gets what it hands out again bit for bit: days and times cross as the integers that they are,
-and what has no such form (unions) is refused.
+Nulls come last, NaN before them, in both directions; equal rows keep their order. DuckDB gets what it hands out again
+bit for bit: days and times cross as the integers that they are, and what has no such form (unions) is refused.
 """
 
 from __future__ import annotations
@@ -136,7 +136,11 @@ def _through_duckdb(
         import duckdb
     kinds = [crossing_type(field.type, field.name) for field in schema]
     names = [str(number) for number in range(len(schema))]  # names of columns may differ by case alone
-    fields = [*map(pa.field, names, kinds), *([pa.field(_KEY, pa.int64())] if curve else []), pa.field(_ROW, pa.int64())]
+    fields = [
+        *map(pa.field, names, kinds),
+        *([pa.field(_KEY, pa.int64())] if curve else []),
+        pa.field(_ROW, pa.int64()),
+    ]
 
     def crossing() -> Iterator[pa.RecordBatch]:
         first = 0
@@ -155,7 +159,7 @@ def _through_duckdb(
         limit = f"{max(order.memory, 64 << 20)}B"
         connection = duckdb.connect(config={"memory_limit": limit, "temp_directory": spill})
         try:
-            found = connection.from_arrow(given).query("rows", f"SELECT {chosen} FROM rows ORDER BY {by}, \"{_ROW}\"")
+            found = connection.from_arrow(given).query("rows", f'SELECT {chosen} FROM rows ORDER BY {by}, "{_ROW}"')
             read = getattr(found, "to_arrow_reader", None) or found.fetch_record_batch  # the latter before DuckDB 1.4
             for batch in read(SORT_ROWS):
                 back = zip(batch.columns, kinds, schema.types)

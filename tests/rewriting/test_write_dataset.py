@@ -122,9 +122,9 @@ def test_a_second_call_writes_nothing(tmp_path):
             orcidx.write_dataset(other, tmp_path, partition_by="city", job="monday")
     with pytest.raises(InvalidQuery, match="other options"):
         orcidx.write_dataset(TABLE, tmp_path, partition_by="city", job="monday", compression="zlib")
-    with pytest.raises(InvalidQuery, match="give job="):
+    with pytest.raises(InvalidQuery, match="job="):
         orcidx.write_dataset(TABLE, tmp_path, partition_by="city")
-    orcidx.write_dataset(TABLE, tmp_path, partition_by="city", job="tuesday")
+    orcidx.write_dataset(TABLE, tmp_path, partition_by="city", job="tuesday", mode="append")
     assert orcidx.scan(tmp_path).count_rows() == 2 * ROWS
 
 
@@ -189,11 +189,13 @@ def test_the_manifest_of_many_files_is_written_less_often(tmp_path, monkeypatch)
 
     monkeypatch.setattr(Folder, "put", counted)
     rows = pa.table({"part": range(300), "id": range(300)})
-    written = orcidx.write_dataset(rows, tmp_path, partition_by=["part"])
+    written = orcidx.write_dataset(rows, tmp_path, partition_by=["part"], job="j")
     assert len(written.files) == 300
     saved = [name for name in puts if name.endswith(".json")]
     assert 50 < len(saved) < 150
-    assert not [one for one in orcidx.write_dataset(rows, tmp_path, partition_by=["part"]).files if one.written]
+    assert not [
+        one for one in orcidx.write_dataset(rows, tmp_path, partition_by=["part"], job="j").files if one.written
+    ]
 
 
 def test_memory_is_shared_by_the_open_files(tmp_path, monkeypatch):
@@ -223,6 +225,9 @@ def test_bad_input(tmp_path):
     late = pa.table({"k": ["a", "b"], "at": pa.array([0, -500], pa.timestamp("ms"))})
     with pytest.raises(ValueOutOfRange):
         orcidx.write_dataset(late, tmp_path / "d", partition_by="k")
+    assert data_files(tmp_path / "d") == [], "a call without a name cannot be resumed"
+    with pytest.raises(ValueOutOfRange):
+        orcidx.write_dataset(late, tmp_path / "d", partition_by="k", job="j")
     assert [str(Path(name).parent) for name in data_files(tmp_path / "d")] == ["k=a"], "finished files stay"
 
 
@@ -261,3 +266,61 @@ def test_partitions_keep_nanoseconds(tmp_path: Path) -> None:
         "1970-01-01 00:00:01.5": 1,
         "1677-09-21 00:12:43.145224192": 1,
     }
+
+
+def test_a_second_call_without_a_name_is_refused_or_does_what_its_mode_says(tmp_path):
+    """It returned as if it had written, and wrote nothing."""
+    rows = pa.table({"id": [1, 2], "p": ["a", "b"]})
+    given = {"partition_by": "p"}
+    first = orcidx.write_dataset(rows, tmp_path, **given)
+    with pytest.raises(InvalidQuery, match="mode='append' adds rows to them, and mode='overwrite'"):
+        orcidx.write_dataset(rows, tmp_path, **given)
+    added = orcidx.write_dataset(rows, tmp_path, mode="append", **given)
+    assert all(one.written for one in added.files)
+    assert orcidx.scan(tmp_path).count_rows() == 4
+    (tmp_path / "_notes.txt").write_text("kept")
+    orcidx.write_dataset(rows, tmp_path, mode="append", job="named", **given)
+    done = orcidx.write_dataset(pa.table({"id": [7], "p": ["c"]}), tmp_path, mode="overwrite", **given)
+    assert orcidx.scan(tmp_path).to_table()["id"].to_pylist() == [7]
+    assert sorted(data_files(tmp_path)) == sorted(["_notes.txt", done.files[0].path])
+    assert first.files[0].path not in data_files(tmp_path)
+    assert not list((tmp_path / "_orcidx_write").glob("*.json")), "the manifest of a job whose files are gone"
+    with pytest.raises(InvalidQuery, match="mode is one of"):
+        orcidx.write_dataset(rows, tmp_path, mode="ignore", **given)
+
+
+@pytest.mark.parametrize("job", ["j", None])
+def test_an_overwrite_that_is_cut_off_is_completed(tmp_path, monkeypatch, job):
+    old, new = pa.table({"id": [1, 2, 3]}), pa.table({"id": [7]})
+    for _ in range(3):
+        orcidx.write_dataset(old, tmp_path, mode="append")
+    right, calls = Folder.delete, []
+
+    def delete(self, name):
+        calls.append(name)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        right(self, name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Folder, "delete", delete)
+        with pytest.raises(KeyboardInterrupt):
+            orcidx.write_dataset(new, tmp_path, mode="overwrite", job=job)
+    assert 7 in orcidx.scan(tmp_path).to_table()["id"].to_pylist(), "the new rows are there before the old ones go"
+    orcidx.write_dataset(new, tmp_path, mode="overwrite", job=job)
+    assert orcidx.scan(tmp_path).to_table().equals(new)
+
+
+def test_a_call_without_a_name_leaves_nothing_after_an_error(tmp_path):
+    orcidx.write_dataset(TABLE, tmp_path)
+    before = data_files(tmp_path)
+
+    def rows():
+        yield from TABLE.to_batches(1000)
+        raise ZeroDivisionError
+
+    for mode in ("append", "overwrite"):
+        reader = pa.RecordBatchReader.from_batches(TABLE.schema, rows())
+        with pytest.raises(ZeroDivisionError):
+            orcidx.write_dataset(reader, tmp_path, mode=mode, max_file_bytes=1 << 16, stripe_size=1 << 14)
+        assert data_files(tmp_path) == before
