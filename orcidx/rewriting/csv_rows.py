@@ -26,7 +26,6 @@ _INTEGER = f"^{_BLANK}(0|-?[1-9][0-9]{{0,17}}){_BLANK}$"
 _DOUBLE = f"^{_BLANK}(-?((0|[1-9][0-9]*)(\\.[0-9]*)?|\\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(nan|NaN|inf|Inf)){_BLANK}$"
 _BOOLEAN = f"^{_BLANK}(true|True|TRUE|false|False|FALSE){_BLANK}$"
 _MANY_DIGITS = "([0-9].?){16}|[0-9][eE]"
-_LARGE = 19
 
 
 def open_csv(
@@ -117,5 +116,5 @@ def _are_long_integers(texts: pa.Array) -> bool:
     pattern = _INTEGER.replace("{0,17}", "{0,18}")
     if not _all_match(texts, pattern):
         return False
-    long = texts.filter(pc.greater_equal(pc.utf8_length(texts), _LARGE))
+    long = texts.filter(pc.greater_equal(pc.utf8_length(texts), len(str(1 << 63))))
     return all(-(1 << 63) <= int(text) < 1 << 63 for text in long.to_pylist())
