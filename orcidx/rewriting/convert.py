@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import datetime
 import decimal
+import io
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -164,7 +165,7 @@ def _opened(source: Source, kind: str, unit: Any, types: Mapping[str, pa.DataTyp
         reader.close()
 
 
-def _read(kind: str, open_file: Callable[[], Any], types: Mapping[str, pa.DataType], name: str) -> Batches:
+def _read(kind: str, open_file: Callable[[], io.RawIOBase], types: Mapping[str, pa.DataType], name: str) -> Batches:
     if kind == "jsonl":
         return open_json(open_file, types, name)
     if kind in ("csv", "tsv"):

@@ -29,7 +29,7 @@ _MANY_DIGITS = "([0-9].?){16}|[0-9][eE]"
 
 
 def open_csv(
-    open_file: Callable[[], Any], delimiter: str, given: Mapping[str, pa.DataType]
+    open_file: Callable[[], pa.PythonFile], delimiter: str, given: Mapping[str, pa.DataType]
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch], tuple[str, ...]]:
     """Schema, rows, and the columns that stay text although pyarrow would make them numbers.
 
@@ -37,7 +37,7 @@ def open_csv(
     """
     parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
 
-    def opened(types: Mapping[str, pa.DataType], **more: Any) -> Any:
+    def opened(types: Mapping[str, pa.DataType], **more: Any) -> pyarrow.csv.CSVStreamingReader:
         convert = pyarrow.csv.ConvertOptions(column_types=dict(types), null_values=_NULL_WORDS, **more)
         return pyarrow.csv.open_csv(open_file(), parse_options=parse, convert_options=convert)
 

@@ -7,6 +7,7 @@ hands out each number as its text.
 from __future__ import annotations
 
 import decimal
+import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -33,7 +34,7 @@ class _Number(str):
 
 
 def open_json(
-    open_file: Callable[[], Any], given: Mapping[str, pa.DataType], name: str
+    open_file: Callable[[], io.RawIOBase], given: Mapping[str, pa.DataType], name: str
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch], tuple[str, ...]]:
     """Schema, rows, and the columns with numbers that stay text. ``given``: types of columns that the caller knows.
     ``open_file()`` opens the text anew: it may be read twice."""
@@ -58,12 +59,12 @@ def open_json(
     return schema, _by_pyarrow(open_file, schema), ()
 
 
-def _shown(open_file: Callable[[], Any]) -> pa.Schema:
+def _shown(open_file: Callable[[], io.RawIOBase]) -> pa.Schema:
     opened = getattr(pyarrow.json, "open_json", None)
     return (pyarrow.json.read_json if opened is None else opened)(pa.PythonFile(open_file(), mode="r")).schema
 
 
-def _by_pyarrow(open_file: Callable[[], Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _by_pyarrow(open_file: Callable[[], io.RawIOBase], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     opened = getattr(pyarrow.json, "open_json", None)
     file = pa.PythonFile(open_file(), mode="r")
     for batch in pyarrow.json.read_json(file).to_batches() if opened is None else opened(file):
