@@ -40,6 +40,20 @@ def test_the_change_log_is_cut_into_releases():
     assert released == sorted(released, key=lambda one: [-int(part) for part in one.split(".")])
 
 
+def test_the_conda_recipe_asks_for_what_pip_asks_for():
+    """Names are the same there; what only Windows needs is left out with Windows."""
+    text = (ROOT / ".ci" / "conda" / "recipe.yaml").read_text()
+    sections = dict(re.findall(r"^  (\w+):\n((?:    .*\n)+)", text, re.MULTILINE))
+    items = {name: re.findall(r"^    - ([\w-]+(?: >=\S+)?)$", body, re.MULTILINE) for name, body in sections.items()}
+    wanted = [item.replace(">=", " >=") for item in project()["project"]["dependencies"] if ";" not in item]
+    assert items["run"] == ["python", *wanted]
+    built = [item.replace(">=", " >=").lower() for item in project()["build-system"]["requires"]]
+    assert items["host"] == ["python", "pip", *built]
+    (script,) = project()["project"]["scripts"].items()
+    assert f"- {script[0]} = {script[1]}" in text
+    assert re.search(r"^  version: (\S+)", text, re.MULTILINE)[1] == re.sub(r"(\.dev|rc)\d+$", "", orcidx.__version__)
+
+
 def test_the_sdist_holds_what_a_build_needs():
     """Everything that setup.py reads is named by MANIFEST.in."""
     manifest = (ROOT / "MANIFEST.in").read_text()
