@@ -20,6 +20,7 @@ from orcidx.errors import (
     ValueOutOfRange,
 )
 from orcidx.options import ReadOptions
+from orcidx.spellings import FUNCTIONS, missing_attribute
 
 if TYPE_CHECKING:
     from orcidx import paimon
@@ -117,7 +118,7 @@ def __getattr__(name: str) -> Any:
         module, attribute = _HOMES[name]
         value = getattr(importlib.import_module(module), attribute)
     else:
-        raise AttributeError(f"module 'orcidx' has no attribute {name!r}")
+        raise missing_attribute("module 'orcidx'", name, FUNCTIONS)
     globals()[name] = value
     return value
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, TypedDict
 
 from orcidx.errors import InvalidQuery
+from orcidx.spellings import READING, unknown_keyword
 
 __all__ = ["USUAL_OPTIONS", "OptionsByName", "ReadOptions"]
 
@@ -136,7 +137,7 @@ class ReadOptions:
         return tuple({**self.__dict__, "decimal_zero_precision": tuple(self.decimal_zero_precision)}.values())
 
     def override(self, **options: Any) -> ReadOptions:
-        """A copy with some options changed; an unknown name raises ``InvalidQuery`` listing the known ones."""
+        """A copy with some options changed; an unknown name raises ``InvalidQuery`` naming the nearest."""
         if not options:
             return self
         asked = (id(self), *options, *map(id, options.values()))
@@ -144,7 +145,7 @@ class ReadOptions:
         if known is not None:
             return known[2]
         if unknown := [name for name in sorted(options) if name not in self.__dict__]:
-            raise InvalidQuery(f"unknown option {unknown[0]!r}; the options are {', '.join(sorted(_NAMES))}")
+            raise unknown_keyword(unknown[0], _NAMES, READING)
         # dataclasses.replace sets and checks every field anew: a tenth of a small file's time.
         changed = object.__new__(ReadOptions)
         changed.__dict__.update(self.__dict__)

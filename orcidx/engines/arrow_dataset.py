@@ -47,7 +47,7 @@ class _Scans:
     """Work of the last pass that was begun."""
 
     def _start(self, scan: Scan) -> None:
-        if scan.limit is not None:
+        if scan.row_limit is not None:
             raise Unsupported("a dataset has no limit: leave it to the engine")
         self._scan = scan
         self.last_metrics = None
@@ -213,6 +213,11 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
     def schema(self) -> pa.Schema:
         """The schema of the rows."""
         return self._schema
+
+    @property
+    def files(self) -> list[str]:
+        """The paths or URLs of the files."""
+        return [job.source.name for job in self._scan.jobs]
 
     @property
     def partition_expression(self) -> pc.Expression:

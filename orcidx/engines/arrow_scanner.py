@@ -95,7 +95,7 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
         num_rows = asked_limit(num_rows, "num_rows of head")
         pieces = []
         left = num_rows
-        scan = replace(self._scan, limit=num_rows) if self._test is None else self._scan
+        scan = self._scan.limit(num_rows) if self._test is None else self._scan
         batches = self._finished(scan)
         try:
             while left and (batch := next(batches, None)) is not None:

@@ -38,7 +38,7 @@ def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.
         scan_options.setdefault("strings", "view")
     scan_options.setdefault("nan", "largest")
     scan = scan_files(sources, **scan_options)
-    if scan.limit is not None:
+    if scan.row_limit is not None:
         raise Unsupported("a lazy scan has no limit: call head() on the frame")
     schema = pl.DataFrame(scan.schema.empty_table()).schema
     return register_io_source(_Source(scan), schema=schema, is_pure=True)
@@ -55,7 +55,7 @@ class _Source:
     ) -> Iterator[pl.DataFrame]:
         scan = self._pushed(with_columns, predicate, batch_size)
         if predicate is None and n_rows is not None:
-            scan = replace(scan, limit=n_rows)
+            scan = scan.limit(n_rows)
         left = n_rows
         with scan.to_batches() as batches:
             for batch in batches:

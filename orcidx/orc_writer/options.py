@@ -11,6 +11,7 @@ from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.orc.kinds import CompressionKind
 from orcidx.orc_writer.codecs import compression_kind, open_compressor
 from orcidx.orc_writer.memory import WriterMemory
+from orcidx.spellings import WRITING, unknown_keyword
 
 __all__ = ["WriteOptions"]
 
@@ -112,9 +113,9 @@ class WriteOptions:
                     raise InvalidQuery(f"{name}: {key!r}: {value!r} is not a name and a text that is UTF-8")
 
     def override(self, **options: Any) -> WriteOptions:
-        """A copy with some options changed; an unknown name raises ``InvalidQuery`` listing the known ones."""
+        """A copy with some options changed; an unknown name raises ``InvalidQuery`` naming the nearest."""
         if unknown := sorted(options.keys() - _NAMES):
-            raise InvalidQuery(f"unknown option {unknown[0]!r}; the options are {', '.join(sorted(_NAMES))}")
+            raise unknown_keyword(unknown[0], _NAMES, WRITING)
         if not options:
             return self
         changed = copy(self)

@@ -253,7 +253,18 @@ def batches_of(data: object) -> Any:
         return (pa.record_batch(data),)
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
         return _checked(data)
-    raise InvalidQuery(f"a {type(data).__name__} is no Arrow data: give a Table, batches, a scan or a data frame")
+    raise InvalidQuery(f"a {type(data).__name__} is no Arrow data: {_instead(data)}")
+
+
+def _instead(data: object) -> str:
+    """What to give for data that is none."""
+    if isinstance(data, str):
+        return f"give a Table, batches, a scan or a data frame, such as orcidx.scan({data!r:.100})"
+    if isinstance(data, Mapping):
+        return "give pyarrow.table(...) of it"
+    if type(data).__name__ == "LazyFrame":
+        return "call collect(), and give the frame"
+    return "give a Table, batches, a scan or a data frame"
 
 
 def _checked(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:

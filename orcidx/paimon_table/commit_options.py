@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from orcidx.errors import InvalidQuery
 from orcidx.paimon_table.jvm_instants import check_zone
+from orcidx.spellings import READING, unknown_keyword
 
 __all__ = ["CommitOptions"]
 
@@ -66,7 +67,7 @@ class CommitOptions:
         """From keywords; an unknown one raises ``InvalidQuery``."""
         names = [field.name for field in fields(cls)]
         if unknown := sorted(given.keys() - set(names)):
-            raise InvalidQuery(f"unknown option {unknown[0]!r}; the options are {', '.join(names)}")
+            raise unknown_keyword(unknown[0], names, READING)
         return cls(**given)
 
     def counted(self, tasks: Sequence[T]) -> Iterator[T]:

@@ -57,7 +57,7 @@ class TableScan(ArrowStream):
     columns: tuple[str, ...]
     where: Predicate | None
     options: ReadOptions
-    limit: int | None = None
+    row_limit: int | None = None
     top: tuple[SortKey, ...] = ()
     jvm_zone: str | None = None
 
@@ -97,10 +97,10 @@ class TableScan(ArrowStream):
         else:
             asked = table_bound(self.where, self.table_schema, self.options).columns
             narrow = (asked[0][0] if asked else self.table_schema.fields[0].name,)
-            counting = replace(self, columns=narrow, limit=None, top=())
+            counting = replace(self, columns=narrow, row_limit=None, top=())
             shared: Shared = {}
             total = sum(_TaskRun(task, counting, ScanMetrics(), [], shared).count() for task in self.plan.tasks)
-        return total if self.limit is None else min(total, self.limit)
+        return total if self.row_limit is None else min(total, self.row_limit)
 
     def explain(self) -> Explanation:
         """What the scan will read and why it can skip the rest; reads metadata and indexes only."""
@@ -162,13 +162,13 @@ def _batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Genera
         columns = tuple(dict.fromkeys((*scan.columns, *(key.column for key in scan.top))))
         every = replace(scan, columns=columns)
         first = _First(every)
-        for task in scan.plan.tasks if scan.limit else ():
+        for task in scan.plan.tasks if scan.row_limit else ():
             for batch in rows_of(task, first.within_bound()):
                 first.add(batch)
         pieces: Iterator[pa.RecordBatch] = iter(first.table().select(list(scan.columns)).to_batches())
     else:
         every_row = (batch for task in scan.plan.tasks for batch in rows_of(task, scan))
-        pieces = limited(every_row, scan.limit)
+        pieces = limited(every_row, scan.row_limit)
     yield from join_batches(pieces, batch_size=scan.options.batch_size, batch_bytes=scan.options.batch_bytes)
 
 
@@ -189,7 +189,7 @@ class _First:
         for trimmed in self._sorted_by.values():
             schema = schema.append(pa.field(trimmed, pa.string()))
         order = [replace(key, column=self._sorted_by.get(key.column, key.column)) for key in scan.top]
-        self._rows = FirstRows(schema, order, scan.limit or 0)
+        self._rows = FirstRows(schema, order, scan.row_limit or 0)
 
     def add(self, batch: pa.RecordBatch) -> None:
         for name, trimmed in self._sorted_by.items():
@@ -294,7 +294,7 @@ class _TaskRun:
     def _selected(self, index: FileIndex | None) -> RowSelection:
         """Rows that are not deleted; with ``top``, of those only rows that can be among the first."""
         kept = self._kept()
-        limit = self.scan.limit
+        limit = self.scan.row_limit
         if index is None or not self.scan.top or limit is None or self.rest is not None:
             return kept
         if self.where.pushed is not None:
@@ -481,7 +481,7 @@ def _converted(
 def matching_rows(task: FileTask, scan: TableScan) -> Iterator[npt.NDArray[np.int64]]:
     """Places in the file of the rows for which the scan's predicate is true, deleted ones too, in ascending pieces."""
     bare = replace(task, file=replace(task.file, deletion=None))
-    return _TaskRun(bare, replace(scan, columns=(), limit=None, top=()), ScanMetrics(), [], {}).places()
+    return _TaskRun(bare, replace(scan, columns=(), row_limit=None, top=()), ScanMetrics(), [], {}).places()
 
 
 def _add(total: ScanMetrics, part: ScanMetrics) -> None:

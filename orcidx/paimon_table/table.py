@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Never, Unpack
 
 import pyarrow as pa
 
@@ -46,6 +46,7 @@ from orcidx.paimon_table.table_state import TableState
 from orcidx.planner.query_words import asked_columns, asked_limit
 from orcidx.predicate import Where, bind, parse, resolve_column
 from orcidx.scanner.top_rows import parse_order
+from orcidx.spellings import READING, unknown_keyword
 from orcidx.storage import OneSource, Source
 
 __all__ = ["Table", "open_table"]
@@ -347,6 +348,7 @@ def open_table(
     external_paths: Sequence[str] = (),
     storage_options: Mapping[str, Any] | None = None,
     filesystem: object = None,
+    **unknown: Never,
 ) -> Table:
     """Opens a table at its latest snapshot, or at ``snapshot_id`` with the schema of that time.
 
@@ -355,6 +357,8 @@ def open_table(
     they are read with ``storage_options`` like the rest. Raises ``FileNotFoundError`` where no table is,
     ``InvalidQuery`` for a snapshot that is not there, ``CorruptFile`` and ``Unsupported``.
     """
+    for name in unknown:
+        raise unknown_keyword(name, ("snapshot_id", "external_paths", "storage_options", "filesystem"), READING)
     files = table_files(path, storage_options, filesystem, external_paths)
     if snapshot_id is not None:
         try:

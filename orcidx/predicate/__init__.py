@@ -26,7 +26,7 @@ The meaning of ``where``:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
@@ -63,6 +63,7 @@ from orcidx.predicate.nodes import (
     any_of,
 )
 from orcidx.predicate.polars_where import is_polars
+from orcidx.spellings import COLUMN, missing_attribute
 
 __all__ = [
     "NAN_KEY",
@@ -138,6 +139,19 @@ class Column(Values):
 
     def __bool__(self) -> bool:
         raise TypeError(f"{self!r} has no truth value; for a boolean column write {self!r} == True")
+
+    def __getitem__(self, name: str) -> Column:
+        """A struct's field: ``col("user")["name"]``."""
+        if not isinstance(name, str):
+            raise InvalidQuery(f"{self!r}[{name!r}]: a struct's field is named by a text")
+        return col(*self._path, name)
+
+    if not TYPE_CHECKING:  # a type checker shall find what is misspelt
+
+        def __getattr__(self, name: str) -> Any:
+            if name in self.__slots__:  # of a column that is being copied, and has none yet
+                raise AttributeError(name)
+            raise missing_attribute(repr(self), name, COLUMN)
 
     def __repr__(self) -> str:
         return f"col({', '.join(map(repr, self._path))})"

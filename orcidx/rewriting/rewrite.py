@@ -184,7 +184,7 @@ def _refuse_existing(groups: Sequence[tuple[Source, Sequence[Source]]]) -> None:
     for place, files in groups:
         itself = len(files) == 1 and (place.kind, str(place.location)) == (files[0].kind, str(files[0].location))
         if not itself and exists(place):
-            raise InvalidQuery("the target is there already; overwrite=True replaces it", file=place.name)
+            raise InvalidQuery("the target is there already; overwrite=True (--overwrite) replaces it", file=place.name)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Generator, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ import pyarrow as pa
 from orcidx.planner.query_words import asked_limit
 from orcidx.scanner.frames import duckdb_relation, pandas_frame, polars_frame
 from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.narrowing import Narrowing
 
 if TYPE_CHECKING:
     import duckdb
@@ -50,13 +50,11 @@ class Batches:
         self.close()
 
 
-class ArrowStream(ABC):
+class ArrowStream(Narrowing, ABC):
     """Rows as record batches, by iterating, as a table, or through the Arrow stream interface.
 
-    A subclass is a frozen dataclass with the field ``limit``. One iterator belongs to one thread; all may share a scan.
+    A subclass is a frozen dataclass with the field ``row_limit``. One iterator belongs to one thread; all may share a scan.
     """
-
-    limit: int | None
 
     @property
     @abstractmethod
@@ -74,10 +72,6 @@ class ArrowStream(ABC):
     def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
         """Batches; the event loop waits for nothing."""
 
-    @abstractmethod
-    def count_rows(self) -> int:
-        """The number of rows; from metadata and indexes alone where those prove it."""
-
     def to_reader(self) -> pa.RecordBatchReader:
         """A ``pyarrow.RecordBatchReader`` over one pass."""
         return pa.RecordBatchReader.from_batches(self.schema, iter(self))
@@ -86,12 +80,9 @@ class ArrowStream(ABC):
         """All rows as one table."""
         return pa.Table.from_batches(list(self), self.schema)
 
-    def head(self, n: int) -> pa.Table:
-        """The first ``n`` rows. Raises ``InvalidQuery`` for a negative number."""
-        n = asked_limit(n, "n of head")
-        limit = n if self.limit is None else min(n, self.limit)
-        shorter: Any = replace(self, limit=limit)  # type: ignore[type-var]
-        return shorter.to_table()
+    def head(self, n: int = 5) -> pa.Table:
+        """The first ``n`` rows as one table. Raises ``InvalidQuery`` for a negative number."""
+        return self.limit(asked_limit(n, "n of head")).to_table()
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
         """All rows as a pandas DataFrame; ``options`` are those of ``pyarrow.Table.to_pandas``."""

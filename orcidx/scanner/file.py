@@ -26,10 +26,12 @@ from orcidx.predicate import Where, is_polars, parse
 from orcidx.scanner.arguments import RowArguments
 from orcidx.scanner.arrow_stream import Batches
 from orcidx.scanner.file_scan import FileScan
+from orcidx.scanner.file_shortcuts import FileShortcuts
 from orcidx.scanner.key_search import AskedForKeys
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import SPLIT_BYTES, Scan, Split
 from orcidx.scanner.top_rows import parse_order
+from orcidx.spellings import counted
 from orcidx.storage import Fingerprint, OneSource, RangeReader, Source, describe_source
 
 __all__ = ["OrcFile", "Writer", "make_scan", "open_file"]
@@ -45,7 +47,7 @@ class Writer:
     software: str
 
 
-class OrcFile(AskedForKeys):
+class OrcFile(AskedForKeys, FileShortcuts):
     """An open ORC file. A context manager; scans do not need it to stay open.
 
     Iterating gives the batches of ``scan()``; ``pyarrow.table(file)`` and any other reader of Arrow streams takes its
@@ -76,9 +78,14 @@ class OrcFile(AskedForKeys):
             self._storage.close()
             self._storage = None
 
+    @property
+    def closed(self) -> bool:
+        """Whether ``close`` was called. Rows can still be read, by a scan's own way to the source."""
+        return self._storage is None
+
     def __repr__(self) -> str:
-        stripes = f"{len(self.stripes)} stripe{'' if len(self.stripes) == 1 else 's'}"
-        return f"<OrcFile {self.source.name}: {self.num_rows} rows in {stripes}, {self.compression}>"
+        rows, stripes = counted(self.num_rows, "row"), counted(len(self.stripes), "stripe")
+        return f"<OrcFile {self.source.name}: {rows} in {stripes}, {self.compression}>"
 
     def _repr_html_(self) -> str:
         facts = {
@@ -293,10 +300,13 @@ def open_file(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: object = None,
     options: ReadOptions | None = None,
+    **option_overrides: Unpack[OptionsByName],
 ) -> OrcFile:
     """Opens an ORC file: a path, URL, bytes, a binary file object, or a path in ``filesystem``.
 
-    ``storage_options`` go to fsspec; ``filesystem`` may be of fsspec, ``pyarrow.fs`` or obstore. Raises
-    ``FileNotFoundError``, ``CorruptFile`` and ``StorageError``.
+    ``storage_options`` go to fsspec; ``filesystem`` may be of fsspec, ``pyarrow.fs`` or obstore. ``options`` and any
+    option by name (see ``ReadOptions``) are those of its scans, unless they name others. Raises ``FileNotFoundError``,
+    ``CorruptFile``, ``StorageError``, and ``InvalidQuery`` for an unknown option.
     """
-    return OrcFile(describe_source(source, storage_options=storage_options, filesystem=filesystem), options)
+    chosen = (options or USUAL_OPTIONS).override(**option_overrides)
+    return OrcFile(describe_source(source, storage_options=storage_options, filesystem=filesystem), chosen)

@@ -29,6 +29,7 @@ from orcidx.scanner.batches import Joiner, join_batches
 from orcidx.scanner.explaining import explain_files
 from orcidx.scanner.file_queue import FileQueue, OpenFile, open_job
 from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.narrowing import RequestNarrowing
 from orcidx.scanner.row_limit import RowsLeft, open_in_turn
 from orcidx.scanner.small_files import SmallFiles
 from orcidx.scanner.split import (
@@ -61,7 +62,7 @@ longer; twice as many make strings and lists slow, whose buffers Arrow's pool is
 
 
 @dataclass(frozen=True, repr=False)
-class Scan(ArrowStream):
+class Scan(RequestNarrowing, ArrowStream):
     """Rows of files, as record batches. Made by ``OrcFile.scan`` and ``orcidx.scan``.
 
     Iterating yields ``pyarrow.RecordBatch``es of at most ``options.batch_size`` rows; remainders are joined across row
@@ -70,7 +71,7 @@ class Scan(ArrowStream):
 
     jobs: tuple[FileJob, ...]
     request: ScanRequest
-    limit: int | None = None
+    row_limit: int | None = None
     indexes: FileIndexes | None = None
     top: tuple[SortKey, ...] = ()
 
@@ -87,7 +88,7 @@ class Scan(ArrowStream):
         columns = "" if request.columns is None else f", columns {_short(list(request.columns))}"
         where = "" if request.where is None else f", where {_short(request.where)}"
         top = f", top {_short([key.column for key in self.top])}" if self.top else ""
-        return f"<Scan of {of}{columns}{where}{top}{'' if self.limit is None else f', limit {self.limit}'}>"
+        return f"<Scan of {of}{columns}{where}{top}{'' if self.row_limit is None else f', limit {self.row_limit}'}>"
 
     def _repr_html_(self) -> str:
         """The question, without asking it: nothing is opened."""
@@ -96,7 +97,7 @@ class Scan(ArrowStream):
             "columns": "all" if columns is None else _short(", ".join(map(_dotted, columns))),
             "where": None if self.request.where is None else _short(self.request.where),
             "top": _short(", ".join(key.column for key in self.top)) if self.top else None,
-            "limit": self.limit,
+            "limit": self.row_limit,
         }
         rows = [(job.source.name, job.source.size) for job in self.jobs]
         return facts_html(f"Scan of {len(rows):,} files", facts, ("file", "bytes"), rows)
@@ -118,7 +119,7 @@ class Scan(ArrowStream):
     @property
     def _limited(self) -> ScanRequest:
         """What is asked of every file by a pass that ends after ``limit`` rows."""
-        return self.resolved if self.limit is None else replace(self.resolved, limit=self.limit)
+        return self.resolved if self.row_limit is None else replace(self.resolved, limit=self.row_limit)
 
     @property
     def _order(self) -> tuple[SortKey, ...]:
@@ -183,12 +184,12 @@ class Scan(ArrowStream):
         self, request: ScanRequest, metrics: ScanMetrics, *, first: int | None = None
     ) -> Generator[pa.RecordBatch, None, None]:
         """One pass; ``request``: that of this scan, with the options of the pass."""
-        if self.limit == 0:
+        if self.row_limit == 0:
             return
         options = request.options
         if self.top:
             jobs = self._jobs_left(self.resolved, metrics)
-            rows = TopPass(jobs, self.resolved, self._order, self.limit or 0, metrics).rows(self.schema)
+            rows = TopPass(jobs, self.resolved, self._order, self.row_limit or 0, metrics).rows(self.schema)
             pieces = rows.to_batches(max_chunksize=options.batch_size)
             yield from join_batches(pieces, batch_size=options.batch_size, batch_bytes=options.batch_bytes)
             return
@@ -207,11 +208,11 @@ class Scan(ArrowStream):
             FileQueue(self._jobs_left(request, metrics), request, metrics, small=small) as files,
             closing(run_in_turn(StripeTurns(self, files, together=request.together), stage=metrics.stage)) as results,
         ):
-            yield from join(results if self.limit is None else limited(results, self.limit))
+            yield from join(results if self.row_limit is None else limited(results, self.row_limit))
 
     async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
         """Batches; ranges are awaited, decoding runs off the event loop."""
-        left = self.limit
+        left = self.row_limit
         if left == 0:
             return
         if self.top:
@@ -247,18 +248,18 @@ class Scan(ArrowStream):
         """
         if self.top:
             raise InvalidQuery("the first rows in an order come from stripes in any order: leave top out of stripes()")
-        left = None if self.limit is None else RowsLeft(self.limit)
+        left = None if self.row_limit is None else RowsLeft(self.row_limit)
         with closing(self._files_of_stripes()) as files:
             for file in files:
                 for number in range(len(file.scan.reader.stripes)):
-                    if left is not None and left.rows == 0 and self.limit:
+                    if left is not None and left.rows == 0 and self.row_limit:
                         return
                     decision = run_value(file.scan.decide(number), file.storage)
                     yield StripeScan(file, decision, left)
 
     def _files_of_stripes(self) -> Generator[OpenFile, None, None]:
-        if self.limit is not None and self.request.where is None:
-            yield from open_in_turn(self.jobs, self.resolved, self.limit, to_the_end=False)
+        if self.row_limit is not None and self.request.where is None:
+            yield from open_in_turn(self.jobs, self.resolved, self.row_limit, to_the_end=False)
         else:
             with self._queue(self._limited, ScanMetrics()) as files:
                 yield from files
@@ -275,7 +276,7 @@ class Scan(ArrowStream):
         request = replace(self.resolved, columns=(), row_numbers=None, file_path=None)
         tails_alone = request.where is None
         with self._queue(request, ScanMetrics(), tails_alone=tails_alone) as files:
-            while self.limit is None or total < self.limit:
+            while self.row_limit is None or total < self.row_limit:
                 small = files.take_small()
                 if small is not None:
                     total += small.rows
@@ -284,12 +285,12 @@ class Scan(ArrowStream):
                 if file is None:
                     break
                 with file:
-                    total += _count_file(file, None if self.limit is None else self.limit - total, tails_alone)
-        return total if self.limit is None else min(total, self.limit)
+                    total += _count_file(file, None if self.row_limit is None else self.row_limit - total, tails_alone)
+        return total if self.row_limit is None else min(total, self.row_limit)
 
     def aggregate(self, aggregates: Mapping[str, str], by: str | Sequence[str] | None = None) -> pa.Table:
         """Totals of the rows, from statistics where those prove them; see ``orcidx.aggregate``."""
-        if self.limit is not None:
+        if self.row_limit is not None:
             raise InvalidQuery("a scan with a limit cannot be aggregated: leave limit and top out")
         text = self.options.override(strings="string")
         every = replace(self, request=replace(self.request, columns=None, row_numbers=None, options=text))
@@ -304,7 +305,7 @@ class Scan(ArrowStream):
         Files and stripes that their statistics rule out are in none. Raises ``InvalidQuery`` for a scan with a limit,
         which counts over all rows.
         """
-        if self.limit is not None:
+        if self.row_limit is not None:
             raise InvalidQuery("a scan with a limit cannot be split: the limit counts over all rows")
         request = self.resolved
         with self._queue(request, ScanMetrics()) as files:
@@ -314,7 +315,7 @@ class Scan(ArrowStream):
     def explain(self) -> Explanation:
         """What the scan will read and why it can skip the rest; reads metadata and indexes only."""
         order = self._order if self.top else ()
-        files, depths = explain_files(self.jobs, self.resolved, limit=self.limit, indexes=self.indexes, order=order)
+        files, depths = explain_files(self.jobs, self.resolved, limit=self.row_limit, indexes=self.indexes, order=order)
         where = None if self.request.where is None else repr(self.request.where)
         return Explanation(where, tuple(self.schema.names), tuple(files), depths)
 

@@ -52,4 +52,4 @@ def scan_of_rows(scan: Scan, numbers: npt.NDArray[np.int64]) -> Scan:
             seen, done = seen + wanted.count, end
     if done < len(numbers):
         raise InvalidQuery(f"there is no row {numbers[done]}: the result has {seen}, numbered from 0")
-    return Scan(tuple(jobs), request, scan.limit)
+    return Scan(tuple(jobs), request, scan.row_limit)

@@ -456,7 +456,7 @@ def assign(plan: Plan, parts: Sequence[Part], target_bytes: int, *, names: Seque
         what: Any = tuple(part.what for part in packed[number])
         rows: Scan | TableScan
         if isinstance(plan.rows, Scan):
-            rows = replace(plan.rows, jobs=what, limit=None if plan.order else limit)
+            rows = replace(plan.rows, jobs=what, row_limit=None if plan.order else limit)
         else:
             rows = replace(plan.rows, plan=replace(plan.rows.plan, tasks=what, skipped=(), notes=()))
         tasks.append(pickle.dumps(ReadTask(rows, schema, number, plan.order, limit, plan.session)))

@@ -68,6 +68,8 @@ def open_sink(
         return _FileObjectSink(where)
     source = describe_source(where, storage_options=storage_options, filesystem=filesystem)
     if not source.in_store:
+        if isinstance(where, bytes):
+            raise InvalidQuery(f"{where!r:.100} is bytes: a path is text; give os.fsdecode(path)")
         raise InvalidQuery(f"{source.name}: a file is written to a path, a URL or an object with write()")
     with translating(source.name):
         if made_of and source.kind == "path":

@@ -142,7 +142,8 @@ def describe_source(
         memoryview(source)
     except TypeError:
         raise TypeError(
-            f"cannot read from a {type(source).__name__}: give a path, URL, bytes, file object or (store, path)"
+            f"{source!r:.100} is no source, but of type {type(source).__name__}: give a path, URL, bytes, "
+            "file object or (store, path)"
         ) from None
     return Source("<bytes>", "bytes", source)
 

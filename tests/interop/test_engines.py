@@ -365,7 +365,7 @@ def test_scan_polars_pushes_down(folder, monkeypatch):
     assert set(scan.request.columns) == {("id",), ("text",)}
     assert metrics.row_groups_kept == 1
     assert lazy.head(10).collect().height == 10
-    assert passes[-1][0].limit == 10
+    assert passes[-1][0].row_limit == 10
     assert lazy.filter(pl.col("x") > 2).head(5).collect().height == 5
     assert lazy.select(pl.len()).collect().item() == 3 * ROWS
     with pytest.raises(Unsupported, match="limit"):

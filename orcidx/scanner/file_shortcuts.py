@@ -1,0 +1,86 @@
+"""What pyarrow's ``ORCFile`` and ``ParquetFile`` and data frames have, on an open file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from orcidx.errors import Unsupported
+from orcidx.spellings import FILE, missing_attribute
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+__all__ = ["FileShortcuts"]
+
+Columns = Sequence[str | Sequence[str]] | None
+
+
+class FileShortcuts:
+    """Each is one call of ``scan``, or another name of a property."""
+
+    if TYPE_CHECKING:
+        scan: Any
+
+        @property
+        def num_rows(self) -> int: ...
+        @property
+        def stripes(self) -> tuple[Any, ...]: ...
+        @property
+        def user_metadata(self) -> Mapping[str, bytes]: ...
+
+    @property
+    def nrows(self) -> int:
+        """``num_rows``, by pyarrow's name."""
+        return self.num_rows
+
+    @property
+    def nstripes(self) -> int:
+        """The number of stripes."""
+        return len(self.stripes)
+
+    @property
+    def metadata(self) -> Mapping[str, bytes]:
+        """``user_metadata``, by pyarrow's name."""
+        return self.user_metadata
+
+    def head(self, n: int = 5, columns: Columns = None) -> pa.Table:
+        """The first ``n`` rows."""
+        found: pa.Table = self.scan(columns).head(n)
+        return found
+
+    def iter_batches(self, batch_size: int = 65536, columns: Columns = None) -> Iterator[pa.RecordBatch]:
+        """The batches of ``scan(columns, batch_size=batch_size)``."""
+        batches: Iterator[pa.RecordBatch] = self.scan(columns, batch_size=batch_size).to_batches()
+        return batches
+
+    def read_stripe(self, n: int, columns: Columns = None) -> pa.RecordBatch:
+        """The rows of one stripe as one batch; ``scan(stripes=[n])`` gives smaller ones.
+
+        Raises ``InvalidQuery`` for a stripe that is not there, ``Unsupported`` where its values exceed one batch.
+        """
+        table = self.scan(columns, stripes=[n]).to_table()
+        batches = table.combine_chunks().to_batches()
+        if len(batches) > 1:
+            raise Unsupported(f"stripe {n} is too large for one batch: call read(stripes=[{n}])")
+        return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+    def to_pandas(self, **options: Any) -> pd.DataFrame:
+        """All rows as a pandas DataFrame; ``options`` are those of ``pyarrow.Table.to_pandas``."""
+        frame: pd.DataFrame = self.scan().to_pandas(**options)
+        return frame
+
+    def to_polars(self) -> pl.DataFrame:
+        """All rows as a Polars DataFrame."""
+        frame: pl.DataFrame = self.scan().to_polars()
+        return frame
+
+    if not TYPE_CHECKING:  # a type checker shall find what is misspelt
+
+        def __getattr__(self, name: str) -> Any:
+            if hasattr(type(self), name):  # a property that failed: its own error
+                return object.__getattribute__(self, name)
+            raise missing_attribute(f"an {type(self).__name__}", name, FILE)

@@ -1,0 +1,108 @@
+"""Scans made of scans: ``filter``, ``select`` and ``limit``, as data frames have them, and ``count``."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+from orcidx.errors import InvalidQuery
+from orcidx.planner.query_words import asked_columns, asked_limit
+from orcidx.predicate import Where, all_of, is_polars, parse
+from orcidx.spellings import SCAN, missing_attribute
+
+__all__ = ["Narrowing", "RequestNarrowing"]
+
+
+class Narrowing:
+    """Of a frozen scan with the field ``row_limit``. Nothing is read here."""
+
+    row_limit: int | None
+
+    @property
+    def _asked(self) -> Any:
+        """What has the fields ``where``, ``columns`` and ``options`` of the scan."""
+        return self
+
+    def _asking(self, **changes: Any) -> Self:
+        """A copy with other ones of these fields."""
+        return self._with(**changes)
+
+    @abstractmethod
+    def count_rows(self) -> int:
+        """The number of rows; from metadata and indexes alone where those prove it."""
+
+    def count(self) -> int:
+        """``count_rows()``, by Spark's name."""
+        return self.count_rows()
+
+    def limit(self, n: int) -> Self:
+        """A scan of the first ``n`` rows of this one. Raises ``InvalidQuery`` for a negative number."""
+        n = asked_limit(n, "n of limit")
+        return self._with(row_limit=n if self.row_limit is None else min(n, self.row_limit))
+
+    def filter(self, where: Where) -> Self:
+        """A scan of the rows of this one for which ``where`` is true, which may ask any column of the files.
+
+        Raises ``InvalidQuery`` for a scan with a limit: of which rows it would take the first ones is not said.
+        """
+        if self.row_limit is not None:
+            raise InvalidQuery("a scan with a limit takes no filter: call filter(...) first, then limit(n)")
+        asked = self._asked
+        old, more = asked.where, parse(where)
+        options = asked.options.override(nan="largest") if is_polars(where) else asked.options
+        return self._asking(where=more if old is None else all_of(old, more), options=options)
+
+    def select(self, *columns: str | Sequence[Any]) -> Self:
+        """A scan of these columns of this one: names one by one, or one list of names and paths.
+
+        Raises ``InvalidQuery`` for a column that this scan does not have.
+        """
+        names: Any = columns[0] if len(columns) == 1 and isinstance(columns[0], list) else list(columns)
+        return self._selecting(names)
+
+    def _selecting(self, names: Sequence[Any]) -> Self:
+        asked = self._asked
+        chosen = asked_columns(names, case_sensitive=asked.options.case_sensitive) or ()
+        if asked.columns is not None and (missing := [one for one in chosen if one not in asked.columns]):
+            raise InvalidQuery(f"the scan has no column {missing[0]!r}; it has {list(asked.columns)!r:.200}")
+        return self._asking(columns=chosen)
+
+    def _with(self, **changes: Any) -> Self:
+        changed: Any = replace(self, **changes)  # type: ignore[type-var]
+        return changed  # type: ignore[no-any-return]
+
+    if not TYPE_CHECKING:  # a type checker shall find what is misspelt
+
+        def __getattr__(self, name: str) -> Any:
+            if hasattr(type(self), name):  # a property that failed: its own error
+                return object.__getattribute__(self, name)
+            raise missing_attribute(f"a {type(self).__name__}", name, SCAN)
+
+
+class RequestNarrowing(Narrowing):
+    """Of a scan whose question is a ``ScanRequest``, the field ``request``."""
+
+    request: Any
+
+    @property
+    def _asked(self) -> Any:
+        return self.request
+
+    def _asking(self, **changes: Any) -> Self:
+        return self._with(request=replace(self.request, **changes))
+
+    def _selecting(self, names: Sequence[Any]) -> Self:
+        """The columns that are added to those of the files are named like these, and come last."""
+        request = self.request
+        added = [name for name in (request.row_numbers, request.file_path) if name is not None]
+        kept = [name for name in names if name in added]
+        if list(names[len(names) - len(kept) :]) != [name for name in added if name in kept]:
+            raise InvalidQuery(f"{' and '.join(map(repr, added))} come last: name them behind the other columns")
+        scan = super()._selecting(names[: len(names) - len(kept)])
+        left = {
+            field: getattr(request, field) if getattr(request, field) in kept else None
+            for field in ("row_numbers", "file_path")
+        }
+        return scan._asking(**left)

@@ -1,0 +1,182 @@
+"""What users of pyarrow, pandas, Polars, DuckDB and Spark type first, and what it is called here.
+
+An unknown keyword or attribute is refused with the name to type: from these tables, else the nearest one.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+
+from orcidx.errors import InvalidQuery
+
+__all__ = [
+    "COLUMN",
+    "FILE",
+    "FUNCTIONS",
+    "READING",
+    "SCAN",
+    "WRITING",
+    "counted",
+    "missing_attribute",
+    "unknown_keyword",
+]
+
+_WHERE = "say where="
+_LIMIT = "say limit="
+_OF_SCAN = "it belongs to scan and read of the file"
+_OF_MANY = "it belongs to orcidx.scan"
+
+READING = {
+    **dict.fromkeys(("filters", "filter", "predicate", "condition"), _WHERE),
+    **dict.fromkeys(("n_rows", "nrows", "num_rows", "max_rows", "head"), _LIMIT),
+    **dict.fromkeys(("usecols", "select", "names", "projection"), "say columns="),
+    **dict.fromkeys(("n_threads", "nthreads", "num_threads", "parallel"), "say use_threads="),
+    **dict.fromkeys(("row_index_name", "row_count_name", "file_row_number"), "say row_numbers="),
+    **dict.fromkeys(("include_file_paths", "filename"), "say file_path="),
+    **dict.fromkeys(("hive_partitioning", "partitioning"), "say hive_partitions="),
+    **dict.fromkeys(("skip_rows", "skiprows", "offset"), "say row_range=(start, stop) of one file"),
+    **dict.fromkeys(("sort", "sort_by", "order_by"), "say top= and limit=, or sort the table"),
+    **dict.fromkeys(("merge_schema", "mergeSchema", "union_by_name"), "say schema=, into which all files are read"),
+    "memory_map": "say mmap=",
+    "fs": "say filesystem=",
+    "read_dictionary": 'say strings="dictionary"',
+    "coerce_timestamps": "say timestamp_unit=",
+    "buffer_size": "say io_bytes=",
+    "pre_buffer": "leave it out: what a scan needs is fetched in few requests",
+    "engine": "leave it out",
+    "dtype_backend": "leave it out; to_pandas takes types_mapper=",
+    **dict.fromkeys(("columns", "where", "limit", "top", "stripes", "row_range", "row_numbers", "schema"), _OF_SCAN),
+    **dict.fromkeys(("selection", "deletion_vector", "file_index"), _OF_SCAN),
+    **dict.fromkeys(("file_path", "match", "hive_partitions", "indexes"), _OF_MANY),
+    **dict.fromkeys(("storage_options", "filesystem"), "it belongs to orcidx.open and orcidx.scan"),
+    "snapshot_id": "it belongs to orcidx.paimon.open_table",
+}
+"""Keywords of reading: in other libraries, or here in another place."""
+
+WRITING = {
+    **dict.fromkeys(("codec", "compression_codec"), "say compression="),
+    "compression_opts": "say compression_level=",
+    "row_group_size": "say row_index_stride= (rows of a row group) or stripe_size= (bytes)",
+    "use_dictionary": "say dictionary_key_size_threshold=",
+    "version": "say file_version=",
+    **dict.fromkeys(("partition_cols", "partitionBy", "partitioning"), "say partition_by= of orcidx.write_dataset"),
+    "partition_by": "it belongs to orcidx.write_dataset",
+    **dict.fromkeys(("max_rows_per_file", "file_size_bytes"), "say max_file_bytes= of orcidx.write_dataset"),
+    **dict.fromkeys(("mode", "existing_data_behavior"), "leave it out: a file is replaced, whole"),
+    "index": "give pyarrow.Table.from_pandas(frame, preserve_index=...)",
+    "preserve_index": "give pyarrow.Table.from_pandas(frame, preserve_index=...)",
+    "schema": "cast the table, or give the schema to orcidx.OrcWriter",
+    "engine": "leave it out",
+    "filters": "write orcidx.scan(sources, where=...)",
+    "where": "write orcidx.scan(sources, where=...)",
+    "bloom_filters": "say bloom_filter_columns=",
+    "sort_by": "it belongs to orcidx.rewrite; a Table has sort_by()",
+}
+"""Keywords of writing."""
+
+FUNCTIONS = {
+    **dict.fromkeys(("read_orc", "read", "load", "read_parquet"), "orcidx.read_table(path)"),
+    **dict.fromkeys(("ORCFile", "OrcReader", "ParquetFile"), "orcidx.open(path)"),
+    "scan_orc": "orcidx.scan(path), or orcidx.scan_polars(path) for a LazyFrame",
+    **dict.fromkeys(("write", "to_orc", "write_orc", "sink_orc"), "orcidx.write_table(table, path)"),
+    "ORCWriter": "orcidx.OrcWriter(path, schema)",
+    "write_to_dataset": "orcidx.write_dataset(table, directory, partition_by=...)",
+    "field": 'orcidx.col("name")',
+    "sql": 'duckdb.sql(...) over orcidx.dataset(path), or where="SQL text"',
+}
+"""Names of a module."""
+
+COLUMN = {
+    **dict.fromkeys(("isin", "isInCollection"), "is_in([...])"),
+    **dict.fromkeys(("isnull", "isna", "isNull"), "is_null()"),
+    **dict.fromkeys(("notnull", "notna", "isNotNull", "is_valid"), "is_not_null()"),
+    "isnan": "is_nan()",
+    **dict.fromkeys(("startswith", "startsWith"), "starts_with(text)"),
+    **dict.fromkeys(("endswith", "endsWith"), "ends_with(text)"),
+    **dict.fromkeys(("str", "list", "dt"), "starts_with, ends_with, contains, like, or function(name)"),
+    **dict.fromkeys(("rlike", "match_substring", "ilike"), "like(pattern) or contains(text)"),
+    "is_between": "between(low, high)",
+    **dict.fromkeys(("eqNullSafe", "eq_missing"), "eq_null_safe(value)"),
+    **dict.fromkeys(("eq", "equals"), "col(...) == value"),
+    **dict.fromkeys(("getField", "struct"), 'col("a", "b") for the field b of a'),
+    **dict.fromkeys(("cast", "alias"), "a pyarrow expression or SQL text as where="),
+}
+"""Methods of a column."""
+
+_ROWS = {
+    **dict.fromkeys(("collect", "to_arrow", "arrow", "fetch_arrow_table", "toArrow", "fetchall"), "to_table()"),
+    **dict.fromkeys(("toPandas", "df", "fetchdf"), "to_pandas()"),
+    **dict.fromkeys(("pl", "lazy"), "to_polars(), or orcidx.scan_polars(path)"),
+    **dict.fromkeys(("show", "take", "first", "fetch", "fetchmany"), "head(n)"),
+    **dict.fromkeys(
+        ("group_by", "groupBy", "groupby", "agg", "aggregate"),
+        "to_polars() or to_duckdb(), and group there",
+    ),
+    **dict.fromkeys(
+        ("sort", "sort_by", "orderBy", "order_by", "sort_values"), "top= and limit= of scan, or sort the table"
+    ),
+    **dict.fromkeys(
+        ("with_columns", "withColumn", "assign", "drop", "rename"),
+        "to_table() or to_polars(), and change the columns there",
+    ),
+}
+
+SCAN = {
+    **_ROWS,
+    "where": "filter(...), or where= of scan",
+    "num_rows": "count_rows()",
+    "iter_batches": "to_batches()",
+    "columns": "schema.names",
+}
+"""Attributes of a scan."""
+
+FILE = {
+    **_ROWS,
+    "to_arrow": "read()",
+    "to_table": "read()",
+    "to_batches": "iter_batches()",
+    **dict.fromkeys(("filter", "where"), "scan(where=...) or read(where=...)"),
+    "limit": "scan(limit=...) or head(n)",
+    "select": "scan(columns) or read(columns)",
+    "shape": "num_rows and schema",
+    **dict.fromkeys(("count", "count_rows"), "num_rows, or scan(where=...).count_rows()"),
+    **dict.fromkeys(("schema_arrow", "dtypes"), "schema"),
+    **dict.fromkeys(("num_row_groups", "num_stripes"), "nstripes"),
+    "read_row_group": "read_stripe(n)",
+    "read_row_groups": "read(stripes=[...])",
+    **dict.fromkeys(("file_version", "writer_version", "software_version"), "writer"),
+    "nstripe_statistics": 'statistics_table("stripe")',
+    "file_length": "tail.size",
+}
+"""Attributes of an open file."""
+
+
+def unknown_keyword(name: str, known: Iterable[str], elsewhere: Mapping[str, str]) -> InvalidQuery:
+    """The error about a keyword that is none: what to type for it, else the nearest names."""
+    known = sorted(known)
+    if name in elsewhere:
+        return InvalidQuery(f"unknown option {name!r}: {elsewhere[name]}")
+    every = sorted({*known, *(other for other, text in elsewhere.items() if not text.startswith("it belongs"))})
+    near = difflib.get_close_matches(name.lower(), every, 3, 0.65)
+    hints = list(dict.fromkeys(repr(one) if one in known else elsewhere[one].removeprefix("say ") for one in near))
+    if hints:
+        return InvalidQuery(f"unknown option {name!r}; did you mean {' or '.join(hints)}?")
+    few = ", ".join(known) if len(known) <= _FEW else f"{', '.join(known[:_FEW])} … {len(known)} in all"
+    return InvalidQuery(f"unknown option {name!r}; the options are {few}")
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things, such as "1 row" and "2,000 rows"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+_FEW = 8
+"""So many names are listed where none is near."""
+
+
+def missing_attribute(owner: str, name: str, elsewhere: Mapping[str, str]) -> AttributeError:
+    """The error about an attribute that is none, with what to type for it."""
+    return AttributeError(
+        f"{owner} has no attribute {name!r}" + (f": say {elsewhere[name]}" if name in elsewhere else "")
+    )

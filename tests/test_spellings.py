@@ -1,0 +1,132 @@
+"""What users of other libraries type first: it works, or the error says what to type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import orcidx
+from orcidx import col
+
+TABLE = pa.table({"id": [1, 2, 3], "city": ["Oslo", "Rom", None], "user": [{"name": "a"}, {"name": "b"}, None]})
+
+ERRORS = [
+    ('orcidx.read_table(path, filters=[("id", "<", 3)])', "say where="),
+    ('orcidx.scan(path, filter=col("id") < 3)', "say where="),
+    ("orcidx.dataset(path, filters=[])", "say where="),
+    ("orcidx.scan_polars(path, n_rows=3)", "say limit="),
+    ("orcidx.read_table(path, nrows=3)", "say limit="),
+    ('orcidx.read_table(path, usecols=["id"])', "say columns="),
+    ("orcidx.read_table(path, memory_map=True)", "say mmap="),
+    ("orcidx.open(path, memory_map=True)", "say mmap="),
+    ('orcidx.open(path, columns=["id"])', "it belongs to scan and read"),
+    ("orcidx.open(path).scan(file_path=True)", "it belongs to orcidx.scan"),
+    ("orcidx.read_table(path, filename=True)", "say file_path="),
+    ('orcidx.read_table(path, read_dictionary=["city"])', 'say strings="dictionary"'),
+    ('orcidx.read_table(path, engine="pyarrow")', "leave it out"),
+    ("orcidx.read_table(path, merge_schema=True)", "say schema="),
+    ("orcidx.read_table(path, batchsize=3)", "did you mean 'batch_size'"),
+    ("orcidx.read_table(path, xyzzy=3)", "in all"),
+    ("orcidx.paimon.open_table(path, snapshot=3)", "did you mean 'snapshot_id'"),
+    ('orcidx.write_table(table, out, codec="zlib")', "say compression="),
+    ('orcidx.write_table(table, out, compresion="zlib")', "did you mean 'compression'"),
+    ("orcidx.write_table(table, out, row_group_size=3)", "say row_index_stride="),
+    ('orcidx.write_table(table, out, partition_cols=["id"])', "say partition_by= of orcidx.write_dataset"),
+    ("orcidx.write_table(table, out, index=False)", "preserve_index"),
+    ('orcidx.rewrite(path, out, codec="zlib")', "say compression="),
+    ('orcidx.write_dataset(table, out, mode="overwrite")', "leave it out"),
+    ("orcidx.OrcWriter(out, table.schema, version=1)", "say file_version="),
+    ("orcidx.write_table(pl.DataFrame(table).lazy(), out)", "call collect()"),
+    ("orcidx.write_table({'a': [1]}, out)", "give pyarrow.table(...)"),
+    ("orcidx.write_table(path, out)", "orcidx.scan("),
+    ("orcidx.write_table(table, b'out.orc')", "a path is text"),
+    ("orcidx.open(3)", "3 is no source, but of type int: give a path"),
+    ("orcidx.read_orc(path)", "orcidx.read_table(path)"),
+    ("orcidx.ORCFile(path)", "orcidx.open(path)"),
+    ("orcidx.scan_orc(path)", "orcidx.scan_polars(path)"),
+    ("orcidx.to_orc(table, path)", "orcidx.write_table(table, path)"),
+    ('col("id").isin([1])', "is_in([...])"),
+    ('col("id").isNull()', "is_null()"),
+    ('col("id").notna()', "is_not_null()"),
+    ('col("city").str.startswith("O")', "starts_with"),
+    ('col("city").startswith("O")', "starts_with(text)"),
+    ('col("id").is_between(1, 2)', "between(low, high)"),
+    ('col("user")[0]', "a struct's field is named by a text"),
+    ("orcidx.scan(path).collect()", "to_table()"),
+    ("orcidx.scan(path).toPandas()", "to_pandas()"),
+    ("orcidx.scan(path).show()", "head(n)"),
+    ('orcidx.scan(path).group_by("city")', "to_duckdb()"),
+    ("orcidx.scan(path).where('id < 3')", "filter(...)"),
+    ("orcidx.scan(path, limit=2).filter('id < 3')", "give where= together with limit="),
+    ("orcidx.scan(path, ['id']).select('city')", "the scan has no column"),
+    ("orcidx.open(path).to_table()", "read()"),
+    ("orcidx.open(path).num_row_groups", "nstripes"),
+    ("orcidx.open(path).read_row_group(0)", "read_stripe(n)"),
+    ("orcidx.open(path).limit(3)", "head(n)"),
+]
+
+WORKS = [
+    ("orcidx.open(path).head(2).num_rows", 2),
+    ("orcidx.open(path).nrows", 3),
+    ("orcidx.open(path).nstripes", 1),
+    ("dict(orcidx.open(path).metadata)", {}),
+    ("[b.num_rows for b in orcidx.open(path).iter_batches(batch_size=2)]", [2, 1]),
+    ("orcidx.open(path).read_stripe(0, ['id']).to_pydict()", {"id": [1, 2, 3]}),
+    ("orcidx.open(path).closed", False),
+    ("closed.closed", True),
+    ("closed.read().num_rows", 3),
+    ("orcidx.open(path).to_pandas().shape", (3, 3)),
+    ("orcidx.open(path).to_polars().shape", (3, 3)),
+    ("orcidx.open(path, mmap=True).options.mmap", True),
+    ("orcidx.scan(path).filter(col('id') > 1).count()", 2),
+    ("orcidx.scan(path, where='id > 1').filter(pl.col('id') < 3).count()", 1),
+    ("orcidx.scan(path).select('id', 'city').schema.names", ["id", "city"]),
+    ("orcidx.scan(path).select(['id']).to_table().to_pydict()", {"id": [1, 2, 3]}),
+    ('orcidx.scan(path, where=col("user")["name"] == "b").count()', 1),
+    ("orcidx.dataset(path).files", ["PATH"]),
+    ('orcidx.open("~/events.orc").num_rows', 3),
+    ("repr(orcidx.open(one))", "<OrcFile ONE: 1 row in 1 stripe, ZSTD>"),
+]
+
+
+@pytest.fixture
+def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    path, one = str(tmp_path / "events.orc"), str(tmp_path / "one.orc")
+    orcidx.write_table(TABLE, path)
+    orcidx.write_table(TABLE.slice(0, 1), one)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    closed = orcidx.open(path)
+    closed.close()
+    out = str(tmp_path / "out.orc")
+    return {
+        "orcidx": orcidx,
+        "col": col,
+        "pl": pl,
+        "table": TABLE,
+        "path": path,
+        "one": one,
+        "out": out,
+        "closed": closed,
+    }
+
+
+@pytest.mark.parametrize(("typed", "says"), ERRORS, ids=[typed for typed, _ in ERRORS])
+def test_what_is_called_otherwise_here_says_how(typed: str, says: str, names: dict[str, Any]) -> None:
+    with pytest.raises((orcidx.InvalidQuery, AttributeError, TypeError)) as error:
+        eval(typed, names)
+    assert says in str(error.value)
+    assert len(str(error.value)) < 400
+
+
+@pytest.mark.parametrize(("typed", "gives"), WORKS, ids=[typed for typed, _ in WORKS])
+def test_what_works_as_elsewhere(typed: str, gives: Any, names: dict[str, Any]) -> None:
+    shown = eval(typed, names)
+    if isinstance(gives, list) and gives == ["PATH"]:
+        gives = [names["path"]]
+    elif isinstance(gives, str):
+        gives = gives.replace("ONE", names["one"])
+    assert shown == gives
