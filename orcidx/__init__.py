@@ -19,8 +19,6 @@ from orcidx.errors import (
     Unsupported,
     ValueOutOfRange,
 )
-from orcidx.options import ReadOptions
-from orcidx.spellings import FUNCTIONS, missing_attribute
 
 if TYPE_CHECKING:
     from orcidx import paimon
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from orcidx.engines.polars import scan_polars
     from orcidx.explain.model import Explanation
     from orcidx.index_directory.scan_files import aggregate, read_table, scan
+    from orcidx.options import ReadOptions
     from orcidx.orc_writer.memory import WriterMemory
     from orcidx.orc_writer.options import WriteOptions
     from orcidx.orc_writer.writer import OrcWriter, WriteResult, write_table
@@ -89,6 +88,7 @@ _HOMES = {
     "KeyAnswers": ("orcidx.scanner.key_search", "KeyAnswers"),
     "OrcFile": ("orcidx.scanner.file", "OrcFile"),
     "OrcWriter": ("orcidx.orc_writer.writer", "OrcWriter"),
+    "ReadOptions": ("orcidx.options", "ReadOptions"),
     "RowSelection": ("orcidx.pruning.selection", "RowSelection"),
     "Rewritten": ("orcidx.rewriting.rewrite", "Rewritten"),
     "Scan": ("orcidx.scanner.scan", "Scan"),
@@ -118,6 +118,8 @@ def __getattr__(name: str) -> Any:
         module, attribute = _HOMES[name]
         value = getattr(importlib.import_module(module), attribute)
     else:
+        from orcidx.spellings import FUNCTIONS, missing_attribute
+
         raise missing_attribute("module 'orcidx'", name, FUNCTIONS)
     globals()[name] = value
     return value

@@ -5,7 +5,6 @@ An unknown keyword or attribute is refused with the name to type: from these tab
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 
 from orcidx.errors import InvalidQuery
@@ -63,7 +62,7 @@ WRITING = {
     **dict.fromkeys(("partition_cols", "partitionBy", "partitioning"), "say partition_by= of orcidx.write_dataset"),
     "partition_by": "it belongs to orcidx.write_dataset",
     **dict.fromkeys(("max_rows_per_file", "file_size_bytes"), "say max_file_bytes= of orcidx.write_dataset"),
-    **dict.fromkeys(("mode", "existing_data_behavior"), "leave it out: a file is replaced, whole"),
+    **dict.fromkeys(("mode", "existing_data_behavior"), "it belongs to orcidx.write_dataset, as mode=; a file is replaced, whole"),
     "index": "give pyarrow.Table.from_pandas(frame, preserve_index=...)",
     "preserve_index": "give pyarrow.Table.from_pandas(frame, preserve_index=...)",
     "schema": "cast the table, or give the schema to orcidx.OrcWriter",
@@ -154,6 +153,8 @@ FILE = {
 
 def unknown_keyword(name: str, known: Iterable[str], elsewhere: Mapping[str, str]) -> InvalidQuery:
     """The error about a keyword that is none: what to type for it, else the nearest names."""
+    import difflib  # for an error alone
+
     known = sorted(known)
     if name in elsewhere:
         return InvalidQuery(f"unknown option {name!r}: {elsewhere[name]}")
@@ -162,17 +163,13 @@ def unknown_keyword(name: str, known: Iterable[str], elsewhere: Mapping[str, str
     hints = list(dict.fromkeys(repr(one) if one in known else elsewhere[one].removeprefix("say ") for one in near))
     if hints:
         return InvalidQuery(f"unknown option {name!r}; did you mean {' or '.join(hints)}?")
-    few = ", ".join(known) if len(known) <= _FEW else f"{', '.join(known[:_FEW])} … {len(known)} in all"
+    few = ", ".join(known) if len(known) <= 8 else f"{', '.join(known[:8])} … {len(known)} in all"
     return InvalidQuery(f"unknown option {name!r}; the options are {few}")
 
 
 def counted(count: int, noun: str) -> str:
     """A number of things, such as "1 row" and "2,000 rows"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-_FEW = 8
-"""So many names are listed where none is near."""
 
 
 def missing_attribute(owner: str, name: str, elsewhere: Mapping[str, str]) -> AttributeError:

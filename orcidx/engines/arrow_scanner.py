@@ -9,7 +9,6 @@ batch after the other, in the thread that asks.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NoReturn
 
 import numpy as np

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 __all__ = ["HEAD_BYTES", "ZEROS", "describe_foreign", "describe_head"]
 
 HEAD_BYTES = 64
@@ -29,6 +31,8 @@ _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
     (b"version https://git-lfs", "a pointer of Git LFS", "fetch the file with 'git lfs pull'"),
 )
 _MAGIC = b"ORC"
+_PATH = re.compile(rb"^(~?/|[a-z0-9]+://)\S*$|^[^\s,]+\.orc$", re.IGNORECASE)
+"""A text without spaces that is a path or URL rather than a line of CSV."""
 ZEROS = "as where a copy or an upload did not finish; copy it again"
 
 
@@ -48,6 +52,10 @@ def describe_foreign(head: bytes, size: int) -> str:
     if text[:1] == b"<":
         return "not an ORC file: it looks like HTML or XML, as an error page does that was saved in its place"
     if _is_text(head):
+        if size <= HEAD_BYTES and _PATH.search(head):
+            return (
+                "not an ORC file: its content is a path; bytes are read as a file's content, so give os.fsdecode(path)"
+            )
         kind, reader = ("JSON", "pyarrow.json") if text[:1] in (b"{", b"[") else ("text, such as CSV", "pyarrow.csv")
         return f"not an ORC file: it looks like {kind}; read it with {reader}"
     return "not an ORC file: neither its PostScript nor its first bytes say ORC"

@@ -162,6 +162,9 @@ class Column(Values):
             raise InvalidQuery(f"is_in takes several values, not the text {values!r}")
         return Leaf(self._path, Op.IN, tuple(values))
 
+    isin = is_in
+    """``is_in``, by the name that pyarrow, pandas and Spark have."""
+
     def between(self, low: object, high: object) -> Leaf:
         """``low <= column <= high``, both ends included."""
         return Leaf(self._path, Op.BETWEEN, (low, high))

@@ -32,6 +32,7 @@ from orcidx.rewriting.progress import RowProgress
 from orcidx.scanner.file import make_scan
 from orcidx.storage import OneSource, Source, describe_source, open_reader
 from orcidx.storage.sink import Sink, open_sink
+from orcidx.storage.sources import describe_target
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -68,7 +69,7 @@ def convert(
     its format, and ``Unsupported`` for types that the other format has not.
     """
     taken = describe_source(source, storage_options=storage_options)
-    made = describe_source(target, storage_options=storage_options)
+    made = describe_target(target, storage_options=storage_options)
     formats = _format(taken.name, source_format), _format(made.name, target_format)
     if "orc" not in formats:
         raise InvalidQuery(f"neither {taken.name} nor {made.name} is ORC; pyarrow converts between others")
@@ -77,7 +78,7 @@ def convert(
     if schema is not None and formats[0] not in ("csv", "tsv", "jsonl"):
         raise InvalidQuery(f"{formats[0]} files have types of their own; schema= is for CSV and JSON lines")
     if exists(made) and not overwrite:
-        raise InvalidQuery("the target is there already; overwrite=True (--overwrite) replaces it", file=made.name)
+        raise InvalidQuery("the target is there already; overwrite=True replaces it", file=made.name)
     types = dict(zip(schema.names, schema.types)) if schema is not None else {}
     with (
         _opened(taken, formats[0], timestamp_unit, types) as (found, batches, texts),

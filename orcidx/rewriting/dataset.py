@@ -16,8 +16,9 @@ from orcidx.rewriting.dataset_job import DatasetJob, JobFile, Mode, spec_of
 from orcidx.rewriting.partitions import PartitionKey, check_partition_columns, partition_path, split_batch
 from orcidx.rewriting.progress import RowProgress
 from orcidx.rewriting.row_hashes import RowsSeen
-from orcidx.storage import OneSource, describe_source
+from orcidx.storage import OneSource
 from orcidx.storage.folder import Folder
+from orcidx.storage.sources import describe_target
 from orcidx.storage.stores import store_of
 
 __all__ = ["DatasetFile", "WrittenDataset", "write_dataset"]
@@ -102,7 +103,7 @@ def write_dataset(
         raise InvalidQuery("max_file_bytes is at least 64 KiB, max_memory 1 MiB, max_partitions 1")
     schema, batches = _opened(source)
     check_partition_columns(schema, names)
-    folder = Folder(describe_source(directory, storage_options=storage_options, filesystem=filesystem))
+    folder = Folder(describe_target(directory, storage_options=storage_options, filesystem=filesystem))
     held = pa.schema([schema.field(name) for name in schema.names if name not in names])
     settings = sorted((name, repr(value)) for name, value in vars(chosen).items() if name != "use_threads")
     known = DatasetJob.open(folder, job, spec_of(schema.to_string(), names, max_file_bytes, settings), mode)

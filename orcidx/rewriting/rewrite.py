@@ -23,7 +23,8 @@ from orcidx.rewriting.progress import RowProgress
 from orcidx.rewriting.sources import InputFile, find_sources, open_inputs, read_options, same_schema
 from orcidx.rewriting.stripes import CannotPatch
 from orcidx.rewriting.verifying import verify_patched, verify_rows
-from orcidx.storage import OneSource, Source, Sources, describe_source
+from orcidx.storage import OneSource, Source, Sources
+from orcidx.storage.sources import describe_target
 
 __all__ = ["Rewritten", "RewrittenFile", "rewrite"]
 
@@ -129,7 +130,7 @@ def rewrite(
     """
     request = _request(options, sort_by, cluster_by, sort_memory, bloom_filters, schema)
     found = find_sources(sources, storage_options, filesystem)
-    where = describe_source(target, storage_options=storage_options, filesystem=filesystem)
+    where = describe_target(target, storage_options=storage_options, filesystem=filesystem)
     groups = [(where, found)] if merge or _is_one(found, where) else _spread(found, where)
     if not overwrite:
         _refuse_existing(groups)
@@ -184,7 +185,7 @@ def _refuse_existing(groups: Sequence[tuple[Source, Sequence[Source]]]) -> None:
     for place, files in groups:
         itself = len(files) == 1 and (place.kind, str(place.location)) == (files[0].kind, str(files[0].location))
         if not itself and exists(place):
-            raise InvalidQuery("the target is there already; overwrite=True (--overwrite) replaces it", file=place.name)
+            raise InvalidQuery("the target is there already; overwrite=True replaces it", file=place.name)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
@@ -50,10 +50,11 @@ class Batches:
         self.close()
 
 
-class ArrowStream(Narrowing, ABC):
+class ArrowStream(Narrowing):
     """Rows as record batches, by iterating, as a table, or through the Arrow stream interface.
 
-    A subclass is a frozen dataclass with the field ``row_limit``. One iterator belongs to one thread; all may share a scan.
+    A subclass is a frozen dataclass with the field ``row_limit``. One iterator belongs to one thread; all may share a
+    scan.
     """
 
     @property

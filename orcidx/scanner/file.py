@@ -48,7 +48,7 @@ class Writer:
 
 
 class OrcFile(AskedForKeys, FileShortcuts):
-    """An open ORC file. A context manager; scans do not need it to stay open.
+    """An open ORC file. A context manager; a scan does not need it to stay open once it is made.
 
     Iterating gives the batches of ``scan()``; ``pyarrow.table(file)`` and any other reader of Arrow streams takes its
     rows. It pickles where its source does.
@@ -73,14 +73,17 @@ class OrcFile(AskedForKeys, FileShortcuts):
         self.close()
 
     def close(self) -> None:
-        """Closes the file; metadata that was read stays usable, and so do its scans."""
+        """Closes the file. Metadata that was read stays usable, and so do scans that were made before.
+
+        A new scan raises ``InvalidQuery``.
+        """
         if self._storage is not None:
             self._storage.close()
             self._storage = None
 
     @property
     def closed(self) -> bool:
-        """Whether ``close`` was called. Rows can still be read, by a scan's own way to the source."""
+        """Whether ``close`` was called. Scans that were made before can still be read."""
         return self._storage is None
 
     def __repr__(self) -> str:
@@ -171,7 +174,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
 
     def _open_storage(self) -> RangeReader:
         if self._storage is None:
-            raise InvalidQuery("the file is closed; open it again")
+            raise InvalidQuery("the file is closed: open it again", file=self.source.name)
         return self._storage
 
     # ------------------------------------------------------------------ rows
@@ -206,6 +209,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
         or path; ``schema``: read into this schema (by name; missing columns are null). ``options`` and any option by
         name: see ``ReadOptions``.
         """
+        self._open_storage()
         job = FileJob(
             self.source,
             stripes=None if stripes is None else asked_stripes(stripes, len(self.stripes)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
@@ -15,7 +15,7 @@ from orcidx.spellings import SCAN, missing_attribute
 __all__ = ["Narrowing", "RequestNarrowing"]
 
 
-class Narrowing:
+class Narrowing(ABC):
     """Of a frozen scan with the field ``row_limit``. Nothing is read here."""
 
     row_limit: int | None

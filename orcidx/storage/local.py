@@ -330,7 +330,7 @@ def local_source(name: str, path: str) -> Source:
         encoded = b"\0"
     if b"\0" in encoded:
         raise InvalidQuery(f"{name!r:.200} is no path: it has a character that no file's name can have")
-    if path[:1] == "~" and not os.path.lexists(path):
+    if path[:2] in ("~", "~/") and not os.path.lexists(path):
         path = os.path.expanduser(path)
     return Source(name, "path", path if _is_absolute(path) else os.path.abspath(path))
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from orcidx.errors import InvalidQuery
 from orcidx.storage.failures import translating
 from orcidx.storage.local_writing import LocalSink, shared_mode
-from orcidx.storage.sources import Source, describe_source
+from orcidx.storage.sources import Source, describe_target
 from orcidx.storage.stores import store_of
 
 if TYPE_CHECKING:
@@ -66,10 +66,8 @@ def open_sink(
     """
     if hasattr(where, "write") and not isinstance(where, str | os.PathLike):
         return _FileObjectSink(where)
-    source = describe_source(where, storage_options=storage_options, filesystem=filesystem)
+    source = describe_target(where, storage_options=storage_options, filesystem=filesystem)
     if not source.in_store:
-        if isinstance(where, bytes):
-            raise InvalidQuery(f"{where!r:.100} is bytes: a path is text; give os.fsdecode(path)")
         raise InvalidQuery(f"{source.name}: a file is written to a path, a URL or an object with write()")
     with translating(source.name):
         if made_of and source.kind == "path":

@@ -16,7 +16,7 @@ from orcidx.storage.given import BytesReader, FileObjectReader
 from orcidx.storage.ranges import LentReader, RangeReader, as_expected
 from orcidx.storage.stores import in_filesystem, of_object, of_text, store_class
 
-__all__ = ["OneSource", "Source", "Sources", "describe_source", "hive_partition", "open_reader"]
+__all__ = ["OneSource", "Source", "Sources", "describe_source", "describe_target", "hive_partition", "open_reader"]
 
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
@@ -146,6 +146,15 @@ def describe_source(
             "file object or (store, path)"
         ) from None
     return Source("<bytes>", "bytes", source)
+
+
+def describe_target(
+    target: object, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None
+) -> Source:
+    """Where something is to be written, of what ``describe_source`` takes. Raises ``InvalidQuery`` for bytes, too."""
+    if isinstance(target, bytes):
+        raise InvalidQuery(f"{target!r:.100} is bytes, and a path is text: give os.fsdecode(path)")
+    return describe_source(target, storage_options=storage_options, filesystem=filesystem)
 
 
 def open_reader(
