@@ -62,7 +62,7 @@ WRITING = {
     **dict.fromkeys(("partition_cols", "partitionBy", "partitioning"), "say partition_by= of orcidx.write_dataset"),
     "partition_by": "it belongs to orcidx.write_dataset",
     **dict.fromkeys(("max_rows_per_file", "file_size_bytes"), "say max_file_bytes= of orcidx.write_dataset"),
-    **dict.fromkeys(("mode", "existing_data_behavior"), "it belongs to orcidx.write_dataset, as mode=; a file is replaced, whole"),
+    **dict.fromkeys(("mode", "existing_data_behavior"), "it belongs to orcidx.write_dataset; one file is replaced"),
     "index": "give pyarrow.Table.from_pandas(frame, preserve_index=...)",
     "preserve_index": "give pyarrow.Table.from_pandas(frame, preserve_index=...)",
     "schema": "cast the table, or give the schema to orcidx.OrcWriter",
