@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from orcidx.spark.explaining import explain
     from orcidx.spark.reading import read, why
     from orcidx.spark.registering import register
-    from orcidx.spark.rewrite_directory import rewrite
+    from orcidx.spark.rewrite_directory import recover, rewrite
     from orcidx.spark.sessions import session
     from orcidx.spark.shipping import pack
     from orcidx.spark.sql_queries import disable, enable, sql
@@ -31,6 +31,7 @@ __all__ = [
     "explain",
     "pack",
     "read",
+    "recover",
     "refresh",
     "register",
     "rewrite",
@@ -54,6 +55,7 @@ _HOMES = {
     "pack": "orcidx.spark.shipping",
     "read": "orcidx.spark.reading",
     "refresh": "orcidx.spark.build_index",
+    "recover": "orcidx.spark.rewrite_directory",
     "rewrite": "orcidx.spark.rewrite_directory",
     "register": "orcidx.spark.registering",
     "session": "orcidx.spark.sessions",

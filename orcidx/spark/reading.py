@@ -31,6 +31,7 @@ from orcidx.spark.schema_differences import damaged_file, with_files_named
 from orcidx.spark.sessions import SessionFacts, facts_of, hadoop_has
 from orcidx.spark.spark_types import collated, width_of
 from orcidx.spark.sql_queries import last_scans
+from orcidx.spark.swap_marks import swap_under_way
 from orcidx.spark.table_notes import warned_of
 
 if TYPE_CHECKING:
@@ -126,6 +127,11 @@ def _by_engine(
     where, own = query.where, own_tasks_only(query)
     if own is None and wanted != "orcidx" and query.table is None and _seen_as_table(spark, query):
         own = "Paimon tables are read by orcidx"
+    if own is None and query.table is None and swap_under_way(query.path, query.storage_options):
+        own = (
+            "a rewrite of the directory has not finished its swap, so that Spark's reader would take rows twice; "
+            "orcidx.spark.recover ends it"
+        )
     by_spark = "a Column as where" if is_column(where) else "where_in" if where_in is not None else None
     if query.reader_options:
         if wanted == "orcidx":

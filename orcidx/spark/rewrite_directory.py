@@ -2,7 +2,9 @@
 
 The driver lists once and packs the files of each directory into groups; each task makes one staged file of a group,
 under a hidden name beside its place. When all are there, a manifest says what replaces what, and from then on the swap
-is only ever carried on: by this call, or by the next one after a kill. A group whose files changed meanwhile stays.
+is only ever carried on: by this call, or after a kill by ``recover`` or the next one, once the lease of this call has
+ended. A mark in each directory lets orcidx's listings leave out what is replaced already. A group whose files changed
+meanwhile stays.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,8 +31,10 @@ from orcidx.spark.argument_types import ClusterBy, OnePath, SortBy
 from orcidx.spark.arrow_tables import frame_of, table_of
 from orcidx.spark.build_index import is_table, refresh
 from orcidx.spark.jobs import TaskFailure, failure_in
+from orcidx.spark.leases import Lease, leased_until
 from orcidx.spark.placement import place
 from orcidx.spark.progress import Counters, Progress
+from orcidx.spark.swap_marks import FOLDER, mark, unmark
 from orcidx.storage import Fingerprint, Source, describe_source, list_sources
 from orcidx.storage.folder import Folder
 from orcidx.storage.local_writing import sync_directory
@@ -38,9 +43,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-__all__ = ["RESULT", "rewrite"]
+__all__ = ["RESULT", "recover", "rewrite"]
 
-FOLDER = "_orcidx_rewrite"
 SMALL = 0.75
 """Files below this share of the target are merged with others."""
 OPTIONS = ReadOptions(use_threads=False)
@@ -86,11 +90,13 @@ def rewrite(
     beside ``target_bytes`` are merged. Indexes of the directory (``build_file_index``) are refreshed at the end.
 
     Readers see the old files until all new ones are there; then they are swapped, guided by a manifest in
-    ``_orcidx_rewrite/``: a killed call is carried on by the next call, of whatever options. A reader that lists the
-    directory in the midst of the swap of several files into one may see rows twice, never none. One call at a time.
+    ``_orcidx_rewrite/``. A swap that was killed is ended by ``recover`` or by the next call, of whatever options, once
+    the lease of the killed one has ended, a minute after its last renewal; until then it is refused. In the midst of a
+    swap, and after a kill, orcidx's reads take each row once, with a warning; Spark's own reader, and others, see rows
+    of new and old files twice, never none. One call at a time: a second one is refused.
 
     Returns a DataFrame, see ``RESULT``. Raises ``Unsupported`` for a Paimon table, and for storage that cannot rename;
-    the error of the first file that fails: then nothing was replaced.
+    the error of the first file that fails: then nothing was replaced; ``StorageError`` while another call is at work.
     """
     asked_order(sort_by, cluster_by, 1 << 30)
     asked = {"sort_by": sort_by, "cluster_by": cluster_by, "bloom_filters": tuple(bloom_filters), **options}
@@ -107,6 +113,18 @@ def rewrite(
     if reported and IndexStore.open(path, storage_options=storage_options) is not None:
         refresh(spark, path, progress=False, storage_options=storage_options)
     return frame_of(spark, job.result(reported, "rewritten", swapped))
+
+
+def recover(
+    spark: SparkSession | None, path: OnePath, *, storage_options: Mapping[str, Any] | None = None
+) -> tuple[str, ...]:
+    """Ends what killed calls of ``rewrite`` left in a directory; returns a sentence for each, none where nothing was.
+
+    A swap that had begun is finished; what was staged before is deleted, and the old files stay. Works on the driver
+    alone: ``spark`` may be None. Raises ``StorageError`` while the lease of the call lasts, that is for a minute after
+    a kill: until then nobody can tell it from one that is at work.
+    """
+    return _Swaps(Folder(_directory(path, storage_options))).carry_on()
 
 
 def _directory(path: OnePath, storage_options: Mapping[str, Any] | None) -> Source:
@@ -226,6 +244,10 @@ class _Job:
             return {}, set()
         first = self.groups[0]  # what cannot be asked is refused here, not by every task
         rewrite_files(first.sources[0], self.folder.source(first.staged), dry_run=True, **self.asked)
+        with self.swaps.lease() as lease:
+            return self._run(spark, progress, lease)
+
+    def _run(self, spark: SparkSession, progress: bool | None, lease: Lease) -> tuple[dict[int, Any], set[int]]:
         sizes = [sum(group.sizes) for group in self.groups]
         manifest = self.swaps.begin(self.key, self.groups)
         rows = pa.table({"group": pa.array([group.number for group in self.groups], pa.int64())})
@@ -236,6 +258,7 @@ class _Job:
             except BaseException:
                 self.swaps.give_up(manifest)
                 raise
+        lease.check()
         reported = {row["group"]: row for row in found.to_pylist()}
         swapped = self.swaps.commit(manifest, self.groups, reported)
         return reported, swapped
@@ -303,9 +326,14 @@ class _Swaps:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
+        self._token = uuid.uuid4().hex
+
+    def lease(self) -> Lease:
+        """On the job that ``begin`` begins."""
+        return Lease(self._folder, f"{FOLDER}/{self._token}.lease")
 
     def begin(self, key: str, groups: Sequence[_Group]) -> str:
-        name = f"{FOLDER}/{uuid.uuid4().hex}.json"
+        name = f"{FOLDER}/{self._token}.json"
         self._put(name, {"state": "begun", "key": key, "groups": [{"staged": group.staged} for group in groups]})
         return name
 
@@ -314,6 +342,7 @@ class _Swaps:
         found = self._get(name)
         for group in found["groups"]:
             self._folder.delete(group["staged"])
+        unmark(self._folder, name, found["groups"])
         self._folder.delete(name)
 
     def commit(self, name: str, groups: Sequence[_Group], reported: Mapping[int, Any]) -> set[int]:
@@ -330,6 +359,7 @@ class _Swaps:
             one = {"staged": group.staged, "final": group.final, "bytes": reported[group.number]["bytes"]}
             chosen.append({**one, "replaced": replaced})
         found = {**self._get(name), "state": "committed", "groups": chosen}
+        mark(self._folder, name, chosen)
         self._put(name, found)
         self._swap(name, found)
         return swapped
@@ -347,16 +377,30 @@ class _Swaps:
         finally:
             reader.close()
 
-    def carry_on(self) -> None:
-        """Ends what earlier calls have begun."""
-        for stored in self._folder.list(FOLDER):
-            if not stored.name.endswith(".json"):
+    def carry_on(self) -> tuple[str, ...]:
+        """Ends what earlier calls have begun, and says what it did."""
+        done = []
+        listed = [stored.name for stored in self._folder.list(FOLDER)]
+        for name in sorted(one for one in listed if one.endswith(".json")):
+            found = self._get(name)
+            if found["state"] == "done":
                 continue
-            found = self._get(stored.name)
+            lease = f"{name.removesuffix('.json')}.lease"
+            if (left := leased_until(self._folder, lease) - time.time()) > 0:
+                raise StorageError(
+                    f"another rewrite of this directory is at work, or was killed: its lease lasts {left:.0f} s more; "
+                    "call again then",
+                    file=self._folder.name,
+                )
             if found["state"] == "begun":
-                self.give_up(stored.name)
-            elif found["state"] == "committed":
-                self._swap(stored.name, found)
+                self.give_up(name)
+                done.append(f"{name}: undone before its swap; {len(found['groups'])} staged files were deleted")
+            else:
+                self._swap(name, found)
+                old = sum(len(group["replaced"]) for group in found["groups"])
+                done.append(f"{name}: its swap was finished; {len(found['groups'])} files replace {old}")
+            self._folder.delete(lease)
+        return tuple(done)
 
     def _swap(self, name: str, found: dict[str, Any]) -> None:
         """Each step may have been taken already. The new file comes before the old ones go: rows may be seen twice for
@@ -365,6 +409,7 @@ class _Swaps:
             _rename(self._folder.source(group["staged"]), self._folder.source(group["final"]))
             for old in group["replaced"]:
                 self._folder.delete(old["path"])
+        unmark(self._folder, name, found["groups"])
         self._put(name, {**found, "state": "done"})
 
     def made_by(self, key: str) -> dict[str, int]:

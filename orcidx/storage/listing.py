@@ -1,7 +1,8 @@
 """The objects of a many-file scan: files, directories, globs and prefixes become ``Source``s in a fixed order.
 
 Directories are listed recursively and sorted by path; names that Spark hides are skipped: those that begin with "."
-or "_" (but not ``_key=value``) and unfinished copies. Empty files are kept.
+or "_" (but not ``_key=value``) and unfinished copies. Empty files are kept. Files that an unfinished rewrite has
+replaced already are left out, with a warning (``unfinished_swaps``).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from orcidx.storage.failures import translating
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.sources import AT_HAND, IN_NO_STORE, Source, describe_source
 from orcidx.storage.stores import Found, Store, of_object, store_class
+from orcidx.storage.unfinished_swaps import is_mark, settled_listing
 
 __all__ = ["expand_objects", "glob_base", "is_hidden", "is_pattern", "is_visible", "list_sources", "of_version"]
 
@@ -122,16 +124,20 @@ def expand_objects(store: Store, source: Source, path: str) -> list[Source]:
         return [of_version(source, one.version)]
     if is_pattern(path):
         base, wanted = glob_base(path), _glob_regex(path)
-        found = [one for one in _objects(store, base) if wanted.fullmatch(one.path.strip("/"))]
+        found = [one for one in _objects(store, base, source.name) if wanted.fullmatch(one.path.strip("/"))]
         return _sorted(store, (one for one in found if is_visible(one.path, base, path)), base)
-    found = _objects(store, path)
+    found = _objects(store, path, source.name)
     if not found:
         raise FileNotFoundError(errno.ENOENT, "no such object, directory or prefix", source.name)
     return _sorted(store, (one for one in found if is_visible(one.path, path)), path)
 
 
-def _objects(store: Store, path: str) -> list[Found]:
-    return [one for one in store.walk(path) if not one.path.endswith("/")]
+def _objects(store: Store, path: str, name: str) -> list[Found]:
+    def list_once() -> tuple[list[Found], list[str]]:
+        found = [one for one in store.walk(path) if not one.path.endswith("/")]
+        return found, [one.path for one in found if is_mark(one.path)]
+
+    return settled_listing(list_once, store.read, name)
 
 
 def _sorted(store: Store, found: Iterable[Found], root: str) -> list[Source]:

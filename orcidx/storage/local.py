@@ -31,6 +31,7 @@ from orcidx.storage.local_writing import LocalSink, create_file, put_file
 from orcidx.storage.ranges import Range, RangeReader, as_expected, changed, check_inside
 from orcidx.storage.sources import Source
 from orcidx.storage.stores import Found, Store, Upload, is_url
+from orcidx.storage.unfinished_swaps import MARK, is_mark, settled_listing
 
 if TYPE_CHECKING:
     from orcidx.storage.sink import Sink
@@ -270,14 +271,16 @@ class LocalStore:
         if not is_url(source.name) and os.path.abspath(source.name) == path:
             path = source.name
         if is_pattern(path) and not os.path.lexists(path):
-            found: dict[str, Found] = {}  # ** gives directories and the files in them
-            for match in glob.iglob(path, recursive=True, include_hidden=True):
-                below = _walk(match) if os.path.isdir(match) else [_local_file(match)]
-                found.update((one.path, one) for one in below)
             base = glob_base(path.replace(os.sep, "/"))
-            kept = [one for one in found.values() if is_visible(one.path.replace(os.sep, "/"), base, path)]
+
+            def list_once() -> tuple[list[Found], list[str]]:
+                return _matches(path)
+
+            found = settled_listing(list_once, self.read, source.name, exists=self.exists)
+            kept = [one for one in found if is_visible(one.path.replace(os.sep, "/"), base, path)]
             return _sorted(kept, base)
-        return _sorted(_walk(path), path)  # FileNotFoundError here, not in the middle of the scan
+        # FileNotFoundError here, not in the middle of the scan
+        return _sorted(settled_listing(lambda: _walk(path), self.read, source.name), path)
 
     def put(self, path: str, data: bytes) -> None:
         put_file(path, data)
@@ -360,8 +363,23 @@ def _local_file(path: str) -> Found:
         return Found(path, None)
 
 
-def _walk(root: str) -> list[Found]:
+def _matches(pattern: str) -> tuple[list[Found], list[str]]:
+    """The files of a glob, and the marks of swaps in their directories."""
+    found: dict[str, Found] = {}  # ** gives directories and the files in them
+    marks: set[str] = set()
+    for match in glob.iglob(pattern, recursive=True, include_hidden=True):
+        below, inside = _walk(match) if os.path.isdir(match) else ([_local_file(match)], [])
+        found.update((one.path, one) for one in below)
+        marks.update(inside)
+    for folder in {os.path.dirname(path) for path in found}:
+        marks.update(glob.iglob(os.path.join(glob.escape(folder), f"{MARK}*.json")))
+    return list(found.values()), sorted(marks)
+
+
+def _walk(root: str) -> tuple[list[Found], list[str]]:
+    """The files below a directory, and the marks of swaps."""
     found: list[Found] = []
+    marks: list[str] = []
     seen: set[tuple[int, int]] = set()
     waiting = [root]
     while waiting:
@@ -373,9 +391,11 @@ def _walk(root: str) -> list[Found]:
         with os.scandir(directory) as entries:
             for entry in entries:
                 if is_hidden(entry.name):
+                    if is_mark(entry.name):
+                        marks.append(entry.path)
                     continue
                 if entry.is_dir():
                     waiting.append(entry.path)
                 elif entry.is_file() or entry.is_symlink():
                     found.append(_local_file(entry.path))
-    return found
+    return found, marks

@@ -1,0 +1,67 @@
+"""A lease on a job of a directory: while it is renewed, no other call takes the job for dead."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from contextlib import suppress
+from types import TracebackType
+
+from orcidx.errors import OrcidxError, StorageError
+from orcidx.storage.folder import Folder
+
+__all__ = ["Lease", "leased_until"]
+
+SECONDS = 60.0
+"""How long a job that was killed blocks the next one. Clocks of two drivers may differ by less than this."""
+_RENEWALS = 4
+
+
+def leased_until(folder: Folder, name: str) -> float:
+    """When the lease of this name ends, in seconds since 1970; 0 where there is none. A damaged one has ended."""
+    raw = folder.read(name)
+    try:
+        return float(json.loads(raw)["until"]) if raw is not None else 0.0
+    except (ValueError, KeyError, TypeError):
+        return 0.0
+
+
+class Lease:
+    """Held in a ``with`` block, renewed by a thread, and given back at its end, also after an error."""
+
+    def __init__(self, folder: Folder, name: str) -> None:
+        self._folder = folder
+        self._name = name
+        self._until = 0.0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="orcidx-lease", daemon=True)
+
+    def __enter__(self) -> Lease:
+        self._put()
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._over.set()
+        self._thread.join()
+        with suppress(OrcidxError, OSError):  # else it ends by itself
+            self._folder.delete(self._name)
+
+    def check(self) -> None:
+        """Raises ``StorageError`` where it has ended: another call may have undone the job."""
+        if time.time() >= self._until:
+            raise StorageError(
+                "the lease of this rewrite could not be renewed, and has ended; nothing was replaced. Start it again",
+                file=self._folder.name,
+            )
+
+    def _put(self) -> None:
+        until = time.time() + SECONDS
+        self._folder.put(self._name, json.dumps({"until": until}).encode())
+        self._until = until
+
+    def _renew(self) -> None:
+        while not self._over.wait(SECONDS / _RENEWALS):
+            with suppress(OrcidxError, OSError):  # the next renewal may succeed; check() tells in the end
+                self._put()

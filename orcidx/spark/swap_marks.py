@@ -1,0 +1,79 @@
+"""The marks of a rewrite's swap: in each directory for orcidx's listings, and one beside the manifest for reads that
+Spark lists."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from orcidx.errors import OrcidxError
+from orcidx.storage import Fingerprint, describe_source
+from orcidx.storage.folder import Folder
+from orcidx.storage.unfinished_swaps import MARK, Swap, mark_of
+
+__all__ = ["FOLDER", "mark", "swap_under_way", "unmark"]
+
+FOLDER = "_orcidx_rewrite"
+_UNDER_WAY = ".swap"
+
+
+def mark(folder: Folder, manifest: str, groups: Sequence[Mapping[str, Any]]) -> None:
+    """Says in each directory what its new files replace, before the first of them has its name."""
+    swaps = defaultdict(list)
+    for group in groups:
+        old = {
+            one["path"].rpartition("/")[2]: Fingerprint(one["size"], one["etag"], one["mtime"])
+            for one in group["replaced"]
+        }
+        swaps[_beside(manifest, group)].append(Swap(group["final"].rpartition("/")[2], old))
+    folder.put(_under_way(manifest), b"{}")
+    for name, those in swaps.items():
+        folder.put(name, mark_of(those))
+
+
+def unmark(folder: Folder, manifest: str, groups: Sequence[Mapping[str, Any]]) -> None:
+    """Takes the marks away; those that are gone already are no error."""
+    for name in sorted({_beside(manifest, group) for group in groups}):
+        folder.delete(name)
+    folder.delete(_under_way(manifest))
+
+
+def _beside(manifest: str, group: Mapping[str, Any]) -> str:
+    base, slash, _ = group["staged"].rpartition("/")
+    token = manifest.rpartition("/")[2].removesuffix(".json")
+    return f"{base}{slash}{MARK}{token}.json"
+
+
+def _under_way(manifest: str) -> str:
+    return manifest.removesuffix(".json") + _UNDER_WAY
+
+
+def swap_under_way(path: object, storage_options: Mapping[str, Any] | None) -> bool:
+    """Whether the swap of a rewrite of this directory is not finished: also of one above it, where that is local. False
+    where orcidx cannot list it."""
+    try:
+        return any(
+            stored.name.endswith(_UNDER_WAY)
+            for one in _directories(path, storage_options)
+            for stored in one.list(FOLDER)
+        )
+    except (OrcidxError, OSError, ImportError):
+        return False
+
+
+def _directories(path: object, storage_options: Mapping[str, Any] | None) -> Iterator[Folder]:
+    for one in path if isinstance(path, (list, tuple)) else [path]:
+        source = describe_source(one, storage_options=storage_options)
+        if source.kind != "path":
+            yield Folder(source)
+            continue
+        place = os.path.abspath(source.location)
+        while True:
+            if os.path.isdir(os.path.join(place, FOLDER)):
+                yield Folder(describe_source(place))
+            above = os.path.dirname(place)
+            if above == place:
+                break
+            place = above

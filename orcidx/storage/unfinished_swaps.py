@@ -1,0 +1,131 @@
+"""Swaps of files that are not finished: which files of a listing others have replaced already.
+
+A job that replaces files of a directory by one writes a mark into that directory first, ``_orcidx_swap-….json``, which
+readers do not take for data, then gives the new file its name, deletes the old ones, and at the end the mark:
+
+    {"version": 1, "swaps": [{"final": name, "replaced": [{"path": name, "size", "mtime", "etag"}]}]}
+
+Whoever lists the directory in between, or after the job was killed, leaves out the old files of each new one that has
+its name. Readers without this rule, such as Spark's own, see the rows of both.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from orcidx.errors import CorruptFile, StorageError
+from orcidx.storage.fingerprint import Fingerprint
+from orcidx.storage.stores import Found
+
+__all__ = ["MARK", "Swap", "is_mark", "mark_of", "settled_listing"]
+
+MARK = "_orcidx_swap-"
+_TRIES = 20
+_PAUSE = 0.05
+
+
+@dataclass(frozen=True)
+class Swap:
+    """``replaced``: names in the directory of the mark, and their versions, whose rows are in the file ``final``."""
+
+    final: str
+    replaced: Mapping[str, Fingerprint]
+
+
+def is_mark(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return name.startswith(MARK) and name.endswith(".json")
+
+
+def mark_of(swaps: Sequence[Swap]) -> bytes:
+    """The contents of a mark."""
+    body = [
+        {"final": one.final, "replaced": [{"path": name, **old.to_dict()} for name, old in one.replaced.items()]}
+        for one in swaps
+    ]
+    return json.dumps({"version": 1, "swaps": body}).encode()
+
+
+def _swaps_in(data: bytes, place: str) -> list[Swap]:
+    try:
+        found = json.loads(data)
+        if found["version"] != 1:
+            raise StorageError(f"a mark of version {found['version']!r}, of a later orcidx", file=place)
+        return [
+            Swap(
+                str(one["final"]),
+                {str(old["path"]): Fingerprint(old["size"], old["etag"], old["mtime"]) for old in one["replaced"]},
+            )
+            for one in found["swaps"]
+        ]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptFile(
+            "this mark of a swap is damaged; it names files whose rows are in others already: orcidx.spark.recover "
+            "ends the rewrite",
+            file=place,
+        ) from error
+
+
+def settled_listing(
+    list_once: Callable[[], tuple[list[Found], list[str]]],
+    read: Callable[[str], bytes],
+    name: str,
+    *,
+    exists: Callable[[str], bool] | None = None,
+) -> list[Found]:
+    """The files of a listing without those that a swap has replaced, with a warning where there are any.
+
+    ``list_once()`` gives files and the paths of marks; it is called again where files moved meanwhile. ``exists``: for
+    a listing of a pattern, which may leave out a new file whose name it does not match. Raises ``CorruptFile`` for a
+    damaged mark.
+    """
+    for _ in range(_TRIES):
+        found, marks = list_once()
+        if not marks:
+            return found
+        try:
+            hidden = _replaced({one.path: one for one in found}, marks, read, exists)
+        except FileNotFoundError:  # the swap has ended, or goes on, while it is looked at
+            time.sleep(_PAUSE)
+            continue
+        if hidden:
+            warnings.warn(
+                f"{name}: a rewrite has not finished its swap; {len(hidden)} files are left out whose rows are in new "
+                "files already. Readers other than orcidx see these rows twice; orcidx.spark.recover ends the swap",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return [one for one in found if one.path not in hidden]
+    raise StorageError(
+        "files of the directory move while it is listed: one is gone that a rewrite replaces, and the new one is not "
+        "there yet; try again, and orcidx.spark.recover where it stays so",
+        file=name,
+    )
+
+
+def _replaced(
+    found: Mapping[str, Found],
+    marks: Sequence[str],
+    read: Callable[[str], bytes],
+    exists: Callable[[str], bool] | None,
+) -> set[str]:
+    hidden: set[str] = set()
+    for mark in marks:
+        base = mark[: -len(mark.rpartition("/")[2])]
+        for swap in _swaps_in(read(mark), mark):
+            old = {base + name: version for name, version in swap.replaced.items()}
+            final = base + swap.final
+            if final in found or (exists is not None and exists(final)):
+                hidden.update(path for path, version in old.items() if path in found and _is(found[path], version))
+            elif exists is None and not old.keys() <= found.keys():
+                raise FileNotFoundError(final)
+    return hidden
+
+
+def _is(found: Found, version: Fingerprint) -> bool:
+    """Whether it is the file that was replaced, not a new one of that name."""
+    return found.version is None or version.matches(found.version)
