@@ -9,10 +9,12 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import orcidx
 from orcidx import col
+from orcidx.spark.query_text import parse_text
 
 TABLE = pa.table({"id": [1, 2, 3], "city": ["Oslo", "Rom", None], "user": [{"name": "a"}, {"name": "b"}, None]})
 
@@ -167,3 +169,38 @@ def test_what_works_as_elsewhere(typed: str, gives: Any, names: dict[str, Any]) 
     elif isinstance(gives, str):
         gives = gives.replace("ONE", names["one"])
     assert shown == gives
+
+
+DOTTED = pa.table({"a.b": [1, 2, 3], "a": [{"b": 10}, {"b": 20}, {"b": 2}], "s": [{"x.y": 2}, {"x.y": 3}, None]})
+NAMED = [
+    *((where, [2]) for where in ("a.b = 2", '"a.b" = 2', "`a.b` = 2", "a.b + 0 = 2", '"a.b" + 0 = 2', "abs(a.b) = 2")),
+    *((where, [3]) for where in ('"a"."b" = 2', 'a."b" = 2', '"a"."b" + 0 = 2', "`a`.`b` IN (2)")),
+    *((where, [1]) for where in ("s.x.y = 2", 's."x.y" = 2', "s.x.y + 0 = 2", "s.x.y IN (2)", col("s.x.y") + 0 == 2)),
+    *((where, [2]) for where in (col("a.b") == 2, col("a.b") + 0 == 2, [("a.b", "=", 2)], pl.col("a.b") == 2)),
+    *((where, [3]) for where in (col("a", "b") == 2, col("a")["b"] == 2, [(("a", "b"), "=", 2)])),
+    (pc.field("a.b") == 2, [2]),
+    (pc.field("a", "b") == 2, [3]),
+]
+
+
+@pytest.mark.parametrize("nan", ["ieee", "largest"])
+@pytest.mark.parametrize(("where", "found"), NAMED, ids=[str(where) for where, _ in NAMED])
+def test_a_name_with_dots_means_the_same_in_every_form(where: Any, found: list[int], nan: Any, tmp_path: Path) -> None:
+    orcidx.write_table(DOTTED, tmp_path / "dotted.orc")
+    scan = orcidx.scan(tmp_path / "dotted.orc", ["a.b"], where, nan=nan)
+    assert scan.to_table()["a.b"].to_pylist() == found
+    assert scan.count_rows() == len(found)
+
+
+def test_spark_reaches_into_structs_first() -> None:
+    assert str(parse_text("a.b = 2")) == str(col("a", "b") == 2)
+    assert str(parse_text("`a.b` = 2")) == str(col("a.b") == 2)
+
+
+QUOTES = ['city = "Oslo"', "city = Oslo", '"Oslo" = city', 'city IN ("Oslo")', 'lower(city) = "Oslo"', "city = “Oslo”"]
+
+
+@pytest.mark.parametrize("where", [*QUOTES, 'city BETWEEN "Oslo" AND "Rom"', "starts_with(city, `Oslo`)"])
+def test_a_text_in_the_quotes_of_names_is_told_those_of_texts(where: str, names: dict[str, Any]) -> None:
+    with pytest.raises(orcidx.InvalidQuery, match="single quotes: 'Oslo'"):
+        orcidx.read_table(names["path"], where=where)

@@ -212,13 +212,13 @@ def files_with_index_of(known: KnownFiles, columns: set[str] | None) -> Bools:
 
 
 def asked_columns(predicate: Predicate | None) -> set[str] | None:
-    """Top-level columns that a predicate may name (``a`` and ``a.b`` of ``a.b``); None: any."""
+    """Top-level columns that a predicate may name (``a``, ``a.b`` and ``a.b.c`` of ``a.b.c``); None: any."""
     if predicate is None:
         return set()
     if any(isinstance(part, External) and part.columns is None for part in parts(predicate)):
         return None
     names = {leaf.path[0] for leaf in leaves(predicate)}
-    return names | {name.partition(".")[0] for name in names}
+    return names | {name[:end] for name in names for end, letter in enumerate(name) if letter == "."}
 
 
 # ---------------------------------------------------------------------- the plan

@@ -190,22 +190,27 @@ class _Binder:
             return Constant(True)
 
     def _external(self, node: External) -> Bound:
+        nested = []
         if node.columns is None:
             self.columns.extend((name,) for name in self.schema.names)
         else:
-            self.columns.extend(resolve_column(path, self.schema)[0] for path in node.columns)
+            self.columns.extend(_column_or_text(path, self.schema) for path in node.columns)
+            for name in dict.fromkeys(path[0] for path in node.columns):
+                if self.schema.get_field_index(name) < 0:
+                    nested.append((name, *resolve_column((name,), self.schema)))
         # pyarrow compares NaN by IEEE 754, whatever the option says.
         largest = None
         if self.nan == "largest" and node.comparisons is not None:
-            largest = node.comparisons.largest(self.schema)
+            fields = [pa.field(name, kind) for name, _, kind in nested]
+            largest = node.comparisons.largest(pa.schema([*self.schema, *fields]))
         inner = _Binder(self.schema, "ieee" if largest is None else "largest", True, self.char_lengths)
         inner.relaxed = Relaxation()
         may = inner.bind(node.may)
         if largest is not None:
-            return External(largest, may, Constant(True), False, node.columns)
+            return External(largest, may, Constant(True), False, node.columns, nested=tuple(nested))
         if node.carried and not inner.relaxed.changed:
             return may
-        return External(node.expression, may, Constant(True), False, node.columns)
+        return External(node.expression, may, Constant(True), False, node.columns, nested=tuple(nested))
 
 
 @dataclass(frozen=True)
@@ -395,6 +400,16 @@ def resolve_column(path: Sequence[str], schema: pa.Schema, *, case_sensitive: bo
     if found is None:
         raise _unknown(".".join(path), schema)
     return found
+
+
+def _column_or_text(path: Sequence[str], schema: pa.Schema) -> Path:
+    """``resolve_column`` of an operand that stands where a text might: SQL's double quotes are for names."""
+    try:
+        return resolve_column(path, schema)[0]
+    except InvalidQuery as error:
+        text = ".".join(path).strip("\u201c\u201d\u2018\u2019\u00b4")
+        hint = f"{error.message.rstrip('?')}; if it is a text, SQL has it in single quotes: '{text}'"
+        raise InvalidQuery(hint, column=".".join(path)) from None
 
 
 def _find(path: list[str], parent: pa.DataType, case_sensitive: bool) -> tuple[Path, pa.DataType] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.literals import convert, domain_of
@@ -117,7 +119,11 @@ def evaluate_expression(
         batch = pa.RecordBatch.from_struct_array(batch)
     rows = batch.num_rows
     names = list(dict.fromkeys(path[0] for path in node.columns)) if node.columns is not None else batch.schema.names
-    arrays = {name: _as_declared(_column(batch, name), schema.field(name).type) for name in names}
+    fields = {name: (path, kind) for name, path, kind in node.nested}
+    arrays = {}
+    for name in names:
+        path, kind = fields[name] if name in fields else ((name,), schema.field(name).type)
+        arrays[name] = _as_declared(_column(batch, path), kind)
     # A table without columns would have no rows.
     spare = max(arrays, key=len, default="") + "_"
     table = pa.table({**arrays, spare: pa.nulls(rows)})
@@ -134,11 +140,17 @@ def evaluate_expression(
     return found
 
 
-def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
-    index = batch.schema.get_field_index(name)
+def _column(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
+    """A column, or a field of structs, null where a struct around it is."""
+    index = batch.schema.get_field_index(path[0])
     if index < 0:
-        raise InvalidQuery(f"the batch has no column {name!r}", column=name)
-    return batch.column(index)
+        raise InvalidQuery(f"the batch has no column {path[0]!r}", column=path[0])
+    array = batch.column(index)
+    for name in path[1:]:
+        if isinstance(array, pa.ExtensionArray):
+            array = array.storage
+        array = pc.struct_field(array, [array.type.get_field_index(name)])
+    return array
 
 
 def _as_declared(array: pa.Array, kind: pa.DataType) -> pa.Array:

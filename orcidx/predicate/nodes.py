@@ -274,7 +274,8 @@ class External(Node):
     ``carried`` says that they are TRUE nowhere else, provided that the column types compare alike here and there, which
     binding finds out. ``columns`` are the paths that the expression reads; None when they are not known.
     ``comparisons``: what the expression was made of, where it follows the option ``nan``; None: it means what pyarrow
-    means, whatever the option says.
+    means, whatever the option says. ``nested``: first names of columns with dots that stand for fields of structs, each
+    with the field's path and type; binding finds them.
     """
 
     expression: Any
@@ -283,6 +284,7 @@ class External(Node):
     carried: bool = False
     columns: tuple[tuple[str, ...], ...] | None = None
     comparisons: Any = None
+    nested: tuple[tuple[str, tuple[str, ...], Any], ...] = ()
 
     def __invert__(self) -> External:
         comparisons = None if self.comparisons is None else ~self.comparisons

@@ -4,7 +4,9 @@ Understood: AND OR NOT, ``= == <> != < <= > >= <=>``, IS [NOT] DISTINCT FROM, [N
 IS [NOT] NULL / TRUE / FALSE, isnan(x), starts_with, ends_with and contains, a boolean column by itself; literals:
 numbers (decimals are exact, 1e3 is a double), 'text', X'hex', TRUE, FALSE, NULL, DATE '..', TIMESTAMP '..'.
 Where columns are compared with columns, and with ``+ - * / ||``, CAST and the functions of ``computed``, pyarrow
-evaluates the comparison. Names may be quoted with " or `, and reach into structs with dots.
+evaluates the comparison. Names may be quoted with " or `, and reach into structs with dots: ``a.b`` is the column of
+exactly that name, and where there is none the field b of a, as ``col("a.b")`` is; ``"a"."b"`` is the field alone, and
+``"a.b"`` is one name.
 """
 
 from __future__ import annotations
@@ -43,13 +45,16 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 _MIRRORED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
 
 
-def from_sql(text: str) -> Predicate:
-    """A predicate of a SQL condition. Raises ``InvalidQuery`` that points at what does not parse or is unsupported."""
+def from_sql(text: str, *, dots_reach: bool = False) -> Predicate:
+    """A predicate of a SQL condition. ``dots_reach``: ``a.b`` is never a column of that name, as in Spark.
+
+    Raises ``InvalidQuery`` that points at what does not parse or is unsupported.
+    """
     if not text.strip():
         raise InvalidQuery("the SQL text of where is empty")
     try:
         tree = sqlglot.parse_one(text, dialect=OrcidxWhere)
-        return _Translator(text).condition(tree)
+        return _Translator(text, dots_reach).condition(tree)
     except ParseError as error:
         raise InvalidQuery(_pointing(text, error.errors[0] if error.errors else {}, str(error))) from None
     except TokenError as error:
@@ -88,8 +93,9 @@ def _terms(node: Any) -> list[Any]:
 
 
 class _Translator:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, dots_reach: bool) -> None:
         self.text = text
+        self.dots_reach = dots_reach
         self.comparisons: dict[Any, tuple[Op, bool]] = {
             exp.EQ: (Op.EQ, False),
             exp.NEQ: (Op.EQ, True),
@@ -147,7 +153,8 @@ class _Translator:
         left, right = node.this, node.expression
         if is_computed(left) or is_computed(right) or (self.is_column(left) and self.is_column(right)):
             if op is Op.EQ_NULL_SAFE:
-                raise self.refuse(node, "compares null-safely what is computed, which is not supported")
+                why = "compares null-safely what is computed, which is not supported; a text stands in single quotes"
+                raise self.refuse(node, why)
             found = computed(op, self.value(left), self.value(right))
             if not found.columns:
                 raise self.refuse(node, "compares no column: a column must stand on one side")
@@ -213,15 +220,25 @@ class _Translator:
         return isinstance(node, (exp.Column, exp.Dot)) or (isinstance(node, exp.Paren) and self.is_column(node.this))
 
     def column(self, node: exp.Expr) -> tuple[str, ...]:
+        """The path: names without quotes that dots join are one name, which binding takes apart where it has to."""
+        path: list[str] = []
+        quoted = True
+        for part in self.identifiers(node):
+            if quoted or part.quoted or self.dots_reach:
+                path.append(part.name)
+            else:
+                path[-1] += f".{part.name}"
+            quoted = bool(part.quoted)
+        return tuple(path)
+
+    def identifiers(self, node: exp.Expr) -> list[Any]:
         if isinstance(node, exp.Paren):
-            return self.column(node.this)
+            return self.identifiers(node.this)
         if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
-            parts = tuple(part.name for part in node.parts)
-        elif isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
-            parts = (*self.column(node.this), node.expression.name)
-        else:
-            raise self.refuse(node, "is no column")
-        return parts
+            return list(node.parts)
+        if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+            return [*self.identifiers(node.this), node.expression]
+        raise self.refuse(node, "is no column")
 
     def literal(self, node: exp.Expr) -> Any:
         if isinstance(node, exp.Paren):
@@ -240,6 +257,11 @@ class _Translator:
             return self.hex(node)
         if isinstance(node, (exp.Cast, exp.Date)) and isinstance(node.this, exp.Literal) and node.this.is_string:
             return self.typed(node)
+        if self.is_column(node):
+            text = ".".join(self.column(node))
+            raise self.refuse(
+                node, f"is a column, and a constant is wanted; a text stands in single quotes: '{text}'"
+            )
         raise self.refuse(node, "is no literal")
 
     def number(self, node: exp.Expr) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
+from orcidx.extras import needed
 from orcidx.predicate import External, Leaf, Op, Predicate, any_of, parse, resolve_column
 from orcidx.predicate.fold import Part, parts, rewritten
 from orcidx.spark.argument_types import Where
@@ -36,8 +37,13 @@ def parse_text(where: Where) -> Predicate:
             "rules of its own; give the condition as an orcidx.col predicate, or read without limit, top and engine "
             "and filter the DataFrame by it"
         )
-    found = parse(where)
-    return rewritten(found, _of_spark) if isinstance(where, str) else found
+    if not isinstance(where, str):
+        return parse(where)
+    with needed("sqlglot"):
+        from orcidx.predicate.sql_text import from_sql
+
+    found: Predicate = rewritten(from_sql(where, dots_reach=True), _of_spark)
+    return found
 
 
 def check_computed(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -> None:

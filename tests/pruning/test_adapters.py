@@ -49,7 +49,8 @@ SQL = {
     "t = TIMESTAMPTZ '2020-01-01 01:00:00+01:00'": col("t") == datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC),
     "\"a b\".c = 'it''s'": col("a b", "c") == "it's",
     "`a.b` = 0.1": col("a.b") == Decimal("0.1"),
-    "a.b.c.d.e.f = 1e3": col("a", "b", "c", "d", "e", "f") == 1000.0,
+    "a.b.c.d.e.f = 1e3": col("a.b.c.d.e.f") == 1000.0,
+    '"a"."b"."c".d.e."f" = 1e3': col("a", "b", "c", "d.e", "f") == 1000.0,
     "x = X'ab0F'": col("x") == b"\xab\x0f",
     "isnan(a) OR a IS NAN": col("a").is_nan() | col("a").is_nan(),
     "starts_with(a, 'x') AND endswith(a, 'y') AND contains(a, 'z')": col("a").starts_with("x")
