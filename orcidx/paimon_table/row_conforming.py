@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orcidx.errors import InvalidQuery, ValueOutOfRange, located
+from orcidx.errors import InvalidQuery, Unsupported, ValueOutOfRange, located
 from orcidx.paimon.data_types import DataField
 from orcidx.paimon.hash_index import bucket_of_hash, key_hash
 from orcidx.paimon_table.binary_row import write_binary_row
@@ -37,7 +37,8 @@ def arrow_batches(data: object) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
 
 
 def check_columns(given: pa.Schema, schema: TableSchema) -> None:
-    """Raises ``InvalidQuery`` for columns that the table lacks, or that are needed and missing."""
+    """Raises ``InvalidQuery`` for columns that the table lacks, or that are needed and missing; ``Unsupported`` for
+    missing ones with a default value."""
     if len(set(given.names)) != len(given.names):
         raise InvalidQuery("the rows have two columns of one name")
     if surplus := [name for name in given.names if name not in schema.by_name]:
@@ -45,6 +46,17 @@ def check_columns(given: pa.Schema, schema: TableSchema) -> None:
     needed = [field for field in schema.fields if not field.type.nullable and field.name not in given.names]
     if needed:
         raise InvalidQuery(f"column {needed[0].name!r} is NOT NULL, and the rows lack it")
+    for name in schema.defaults:
+        if name not in given.names:
+            raise _needs_default(schema, name)
+
+
+def _needs_default(schema: TableSchema, name: str) -> Unsupported:
+    return Unsupported(
+        f"Paimon's Java writes the default {schema.defaults[name]!r} where a row has no value, which is not done here: "
+        "give the value in each row",
+        column=name,
+    )
 
 
 def conformed(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
@@ -58,6 +70,8 @@ def conformed(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
         with located(column=field.name):
             if field.name in batch.schema.names:
                 arrays.append(_column(batch.column(field.name), field))
+                if field.name in schema.defaults and arrays[-1].null_count:
+                    raise _needs_default(schema, field.name)
             else:
                 arrays.append(pa.nulls(batch.num_rows, field.type.arrow_type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema.arrow_schema)

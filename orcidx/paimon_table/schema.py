@@ -20,18 +20,27 @@ _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _FLOATS = ("FLOAT", "DOUBLE")
 _TEXTS = ("CHAR", "VARCHAR")
 _BINARIES = ("BINARY", "VARBINARY")
+# What Paimon 2.1's TableSchema, DataField and data types write as JSON.
+_KEYS = frozenset(
+    ("version", "id", "fields", "highestFieldId", "partitionKeys", "primaryKeys", "options", "comment", "timeMillis")
+)
+_FIELD_KEYS = frozenset(("id", "name", "type", "description", "defaultValue"))
+_TYPE_KEYS = frozenset(("type", "fields", "element", "key", "value"))
 _EXACT_INTEGERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 
 
 @dataclass(frozen=True)
 class TableSchema:
-    """One version of a table's schema. ``options`` are the table's, as Paimon spells them."""
+    """One version of a table's schema. ``options`` are the table's, as Paimon spells them. ``defaults``: the texts of
+    values that Paimon's Java writes for null, by column; ``unknown``: keys of the document that are not known here."""
 
     id: int
     fields: tuple[DataField, ...]
     partition_keys: tuple[str, ...] = ()
     primary_keys: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    defaults: Mapping[str, str] = field(default_factory=dict, hash=False)
+    unknown: tuple[str, ...] = ()
 
     @cached_property
     def by_name(self) -> dict[str, DataField]:
@@ -112,7 +121,21 @@ def parse_schema(data: bytes | memoryview) -> TableSchema:
     known = set(names)
     keys = {part: _names(document.get(part, []), part, known) for part in ("partitionKeys", "primaryKeys")}
     texts = {str(name): str(value) for name, value in options.items()}
-    return TableSchema(document["id"], parsed, keys["partitionKeys"], keys["primaryKeys"], texts)
+    defaults = {str(one["name"]): str(one["defaultValue"]) for one in fields if one.get("defaultValue") is not None}
+    unknown = (*(key for key in document if key not in _KEYS), *_unknown_keys(fields))
+    return TableSchema(
+        document["id"], parsed, keys["partitionKeys"], keys["primaryKeys"], texts, defaults, tuple(map(str, unknown))
+    )
+
+
+def _unknown_keys(value: Any) -> list[str]:
+    """Keys of fields and types, at any depth."""
+    if isinstance(value, list):
+        return [key for item in value for key in _unknown_keys(item)]
+    if not isinstance(value, dict):
+        return []
+    known = _FIELD_KEYS if "id" in value or "name" in value else _TYPE_KEYS
+    return [*(key for key in value if key not in known), *_unknown_keys(list(value.values()))]
 
 
 def _names(value: Any, part: str, known: set[str]) -> tuple[str, ...]:

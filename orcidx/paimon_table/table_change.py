@@ -43,8 +43,14 @@ def begin(table: Table, operation: Operation, given: dict[str, Any]) -> Committe
 
 
 def check_table(state: TableState, operation: Operation, options: CommitOptions) -> None:
-    """Raises ``Unsupported`` where an option of the newest schema stands against the operation."""
+    """Raises ``Unsupported`` where an option of the newest schema stands against the operation, and for keys of the
+    schema that are not known: they may change what a commit has to do."""
     admitted = [*options.allow_options, *(["lock.enabled"] if options.lock is not None else [])]
+    if unknown := [key for key in state.schema.unknown if key not in admitted]:
+        raise Unsupported(
+            f"schema {state.schema.id} has the key {unknown[0]!r}, which is not known; change the table with the "
+            f"Paimon that wrote it, or, if it means nothing to {operation}, admit it: allow_options=[{unknown[0]!r}]"
+        )
     check_options(state.schema.options, operation, admitted)
 
 

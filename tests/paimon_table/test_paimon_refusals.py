@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -109,3 +110,47 @@ def test_a_damaged_deletion_vector_stops_a_delete(folder: Path) -> None:
     index.write_bytes(data)
     refused(folder, "delete", "deletion vector", CorruptFile)
     assert snapshot_numbers(folder) == [1, 2]
+
+
+def edit_json(path: Path, change: Callable[[Any], Any]) -> None:
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda schema: schema.update(surprise=1),
+        lambda schema: schema["fields"][0].update(surprise=1),
+        lambda schema: schema["fields"].append(
+            {"id": 7, "name": "s", "type": {"type": "ARRAY", "element": "INT", "surprise": 1}}
+        ),
+        lambda schema: schema["fields"].append(
+            {
+                "id": 7,
+                "name": "s",
+                "type": {"type": "ROW", "fields": [{"id": 8, "name": "x", "type": "INT", "surprise": 1}]},
+            }
+        ),
+    ],
+    ids=["schema", "field", "type", "nested field"],
+)
+def test_schemas_with_keys_that_are_not_known(folder: Path, operation: str, change: Callable[[Any], Any]) -> None:
+    edit_json(folder / "schema" / "schema-0", change)
+    refused(folder, operation, "surprise")
+    assert open_table(folder).scan(["id"]).count_rows() == rows(0).num_rows
+
+
+@pytest.mark.parametrize("lacking", [True, False])
+def test_rows_without_a_value_where_java_writes_a_default(folder: Path, lacking: bool) -> None:
+    """NULL was written, where Java writes the default."""
+    edit_json(folder / "schema" / "schema-0", lambda schema: schema["fields"][1].update(defaultValue="Rome"))
+    given = rows(1000, 10)
+    without = given.select(["id"]) if lacking else given.set_column(1, "city", pa.array(["x"] * 9 + [None]))
+    before = every_file(folder)
+    with pytest.raises(Unsupported, match="default 'Rome'"):
+        open_table(folder).append(without)
+    assert every_file(folder) == before
+    open_table(folder).append(given)
