@@ -30,7 +30,7 @@ from orcidx.spark.key_frames import Keys, keys_of, pruning_by
 from orcidx.spark.plan import Query
 from orcidx.spark.relation import FEW, Listing, Relation, relation_of
 from orcidx.spark.schema_differences import without_common_schema
-from orcidx.spark.sessions import SessionFacts, is_connect
+from orcidx.spark.sessions import POSITIONAL, SessionFacts, is_connect
 from orcidx.spark.spark_columns import column_of
 from orcidx.spark.spark_errors import sentence_of, spark_errors, unknown_column
 from orcidx.spark.spark_types import arrow_schema_of, collated, width_of
@@ -162,6 +162,8 @@ def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engin
 
     if condition is None and not keys:
         return by_spark("nothing is asked of the rows")
+    if facts.by_position and engine != "orcidx":
+        return by_spark(f"{POSITIONAL} has it find columns by their places, and indexes know them by name")
     if is_connect(spark) and query.table is not None:
         return by_spark("Spark Connect does not tell where a table lies")
     if engine != "orcidx" and _has_no_index(query.path):

@@ -39,6 +39,7 @@ from orcidx.spark.parts import Part, enough, pack
 from orcidx.spark.query_text import check_computed, parse_text
 from orcidx.spark.query_words import check_words
 from orcidx.spark.read_task import ReadTask, broken_files_passed
+from orcidx.spark.sessions import POSITIONAL
 from orcidx.spark.spark_types import (
     arrow_schema_of,
     field_json,
@@ -80,8 +81,8 @@ class Query:
 
     ``retype``: a schema for some of the columns of ORC files, which keep their other columns; ``session_zone``: None
     where only the tasks will know it; ``jvm_zone``: as of ``paimon.Table.scan``; ``reader_options``: of Spark's reader,
-    as text; ``table``: of the catalog, whose directory ``path`` is. ``path``: a text, several, or
-    sources listed before.
+    as text; ``table``: of the catalog, whose directory ``path`` is; ``by_position``: whether the session finds columns
+    of ORC files by their places. ``path``: a text, several, or sources listed before.
     """
 
     path: Any
@@ -105,6 +106,7 @@ class Query:
     options: ReadOptions = SPARK_OPTIONS
     reader_options: Mapping[str, str] = field(default_factory=dict)
     table: CatalogTable | None = None
+    by_position: bool = False
 
     def __post_init__(self) -> None:
         check_words(self)
@@ -243,6 +245,11 @@ def _table(query: Query) -> Table | None:
 def _begin_orc(query: Query) -> Plan:
     if query.snapshot_id is not None or query.jvm_zone is not None:
         raise InvalidQuery("snapshot_id and jvm_zone are for Paimon tables, and this is a path of ORC files")
+    if query.by_position:
+        raise InvalidQuery(
+            f"{POSITIONAL} has Spark find columns by their places, and orcidx's tasks find them by name: unset it, or "
+            "leave limit, top and engine out"
+        )
     found = list_sources(query.path, storage_options=query.storage_options)
     files = [source for source in found if source.size != 0 or source.root is None]
     schema, types, positional, names = _orc_schema(query, files)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "JAVA_PACKAGE",
+    "POSITIONAL",
     "SessionFacts",
     "facts_of",
     "hadoop_has",
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 JAVA_PACKAGE = "openjdk-17-jre-headless"
+POSITIONAL = "orc.force.positional.evolution"
 OLDEST_JAVA = 17
 OLDEST_SPARK = (3, 5)
 
@@ -41,7 +43,8 @@ OLDEST_SPARK = (3, 5)
 @dataclass(frozen=True)
 class SessionFacts:
     """``clock_zone``: the zone of the JVM, for whose wall clock Spark takes ORC's TIMESTAMP; ``session_zone``: that of
-    ``spark.sql.session.timeZone``, in which literals are written; ``slots``: tasks that run at once, as far as known.
+    ``spark.sql.session.timeZone``, in which literals are written; ``slots``: tasks that run at once, as far as known;
+    ``by_position``: whether ``orc.force.positional.evolution`` has Spark find columns by their places in the files.
     """
 
     clock_zone: str
@@ -49,6 +52,7 @@ class SessionFacts:
     case_sensitive: bool
     infers_partitions: bool
     slots: int
+    by_position: bool = False
 
     @property
     def of_query(self) -> dict[str, Any]:
@@ -58,6 +62,7 @@ class SessionFacts:
             "session_zone": self.session_zone,
             "case_sensitive": self.case_sensitive,
             "infer_partitions": self.infers_partitions,
+            "by_position": self.by_position,
         }
 
 
@@ -161,4 +166,13 @@ def facts_of(spark: SparkSession) -> SessionFacts:
         case_sensitive=conf.get("spark.sql.caseSensitive").lower() == "true",
         infers_partitions=conf.get("spark.sql.sources.partitionColumnTypeInference.enabled").lower() == "true",
         slots=max(1, slots),
+        by_position=_finds_by_position(spark),
     )
+
+
+def _finds_by_position(spark: SparkSession) -> bool:
+    """As ``OrcUtils.requestedColumnIds`` has it, of a Hadoop configuration overlaid by the session's settings."""
+    found = spark.conf.get(POSITIONAL, None)
+    if found is None and not is_connect(spark):
+        found = spark._jsc.hadoopConfiguration().get(POSITIONAL)
+    return str(found).strip().lower() == "true"

@@ -195,7 +195,7 @@ class _Answers:
         if not any(store_above(one) is not None for one in roots):
             return "", None
         if unknown := sorted(scan.options - _HARMLESS):
-            return "", _all_read(scan, f"the option {unknown[0]} may change what the files hold to Spark")
+            return "", _all_read(scan, f"{unknown[0]} may change what the files hold to Spark")
         facts = facts_of(self._spark)
         where = all_of(*(condition_of_json(one, load_zone(facts.clock_zone)) for one in scan.filters))
         if where == Constant(True):

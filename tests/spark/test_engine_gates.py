@@ -13,8 +13,8 @@ import pyorc
 import pytest
 from pyarrow import orc
 
-from orcidx import CorruptFile
-from orcidx.spark import build_file_index, choosing, read, register, why
+from orcidx import CorruptFile, InvalidQuery
+from orcidx.spark import build_file_index, choosing, disable, enable, explain, read, register, why
 
 pytestmark = pytest.mark.java
 
@@ -147,3 +147,36 @@ def test_a_damaged_file_names_itself_and_the_option(spark: Any, tmp_path: Path) 
     assert read(spark, tmp_path, schema=schema, options=passed).count() == ROWS
     with pytest.raises(CorruptFile, match=r"give schema= as well .*b\.orc"):
         read(spark, tmp_path, options=passed)
+
+
+@pytest.mark.parametrize("where_set", ["session", "hadoop"])
+def test_columns_that_are_found_by_their_places(spark: Any, tmp_path: Path, where_set: str) -> None:
+    """``orc.force.positional.evolution``: evidence of x was taken for y, and a row was lost."""
+    orc.write_table(
+        pa.table({"x": pa.array([1, 2], pa.int32()), "y": pa.array([100, 200], pa.int32())}), tmp_path / "a.orc"
+    )
+    build_file_index(spark, tmp_path, {"bitmap": {"x": {}}}, progress=False).count()
+    name, schema = "orc.force.positional.evolution", "y int, x int"
+    hadoop = spark._jsc.hadoopConfiguration()
+    set_, unset = (spark.conf.set, spark.conf.unset) if where_set == "session" else (hadoop.set, hadoop.unset)
+    set_(name, "true")
+    try:
+        plain = rows(spark.read.schema(schema).orc(str(tmp_path)).where("y = 1"))
+        assert plain == Counter({"Row(y=1, x=100)": 1})
+        frame = read(spark, tmp_path, where="y = 1", schema=schema)
+        assert rows(frame) == plain
+        assert name in str(why(frame))
+        enable(spark)
+        try:
+            assert rows(spark.read.schema(schema).orc(str(tmp_path)).where("y = 1")) == plain
+        finally:
+            disable(spark)
+        assert name in str(why()[-1])
+        for given in ({"engine": "orcidx"}, {"limit": 1}, {"top": ["y"], "limit": 1}):
+            with pytest.raises(InvalidQuery, match=name):
+                read(spark, tmp_path, where="y = 1", schema=schema, **given)
+        with pytest.raises(InvalidQuery, match=name):
+            explain(spark, tmp_path, "y = 1")
+    finally:
+        unset(name)
+    assert rows(read(spark, tmp_path, where="x = 1", engine="orcidx")) == Counter({"Row(x=1, y=100)": 1})

@@ -19,11 +19,13 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 
 public class IndexedFilesRule extends Rule {
   static final String ITEM = "\u0001";
   static final String PART = "\u0002";
+  static final String POSITIONAL = "orc.force.positional.evolution";
 
   private java.util.function.BiFunction asked;
 
@@ -68,8 +70,11 @@ public class IndexedFilesRule extends Rule {
       text.append(first ? "" : ITEM).append(fields[i].name());
       first = false;
     }
-    text.append(PART);
-    return text.append(files.options().mkString(ITEM)).toString();
+    text.append(PART).append(files.options().mkString(ITEM));
+    // The settings of the session and of Hadoop, overlaid by the options: as the reader of the files gets them.
+    Configuration settings = files.sparkSession().sessionState().newHadoopConfWithOptions(files.options());
+    if (settings.getBoolean(POSITIONAL, false)) text.append(ITEM).append(POSITIONAL);
+    return text.toString();
   }
 
   // Conditions in Catalyst's JSON, which does not tell what is in an InSet: it is written as the In that it was.
