@@ -162,10 +162,8 @@ def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engin
 
     if condition is None and not keys:
         return by_spark("nothing is asked of the rows")
-    if facts.by_position and engine != "orcidx":
-        return by_spark(f"{POSITIONAL} has it find columns by their places, and indexes know them by name")
-    if is_connect(spark) and query.table is not None:
-        return by_spark("Spark Connect does not tell where a table lies")
+    if reason := _unprunable(spark, facts, query, engine):
+        return by_spark(reason)
     if engine != "orcidx" and _has_no_index(query.path):
         return by_spark(_warned_once(query.path, engine))
     asked = _asked(relation, query, filtered, facts)
@@ -205,6 +203,15 @@ def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engin
         return by_files()
     choice, texts = Choice("orcidx", looked_up, **counts), _types_of(fields)
     return Chosen(choice, None, asked.may, needed, condition, keys, texts, by_files)
+
+
+def _unprunable(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engine) -> str | None:
+    """Why the session lets no file be left out."""
+    if facts.by_position and engine != "orcidx":
+        return f"{POSITIONAL} has it find columns by their places, and indexes know them by name"
+    if is_connect(spark) and query.table is not None:
+        return "Spark Connect does not tell where a table lies"
+    return None
 
 
 def _listing(relation: Relation, query: Query, sources: list[Source], found: Survivors) -> Listing | None:
