@@ -129,7 +129,7 @@ def translate(
     error: Exception, failure: Failure, *, name: str, what: str, offset: int | None = None, doing: str = "reading"
 ) -> Exception:
     """The error to raise for ``error``: itself where its type says it all, else a ``StorageError`` naming the range."""
-    if isinstance(error, OrcidxError):
+    if isinstance(error, (OrcidxError, Warning)):  # a warning is raised where the caller's filter makes errors of them
         return error
     if isinstance(error, (FileNotFoundError, IsADirectoryError, PermissionError)):
         return error if name in str(error) else _named(error, name)

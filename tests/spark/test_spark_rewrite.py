@@ -222,7 +222,10 @@ def test_in_an_object_store(spark, monkeypatch):
             patched.setattr(rewriting, "_rename", die)
             with pytest.raises(KeyboardInterrupt):
                 rewrite()
-        assert set(found()) == set(range(4000))
+        with pytest.warns(RuntimeWarning, match="2 files are left out"):
+            assert sorted(found()) == list(range(4000)), "each row once"
+        with pytest.warns(RuntimeWarning, match="2 files are left out"):
+            assert orcidx_spark.read(spark, root, storage_options=options).count() == 4000
         assert statuses(rewrite()) == {"fresh": 2}
         assert sorted(found()) == list(range(4000))
         assert len(names()) == 2

@@ -73,6 +73,10 @@ def test_marks_in_a_remote_store(directory):
     memory.mv("/marked/.staged.orc", "/marked/new.orc")
     with pytest.warns(RuntimeWarning, match=r"2 files are left out"):
         assert rows("memory://marked") == [1, 2, 3, 4]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeWarning):  # no StorageError
+            rows("memory://marked")
     memory.rm("/marked", recursive=True)
 
 
