@@ -1,5 +1,27 @@
-"""``python -m orcidx`` is the ``orcidx`` command."""
+"""The ``orcidx`` command, also as ``python -m orcidx``.
 
-from orcidx.cli import main
+Until its modules are imported an interrupt ends the process as it does one that is no Python: without a traceback.
+"""
 
-main()
+import signal
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Runs the command line and exits with its code."""
+    interrupted = signal.signal(signal.SIGINT, signal.SIG_DFL) if _ours() else None
+    from orcidx.cli import main as run
+
+    if interrupted is not None:
+        signal.signal(signal.SIGINT, interrupted)
+    run()
+
+
+def _ours() -> bool:
+    """Whether SIGINT raises KeyboardInterrupt; where it is ignored, as behind ``nohup``, it stays so."""
+    return signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+if __name__ == "__main__":
+    main()

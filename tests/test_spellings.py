@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import os
 import pathlib
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from click.testing import CliRunner
 
 import orcidx
 from orcidx import col
+from orcidx.cli import _orcidx as shell
+from orcidx.cli import main
 from orcidx.spark.query_text import parse_text
 
 TABLE = pa.table({"id": [1, 2, 3], "city": ["Oslo", "Rom", None], "user": [{"name": "a"}, {"name": "b"}, None]})
@@ -204,3 +212,64 @@ QUOTES = ['city = "Oslo"', "city = Oslo", '"Oslo" = city', 'city IN ("Oslo")', '
 def test_a_text_in_the_quotes_of_names_is_told_those_of_texts(where: str, names: dict[str, Any]) -> None:
     with pytest.raises(orcidx.InvalidQuery, match="single quotes: 'Oslo'"):
         orcidx.read_table(names["path"], where=where)
+
+
+def _groups(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield path
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from _groups(command, (*path, name))
+
+
+@pytest.mark.parametrize("path", list(_groups(shell)), ids=" ".join)
+def test_no_line_of_help_is_cut_at_80_columns(path: tuple[str, ...]) -> None:
+    shown = CliRunner().invoke(shell, [*path, "--help"], terminal_width=80).output
+    commands = shown.partition("Commands:\n")[2].splitlines()
+    assert commands
+    assert [line for line in commands if not line.endswith(".") or line.endswith("..")] == []
+
+
+def test_the_shell_names_its_flags(names: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("rewrite", "merge", "convert"):
+        with pytest.raises(SystemExit):
+            main([command, names["path"], names["one"]])
+        told = capsys.readouterr().err
+        assert "--overwrite replaces it" in told
+        assert "True" not in told
+
+
+def test_one_thing_is_counted_as_one(names: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["explain", names["one"]])
+    assert "1 row →" in capsys.readouterr().out
+    assert "Scan of 1 file<" in orcidx.scan(names["one"])._repr_html_()
+
+
+def test_a_minimum_of_zero_has_no_sign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    orcidx.write_table(pa.table({"f": [0.0, 1.0]}), tmp_path / "zero.orc")
+    with pytest.raises(SystemExit):
+        main(["stats", str(tmp_path / "zero.orc")])
+    assert "-0.0" not in capsys.readouterr().out
+
+
+SLOW_IMPORT = """
+import builtins, os, signal, sys
+import orcidx.__main__
+usual = builtins.__import__
+def slow(name, *rest):
+    if name == "orcidx.cli":
+        os.kill(os.getpid(), signal.SIGINT)
+    return usual(name, *rest)
+builtins.__import__ = slow
+orcidx.__main__.main()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_an_interrupt_among_the_imports_shows_no_traceback() -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", SLOW_IMPORT, "--help"], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")

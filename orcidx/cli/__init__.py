@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import re
 import sys
 import traceback
 from contextlib import closing
@@ -19,30 +20,31 @@ import click
 __all__ = ["main"]
 
 _COMMANDS = {
-    "schema": ("orcidx.cli.inspect", "schema"),
-    "meta": ("orcidx.cli.inspect", "meta"),
-    "stats": ("orcidx.cli.inspect", "stats"),
-    "sizes": ("orcidx.cli.layout", "sizes"),
-    "streams": ("orcidx.cli.layout", "streams"),
-    "check": ("orcidx.cli.check", "check"),
-    "validate": ("orcidx.cli.check", "validate"),
-    "cat": ("orcidx.cli.rows", "cat"),
-    "head": ("orcidx.cli.rows", "head"),
-    "count": ("orcidx.cli.rows", "count"),
-    "scan": ("orcidx.cli.rows", "scan"),
-    "aggregate": ("orcidx.cli.aggregate", "aggregate"),
-    "explain": ("orcidx.cli.explain", "explain"),
-    "may-contain": ("orcidx.cli.may_contain", "may_contain"),
-    "rewrite": ("orcidx.cli.rewrite", "rewrite"),
-    "merge": ("orcidx.cli.rewrite", "merge"),
-    "convert": ("orcidx.cli.rewrite", "convert"),
-    "report": ("orcidx.cli.report", "report"),
-    "index": ("orcidx.cli.index", "index"),
-    "dv": ("orcidx.cli.deletion_vectors", "dv"),
-    "table": ("orcidx.cli.table_changes", "table"),
-    "completion": ("orcidx.cli.check", "completion"),
-    "demo": ("orcidx.cli.demo_command", "demo"),
+    "schema": ("orcidx.cli.inspect", "schema", "Columns of files, with their ORC and Arrow types."),
+    "meta": ("orcidx.cli.inspect", "meta", "Size, rows, writer, codec and stripes of files."),
+    "stats": ("orcidx.cli.inspect", "stats", "Statistics of the columns of files."),
+    "sizes": ("orcidx.cli.layout", "sizes", "Bytes of files by column, stream and kind."),
+    "streams": ("orcidx.cli.layout", "streams", "Streams of files: where they lie, and their encodings."),
+    "check": ("orcidx.cli.check", "check", "Decode files whole, and compare them with their indexes."),
+    "validate": ("orcidx.cli.check", "validate", "Read every index of a directory, and compare it."),
+    "cat": ("orcidx.cli.rows", "cat", "All rows of files."),
+    "head": ("orcidx.cli.rows", "head", "The first rows of files."),
+    "count": ("orcidx.cli.rows", "count", "The number of rows of files together."),
+    "scan": ("orcidx.cli.rows", "scan", "Rows that match, and what was read to find them."),
+    "aggregate": ("orcidx.cli.aggregate", "aggregate", "Totals of rows: count, sum, min, max and avg."),
+    "explain": ("orcidx.cli.explain", "explain", "Which stripes and row groups a query reads, and why."),
+    "may-contain": ("orcidx.cli.may_contain", "may_contain", "Which keys a column of a file may hold."),
+    "rewrite": ("orcidx.cli.rewrite", "rewrite", "Write files anew: sorted, clustered, merged, with blooms."),
+    "merge": ("orcidx.cli.rewrite", "merge", "Make one file of several, by copying stripes."),
+    "convert": ("orcidx.cli.rewrite", "convert", "Convert between ORC, Parquet, CSV and JSON lines."),
+    "report": ("orcidx.cli.report", "report", "Write one self-contained page about files."),
+    "index": ("orcidx.cli.index", "index", "Show, build and check indexes of files and directories."),
+    "dv": ("orcidx.cli.deletion_vectors", "dv", "Show and apply Paimon deletion vectors."),
+    "table": ("orcidx.cli.table_changes", "table", "Inspect, read and change Apache Paimon tables."),
+    "completion": ("orcidx.cli.check", "completion", "Print the script that completes commands in a shell."),
+    "demo": ("orcidx.cli.demo_command", "demo", "Explained queries of a file that comes along."),
 }
+"""Command: (module, name in it, its line in ``orcidx --help``, which 80 columns do not cut)."""
 
 
 class _LazyGroup(click.Group):
@@ -54,9 +56,10 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module, name = _COMMANDS[cmd_name]
+        module, name, summary = _COMMANDS[cmd_name]
         command = getattr(importlib.import_module(module), name)
         assert isinstance(command, click.Command)
+        command.short_help = summary
         return command
 
     def invoke(self, ctx: click.Context) -> object:
@@ -108,10 +111,15 @@ def _run(args: list[str] | None, *, debug: bool) -> int:
         if debug:
             traceback.print_exception(error)
         else:
-            click.echo(f"orcidx: {error}{_hole_beside(error)}", err=True)
+            click.echo(f"orcidx: {_in_flags(str(error))}{_hole_beside(error)}", err=True)
         if isinstance(error, InvalidQuery):
             return 2
         return 4 if isinstance(error, OSError) else 3
+
+
+def _in_flags(message: str) -> str:
+    """A message of the library with the flags of the shell in the place of Python's keywords."""
+    return re.sub(r"\b(overwrite|merge|everything)=True\b", r"--\1", message)
 
 
 def _hole_beside(error: Exception) -> str:

@@ -12,6 +12,7 @@ from orcidx.cli.arguments import FilesDone, as_json, list_files, parse_storage_o
 from orcidx.cli.output import plain, print_json
 from orcidx.cli.progress import progress
 from orcidx.errors import InvalidQuery
+from orcidx.spellings import counted
 
 __all__ = ["check", "validate"]
 
@@ -47,7 +48,7 @@ def check(sources: tuple[str, ...], as_json: bool, storage_options: tuple[str, .
                 document["repaired"] = _repaired(found, source, repair, storage_options)
             _print_check(found, document, as_json=as_json, several=len(files) > 1)
     if not as_json and len(files) > 1:
-        click.echo(f"{len(files):,} files, {wrong:,} with problems")
+        click.echo(f"{counted(len(files), 'file')}, {wrong:,} with problems")
     done.finish()
     return 1 if wrong else 0
 
@@ -89,7 +90,9 @@ def _print_check(found: Any, document: dict[str, Any], *, as_json: bool, several
         click.echo(f"  … and {len(found.unowned) - _SHOWN:,} more such stretches; --json lists all")
     repaired = document.get("repaired")
     if repaired:
-        click.echo(f"  {repaired['rows']:,} rows written to {repaired['file']}, {repaired['rows_lost']:,} lost")
+        click.echo(
+            f"  {counted(repaired['rows'], 'row')} written to {repaired['file']}, {repaired['rows_lost']:,} lost"
+        )
 
 
 @click.command()

@@ -54,7 +54,7 @@ def read_vectors(
     return chosen
 
 
-@dv.command()
+@dv.command(short_help="The deletion vectors in an index or Puffin file.")
 @click.argument("path")
 @offset_option
 @length_option
@@ -89,7 +89,7 @@ def _listed(row: dict[str, Any]) -> str:
     return f"{shown} ..." if row["deleted"] > len(row["positions"]) else shown
 
 
-@dv.command()
+@dv.command(short_help="The rows of an ORC file that a deletion vector leaves.")
 @click.argument("path")
 @click.argument("datafile")
 @offset_option

@@ -12,6 +12,7 @@ import click
 from orcidx.cli.arguments import as_json, file_argument, open_from, parse_storage_options, storage_option
 from orcidx.cli.output import print_json, print_table, python_values
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
+from orcidx.spellings import counted
 
 if TYPE_CHECKING:
     from orcidx.paimon.file_index import FileIndex
@@ -58,7 +59,7 @@ def open_index(
     return paimon.read_file_index(file, types=types, rows=rows, storage_options=options)
 
 
-@index.command()
+@index.command(short_help="Columns, kinds and sizes of the indexes in a file.")
 @file_argument
 @as_json
 @types_option
@@ -126,7 +127,7 @@ def _kind_option(kind: str) -> Callable[[F], F]:
     )
 
 
-@index.command()
+@index.command(short_help="Build the file index of an ORC file.")
 @file_argument
 @_kind_option("bitmap")
 @_kind_option("bloom-filter")
@@ -176,7 +177,7 @@ def _parse_wanted(wanted: str) -> tuple[str, dict[str, str]]:
 # ---------------------------------------------------------------------- check
 
 
-@index.command()
+@index.command(short_help="Read every index in a file, and compare it with the data.")
 @file_argument
 @click.argument("datafile", required=False)
 @as_json
@@ -280,9 +281,9 @@ def _compared(found: Any, entry: Any, data: Any) -> str:
         matching = RowSelection.from_positions(numbers, data.num_rows).bitmap()
         lost = matching - verdict.rows
         if lost:
-            return f"wrong: {name} {shown} loses {len(lost)} rows, the first is {lost.min()}"
+            return f"wrong: {name} {shown} loses {counted(len(lost), 'row')}, the first is {lost.min()}"
         if verdict.exact and len(verdict.rows) != len(matching):
-            return f"wrong: {name} {shown} gives {len(verdict.rows)} rows instead of {len(matching)}"
+            return f"wrong: {name} {shown} gives {counted(len(verdict.rows), 'row')} instead of {len(matching)}"
     return "ok"
 
 
@@ -315,7 +316,7 @@ def _print_summary(summary: Any, as_json: bool) -> None:
 directory_argument = click.argument("directory")
 
 
-@index.command()
+@index.command(short_help="Which files of a directory are indexed, and by what.")
 @directory_argument
 @as_json
 @storage_option
@@ -329,7 +330,7 @@ def describe(directory: str, as_json: bool, storage_options: tuple[str, ...], ve
     _print_summary(describe_indexes(directory, verify=verify, storage_options=options), as_json)
 
 
-@index.command()
+@index.command(short_help="Delete what index jobs left in a directory.")
 @directory_argument
 @as_json
 @storage_option

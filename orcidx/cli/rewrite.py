@@ -10,6 +10,7 @@ import click
 from orcidx.cli.arguments import as_json, parse_columns, parse_storage_options, storage_option
 from orcidx.cli.output import print_json
 from orcidx.errors import InvalidQuery
+from orcidx.spellings import counted
 
 __all__ = ["convert", "merge", "rewrite"]
 
@@ -166,7 +167,7 @@ def convert(source: str, target: str, as_json: bool, **given: Any) -> None:
     if as_json:
         print_json(done)
     else:
-        click.echo(f"{target}: {done['rows']:,} rows, {done['bytes']:,} bytes")
+        click.echo(f"{target}: {counted(done['rows'], 'row')}, {done['bytes']:,} bytes")
         for note in done["notes"]:
             click.echo(f"note: {note}")
 

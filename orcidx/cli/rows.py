@@ -26,6 +26,7 @@ from orcidx.cli.arguments import (
 from orcidx.cli.output import print_json, print_table, python_values
 from orcidx.cli.progress import progress
 from orcidx.cli.row_text import json_lines, tab_lines
+from orcidx.spellings import counted
 
 if TYPE_CHECKING:
     from orcidx.scanner.file import OrcFile
@@ -144,7 +145,7 @@ def scan(
     if sys.stderr.isatty() if timing is None else timing:
         took, cpu = time.perf_counter() - began, time.process_time() - worked
         click.echo(
-            f"{metrics.rows_returned:,} rows in {took:.2f} s ({cpu:.2f} s of processor); read "
+            f"{counted(metrics.rows_returned, 'row')} in {took:.2f} s ({cpu:.2f} s of processor); read "
             f"{metrics.row_groups_kept:,} of {metrics.row_groups:,} row groups, {metrics.bytes_read:,} bytes in "
             f"{metrics.requests:,} requests",
             err=True,

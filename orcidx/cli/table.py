@@ -51,7 +51,7 @@ def open_table(
     return paimon.open_table(path, snapshot_id=snapshot, storage_options=options, external_paths=external_paths)
 
 
-@table.command()
+@table.command(short_help="Snapshot, schema, data files and indexes of a table.")
 @click.argument("path")
 @snapshot_option
 @as_json
@@ -119,7 +119,7 @@ def _query_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@table.command()
+@table.command(short_help="Rows of a table.")
 @_query_options
 def scan(
     path: str,
@@ -138,7 +138,7 @@ def scan(
         click.echo(f"note: {note}", err=True)
 
 
-@table.command()
+@table.command(short_help="Which files and row groups a query reads, and why.")
 @_query_options
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page that needs no other file.")
 def explain(

@@ -81,7 +81,7 @@ def _spec(columns: tuple[str, ...]) -> dict[str, dict[str, dict[str, Any]]] | No
     return spec or None
 
 
-@table.command()
+@table.command(short_help="Build the file indexes of a table's data files.")
 @click.argument("path")
 @where_option
 @click.option(
@@ -108,7 +108,7 @@ def index(
     _shown(opened.rewrite_file_index, given, as_json=as_json)
 
 
-@table.command()
+@table.command(short_help="Delete rows of an append table by deletion vectors.")
 @click.argument("path")
 @where_option
 @click.option("--everything", is_flag=True, help="Delete every row.")
@@ -124,7 +124,7 @@ def delete(
     _shown(open_table(path, None, storage_options, external_paths).delete, given, as_json=as_json)
 
 
-@table.command()
+@table.command(short_help="Append the rows of ORC files to a table.")
 @click.argument("path")
 @click.argument("files", nargs=-1, required=True)
 @commit_options

@@ -12,6 +12,7 @@ from orcidx.explain.model import Explanation, FileExplanation, RowGroupExplanati
 from orcidx.explain.overlap import ColumnDepth
 from orcidx.pruning.evaluate import Note
 from orcidx.pruning.reasons import Reason, deciding
+from orcidx.spellings import counted
 
 __all__ = [
     "STYLE",
@@ -199,7 +200,7 @@ def overlap_lines(depths: Sequence[ColumnDepth]) -> list[str]:
 
 
 def _file_lines(file: FileExplanation, fates: Sequence[list[_Fate]]) -> list[str]:
-    lines = [f"{file.file}: {file.rows:,} rows → {file.kept_rows:,}"]
+    lines = [f"{file.file}: {counted(file.rows, 'row')} → {file.kept_rows:,}"]
     if not file.kept and file.reasons:
         return [*lines, *(f"  skipped: {reason}" for reason in file.reasons)]
     alike = _alike(zip(file.stripes, fates))
@@ -232,7 +233,7 @@ def _stripe_lines(alike: Sequence[_Stripe]) -> list[str]:
     rows, kept = sum(stripe.rows for stripe in stripes), sum(stripe.kept_rows for stripe in stripes)
     size = size_text(sum(stripe.kept_bytes for stripe in stripes))
     numbers = _numbers("stripe", [stripe.stripe for stripe in stripes])
-    lines = [f"  {numbers}: {rows:,} rows → {kept:,}, {size}"]
+    lines = [f"  {numbers}: {counted(rows, 'row')} → {kept:,}, {size}"]
     most = _MAP_WIDTH * _MAP_LINES
     shown = " ".join("".join([fate[0][0] for fate in fates[:most]]) for _, fates in alike[:most])[:most]
     lines += [f"    {shown[i : i + _MAP_WIDTH]}" for i in range(0, len(shown), _MAP_WIDTH)]
@@ -311,7 +312,7 @@ def _funnel_html(explanation: Explanation) -> str:
 
 
 def _file_html(file: FileExplanation) -> str:
-    head = f"<h2>{escape(file.file)}</h2><p>{file.rows:,} rows → {file.kept_rows:,}</p>"
+    head = f"<h2>{escape(file.file)}</h2><p>{counted(file.rows, 'row')} → {file.kept_rows:,}</p>"
     if not file.kept and file.reasons:
         return head + list_html(f"skipped: {reason}" for reason in file.reasons)
     details = "".join(_stripe_html(stripe) for stripe in file.stripes)
@@ -331,7 +332,7 @@ def details_html(explanation: Explanation) -> str:
         if left <= 0:
             parts.append("<p class=hint>The rest is left out here; to_dict() and --json have it.</p>")
             break
-        head = f"<p><b>{escape(file.file)}</b>: {file.rows:,} rows → {file.kept_rows:,}</p>"
+        head = f"<p><b>{escape(file.file)}</b>: {counted(file.rows, 'row')} → {file.kept_rows:,}</p>"
         if not file.kept and file.reasons:
             parts.append(head + list_html(f"skipped: {reason}" for reason in file.reasons))
             left -= 1

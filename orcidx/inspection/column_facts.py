@@ -89,6 +89,8 @@ def column_facts(reader: OrcReader) -> list[ColumnFacts]:
         if known.count is not None and node.id not in repeated:
             nulls = reader.tail.footer.rows - known.count
         low = known.minimum if known.minimum is not None else known.lower_bound
+        if isinstance(low, float):
+            low += 0.0  # a minimum of zero is stored as -0.0, which is equal
         high = known.maximum if known.maximum is not None else known.upper_bound
         size = sum(sizes.get(column, 0) for column in node.ids)
         order = ranges[node.id].order if node.id in ranges else None

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from orcidx.spellings import counted
+
 __all__ = ["Changed"]
 
 
@@ -48,7 +50,7 @@ class Changed:
     def __str__(self) -> str:
         counts = ", ".join(f"{len(names)} {status}" for status, names in self.files.items() if names) or "no files"
         if self.dry_run:
-            return f"would commit {self.kind}: {counts}; {self.rows} rows"
+            return f"would commit {self.kind}: {counts}; {counted(self.rows, 'row')}"
         if self.snapshot_id is None:
             return f"nothing to commit: {counts}"
-        return f"snapshot {self.snapshot_id} ({self.kind}): {counts}; {self.rows} rows, {self.bytes} bytes"
+        return f"snapshot {self.snapshot_id} ({self.kind}): {counts}; {counted(self.rows, 'row')}, {self.bytes} bytes"

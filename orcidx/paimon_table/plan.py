@@ -20,6 +20,7 @@ from orcidx.predicate import BoundPredicate
 from orcidx.pruning.evaluate import Note, Outcome, evaluate
 from orcidx.pruning.reasons import Reason
 from orcidx.pruning.selection import RowSelection
+from orcidx.spellings import counted
 from orcidx.storage import Source
 
 __all__ = [
@@ -80,7 +81,7 @@ class TableFile:
     deletion: DeletionFile | None
 
     def __repr__(self) -> str:
-        facts = [f"{self.rows:,} rows", f"{self.size:,} bytes"]
+        facts = [f"{counted(self.rows, 'row')}", f"{counted(self.size, 'byte')}"]
         facts += [f"{name}={value!r:.60}" for name, value in self.partition.items()]
         facts += ["a file index"] if self.index is not None or self.embedded_index is not None else []
         facts += ["a deletion vector"] if self.deletion is not None else []
@@ -175,7 +176,7 @@ class TablePlan:
     notes: tuple[Note, ...]
 
     def __repr__(self) -> str:
-        return f"<TablePlan of {len(self.tasks):,} files to read and {len(self.skipped):,} left out>"
+        return f"<TablePlan of {counted(len(self.tasks), 'file')} to read and {len(self.skipped):,} left out>"
 
 
 def matching_manifests(

@@ -40,6 +40,7 @@ from orcidx.scanner.scan import Scan
 from orcidx.scanner.small_files import SmallRows
 from orcidx.scanner.top_rows import FirstRows, SortKey
 from orcidx.scanner.top_scan import bound_condition
+from orcidx.spellings import counted
 
 __all__ = ["TableBatches", "TableScan", "matching_rows"]
 
@@ -63,7 +64,7 @@ class TableScan(ArrowStream):
 
     def __repr__(self) -> str:
         where = "" if self.where is None else f", where {self.where!r:.200}"
-        return f"<TableScan of {len(self.plan.tasks):,} files, columns {', '.join(self.columns):.200}{where}>"
+        return f"<TableScan of {counted(len(self.plan.tasks), 'file')}, columns {', '.join(self.columns):.200}{where}>"
 
     @property
     def schema(self) -> pa.Schema:

@@ -259,9 +259,7 @@ class _Translator:
             return self.typed(node)
         if self.is_column(node):
             text = ".".join(self.column(node))
-            raise self.refuse(
-                node, f"is a column, and a constant is wanted; a text stands in single quotes: '{text}'"
-            )
+            raise self.refuse(node, f"is a column, and a constant is wanted; a text stands in single quotes: '{text}'")
         raise self.refuse(node, "is no literal")
 
     def number(self, node: exp.Expr) -> Any:

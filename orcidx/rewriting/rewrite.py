@@ -23,6 +23,7 @@ from orcidx.rewriting.progress import RowProgress
 from orcidx.rewriting.sources import InputFile, find_sources, open_inputs, read_options, same_schema
 from orcidx.rewriting.stripes import CannotPatch
 from orcidx.rewriting.verifying import verify_patched, verify_rows
+from orcidx.spellings import counted
 from orcidx.storage import OneSource, Source, Sources
 from orcidx.storage.sources import describe_target
 
@@ -52,7 +53,7 @@ class RewrittenFile:
     def __str__(self) -> str:
         after = "" if self.bytes_after is None else f" → {self.bytes_after:,}"
         why = f": {'; '.join(self.reasons)}" if self.reasons else ""
-        return f"{self.target}: {self.way}{why} ({self.rows:,} rows, {self.bytes_before:,}{after} bytes)"
+        return f"{self.target}: {self.way}{why} ({counted(self.rows, 'row')}, {self.bytes_before:,}{after} bytes)"
 
 
 @dataclass(frozen=True)

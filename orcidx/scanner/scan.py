@@ -44,6 +44,7 @@ from orcidx.scanner.split import (
 from orcidx.scanner.stripe_turns import StripeTurns
 from orcidx.scanner.top_rows import SortKey
 from orcidx.scanner.top_scan import TopPass, resolved_order
+from orcidx.spellings import counted
 from orcidx.storage import Source
 
 __all__ = ["Batches", "Scan", "Split", "StripeScan"]
@@ -100,7 +101,7 @@ class Scan(RequestNarrowing, ArrowStream):
             "limit": self.row_limit,
         }
         rows = [(job.source.name, job.source.size) for job in self.jobs]
-        return facts_html(f"Scan of {len(rows):,} files", facts, ("file", "bytes"), rows)
+        return facts_html(f"Scan of {counted(len(rows), 'file')}", facts, ("file", "bytes"), rows)
 
     # ------------------------------------------------------------------ schema
 
