@@ -7,7 +7,6 @@ Names load when they are first used, so that importing orcidx is cheap.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
 from orcidx.errors import (
     CommitConflict,
@@ -20,7 +19,10 @@ from orcidx.errors import (
     ValueOutOfRange,
 )
 
+TYPE_CHECKING = False  # typing takes longer to import than all else here; type checkers know the name
 if TYPE_CHECKING:
+    from typing import Any
+
     from orcidx import paimon
     from orcidx.engines.arrow_dataset import dataset
     from orcidx.engines.polars import scan_polars

@@ -8,7 +8,9 @@ not happen, or nobody can tell.
 
 from __future__ import annotations
 
-from typing import Any
+TYPE_CHECKING = False  # as in orcidx/__init__
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "CommitConflict",
