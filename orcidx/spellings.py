@@ -109,8 +109,8 @@ _ROWS = {
     **dict.fromkeys(("pl", "lazy"), "to_polars(), or orcidx.scan_polars(path)"),
     **dict.fromkeys(("show", "take", "first", "fetch", "fetchmany"), "head(n)"),
     **dict.fromkeys(
-        ("group_by", "groupBy", "groupby", "agg", "aggregate"),
-        "to_polars() or to_duckdb(), and group there",
+        ("group_by", "groupBy", "groupby", "agg", "sum", "min", "max", "mean"),
+        'aggregate({"n": "count(*)", "total": "sum(price)"}, by=[...])',
     ),
     **dict.fromkeys(
         ("sort", "sort_by", "orderBy", "order_by", "sort_values"), "top= and limit= of scan, or sort the table"
@@ -136,6 +136,7 @@ FILE = {
     "to_table": "read()",
     "to_batches": "iter_batches()",
     **dict.fromkeys(("filter", "where"), "scan(where=...) or read(where=...)"),
+    "aggregate": 'orcidx.aggregate(path, {"n": "count(*)"}, by=[...])',
     "limit": "scan(limit=...) or head(n)",
     "select": "scan(columns) or read(columns)",
     "shape": "num_rows and schema",

@@ -70,7 +70,7 @@ ERRORS = [
     ("orcidx.scan(path).collect()", "to_table()"),
     ("orcidx.scan(path).toPandas()", "to_pandas()"),
     ("orcidx.scan(path).show()", "head(n)"),
-    ('orcidx.scan(path).group_by("city")', "to_duckdb()"),
+    ('orcidx.scan(path).group_by("city")', "aggregate("),
     ("orcidx.scan(path).where('id < 3')", "filter(...)"),
     ("orcidx.scan(path, limit=2).filter('id < 3')", "call filter(...) first, then limit(n)"),
     ("orcidx.scan(path, ['id']).select('city')", "the scan has no column"),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -204,21 +203,18 @@ class _Answers:
         found = Survivors(np.zeros(len(sources), np.bool_), {})
         options = SPARK_OPTIONS.override(wall_clock_zone=facts.clock_zone, case_sensitive=True)
         partitions = PartitionColumns(scan.partitions, facts.infers_partitions, by_directory=False)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the notes tell of damaged indexes
-            for store, positions in stores_of(sources):
-                found = found.with_other(
-                    find_survivors(
-                        store,
-                        sources,
-                        positions,
-                        where,
-                        types=scan.types,
-                        options=options,
-                        slots=facts.slots,
-                        partitions=partitions,
-                    )
-                )
+        for store, positions in stores_of(sources):
+            part = find_survivors(
+                store,
+                sources,
+                positions,
+                where,
+                types=scan.types,
+                options=options,
+                slots=facts.slots,
+                partitions=partitions,
+            )
+            found = found.with_other(part)
         return _named(scan, sources, found, listing)
 
 
