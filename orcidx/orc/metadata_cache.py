@@ -33,8 +33,9 @@ FOOTERS: IdentityCache[StripeFooter] = IdentityCache(32 << 20)
 INDEXES: IdentityCache[RowIndex] = IdentityCache(64 << 20)
 """Row indexes by (identity, stripe, column ids)."""
 
-PLANS: IdentityCache[Any] = IdentityCache(16 << 20)
-"""What scans of a schema are (``planner.schema_plan``), by the schema and what is asked of it."""
+PLANS: IdentityCache[Any] = IdentityCache(64 << 20, keeps_newest=True)
+"""What scans of a schema are (``planner.schema_plan``), by the schema and what is asked of it. A list of a million keys
+outweighs it and takes a second to bind: the next files of the scan need the plan."""
 
 
 def read_tail_cached(storage: RangeReader, limits: MetadataLimits) -> tuple[FileTail, OrcType]:
@@ -67,11 +68,15 @@ def _remember_kind(tail: FileTail, root: OrcType) -> None:
     if kind is not None:
         tail.__dict__.update(facts=kind.facts, columns=kind.columns)  # the same, and made
     else:
-        KINDS.put(likeness, FileKind(tail.facts, root, tail.columns), 1024 + len(likeness.type_bytes))
+        KINDS.put(likeness, FileKind(tail.facts, root, tail.columns), 1024 + _tree_size(tail.footer))
 
 
 def _tree_key(footer: Footer) -> tuple[bytes, int]:
     return footer.type_bytes, footer.most_items
+
+
+def _tree_size(footer: Footer) -> int:
+    return 64 * len(footer.type_bytes)
 
 
 def _tree_of(footer: Footer) -> OrcType:
@@ -79,7 +84,7 @@ def _tree_of(footer: Footer) -> OrcType:
     root = _TREES.get(key)
     if root is None:
         root = build_tree(footer.types)
-        _TREES.put(key, root, 1024 + 64 * len(footer.type_bytes))
+        _TREES.put(key, root, 1024 + _tree_size(footer))
     return root
 
 

@@ -26,7 +26,7 @@ from orcidx.orc.types import OrcType, arrow_type
 from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.planner.schema_mapping import FieldSource, map_columns
-from orcidx.predicate import BoundKeys, BoundPredicate, Leaf, bind, bind_keys, resolve_column
+from orcidx.predicate import BoundKeys, BoundPredicate, Leaf, bind, bind_keys, resolve_column, weight_of
 from orcidx.predicate.fold import Part, rewritten
 
 __all__ = ["SchemaPlan", "schema_plan"]
@@ -37,7 +37,7 @@ MOST_EXACT = 16
 """Column plans that are kept for one schema, of files that differ in which timestamps need 128 bits."""
 PLAN_BYTES = 4096
 COLUMN_BYTES = 2048
-"""What a plan, and each column of its tree, is taken to weigh in the cache."""
+"""What a plan, and each column of its tree and of the wanted schema, is taken to weigh beside the predicate."""
 
 
 def schema_plan(
@@ -76,8 +76,14 @@ def schema_plan(
     plan: SchemaPlan | None = PLANS.get(key)
     if plan is None:
         plan = SchemaPlan(root, request, constants, secret, dictionaries, leaves_rows)
-        PLANS.put(key, plan, PLAN_BYTES + COLUMN_BYTES * len(root.names))
+        PLANS.put(key, plan, _weight_of(plan))
     return plan
+
+
+def _weight_of(plan: SchemaPlan) -> int:
+    wanted = plan.request.schema
+    columns = len(plan.root.names) + (0 if wanted is None else len(wanted.names)) + len(plan.constants)
+    return PLAN_BYTES + COLUMN_BYTES * columns + weight_of(plan.request.where)
 
 
 def _type_of(value: Any) -> pa.DataType:

@@ -63,6 +63,7 @@ from orcidx.predicate.nodes import (
     any_of,
 )
 from orcidx.predicate.polars_where import is_polars
+from orcidx.predicate.weight import weight_of
 from orcidx.spellings import COLUMN, missing_attribute
 
 __all__ = [
@@ -96,6 +97,7 @@ __all__ = [
     "predicate_from_json",
     "predicate_to_json",
     "resolve_column",
+    "weight_of",
 ]
 
 

@@ -16,8 +16,8 @@ __all__ = ["DictionaryAnswers"]
 BoolArray = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.integer[Any]]
 
-MOST_BYTES = 16 << 20
-"""Of answers that are kept, one a leaf and entry; what goes beyond is asked again."""
+MOST_BYTES = 64 << 20
+"""Of answers that are kept, one a leaf and entry, with the dictionaries, which they keep alive; the oldest go first."""
 
 FEW_RUNS = 4
 """Up to so many runs of matching codes are compared: 0.14 ns a row for each end, 5 where each code is looked up."""
@@ -42,10 +42,17 @@ class DictionaryAnswers:
             return kept[2]
         self.asked += len(dictionary)
         answer = Answer(ask())
-        if self._bytes + len(dictionary) <= MOST_BYTES:
-            self._bytes += len(dictionary)
-            self._kept[key] = leaf, dictionary, answer
+        self._kept[key] = leaf, dictionary, answer
+        self._bytes += _weight_of(dictionary)
+        while self._bytes > MOST_BYTES and len(self._kept) > 1:
+            _, oldest, _ = self._kept.pop(next(iter(self._kept)))
+            self._bytes -= _weight_of(oldest)
         return answer
+
+
+def _weight_of(dictionary: pa.Array) -> int:
+    """Bytes of the dictionary's buffers, and of an answer."""
+    return int(dictionary.get_total_buffer_size()) + len(dictionary)
 
 
 class Answer:

@@ -20,12 +20,13 @@ class IdentityCache(Generic[V]):
     """A thread-safe cache of at most ``capacity`` bytes that forgets what was least recently used.
 
     Keys are a reader's ``identity`` (with whatever tells several values of one object apart); a key of ``None`` is
-    never stored. The caller says how many bytes a value weighs; one that outweighs the whole cache is not kept. A
-    forked child starts empty.
+    never stored. The caller says how many bytes a value weighs; one that outweighs the whole cache is not kept, or,
+    with ``keeps_newest``, is kept alone until the next value comes. A forked child starts empty.
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, *, keeps_newest: bool = False) -> None:
         self.capacity = capacity
+        self._keeps_newest = keeps_newest
         self._reset()
         _caches.add(self)
 
@@ -61,11 +62,11 @@ class IdentityCache(Generic[V]):
         with self._lock:
             if key in self._entries:
                 self._drop(key)
-            if weight > self.capacity:
+            if weight > self.capacity and not self._keeps_newest:
                 return
             self._entries[key] = (value, weight)
             self._weight += weight
-            while self._weight > self.capacity:
+            while self._weight > self.capacity and len(self._entries) > self._keeps_newest:
                 self._drop(next(iter(self._entries)))
 
     def clear(self) -> None:

@@ -1,0 +1,43 @@
+"""``weight_of``: what a predicate takes in memory, for caches that keep predicates alive."""
+
+from __future__ import annotations
+
+import sys
+
+import pyarrow as pa
+
+from orcidx.predicate.fold import Part, parts
+from orcidx.predicate.nodes import BoundLeaf, External, Leaf, Predicate
+
+__all__ = ["weight_of"]
+
+NODE_BYTES = 512
+"""Of a leaf with its path, unbound and bound."""
+SLOTS_BYTES = 32
+"""Of a literal beside its value: its places among the literals as they were given, bound and sorted."""
+
+
+def weight_of(predicate: Predicate | None) -> int:
+    """Bytes that a predicate takes, with what binding and asking it add."""
+    return sum(map(_weight_of_part, parts(predicate)))
+
+
+def _weight_of_part(node: Part) -> int:
+    if isinstance(node, External):
+        compared = 0 if node.comparisons is None else NODE_BYTES
+        return compared + _weight_of_expression(node) + weight_of(node.may) + weight_of(node.may_not)
+    if isinstance(node, BoundLeaf | Leaf):
+        # Binding converts some values: text becomes bytes, a time becomes an integer. Others it shares.
+        sizes = sum(map(sys.getsizeof, node.literals))
+        shared = {int, bool, bytes}.issuperset(map(type, node.literals))
+        return NODE_BYTES + (1 if shared else 2) * sizes + SLOTS_BYTES * len(node.literals)
+    return NODE_BYTES
+
+
+def _weight_of_expression(node: External) -> int:
+    """Of a pyarrow Expression, with the arrays in it, which nothing else tells: twice, as it is bound too."""
+    try:
+        _, (stored,) = node.expression.__reduce__()
+    except pa.ArrowException:  # no form to store it in: a function of the user's
+        return NODE_BYTES
+    return 2 * len(stored)
