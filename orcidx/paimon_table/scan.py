@@ -42,7 +42,7 @@ from orcidx.scanner.top_rows import FirstRows, SortKey
 from orcidx.scanner.top_scan import bound_condition
 from orcidx.spellings import counted
 
-__all__ = ["TableBatches", "TableScan", "matching_rows"]
+__all__ = ["TableBatches", "TableScan", "TaskRun", "matching_rows", "rows_left"]
 
 
 @dataclass(frozen=True)
@@ -94,19 +94,19 @@ class TableScan(ArrowStream):
     def count_rows(self) -> int:
         """The number of rows; from metadata alone where nothing is asked."""
         if self.where is None:
-            total = sum(_rows_left(task) for task in self.plan.tasks)
+            total = sum(rows_left(task) for task in self.plan.tasks)
         else:
             asked = table_bound(self.where, self.table_schema, self.options).columns
             narrow = (asked[0][0] if asked else self.table_schema.fields[0].name,)
             counting = replace(self, columns=narrow, row_limit=None, top=())
             shared: Shared = {}
-            total = sum(_TaskRun(task, counting, ScanMetrics(), [], shared).count() for task in self.plan.tasks)
+            total = sum(TaskRun(task, counting, ScanMetrics(), [], shared).count() for task in self.plan.tasks)
         return total if self.row_limit is None else min(total, self.row_limit)
 
     def explain(self) -> Explanation:
         """What the scan will read and why it can skip the rest; reads metadata and indexes only."""
         shared: Shared = {}
-        files = [_TaskRun(task, self, ScanMetrics(), [], shared).explain() for task in self.plan.tasks]
+        files = [TaskRun(task, self, ScanMetrics(), [], shared).explain() for task in self.plan.tasks]
         files += [
             FileExplanation(skipped.file.path, skipped.file.rows, (), (), skipped.reasons)
             for skipped in self.plan.skipped
@@ -133,7 +133,8 @@ def _instant_notes(scan: TableScan) -> list[Note]:
     return [Note("ORC files", "distrusted", text)]
 
 
-def _rows_left(task: FileTask) -> int:
+def rows_left(task: FileTask) -> int:
+    """The rows of a file that are not deleted, by the metadata."""
     deletion = task.file.deletion
     if deletion is None:
         return task.file.rows
@@ -157,7 +158,7 @@ def _batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Genera
     shared: Shared = {}
 
     def rows_of(task: FileTask, wanted: TableScan) -> Iterator[pa.RecordBatch]:
-        return _TaskRun(task, wanted, metrics, notes, shared if wanted is scan else {}).batches()
+        return TaskRun(task, wanted, metrics, notes, shared if wanted is scan else {}).batches()
 
     if scan.top:
         columns = tuple(dict.fromkeys((*scan.columns, *(key.column for key in scan.top))))
@@ -212,7 +213,7 @@ class _First:
         return replace(scan, where=bound if scan.where is None else all_of(scan.where, bound))
 
 
-class _TaskRun:
+class TaskRun:
     """One file during one pass. ``shared``: what the files of the pass have in common that are alike."""
 
     def __init__(
@@ -326,7 +327,7 @@ class _TaskRun:
     def count(self) -> int:
         """Rows of the file that match; from metadata and indexes where they prove it."""
         if self.is_orc and self.rest is None:
-            with located(file=self.file.path), self._orc_scan() as scan:
+            with located(file=self.file.path), self.orc_scan() as scan:
                 return scan.count_rows()
         return sum(batch.num_rows for batch in self.batches())
 
@@ -334,7 +335,7 @@ class _TaskRun:
         """What is read of the file, and why the rest is not; of a parquet file only how many rows."""
         with located(file=self.file.path):
             if self.is_orc:
-                with self._orc_scan() as scan:
+                with self.orc_scan() as scan:
                     found = scan.explain().files[0]
             else:
                 rows = self._parquet_rows()
@@ -347,7 +348,7 @@ class _TaskRun:
         if small is not None:
             yield from small.batches
             return
-        with self._orc_scan() as scan, scan.to_batches() as batches:
+        with self.orc_scan() as scan, scan.to_batches() as batches:
             try:
                 yield from batches
             finally:
@@ -370,7 +371,7 @@ class _TaskRun:
             raise CorruptFile(f"has {stored} rows, where the manifest says {self.file.rows}")
 
     @contextmanager
-    def _orc_scan(self, row_numbers: str | None = None) -> Iterator[Scan]:
+    def orc_scan(self, row_numbers: str | None = None) -> Iterator[Scan]:
         """The scan of an ORC file in its own names, with its file index open as long as it may be asked.
 
         ``row_numbers``: a column of this name with the rows' places."""
@@ -438,7 +439,7 @@ class _TaskRun:
         numbers = "row_number"
         while numbers in names:
             numbers += "_"
-        with self._orc_scan(numbers) as scan:
+        with self.orc_scan(numbers) as scan:
             tested = replace(scan, request=replace(scan.request, tests_each=True))
             with tested.to_batches() as batches:
                 for batch in batches:
@@ -482,7 +483,7 @@ def _converted(
 def matching_rows(task: FileTask, scan: TableScan) -> Iterator[npt.NDArray[np.int64]]:
     """Places in the file of the rows for which the scan's predicate is true, deleted ones too, in ascending pieces."""
     bare = replace(task, file=replace(task.file, deletion=None))
-    return _TaskRun(bare, replace(scan, columns=(), row_limit=None, top=()), ScanMetrics(), [], {}).places()
+    return TaskRun(bare, replace(scan, columns=(), row_limit=None, top=()), ScanMetrics(), [], {}).places()
 
 
 def _add(total: ScanMetrics, part: ScanMetrics) -> None:

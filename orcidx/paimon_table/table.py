@@ -43,6 +43,7 @@ from orcidx.paimon_table.schema import TableSchema, char_lengths
 from orcidx.paimon_table.snapshot import Snapshot, parse_snapshot
 from orcidx.paimon_table.table_paths import bucket_path, index_path, partition_values
 from orcidx.paimon_table.table_state import TableState
+from orcidx.paimon_table.table_totals import aggregate_scan
 from orcidx.planner.query_words import asked_columns, asked_limit
 from orcidx.predicate import Where, bind, parse, resolve_column
 from orcidx.scanner.top_rows import parse_order
@@ -109,15 +110,7 @@ class Table:
         return f"<Table {self.path!r} at snapshot {self.snapshot_id}>"
 
     def _repr_html_(self) -> str:
-        schema = self.table_schema
-        facts = {
-            "snapshot": self.snapshot_id,
-            "records": None if self.snapshot is None else self.snapshot.total_record_count,
-            "primary key": ", ".join(schema.primary_keys) or None,
-            "partitions": ", ".join(schema.partition_keys) or None,
-        }
-        rows = [(field.id, field.name, field.type) for field in schema.fields]
-        return facts_html(self.path, facts, ("id", "column", "type"), rows)
+        return _described_html(self)
 
     # ------------------------------------------------------------------ metadata
 
@@ -173,17 +166,12 @@ class Table:
         else:
             source = self._files.source(f"{directory}/{entry.name}")
             parent = None
-        names = [name for name in entry.extra_files if name.endswith(".index")]
-        if entry.embedded_index is None and len(names) > 1:
-            raise CorruptFile(f"{len(names)} index files for one data file", file=source.name)
+        names = _index_names(entry, source)
         index = None
         if entry.embedded_index is None and names:
             inside = f"{directory}/{names[0]}"
             index = self._files.source(inside) if parent is None else self._files.external(f"{parent}/{names[0]}")
-        partition = {
-            field.name: value.decode("utf-8", "replace") if value is not None and field.type.root in _TEXTS else value
-            for field, value in zip(schema.partition_fields, values)
-        }
+        partition = _partition_by_name(schema, values)
         if self._deletions is None:
             self._deletions = _deletion_files(self.index_files(), self._index_source, self.path)
         deletion = self._deletions.get((entry.partition, entry.bucket, entry.name))
@@ -263,6 +251,20 @@ class Table:
         plan = self.plan(predicate, nan=options.nan, case_sensitive=options.case_sensitive, jvm_zone=zone)
         return TableScan(plan, self._table_schema, tuple(chosen), predicate, options, limit, order, zone)
 
+    def aggregate(
+        self,
+        aggregates: Mapping[str, str],
+        where: Where | None = None,
+        by: str | Sequence[str] | None = None,
+        *,
+        jvm_zone: str | None = None,
+        **options: Unpack[OptionsByName],
+    ) -> pa.Table:
+        """Totals of the snapshot's rows, from metadata and statistics where those prove them; see ``orcidx.aggregate``.
+
+        ``where``, ``jvm_zone`` and ``options`` as in ``scan``, and it raises what ``scan`` raises."""
+        return aggregate_scan(self.scan(None, where, jvm_zone=jvm_zone, **options), aggregates, by)
+
     # ------------------------------------------------------------------ changes
 
     def rewrite_file_index(
@@ -314,6 +316,34 @@ class Table:
         ``ValueOutOfRange`` for rows that do not fit, ``Unsupported``, ``CommitConflict`` and ``CommitUncertain``.
         """
         return append_rows(self, data, dry_run=dry_run, given=commit)
+
+
+def _described_html(table: Table) -> str:
+    schema = table.table_schema
+    facts = {
+        "snapshot": table.snapshot_id,
+        "records": None if table.snapshot is None else table.snapshot.total_record_count,
+        "primary key": ", ".join(schema.primary_keys) or None,
+        "partitions": ", ".join(schema.partition_keys) or None,
+    }
+    rows = [(field.id, field.name, field.type) for field in schema.fields]
+    return facts_html(table.path, facts, ("id", "column", "type"), rows)
+
+
+def _index_names(entry: FileEntry, source: Source) -> list[str]:
+    """The names of the index files beside a data file: one at most, unless its manifest holds the index."""
+    names = [name for name in entry.extra_files if name.endswith(".index")]
+    if entry.embedded_index is None and len(names) > 1:
+        raise CorruptFile(f"{len(names)} index files for one data file", file=source.name)
+    return names
+
+
+def _partition_by_name(schema: TableSchema, values: Sequence[Any]) -> dict[str, Any]:
+    """The values of a partition by column; texts decoded."""
+    return {
+        field.name: value.decode("utf-8", "replace") if value is not None and field.type.root in _TEXTS else value
+        for field, value in zip(schema.partition_fields, values)
+    }
 
 
 def _deletion_files(

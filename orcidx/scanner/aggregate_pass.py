@@ -40,7 +40,7 @@ from orcidx.scanner.file_queue import FileQueue, OpenFile
 from orcidx.scanner.file_scan import FileScan, count_groups
 from orcidx.scanner.metrics import ScanMetrics
 
-__all__ = ["AggregatePlan", "aggregate_files", "plan_aggregation"]
+__all__ = ["AggregatePlan", "add_files", "aggregate_files", "plan_aggregation", "with_origins"]
 
 Path = tuple[str, ...]
 Origin = Literal["metadata", "file statistics", "stripe statistics", "row-group statistics", "decoded"]
@@ -103,12 +103,31 @@ def aggregate_files(
     plan = plan_aggregation(schema, parse_aggregates(aggregates), parse_groups(by), case_sensitive=case_sensitive)
     totals = plan.totals()
     origins: Counter[str] = Counter()
+    add_files(jobs, request, plan, totals, origins, metrics=metrics)
+    return with_origins(totals.table(nan=request.options.nan), origins, metrics)
+
+
+def add_files(
+    jobs: Iterable[FileJob],
+    request: ScanRequest,
+    plan: AggregatePlan,
+    totals: GroupTotals,
+    origins: Counter[str],
+    *,
+    metrics: ScanMetrics,
+    constants: Mapping[str, pa.Scalar] | None = None,
+) -> None:
+    """Adds the totals of the matching rows of files. ``origins``: counts rows by where their totals came from;
+    ``constants``: values that columns of the plan have in every row, beside those that the jobs know."""
     asked = replace(request, columns=tuple(dict.fromkeys(plan.paths.values())), row_numbers=None)
     with FileQueue(jobs, asked, metrics) as files:
         for file in files:
-            _FileTotals(plan, file, totals, origins).add()
-    result = totals.table(nan=request.options.nan)
-    facts = {"rows": dict(origins), "bytes_read": metrics.bytes_read, "requests": metrics.requests}
+            _FileTotals(plan, file, totals, origins, constants or {}).add()
+
+
+def with_origins(result: pa.Table, origins: Counter[str], metrics: ScanMetrics, **more: list[str]) -> pa.Table:
+    """The result, whose metadata says where its rows came from and what was read."""
+    facts = {"rows": dict(origins), "bytes_read": metrics.bytes_read, "requests": metrics.requests, **more}
     return result.replace_schema_metadata({"orcidx": json.dumps(facts)})
 
 
@@ -124,7 +143,14 @@ class _Column:
 class _FileTotals:
     """Adds the totals of one file."""
 
-    def __init__(self, plan: AggregatePlan, file: OpenFile, totals: GroupTotals, origins: Counter[str]) -> None:
+    def __init__(
+        self,
+        plan: AggregatePlan,
+        file: OpenFile,
+        totals: GroupTotals,
+        origins: Counter[str],
+        constants: Mapping[str, pa.Scalar],
+    ) -> None:
         self.plan = plan
         self.file = file
         self.scan = file.scan
@@ -132,6 +158,7 @@ class _FileTotals:
         self.origins = origins
         sources = {source.field.name: source for source in self.scan.schema_plan.fields}
         self.columns = {name: _column(self.scan, sources, plan.paths[name], plan.types[name]) for name in plan.paths}
+        self.columns.update({name: _Column(constant=value) for name, value in constants.items()})
         self.char = frozenset(name for name in plan.paths if _is_char(sources, plan.paths[name]))
 
     @property
