@@ -461,7 +461,7 @@ def _read_footer(raw: bytes, limits: MetadataLimits) -> Footer:
 
 def listed_stripes(parts: FooterParts, limits: MetadataLimits) -> tuple[tuple[StripeInformation, ...], int]:
     """The stripes of a footer and their rows, of which there may be so many, as of its columns."""
-    limits.check_columns(parts.types)
+    limits.check_columns(parts.types - 1)  # the root is no column
     limits.check_stripes(len(parts.stripes))
     stripes = tuple([StripeInformation(*one) for one in parts.stripes])
     rows = sum([stripe.rows for stripe in stripes])

@@ -62,6 +62,11 @@ class MetadataLimits:
         """Most bytes that ``stored`` ones may take once decompressed."""
         return max(self.metadata_bytes, EXPANSION * stored)
 
+    def check_bytes(self, stored: int, length: int) -> None:
+        """Raises ``Unsupported`` where ``stored`` bytes are more than are read once decompressed."""
+        if length > (most := self.bytes_of(stored)):
+            raise _too_many(f"metadata of {length} bytes", most, "metadata_bytes")
+
     def check_items(self, count: int, what: str) -> None:
         """Raises ``Unsupported`` for more items than are read."""
         if count > self.metadata_items:

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.orc.kinds import TypeKind
-from orcidx.orc.types import LONGEST_SIZED, SIZED_TYPE, SPARK_TYPE
+from orcidx.orc.metadata_checks import DEEPEST_NESTING
+from orcidx.orc.types import LONGEST_SIZED, MOST_VARIANTS, SIZED_TYPE, SPARK_TYPE
 from orcidx.orc_writer.array_layouts import hides_values, is_view, plain_layout
 from orcidx.orc_writer.options import WriteOptions
 
@@ -27,7 +28,6 @@ OWN_TYPE = "orcidx.type"
 EXTENSION = "orcidx.extension"
 """Names the Arrow extension type. Not ``ARROW:extension:name``: readers that hand attributes on as field metadata
 would claim a type whose storage the values do not have, on which importers fail."""
-MOST_VARIANTS = 256
 _SIZED = re.compile(r"\s*(char|varchar)\s*\(\s*(\d+)\s*\)\s*", re.IGNORECASE)
 
 
@@ -89,6 +89,11 @@ def _numbered(node: WriteNode, first: int) -> WriteNode:
 
 
 def _describe(field: pa.Field, path: tuple[str, ...], options: WriteOptions) -> WriteNode:
+    if len(path) > DEEPEST_NESTING:
+        raise Unsupported(
+            f"types are nested deeper than {DEEPEST_NESTING} levels, more than orcidx reads; flatten the column",
+            column=path[0],
+        )
     metadata = field.metadata or {}
     is_ntz = pa.types.is_timestamp(field.type) and metadata.get(SPARK_TYPE.encode()) == b"timestamp_ntz"
     # What Spark calls so is a bigint to it: as a timestamp it could not read the column.
@@ -248,7 +253,10 @@ def _nested(type_: Any, path: tuple[str, ...], options: WriteOptions) -> WriteNo
         return WriteNode(kind=TypeKind.MAP, path=path, type=type_, children=(replace(key, nullable=False), value))
     if types.is_union(type_):
         if type_.num_fields > MOST_VARIANTS:
-            raise Unsupported(f"a union of {type_.num_fields} variants: ORC has 256", column=".".join(path))
+            raise Unsupported(
+                f"a union of {type_.num_fields} variants: orcidx reads at most {MOST_VARIANTS}; nest some in a union",
+                column=".".join(path),
+            )
         children = tuple(
             replace(_describe(type_.field(i), (*path, str(i)), options), nullable=True) for i in range(type_.num_fields)
         )

@@ -15,8 +15,11 @@ from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING
 
+from orcidx.errors import Unsupported
 from orcidx.orc.kinds import CompressionKind, StreamKind, TypeKind, WriterKind
 from orcidx.orc.metadata import OWN_SOFTWARE, StripeInformation, TypeRecord
+from orcidx.orc.metadata_checks import check_types
+from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc_writer.chunks import frame
 from orcidx.orc_writer.compressors import Compressor
@@ -137,14 +140,15 @@ class FileLayout:
         return information
 
     def finish(self, file_statistics: Sequence[bytes], user_metadata: Mapping[str, bytes]) -> None:
-        """Writes the tail; ``file_statistics`` (ColumnStatistics messages) by column id."""
+        """Writes the tail; ``file_statistics`` (ColumnStatistics messages) by column id.
+
+        Raises ``Unsupported`` for a file that ``orcidx.open`` refuses unless an option allows more."""
         self._write(b"")
         summaries = b"".join(blob(1, b"".join(blob(1, one) for one in stripe)) for stripe in self._statistics)
         content = self.offset
         described = frame(summaries, self.compressor, self.block_size)
-        footer = frame(self._footer(content, file_statistics, user_metadata), self.compressor, self.block_size)
-        self._write(described)
-        self._write(footer)
+        plain_footer = self._footer(content, file_statistics, user_metadata)
+        footer = frame(plain_footer, self.compressor, self.block_size)
         postscript = b"".join(
             (
                 uint(1, len(footer)),
@@ -156,7 +160,27 @@ class FileLayout:
                 varint(8000 << 3 | 2) + varint(len(MAGIC)) + MAGIC,
             )
         )
-        self._write(postscript + bytes([len(postscript)]))
+        tail = described, footer, postscript + bytes([len(postscript)])
+        self._check_limits(
+            content + sum(map(len, tail)), ((len(footer), len(plain_footer)), (len(described), len(summaries)))
+        )
+        for part in tail:
+            self._write(part)
+
+    def _check_limits(self, size: int, messages: Iterable[tuple[int, int]]) -> None:
+        """Refuses what the reader refuses by default; ``messages``: lengths as stored, and before compression."""
+        limits = MetadataLimits().for_file(size)
+        try:
+            limits.check_columns(len(self.types) - 1)
+            limits.check_stripes(len(self.stripes))
+            check_types(self.types, limits)
+            for stored, length in messages:
+                limits.check_bytes(stored, length)
+        except Unsupported as error:
+            raise Unsupported(
+                f"{error.message} of ReadOptions, and by default the file would not open; write more rows to a file, "
+                "larger stripes, or fewer columns with shorter names"
+            ) from error
 
     def _footer(self, content: int, statistics: Sequence[bytes], user_metadata: Mapping[str, bytes]) -> bytes:
         parts = [uint(1, len(MAGIC)), uint(2, content)]
