@@ -275,15 +275,17 @@ def test_one_thread_inside_a_spark_task(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(pa, "cpu_count", lambda: 4)
     used: set[str] = set()
     others = threading.Event()
-    alone = False
+    alone, reads = False, 0
     read = ColumnReader.read
 
     def noted(self: ColumnReader, *args: object) -> pa.Array:
+        nonlocal reads
         used.add(threading.current_thread().name)
         if threading.current_thread() is not threading.main_thread():
             others.set()
-        elif not alone:
+        elif not alone and reads >= table.num_columns:  # the first batch of a file is its caller's alone
             others.wait(5)  # or this thread may have done all of it before the others are there
+        reads += 1
         return read(self, *args)
 
     monkeypatch.setattr(ColumnReader, "read", noted)
@@ -293,7 +295,7 @@ def test_one_thread_inside_a_spark_task(monkeypatch: pytest.MonkeyPatch) -> None
         for task in (None, object()):
             used.clear()
             others.clear()
-            alone = task is not None
+            alone, reads = task is not None, 0
             context = SimpleNamespace(TaskContext=SimpleNamespace(get=lambda task=task: task))
             monkeypatch.setitem(sys.modules, "pyspark.taskcontext", context)
             assert file.read().equals(table)
