@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,7 +12,20 @@ from orcidx.cli.arguments import as_json, parse_columns, scan_from, sources_argu
 from orcidx.cli.rows import print_rows
 from orcidx.errors import InvalidQuery
 
-__all__ = ["aggregate"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["aggregate", "by_option", "explain_option", "parse_select", "print_totals", "select_option"]
+
+select_option = click.option(
+    "-s", "--select", required=True, metavar="TEXT", help='Such as: "count(*), sum(price) as total".'
+)
+by_option = click.option(
+    "--by", metavar="A,B.C", help="Group by these columns: names or dotted paths with commas between them."
+)
+explain_option = click.option(
+    "--explain", is_flag=True, help="Say on standard error how many rows came from which evidence."
+)
 
 _BETWEEN = re.compile(r""",(?=(?:[^"`]|"[^"]*"|`[^`]*`)*$)(?![^()]*\))""")
 """A comma outside of quotes and parentheses."""
@@ -32,12 +46,12 @@ def parse_select(text: str) -> dict[str, str]:
 
 @click.command()
 @sources_argument
-@click.option("-s", "--select", required=True, metavar="TEXT", help='Such as: "count(*), sum(price) as total".')
-@click.option("--by", metavar="A,B.C", help="Group by these columns: names or dotted paths with commas between them.")
+@select_option
+@by_option
 @as_json
 @where_option
 @storage_option
-@click.option("--explain", is_flag=True, help="Say on standard error how many rows came from which evidence.")
+@explain_option
 def aggregate(
     sources: tuple[str, ...],
     select: str,
@@ -49,10 +63,16 @@ def aggregate(
 ) -> None:
     """Totals of the rows of SOURCES, from statistics where those prove them: count, sum, min, max and avg."""
     scan = scan_from(sources, storage_options, None, where, timestamp_unit="us")
-    result = scan.aggregate(parse_select(select), parse_columns(by))
+    print_totals(scan.aggregate(parse_select(select), parse_columns(by)), as_json=as_json, explain=explain)
+
+
+def print_totals(result: pa.Table, *, as_json: bool, explain: bool) -> None:
+    """The rows, and on standard error where they came from, if that is asked."""
     print_rows(result.column_names, iter(result.to_batches()), as_json=as_json, table=True)
     if explain:
         facts = json.loads(result.schema.metadata[b"orcidx"])
         rows = ", ".join(f"{count:,} from {origin}" for origin, count in facts["rows"].items())
         read = f"{facts['bytes_read']:,} bytes in {facts['requests']:,} requests"
         click.echo(f"rows: {rows or 'none'}; read {read}", err=True)
+        for note in facts.get("notes", ()):
+            click.echo(f"note: {note}", err=True)

@@ -1,4 +1,4 @@
-"""``orcidx table info``, ``scan`` and ``explain``: whole Paimon tables."""
+"""``orcidx table info``, ``scan``, ``aggregate`` and ``explain``: whole Paimon tables."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orcidx.cli.aggregate import by_option, explain_option, parse_select, print_totals, select_option
 from orcidx.cli.arguments import (
     as_json,
     columns_option,
@@ -136,6 +137,33 @@ def scan(
         print_rows(found.schema.names, batches, as_json=as_json, table=False)
     for note in batches.notes:
         click.echo(f"note: {note}", err=True)
+
+
+@table.command(short_help="Totals of a table's rows.")
+@click.argument("path")
+@select_option
+@by_option
+@snapshot_option
+@as_json
+@where_option
+@_jvm_zone
+@storage_option
+@external_option
+@explain_option
+def aggregate(
+    path: str,
+    snapshot: int | None,
+    as_json: bool,
+    storage_options: tuple[str, ...],
+    external_paths: tuple[str, ...],
+    explain: bool,
+    **query: Any,
+) -> None:
+    """Totals of the rows of the table at PATH, from metadata and statistics where those prove them."""
+    opened = open_table(path, snapshot, storage_options, external_paths)
+    select, by = parse_select(query["select"]), parse_columns(query["by"])
+    result = opened.aggregate(select, query["where"], by, jvm_zone=query["jvm_zone"])
+    print_totals(result, as_json=as_json, explain=explain)
 
 
 @table.command(short_help="Which files and row groups a query reads, and why.")

@@ -197,6 +197,18 @@ def test_table_info(orcidx_command):
     assert orcidx_command("table", "info", str(FIXTURES / "nowhere"))[0] == 4
 
 
+def test_table_aggregate(orcidx_command):
+    """Deleted rows are in no total."""
+    words = ("table", "aggregate", WITH_VECTORS, "-s", "count(*) as n, max(id) as last")
+    code, out, err = orcidx_command(*words, "--where", "id < 100", "--json", "--explain")
+    rows = paimon.open_table(WITH_VECTORS).scan(["id"], "id < 100").to_table()["id"].to_pylist()
+    assert code == 0
+    assert json.loads(out) == {"n": len(rows), "last": max(rows)}
+    assert err.startswith("rows: ")
+    assert orcidx_command(*words, "--snapshot", "1", "--json")[1] != orcidx_command(*words, "--json")[1]
+    assert orcidx_command("table", "aggregate", WITH_VECTORS, "-s", "median(id)")[0] == 2
+
+
 def test_table_scan(orcidx_command):
     code, out, _ = orcidx_command("table", "scan", WITH_VECTORS, "-c", "id", "--json")
     assert (code, len(out.splitlines())) == (0, 335)
