@@ -283,7 +283,7 @@ def test_random_queries(spark: Any, indexed: Path, rng: np.random.Generator) -> 
 @pytest.mark.java
 @pytest.mark.timeout(1200)
 def test_many_random_queries(spark: Any, indexed: Path, rng: np.random.Generator) -> None:
-    check_random_queries(spark, rng, int(os.environ.get("ORCIDX_QUERIES", "40")))
+    check_random_queries(spark, rng, int(os.environ.get("ORCIDX_QUERIES", "20")))
 
 
 # ---------------------------------------------------------------------- without Java
