@@ -168,7 +168,7 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
 
 def _projected(schema: pa.Schema, columns: Columns, filter: pc.Expression | None) -> pa.Schema:
     """The schema that comes out. Raises ``InvalidQuery`` with pyarrow's words for what it cannot bind."""
-    nothing = ds.InMemoryDataset(schema.empty_table())
+    nothing = ds.InMemoryDataset(pa.Table.from_batches([], schema))  # an empty table has no unions
     try:
         return nothing.scanner(columns=columns, filter=filter, use_threads=False).projected_schema
     except (pa.ArrowException, TypeError, KeyError) as error:

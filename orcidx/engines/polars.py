@@ -15,6 +15,7 @@ from orcidx.index_directory.scan_files import scan as scan_files
 from orcidx.predicate import Constant, all_of
 from orcidx.predicate.polars_tree import from_polars
 from orcidx.scanner.arguments import FilesArguments
+from orcidx.scanner.frames import refuse_unions
 from orcidx.scanner.scan import Scan
 from orcidx.storage import Sources
 
@@ -40,6 +41,7 @@ def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.
     scan = scan_files(sources, **scan_options)
     if scan.row_limit is not None:
         raise Unsupported("a lazy scan has no limit: call head() on the frame")
+    refuse_unions(scan.schema, "Polars")
     schema = pl.DataFrame(scan.schema.empty_table()).schema
     return register_io_source(_Source(scan), schema=schema, is_pure=True)
 

@@ -12,7 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["hides_values", "plain_layout", "written_bytes"]
+__all__ = [
+    "decoded_dictionary",
+    "hides_values",
+    "is_joined",
+    "is_list_view",
+    "is_view",
+    "plain_layout",
+    "written_bytes",
+]
 
 SHARED = 8 << 20
 """Bytes that the entries of a dictionary may come to, written out row by row, until they are counted exactly."""
@@ -44,6 +52,12 @@ def hides_values(type_: pa.DataType) -> bool:
     return any(is_view(child) or pa.types.is_run_end_encoded(child) or hides_values(child) for child in below)
 
 
+def is_joined(type_: pa.DataType) -> bool:
+    """Whether pyarrow can join arrays of the type, but not take rows of one: views and runs, at any depth."""
+    type_ = _storage(type_)
+    return is_view(type_) or pa.types.is_run_end_encoded(type_) or hides_values(type_)
+
+
 def plain_layout(array: pa.Array) -> pa.Array:
     """The array with views and runs made plain at any depth; other layouts stay."""
     if isinstance(array, pa.ExtensionArray):
@@ -52,7 +66,7 @@ def plain_layout(array: pa.Array) -> pa.Array:
     if is_view(kind):
         return array.cast(pa.large_string() if kind == pa.string_view() else pa.large_binary())
     if types.is_run_end_encoded(kind):
-        return plain_layout(pc.run_end_decode(array))
+        return _decoded_runs(array)
     if not types.is_nested(kind):
         return array
     if types.is_union(kind):
@@ -75,6 +89,22 @@ def plain_layout(array: pa.Array) -> pa.Array:
         return pa.MapArray.from_arrays(offsets, plain_layout(array.keys), plain_layout(array.items), mask=mask)
     cls = pa.LargeListArray if types.is_large_list(kind) else pa.ListArray
     return cls.from_arrays(offsets, plain_layout(array.values), mask=mask)
+
+
+def decoded_dictionary(array: pa.DictionaryArray) -> pa.Array:
+    """The entries of a dictionary row by row, in a plain layout: pyarrow takes no views, and no runs below others."""
+    entries = plain_layout(array.dictionary)
+    if entries.type != array.dictionary.type:
+        array = pa.DictionaryArray.from_arrays(array.indices, entries)
+    return array.dictionary_decode()
+
+
+def _decoded_runs(array: Any) -> Any:
+    """pyarrow's own ``run_end_decode`` knows neither views nor what is nested."""
+    values = plain_layout(array.values)
+    ends = array.run_ends.to_numpy()
+    rows = np.arange(array.offset, array.offset + len(array))
+    return values.take(pa.array(np.searchsorted(ends, rows, side="right")))
 
 
 def _plain_union(array: Any) -> Any:

@@ -18,7 +18,7 @@ from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata_checks import DEEPEST_NESTING
 from orcidx.orc.types import LONGEST_SIZED, MOST_VARIANTS, SIZED_TYPE, SPARK_TYPE
-from orcidx.orc_writer.array_layouts import hides_values, is_view, plain_layout
+from orcidx.orc_writer.array_layouts import decoded_dictionary, hides_values, is_view, plain_layout
 from orcidx.orc_writer.options import WriteOptions
 
 __all__ = ["WriteNode", "describe_schema"]
@@ -127,7 +127,7 @@ def _sized(node: WriteNode, text: str) -> WriteNode:
 
     def fit(array: pa.Array) -> pa.Array:
         if pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
+            array = decoded_dictionary(array)
         longest = pc.max(pc.utf8_length(array)).as_py()
         if longest is not None and longest > length:
             raise pa.ArrowInvalid(f"a value of {longest} characters in {text}")
@@ -162,6 +162,8 @@ _CAST = {
 
 def _of_type(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -> WriteNode:
     types = pa.types
+    if isinstance(type_, pa.BaseExtensionType):  # first: those of users need not have a hash
+        return _extension(type_, path, options)
     if type_ in _PLAIN:
         return WriteNode(kind=_PLAIN[type_], path=path, type=type_)
     if type_ in _CAST:
@@ -174,8 +176,6 @@ def _of_type(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -
     if types.is_fixed_size_binary(type_):
         own = ((OWN_TYPE, f"fixed_size_binary[{type_.byte_width}]"),)
         return WriteNode(kind=TypeKind.BINARY, path=path, type=type_, attributes=own)
-    if isinstance(type_, pa.BaseExtensionType):
-        return _extension(type_, path, options)
     if types.is_dictionary(type_):
         return _dictionary(type_, path, options)
     if types.is_run_end_encoded(type_):
@@ -223,11 +223,11 @@ def _decimal(type_: pa.DataType, path: tuple[str, ...]) -> WriteNode:
 
 def _dictionary(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -> WriteNode:
     inner = _of_type(type_.value_type, path, options)
-    if inner.kind is TypeKind.STRING and not inner.convert:
+    if inner.kind is TypeKind.STRING and type_.value_type in (pa.string(), pa.large_string()):
         target = pa.dictionary(pa.int32(), type_.value_type)
         convert = () if type_.index_type == pa.int32() else (lambda array: array.cast(target),)
         return replace(inner, type=target, convert=convert)
-    return replace(inner, convert=(lambda array: array.dictionary_decode(), *inner.convert))
+    return replace(inner, convert=(decoded_dictionary, *inner.convert))
 
 
 def _extension(type_: Any, path: tuple[str, ...], options: WriteOptions) -> WriteNode:

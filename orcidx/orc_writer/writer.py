@@ -21,6 +21,7 @@ from orcidx.orc_writer.file_layout import FileLayout
 from orcidx.orc_writer.memory import WriterMemory
 from orcidx.orc_writer.options import WriteOptions
 from orcidx.orc_writer.stripe_writer import StripeWriter, type_records
+from orcidx.storage.given_rows import stream_of
 from orcidx.storage.sink import Sink, Target, open_sink
 
 __all__ = ["OrcWriter", "WriteResult", "write_table"]
@@ -248,12 +249,19 @@ def batches_of(data: object) -> Any:
     if isinstance(data, pa.RecordBatchReader):
         return data
     if hasattr(data, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(data)
+        return stream_of(data)
     if hasattr(data, "__arrow_c_array__"):
-        return (pa.record_batch(data),)
+        return _one_batch(data)
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
         return _checked(data)
     raise InvalidQuery(f"a {type(data).__name__} is no Arrow data: {_instead(data)}")
+
+
+def _one_batch(data: Any) -> tuple[pa.RecordBatch]:
+    try:
+        return (pa.record_batch(data),)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidQuery(f"a {type(data).__name__} is no record batch: give a table with it") from error
 
 
 def _instead(data: object) -> str:

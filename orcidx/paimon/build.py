@@ -16,6 +16,7 @@ from orcidx.paimon.index import Index
 from orcidx.paimon.key_arrays import key_column, map_values
 from orcidx.paimon.registry import Builder, open_builder
 from orcidx.storage import OneSource
+from orcidx.storage.given_rows import stream_of
 
 __all__ = ["FileIndexBuilder", "Spec", "build_from_arrow", "columns_of", "plain_spec", "split_map_key", "type_of_arrow"]
 
@@ -169,7 +170,7 @@ def _batches_of(source: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]] | Non
     if isinstance(source, pa.RecordBatchReader):
         return source.schema, iter(source)
     if hasattr(source, "__arrow_c_stream__"):
-        reader = pa.RecordBatchReader.from_stream(source)
+        reader = stream_of(source)
         return reader.schema, iter(reader)
     if not isinstance(source, (list, Iterator)):
         return None

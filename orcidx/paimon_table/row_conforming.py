@@ -16,6 +16,7 @@ from orcidx.paimon.hash_index import bucket_of_hash, key_hash
 from orcidx.paimon_table.binary_row import write_binary_row
 from orcidx.paimon_table.column_statistics import physical
 from orcidx.paimon_table.schema import TableSchema
+from orcidx.storage.given_rows import stream_of
 
 __all__ = ["arrow_batches", "conformed", "placed"]
 
@@ -31,7 +32,7 @@ def arrow_batches(data: object) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     if not isinstance(data, pa.RecordBatchReader):
         if not hasattr(data, "__arrow_c_stream__"):
             raise InvalidQuery(f"a {type(data).__name__} is no Arrow data: give a Table, a batch or a reader")
-        data = pa.RecordBatchReader.from_stream(data)
+        data = stream_of(data)
     reader: pa.RecordBatchReader = data
     return reader.schema, iter(reader)
 

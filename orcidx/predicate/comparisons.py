@@ -81,7 +81,7 @@ def _floating(sides: list[pc.Expression], schema: pa.Schema) -> list[bool]:
     from pyarrow import acero
 
     spare = max(schema.names, key=len, default="") + "_"
-    table = schema.append(pa.field(spare, pa.null())).empty_table()
+    table = pa.Table.from_batches([], schema.append(pa.field(spare, pa.null())))  # empty_table() knows no unions
     try:
         source = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
         names = [str(place) for place in range(len(sides))]

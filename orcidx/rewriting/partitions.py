@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
+from orcidx.orc_writer.array_layouts import is_joined
 
 __all__ = ["PartitionKey", "check_partition_columns", "partition_path", "split_batch"]
 
@@ -69,6 +70,9 @@ def split_batch(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[P
     for name in names:
         encoded = batch.column(name)
         if not pa.types.is_dictionary(encoded.type):
+            kind = encoded.type
+            if pa.types.is_decimal(kind) and kind.bit_width < 128:  # pyarrow makes no dictionaries of these
+                encoded = encoded.cast(pa.decimal128(kind.precision, kind.scale))
             encoded = encoded.dictionary_encode()
         texts = _texts(encoded.dictionary, name)
         known: list[str | None] = list(dict.fromkeys([None, *texts]))
@@ -88,7 +92,20 @@ def split_batch(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[P
             code, place = divmod(code, len(known))
             key.append(known[place])
         whole = start == 0 and stop == len(order)
-        yield tuple(reversed(key)), rest if whole else rest.take(pa.array(order[start:stop]))
+        yield tuple(reversed(key)), rest if whole else _taken(rest, order[start:stop])
+
+
+def _taken(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
+    """These rows. pyarrow takes no views and no runs, but joins them."""
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.concat_arrays([column.slice(row, 1) for row in rows.tolist()])
+            if is_joined(column.type)
+            else column.take(pa.array(rows))
+            for column in batch.columns
+        ],
+        schema=batch.schema,
+    )
 
 
 def _texts(values: pa.Array, name: str) -> list[str | None]:

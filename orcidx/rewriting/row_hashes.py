@@ -15,6 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from orcidx.orc_writer.array_layouts import decoded_dictionary, is_list_view, is_view, plain_layout
+
 __all__ = ["RowsSeen", "hash_rows", "rows_seen"]
 
 Words = npt.NDArray[np.uint64]
@@ -72,7 +74,9 @@ def _hash(array: Any) -> Words:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+        return _hash(decoded_dictionary(array))
+    if is_view(array.type) or pa.types.is_run_end_encoded(array.type):
+        return _hash(plain_layout(array))
     found = _values(array)
     if array.null_count:
         found = np.where(np.asarray(array.is_null()), _NULL, found)
@@ -88,6 +92,8 @@ def _values(array: Any) -> Words:
         return found
     if types.is_list(kind) or types.is_large_list(kind) or types.is_map(kind):
         return _lists(array)
+    if types.is_fixed_size_list(kind) or is_list_view(kind):
+        return _other_lists(array)
     if types.is_union(kind):
         return _unions(array)
     if types.is_null(kind):
@@ -99,6 +105,8 @@ def _values(array: Any) -> Words:
     if types.is_large_string(kind) or types.is_large_binary(kind):
         return _texts(array, np.int64)
     width = kind.bit_width // 8
+    if not width:
+        return np.zeros(len(array), np.uint64)
     if width > 8 or types.is_fixed_size_binary(kind):
         return _wide(array, kind.bit_width // 8)
     data = np.frombuffer(array.buffers()[1], np.dtype(f"u{width}"), len(array), array.offset * width)
@@ -147,6 +155,12 @@ def _lists(array: Any) -> Words:
     else:
         elements = _hash(array.values.slice(first, last - first))
     return _sequences(elements, offsets.astype(np.int64) - first)
+
+
+def _other_lists(array: Any) -> Words:
+    """Of fixed size, or as views, which may lie in any order."""
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    return _sequences(_hash(array.flatten()), np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))))
 
 
 def _unions(array: Any) -> Words:

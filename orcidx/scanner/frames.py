@@ -6,15 +6,17 @@ import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from orcidx.errors import Unsupported
 from orcidx.extras import needed
 
 if TYPE_CHECKING:
     import duckdb
     import pandas as pd
     import polars as pl
-    import pyarrow as pa
 
-__all__ = ["duckdb_relation", "pandas_frame", "polars_frame"]
+__all__ = ["duckdb_relation", "pandas_frame", "polars_frame", "refuse_unions"]
 
 
 def _library(name: str) -> ModuleType:
@@ -25,13 +27,32 @@ def _library(name: str) -> ModuleType:
 def pandas_frame(table: pa.Table, options: dict[str, Any]) -> pd.DataFrame:
     """A pandas DataFrame; ``options`` are those of ``pyarrow.Table.to_pandas``."""
     _library("pandas")
+    refuse_unions(table.schema, "pandas")
     return table.to_pandas(**options)
 
 
 def polars_frame(table: pa.Table) -> pl.DataFrame:
     """A Polars DataFrame, without a copy where Polars has the type."""
-    frame: pl.DataFrame = _library("polars").from_arrow(table)
+    library = _library("polars")
+    refuse_unions(table.schema, "Polars")
+    frame: pl.DataFrame = library.from_arrow(table)
     return frame
+
+
+def refuse_unions(schema: pa.Schema, library: str) -> None:
+    """Raises ``Unsupported`` that names a column with a union, for which neither pandas nor Polars has a type."""
+    for field in schema:
+        if _has_union(field.type):
+            raise Unsupported(
+                f"{library} has no type for unions: leave the column out with columns=, or take Arrow tables",
+                column=field.name,
+            )
+
+
+def _has_union(kind: Any) -> bool:
+    if pa.types.is_union(kind):
+        return True
+    return pa.types.is_nested(kind) and any(_has_union(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def duckdb_relation(table: pa.Table, connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyRelation:

@@ -62,7 +62,7 @@ class FirstRows:
     def __init__(self, schema: pa.Schema, keys: Sequence[SortKey], k: int) -> None:
         self._keys = keys
         self._k = k
-        self._best = schema.empty_table()
+        self._best = pa.Table.from_batches([], schema)
         self._waiting: list[pa.Table] = []
         self._rows = 0
 

@@ -177,12 +177,12 @@ class TopPass:
         finally:
             self._close()
         if self._first is None:
-            return schema.empty_table()
+            return pa.Table.from_batches([], schema)
         if not schema.names:
             return self._first.table().select([])
         found = self._first.table().combine_chunks().to_batches()
         arrays = [widen(found[0].column(field.name), field.type) for field in schema] if found else []
-        return pa.Table.from_arrays(arrays, schema=schema) if arrays else schema.empty_table()
+        return pa.Table.from_arrays(arrays, schema=schema) if arrays else pa.Table.from_batches([], schema)
 
     # ------------------------------------------------------------------ what to read first
 

@@ -1,0 +1,37 @@
+"""Rows that a caller gives as Arrow data: frames of pandas, Polars and DuckDB, readers, scans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery, OrcidxError
+
+__all__ = ["stream_of"]
+
+
+def stream_of(data: object) -> pa.RecordBatchReader:
+    """A reader over whatever has ``__arrow_c_stream__``.
+
+    Raises ``InvalidQuery`` for values that have no Arrow type, and for a column alone.
+    """
+    name = type(data).__name__
+    if type(data).__module__.startswith("polars"):
+        _refuse_objects(data)
+    try:
+        return pa.RecordBatchReader.from_stream(data)
+    except OrcidxError:  # a scan's own
+        raise
+    except (pa.ArrowException, TypeError, ValueError, OverflowError, NotImplementedError) as error:
+        if "non-struct type" in str(error):
+            raise InvalidQuery(f"a {name} is one column: give a table or a data frame with it") from error
+        hint = "; cast integers of 128 bits to decimals" if "_pl" in str(error) else ""
+        raise InvalidQuery(f"the {name} cannot be taken as Arrow data: {error}{hint}") from error
+
+
+def _refuse_objects(frame: Any) -> None:
+    """Polars hands out Python objects as their addresses in memory."""
+    for column, kind in dict(getattr(frame, "schema", {})).items():
+        if str(kind) == "Object":
+            raise InvalidQuery("Python objects have no Arrow type: cast the column", column=column)
