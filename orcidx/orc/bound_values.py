@@ -15,7 +15,7 @@ from orcidx.orc.spans import compare_spans
 if TYPE_CHECKING:
     from orcidx.orc.wire import Int64s
 
-__all__ = ["INT64_MAX", "INT64_MIN", "Bools", "Bounds", "BytesBounds", "NumberBounds", "successor"]
+__all__ = ["INT64_MAX", "INT64_MIN", "Bools", "Bounds", "BytesBounds", "NumberBounds"]
 
 Bools = npt.NDArray[np.bool_]
 
@@ -44,6 +44,10 @@ class NumberBounds:
             return np.full(len(self.values), 1 if floor < 0 else -1, np.int8)
         return _signs(self.values, floor) if exact else np.where(self.values <= floor, -1, 1).astype(np.int8)
 
+    def sortable(self, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The bounds of some units, which have them, to be looked up among sorted literals."""
+        return self.values[units] if not self.scale and keys.dtype != object else _objects(self.at(units))
+
     def value(self, unit: int) -> int | float | Decimal | None:
         """The bound of one unit, None where it is not valid."""
         return self.at(np.array([unit]))[0]
@@ -67,6 +71,12 @@ def _signs(values: npt.NDArray[Any], literal: Any) -> npt.NDArray[np.int8]:
     return signs
 
 
+def _objects(values: list[Any]) -> npt.NDArray[Any]:
+    made = np.empty(len(values), object)
+    made[:] = values
+    return made
+
+
 @dataclass(frozen=True, eq=False)
 class BytesBounds:
     """As ``NumberBounds``, for bytes in unsigned order: spans (int64, shape (n, 2)) of a buffer."""
@@ -79,6 +89,10 @@ class BytesBounds:
     def compare(self, literal: bytes) -> npt.NDArray[np.int8]:
         """Sign of bound - literal for each unit (int8), arbitrary where not valid."""
         return compare_spans(self.buffer, self.spans, literal)
+
+    def sortable(self, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The bounds of some units, which have them, to be looked up among sorted literals."""
+        return _objects(self.at(units))
 
     def value(self, unit: int) -> bytes | None:
         """The bound of one unit, None where it is not valid."""
@@ -97,9 +111,3 @@ class BytesBounds:
 
 
 Bounds = NumberBounds | BytesBounds
-
-
-def successor(prefix: bytes) -> bytes | None:
-    """The smallest bytes above everything that starts with the prefix; None when there are none."""
-    trimmed = prefix.rstrip(b"\xff")
-    return trimmed[:-1] + bytes([trimmed[-1] + 1]) if trimmed else None

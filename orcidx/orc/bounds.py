@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from orcidx.errors import CorruptFile
 from orcidx.options import ReadOptions
-from orcidx.orc.bound_values import INT64_MAX, INT64_MIN, Bools, Bounds, BytesBounds, NumberBounds, successor
+from orcidx.orc.bound_values import INT64_MAX, INT64_MIN, Bools, Bounds, BytesBounds, NumberBounds
 from orcidx.orc.calendars import GREGORIAN_START, proleptic_days
 from orcidx.orc.decimal_text import read_decimal, scaled_floor
 from orcidx.orc.kinds import TypeKind, WriterKind
@@ -38,6 +38,7 @@ from orcidx.orc.statistics import (
 from orcidx.orc.timezones import CALM_FROM, CALM_UNTIL, Zone, clock_zone
 from orcidx.orc.types import STRING_KINDS, OrcType, decimal_digits, reads_as_timestamp
 from orcidx.orc.wire import Part
+from orcidx.pruning.bounds import successor
 
 if TYPE_CHECKING:
     from orcidx.orc.wire import Int64s

@@ -1,13 +1,11 @@
 """What ORC's own indexes say of a leaf: statistics of files, stripes and row groups, bloom filters, dictionaries.
 
-One code serves all levels: a unit is the file, a stripe or a row group. From bounds that hold for every value and from
-what is known of nulls and NaN follows, for each unit, whether the leaf *can* be TRUE of some row and whether it *is* of
-every row. A negated leaf turns the question around (can it be FALSE?), so nulls and NaN need no rule of their own.
+One code serves all levels: a unit is the file, a stripe or a row group. ``pruning.bounds`` says what bounds prove.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,14 +15,14 @@ import pyarrow as pa
 from orcidx.options import ReadOptions
 from orcidx.orc.bloom import BloomFilters
 from orcidx.orc.bloom_keys import MAY_WRAP, literal_hashes, many_hashes
-from orcidx.orc.bound_values import Bounds, NumberBounds, successor
 from orcidx.orc.bounds import StatisticsColumn
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata import FileFacts
 from orcidx.orc.statistics_text import UnitText
 from orcidx.orc.timezones import Zone
 from orcidx.orc.types import OrcType, reads_as_timestamp
-from orcidx.predicate import BoundLeaf, Domain, Op, like_prefix, matching_values
+from orcidx.predicate import BoundLeaf, Domain, Op, matching_values
+from orcidx.pruning.bounds import FEW_LITERALS, ColumnBounds, leaf_in_bounds
 from orcidx.pruning.evaluate import Finding, Note, NoteKind
 from orcidx.pruning.reasons import Fact
 from orcidx.pruning.selection import RowSelection
@@ -34,7 +32,6 @@ __all__ = [
     "DictionaryEvidence",
     "StatisticsEvidence",
     "bloom_answers",
-    "bounds_as",
     "compares_alike",
 ]
 
@@ -44,8 +41,6 @@ Int64s = npt.NDArray[np.int64]
 
 _NOT_IN_FILTER = Fact("the filter holds no such value")
 _EQUALITIES = (Op.EQ, Op.EQ_NULL_SAFE, Op.IN)
-_FEW_LITERALS = 16
-"""So many literals are compared one by one with all bounds; with 24 that takes 1.4 times as long (decision 0108)."""
 
 _INTEGERS = (TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG)
 _DOMAINS: dict[TypeKind, tuple[Domain, ...]] = {
@@ -121,7 +116,7 @@ class StatisticsEvidence:
             self._note(leaf, "damaged" if reason else "absent", reason or "the column has none")
             return None
         alike = compares_alike(leaf, column.node, self._options)
-        may, must = _LeafTest(leaf, column, alike).run()
+        may, must = leaf_in_bounds(leaf, _known(leaf, column, alike))
         if may.all() and not must.any():
             self._explain_silence(leaf, column, alike)
             return None
@@ -161,141 +156,15 @@ class StatisticsEvidence:
             self._note(leaf, "absent", "no minimum and maximum")
 
 
-class _LeafTest:
-    """What the statistics of all units say of one leaf."""
-
-    def __init__(self, leaf: BoundLeaf, column: StatisticsColumn, alike: bool) -> None:
-        self.leaf = leaf
-        self.column = column
-        self.alike = alike
-        self.low_known = column.lower.valid if alike else np.zeros(len(column), np.bool_)
-        self.high_known = column.upper.valid if alike else np.zeros(len(column), np.bool_)
-        self.nan = column.may_nan if alike else np.full(len(column), leaf.domain is Domain.FLOAT)
-
-    def run(self) -> tuple[Bools, Bools]:
-        """(some row may be TRUE, every row is TRUE) of each unit, of the leaf with its negation."""
-        may_null, all_null, negated = self.column.may_null, self.column.all_null, self.leaf.negated
-        if self.leaf.op is Op.IS_NULL:
-            return (~all_null, ~may_null) if negated else (may_null, all_null)
-        can, every = self._values()
-        if self.leaf.op is Op.EQ_NULL_SAFE and negated:
-            return may_null | ~every, all_null | ~can
-        if negated:
-            can, every = ~every, ~can
-        return can & ~all_null, every & ~may_null
-
-    def _values(self) -> tuple[Bools, Bools]:
-        """(some value may satisfy the operator, every value does) of each unit; true of no value: (false, true)."""
-        op, literals = self.leaf.op, self.leaf.literals
-        if op is Op.IS_NAN:
-            return self.nan, np.zeros_like(self.nan)
-        if op is Op.IN:
-            return self._in(literals)
-        if op is Op.STARTS_WITH:
-            return self._prefix(literals[0], exactly=True)
-        if op is Op.LIKE:
-            return self._prefix(like_prefix(literals[0]), exactly=False)
-        if op in (Op.ENDS_WITH, Op.CONTAINS):
-            empty = np.full(len(self.column), not literals[0])
-            return np.ones_like(empty), empty
-        if op in (Op.EQ, Op.EQ_NULL_SAFE):
-            return self._equal(literals[0])
-        if op is Op.BETWEEN:
-            low, high = self._at_least(literals[0]), self._at_most(literals[1])
-            return low[0] & high[0], low[1] & high[1] & ~self.nan
-        can, every = {Op.LT: self._below, Op.LE: self._at_most, Op.GT: self._above, Op.GE: self._at_least}[op](
-            literals[0]
-        )
-        # NaN is above every number when it is the largest, and makes every comparison false otherwise.
-        if op in (Op.GT, Op.GE) and self.leaf.nan == "largest":
-            return can | self.nan, every
-        return can, every & ~self.nan
-
-    # --- each gives (some value may, every value does) of values that are no NaN
-
-    def _below(self, literal: Any) -> tuple[Bools, Bools]:
-        return ~self._low_is(literal, 0, 1), self._high_is(literal, -1)
-
-    def _at_most(self, literal: Any) -> tuple[Bools, Bools]:
-        return ~self._low_is(literal, 1), self._high_is(literal, -1, 0)
-
-    def _above(self, literal: Any) -> tuple[Bools, Bools]:
-        return ~self._high_is(literal, 0, -1), self._low_is(literal, 1)
-
-    def _at_least(self, literal: Any) -> tuple[Bools, Bools]:
-        return ~self._high_is(literal, -1), self._low_is(literal, 1, 0)
-
-    def _equal(self, literal: Any) -> tuple[Bools, Bools]:
-        low, high = self._signs(self.column.lower, literal), self._signs(self.column.upper, literal)
-        outside: Bools = (self.low_known & (low > 0)) | (self.high_known & (high < 0))
-        single = self.low_known & self.high_known & (low == 0) & (high == 0)
-        return ~outside, single & ~self.nan
-
-    def _in(self, literals: Sequence[Any]) -> tuple[Bools, Bools]:
-        if len(literals) > _FEW_LITERALS:
-            return self._in_many()
-        can, every = np.zeros(len(self.column), np.bool_), np.zeros(len(self.column), np.bool_)
-        for literal in literals:
-            possible, sure = self._equal(literal)
-            can |= possible
-            every |= sure
-        return can, every
-
-    def _in_many(self) -> tuple[Bools, Bools]:
-        """Some literal lies between the bounds: by rank of the lower bounds among the literals, all units at once."""
-        can, every = np.ones(len(self.column), np.bool_), np.zeros(len(self.column), np.bool_)
-        units = np.flatnonzero(self.low_known & self.high_known)
-        keys = self.leaf.sorted_literals
-        low, high = (bounds_as(bounds, units, keys) for bounds in (self.column.lower, self.column.upper))
-        at = np.searchsorted(keys, low)
-        nearest = keys[np.minimum(at, len(keys) - 1)]
-        possible = (at < len(keys)) & (nearest <= high).astype(np.bool_)
-        can[units] = possible
-        every[units] = possible & (low == high).astype(np.bool_) & (low == nearest).astype(np.bool_)
-        return can, every & ~self.nan
-
-    def _prefix(self, prefix: bytes, *, exactly: bool) -> tuple[Bools, Bools]:
-        """Values that start with the prefix are those from it up to its successor."""
-        nothing = np.zeros(len(self.column), np.bool_)
-        if not prefix:
-            return ~nothing, ~nothing if exactly else nothing
-        can, every = self._at_least(prefix)
-        above = successor(prefix)
-        if above is not None:
-            below, all_below = self._below(above)
-            can, every = can & below, every & all_below
-        return can, every if exactly else nothing
-
-    # --- bounds against a literal
-
-    def _low_is(self, literal: Any, *signs: int) -> Bools:
-        return self._is(self.column.lower, self.low_known, literal, signs)
-
-    def _high_is(self, literal: Any, *signs: int) -> Bools:
-        return self._is(self.column.upper, self.high_known, literal, signs)
-
-    def _is(self, bounds: Bounds, known: Bools, literal: Any, wanted: tuple[int, ...]) -> Bools:
-        signs = self._signs(bounds, literal)
-        result: Bools = signs == wanted[0]
-        for sign in wanted[1:]:
-            result |= signs == sign
-        result &= known
-        return result
-
-    def _signs(self, bounds: Bounds, literal: Any) -> npt.NDArray[np.int8]:
-        """Sign of bound - literal, anything where there is none."""
-        if not (self.alike and bounds.valid.any()):
-            return np.zeros(len(self.column), np.int8)
-        return bounds.compare(literal)
-
-
-def bounds_as(bounds: Bounds, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Bounds of some units, which have them, to be compared with sorted literals."""
-    if isinstance(bounds, NumberBounds) and not bounds.scale and keys.dtype != object:
-        return bounds.values[units]
-    found = np.empty(len(units), object)
-    found[:] = bounds.at(units)
-    return found
+def _known(leaf: BoundLeaf, column: StatisticsColumn, alike: bool) -> ColumnBounds:
+    """What a leaf may be told of a column: of one that compares otherwise than the leaf, nulls alone."""
+    return ColumnBounds(
+        lower=column.lower if alike else None,
+        upper=column.upper if alike else None,
+        may_null=column.may_null,
+        all_null=column.all_null,
+        may_nan=column.may_nan if alike else np.full(len(column), leaf.domain is Domain.FLOAT),
+    )
 
 
 # ---------------------------------------------------------------------- bloom filters
@@ -377,7 +246,7 @@ class BloomEvidence:
 
     def _hashes(self, leaf: BoundLeaf, node: OrcType) -> Int64s | None:
         """The hashes of all literals; None where the filters cannot tell of one."""
-        if len(leaf.literals) > _FEW_LITERALS:
+        if len(leaf.literals) > FEW_LITERALS:
             at_once = many_hashes(node, leaf.literals, self._options)
             if at_once is not None:
                 return at_once

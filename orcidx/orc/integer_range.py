@@ -15,7 +15,8 @@ from orcidx.orc.footers import integer_extremes
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata import FileFacts
 from orcidx.orc.types import OrcType, reads_as_timestamp
-from orcidx.predicate import BoundLeaf, Domain, Op
+from orcidx.predicate import BoundLeaf, Domain
+from orcidx.pruning.bounds import rules_out
 
 __all__ = ["FileNumbers", "file_rules_out"]
 
@@ -38,7 +39,7 @@ class FileNumbers(Protocol):
 def file_rules_out(leaf: BoundLeaf, node: OrcType, file: FileNumbers, options: ReadOptions) -> bool:
     """Whether the file's statistics of ``node``, which is below no list, map or union, prove that no row matches; False
     where that takes more than a look at two numbers."""
-    if leaf.negated or leaf.domain is not Domain.INT or node.kind not in _KINDS or reads_as_timestamp(node, options):
+    if leaf.domain is not Domain.INT or node.kind not in _KINDS or reads_as_timestamp(node, options):
         return False
     if distrust(node, "file", file.facts, options) is not None:
         return False
@@ -49,17 +50,4 @@ def file_rules_out(leaf: BoundLeaf, node: OrcType, file: FileNumbers, options: R
     if not 0 < count <= file.rows:
         return False
     least, most = INTEGER_RANGES[node.kind]
-    return least <= low <= high <= most and _is_outside(leaf, low, high)
-
-
-def _is_outside(leaf: BoundLeaf, low: int, high: int) -> bool:
-    op, literals = leaf.op, leaf.literals
-    if op in (Op.EQ, Op.IN):
-        return all(literal < low or literal > high for literal in literals)
-    if op is Op.BETWEEN:
-        return bool(literals[0] > high or literals[1] < low)
-    if op in (Op.LT, Op.LE):
-        return bool(low > literals[0] or (op is Op.LT and low == literals[0]))
-    if op in (Op.GT, Op.GE):
-        return bool(high < literals[0] or (op is Op.GT and high == literals[0]))
-    return False
+    return least <= low <= high <= most and rules_out(leaf, low, high)

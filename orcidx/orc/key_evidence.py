@@ -13,7 +13,7 @@ from orcidx.options import ReadOptions
 from orcidx.orc.bloom import BloomFilters
 from orcidx.orc.bloom_keys import each_hash
 from orcidx.orc.bounds import StatisticsColumn
-from orcidx.orc.evidence import bounds_as, compares_alike
+from orcidx.orc.evidence import compares_alike
 from orcidx.orc.metadata import FileFacts
 from orcidx.orc.timezones import Zone
 from orcidx.orc.types import OrcType
@@ -33,8 +33,8 @@ def key_ranges(leaf: BoundLeaf, column: StatisticsColumn, options: ReadOptions) 
     stops = np.full(len(column), len(keys), np.int64)
     if compares_alike(leaf, column.node, options):
         low, high = np.flatnonzero(column.lower.valid), np.flatnonzero(column.upper.valid)
-        starts[low] = np.searchsorted(keys, bounds_as(column.lower, low, keys), "left")
-        stops[high] = np.searchsorted(keys, bounds_as(column.upper, high, keys), "right")
+        starts[low] = np.searchsorted(keys, column.lower.sortable(low, keys), "left")
+        stops[high] = np.searchsorted(keys, column.upper.sortable(high, keys), "right")
     return starts, np.where(column.all_null, starts, np.maximum(starts, stops))
 
 

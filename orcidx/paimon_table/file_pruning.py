@@ -5,7 +5,7 @@ The span of this evidence is a list of files, one "row" per file, so that it com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,12 @@ from orcidx.paimon.data_types import DataField, DataType
 from orcidx.paimon_table.binary_row import BinaryRow
 from orcidx.paimon_table.manifest import FileEntry, RowStats
 from orcidx.paimon_table.schema import TableSchema
-from orcidx.predicate import BoundLeaf, Domain, Op
+from orcidx.predicate import BoundLeaf, Domain
+from orcidx.pruning.bounds import ColumnBounds, ValueBounds, leaf_in_bounds
 from orcidx.pruning.evaluate import Finding, Note
 from orcidx.pruning.selection import RowSelection
 
-__all__ = ["Bounds", "FileBounds", "may_be_true", "partition_bounds", "value_bounds"]
+__all__ = ["Bounds", "FileBounds", "partition_bounds", "value_bounds"]
 
 _ORDERED = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR"})
 _ORDERED |= {"BINARY", "VARBINARY", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"}
@@ -68,28 +69,42 @@ class FileBounds:
         """See ``orcidx.pruning.evaluate.Evidence``."""
         if len(leaf.path) != 1:
             return None
-        known: dict[int, str] = {}
-        may = np.ones(self._files, dtype=bool)
+        known: dict[int, Bounds] = {}
         for i in alive.positions().tolist():
             try:
                 bounds = self._bounds_of(i, leaf.path[0])
             except CorruptFile as error:
                 self.notes.append(Note(self.name, "damaged", str(error), leaf.column))
                 continue
-            if bounds is not None and not may_be_true(leaf, bounds):
-                may[i] = False
-                known[i] = str(bounds)
+            if bounds is not None:
+                known[i] = bounds
         if not known:
             return None
-        return Finding(RowSelection.from_mask(may), RowSelection.none(self._files), self.name, _Described(known))
+        may, must = np.ones(self._files, np.bool_), np.zeros(self._files, np.bool_)
+        files = list(known)
+        may[files], must[files] = leaf_in_bounds(leaf, _together(list(known.values()), leaf))
+        if may.all() and not must.any():
+            return None
+        return Finding(RowSelection.from_mask(may), RowSelection.from_mask(must), self.name, _Described(known))
+
+
+def _together(known: Sequence[Bounds], leaf: BoundLeaf) -> ColumnBounds:
+    """Bounds of floats leave NaN out, so that any file may have one."""
+    return ColumnBounds(
+        lower=ValueBounds.of([bounds.low for bounds in known]),
+        upper=ValueBounds.of([bounds.high for bounds in known]),
+        may_null=np.array([bounds.nulls != 0 for bounds in known], np.bool_),
+        all_null=np.array([bounds.nulls == bounds.rows for bounds in known], np.bool_),
+        may_nan=np.full(len(known), leaf.domain is Domain.FLOAT),
+    )
 
 
 @dataclass(frozen=True)
 class _Described:
-    texts: dict[int, str]
+    known: Mapping[int, Bounds]
 
     def __call__(self, files: npt.NDArray[np.int64]) -> list[str]:
-        return [self.texts.get(file, "") for file in files.tolist()]
+        return [str(self.known[file]) if file in self.known else "" for file in files.tolist()]
 
 
 # ---------------------------------------------------------------------- from manifests
@@ -155,72 +170,3 @@ def _comparable(file: DataType, table: DataType) -> bool:
     if file.root not in _ORDERED or table.root not in _ORDERED:
         return False
     return file.root == table.root or {file.root, table.root} <= _INTEGERS or {file.root, table.root} <= _TEXTS
-
-
-# ---------------------------------------------------------------------- one leaf
-
-
-def may_be_true(leaf: BoundLeaf, bounds: Bounds) -> bool:
-    """Whether the leaf can be TRUE of any row within the bounds; errs on the side of yes."""
-    empty, some_null = bounds.nulls == bounds.rows, bounds.nulls != 0
-    if leaf.op is Op.IS_NULL:
-        return not empty if leaf.negated else some_null
-    if leaf.op is Op.EQ_NULL_SAFE and leaf.negated and some_null:
-        return True
-    if empty:
-        return False
-    if bounds.low is None or bounds.high is None:
-        return True
-    if leaf.domain is Domain.FLOAT:
-        return _float_may_be_true(leaf, bounds)
-    if leaf.negated:
-        return not _surely_true(leaf, bounds.low, bounds.high)
-    return _inside(leaf, bounds.low, bounds.high)
-
-
-def _float_may_be_true(leaf: BoundLeaf, bounds: Bounds) -> bool:
-    """Bounds of floats leave NaN out, which answers TRUE to every negated leaf, and to > where it is the largest."""
-    if leaf.negated or (leaf.nan == "largest" and leaf.op in (Op.GT, Op.GE)):
-        return True
-    return _inside(leaf, bounds.low, bounds.high)
-
-
-def _inside(leaf: BoundLeaf, low: Any, high: Any) -> bool:
-    """Whether any value from ``low`` to ``high`` may answer TRUE to the leaf as it is without its negation."""
-    op, literals = leaf.op, leaf.literals
-    if op in (Op.EQ, Op.EQ_NULL_SAFE, Op.IN):
-        return any(low <= value <= high for value in literals)
-    if op is Op.LT:
-        return bool(low < literals[0])
-    if op is Op.LE:
-        return bool(low <= literals[0])
-    if op is Op.GT:
-        return bool(high > literals[0])
-    if op is Op.GE:
-        return bool(high >= literals[0])
-    if op is Op.BETWEEN:
-        return bool(low <= literals[1] and high >= literals[0])
-    if op is Op.STARTS_WITH:
-        prefix = literals[0]
-        return bool(low[: len(prefix)] <= prefix <= high)
-    return True
-
-
-def _surely_true(leaf: BoundLeaf, low: Any, high: Any) -> bool:
-    """Whether every value from ``low`` to ``high`` answers TRUE to the leaf without its negation."""
-    op, literals = leaf.op, leaf.literals
-    if op in (Op.EQ, Op.EQ_NULL_SAFE, Op.IN):
-        return bool(low == high and low in literals)
-    if op is Op.LT:
-        return bool(high < literals[0])
-    if op is Op.LE:
-        return bool(high <= literals[0])
-    if op is Op.GT:
-        return bool(low > literals[0])
-    if op is Op.GE:
-        return bool(low >= literals[0])
-    if op is Op.BETWEEN:
-        return bool(literals[0] <= low and high <= literals[1])
-    if op is Op.STARTS_WITH:
-        return bool(low.startswith(literals[0]) and high.startswith(literals[0]))
-    return False

@@ -26,9 +26,10 @@ from orcidx.paimon import DeletionVector, open_table, write_deletion_vectors
 from orcidx.paimon.data_types import DataField, parse_type
 from orcidx.paimon.hash_index import bucket_of_hash, key_hash
 from orcidx.paimon_table.binary_row import BinaryRow
-from orcidx.paimon_table.file_pruning import Bounds, may_be_true
+from orcidx.paimon_table.file_pruning import Bounds, FileBounds
 from orcidx.paimon_table.partition_path import partition_path
 from orcidx.predicate import bind, col, parse
+from orcidx.pruning.selection import RowSelection
 
 FROZEN = FIXTURES / "paimon" / "tables" / "db.db"
 
@@ -644,6 +645,12 @@ def test_bounds_against_one_leaf(where: str, low: Any, high: Any, nulls: int | N
         leaf = comparison(where)
     bound = bind(parse(leaf), COLUMN).root
     assert may_be_true(bound, Bounds(low, high, nulls, 10)) is expected
+
+
+def may_be_true(leaf: Any, bounds: Bounds) -> bool:
+    """Whether a file with these bounds is kept for a bound leaf."""
+    found = FileBounds("manifest", 1, lambda i, column: bounds).test(leaf, RowSelection.all(1))
+    return found is None or not found.may.is_empty
 
 
 def comparison(where: str) -> Any:

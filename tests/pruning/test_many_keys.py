@@ -15,6 +15,7 @@ import orcidx
 from orcidx import col
 from orcidx.orc import evidence
 from orcidx.planner import bloom_choice
+from orcidx.pruning import bounds
 
 KINDS = [pa.int64(), pa.float64(), pa.string(), pa.binary(), pa.decimal128(20, 2), pa.date32()]
 
@@ -33,7 +34,8 @@ def test_many_keys_are_probed_at_once_as_one_by_one(kind: pa.DataType) -> None:
             for picked in (np.arange(1, 4000, 4), np.array([0, 3996, *range(1, 200, 4)]), rng.integers(-50, 5000, 40)):
                 keys = _as_kind(picked, kind).to_pylist()
                 together = _kept(file, col(name).is_in(keys))
-                with mock.patch.object(evidence, "_FEW_LITERALS", len(keys)):
+                few = len(keys)
+                with mock.patch.object(evidence, "FEW_LITERALS", few), mock.patch.object(bounds, "FEW_LITERALS", few):
                     in_turn = _kept(file, col(name).is_in(keys))
                 assert together.tolist() == in_turn.tolist(), (name, keys[:3])
                 assert file.scan(where=col(name).is_in(keys)).count_rows() == np.isin(numbers, picked).sum()

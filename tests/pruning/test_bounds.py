@@ -1,0 +1,188 @@
+"""The table of a leaf against bounds, beside a count over every value that the bounds admit."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from orcidx import col
+from orcidx.orc.bound_values import NumberBounds
+from orcidx.predicate import BoundLeaf, Op, bind
+from orcidx.pruning.bounds import ColumnBounds, UnitBounds, ValueBounds, leaf_in_bounds, rules_out, successor
+
+LOW, HIGH = 2, 4
+ENDS = (0, 30)
+"""Of values that an end which is not known admits."""
+LITERALS = {"below": 1, "at low": LOW, "inside": 3, "at high": HIGH, "above": 5}
+MANY = tuple(range(5, 25))  # more literals than are compared one by one
+NULLS = ("none", "some", "all")
+
+
+def leaves() -> Iterator[BoundLeaf]:
+    number = col("v")
+    for literal in LITERALS.values():
+        for made in (number < literal, number <= literal, number > literal, number >= literal, number == literal):
+            yield from bind(made, pa.schema([("v", pa.float64())])).leaves()
+        other = col("v").eq_null_safe(literal)
+        yield from bind(other, pa.schema([("v", pa.float64())])).leaves()
+        for many in ((literal,), (literal, 9), (literal, *MANY), MANY):
+            yield from bind(number.is_in(list(many)), pa.schema([("v", pa.float64())])).leaves()
+    for first, last in itertools.product(LITERALS.values(), repeat=2):
+        if first <= last:
+            yield from bind(number.between(first, last), pa.schema([("v", pa.float64())])).leaves()
+    yield from bind(number.is_null(), pa.schema([("v", pa.float64())])).leaves()
+    yield from bind(number.is_nan(), pa.schema([("v", pa.float64())])).leaves()
+
+
+LEAVES = [
+    replace(leaf, negated=negated, nan=nan)
+    for leaf in leaves()
+    for negated, nan in itertools.product((False, True), ("ieee", "largest"))
+]
+
+
+def truth(leaf: BoundLeaf, value: float | None) -> bool:
+    """Whether the leaf is TRUE of a value."""
+    plain = plainly(leaf, value)
+    return plain is not None and plain is not leaf.negated
+
+
+def plainly(leaf: BoundLeaf, value: float | None) -> bool | None:
+    op, literals = leaf.op, leaf.literals
+    if op is Op.IS_NULL:
+        return value is None
+    if op is Op.EQ_NULL_SAFE:
+        return value == literals[0]
+    if value is None:
+        return None
+    if op is Op.IS_NAN:
+        return value != value
+    if op in (Op.EQ, Op.IN):
+        return value in literals
+    if op is Op.BETWEEN:
+        return bool(literals[0] <= value <= literals[1])
+    if value != value and leaf.nan == "largest":
+        return op in (Op.GT, Op.GE)
+    return bool(
+        {Op.LT: value < literals[0], Op.LE: value <= literals[0], Op.GT: value > literals[0]}.get(
+            op, value >= literals[0]
+        )
+    )
+
+
+def admitted(low: int | None, high: int | None, nulls: str, nan: bool) -> list[float | None]:
+    """All values of a unit with these bounds: an end that is not known admits values beyond all literals."""
+    if nulls == "all":
+        return [None]
+    least, most = ENDS[0] if low is None else low, ENDS[1] if high is None else high
+    values: list[float | None] = [step / 2 for step in range(2 * least, 2 * most + 1)]
+    return values + [None] * (nulls == "some") + [float("nan")] * nan
+
+
+def as_values(ends: list[int | None]) -> UnitBounds[Any]:
+    return ValueBounds.of([None if end is None else float(end) for end in ends])
+
+
+def as_numbers(ends: list[int | None]) -> UnitBounds[Any]:
+    valid = np.array([end is not None for end in ends])
+    return NumberBounds(np.array([float(end or 0) for end in ends]), valid, valid)
+
+
+@pytest.mark.parametrize("form", [as_values, as_numbers])
+@pytest.mark.parametrize("nan", [False, True])
+def test_every_operator_at_every_place(form: Any, nan: bool) -> None:
+    units = [
+        (low, high, nulls)
+        for low, high in ((LOW, HIGH), (3, 3), (None, HIGH), (LOW, None), (None, None))
+        for nulls in NULLS
+    ]
+    known = ColumnBounds(
+        lower=form([low for low, _, _ in units]),
+        upper=form([high for _, high, _ in units]),
+        may_null=np.array([nulls != "none" for _, _, nulls in units]),
+        all_null=np.array([nulls == "all" for _, _, nulls in units]),
+        may_nan=np.full(len(units), nan),
+    )
+    for leaf in LEAVES:
+        may, must = leaf_in_bounds(leaf, known)
+        for place, (low, high, nulls) in enumerate(units):
+            found = [truth(leaf, value) for value in admitted(low, high, nulls, nan)]
+            said = f"{leaf} over {units[place]}"
+            assert may[place] == any(found), said
+            covered = leaf.op is Op.IN and low != high  # by several literals together, which the table does not see
+            only_nan = nan and nulls != "all"  # bounds do not say whether there is any other value
+            assert must[place] == all(found) or (all(found) and (covered or only_nan)), said
+
+
+def test_bounds_that_are_not_asked() -> None:
+    """Of a column that is compared otherwise, only nulls are known."""
+    flags = np.array([True, False]), np.array([False, False])
+    known = ColumnBounds(lower=None, upper=None, may_null=flags[0], all_null=flags[1], may_nan=flags[1])
+    for leaf in LEAVES:
+        may, must = leaf_in_bounds(leaf, known)
+        nan_alone = leaf.op is Op.IS_NAN
+        assert may.tolist() == ([leaf.negated] * 2 if nan_alone else may.tolist())
+        if leaf.op is Op.IS_NULL:
+            assert (may.tolist(), must.tolist()) == (
+                ([True, True], [False, True]) if leaf.negated else ([True, False], [False, False])
+            )
+        elif not nan_alone:
+            assert may.all(), leaf
+            assert not must.any(), leaf
+
+
+def test_two_numbers_say_what_arrays_say() -> None:
+    asked = 0
+    for leaf in LEAVES:
+        for low, high in ((LOW, HIGH), (3, 3)):
+            none = np.zeros(1, np.bool_)
+            known = ColumnBounds(
+                lower=as_values([low]), upper=as_values([high]), may_null=none, all_null=none, may_nan=none
+            )
+            ruled_out = not leaf_in_bounds(leaf, known)[0][0]
+            if leaf.negated or leaf.op in (Op.IS_NULL, Op.IS_NAN):
+                assert not rules_out(leaf, low, high)
+            else:
+                assert rules_out(leaf, low, high) == ruled_out, leaf
+                asked += ruled_out
+    assert asked > 50
+
+
+@pytest.mark.parametrize("negated", [False, True])
+@pytest.mark.parametrize("prefix", ["", "b", "ba", "c"])
+def test_prefixes(prefix: str, negated: bool) -> None:
+    units = [("a", "az"), ("a", "b"), ("ba", "bz"), ("b", "c"), ("ba", "ba"), ("d", "e"), (None, "a"), ("c", None)]
+    texts = ["".join(letters) for size in (1, 2, 3) for letters in itertools.product("abcdez", repeat=size)]
+    none = np.zeros(len(units), np.bool_)
+    known = ColumnBounds(
+        lower=ValueBounds.of([low and low.encode() for low, _ in units]),
+        upper=ValueBounds.of([high and high.encode() for _, high in units]),
+        may_null=none,
+        all_null=none,
+        may_nan=none,
+    )
+    schema = pa.schema([("v", pa.string())])
+    for where, exact in ((col("v").starts_with(prefix), True), (col("v").like(f"{prefix}%"), False)):
+        for leaf in bind(~where if negated else where, schema).leaves():
+            may, must = leaf_in_bounds(leaf, known)
+            for place, (low, high) in enumerate(units):
+                within = [text for text in texts if (low or "") <= text <= (high or "zzzz")]
+                found = [text.startswith(prefix) is not leaf.negated for text in within]
+                assert may[place] >= any(found), (leaf, low, high)
+                assert must[place] <= all(found), (leaf, low, high)
+                if exact and not leaf.negated:
+                    assert may[place] == any(found), (leaf, low, high)
+
+
+def test_a_nan_bounds_nothing() -> None:
+    assert ValueBounds.of([float("nan"), 1.0, None]).valid.tolist() == [False, True, False]
+
+
+def test_the_successor_of_a_prefix() -> None:
+    assert successor(b"ab") == b"ac"
+    assert successor(b"a\xff") == b"b"
+    assert successor(b"\xff") is None
