@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 
 from orcidx.aggregation.exact_sums import FloatSum, integer_sum, rounded
 from orcidx.aggregation.functions import LARGEST_PRECISION, Aggregate
-from orcidx.aggregation.value_forms import NAN, Comparable, comparable
+from orcidx.aggregation.value_forms import NAN, Comparable, NotANumber, comparable, form_of
 from orcidx.errors import ValueOutOfRange
 
 __all__ = ["ColumnTotals", "Wanted", "is_number", "wanted_of"]
@@ -87,6 +88,29 @@ class ColumnTotals:
             self.minimum = minimum
         if self.maximum is None or self.maximum < maximum:
             self.maximum = maximum
+
+    def add_repeated(self, value: pa.Scalar, rows: int) -> None:
+        """Adds a value that many rows have."""
+        if not value.is_valid or not rows:
+            return
+        self.count += rows
+        form = form_of(value)
+        if self.wanted.sum and pa.types.is_floating(self.kind):
+            self.add_float(value.as_py(), rows)
+        elif self.wanted.sum:
+            self.total += rows * integer_sum(pa.array([value.as_py()], value.type))
+        if form is None or isinstance(form, NotANumber):
+            self.has_nan = True
+        else:
+            self.take_bounds(form, form)
+
+    def add_float(self, value: float | NotANumber, times: int) -> None:
+        """Adds a float, in its form, to the sum so many times."""
+        if times:
+            one = FloatSum()
+            one.add(np.array([math.nan if isinstance(value, NotANumber) else value]))
+            one.units *= times
+            self.floats.merge(one)
 
     def result(self, aggregate: Aggregate, *, nan: Literal["ieee", "largest"]) -> object:
         """The value of an aggregate, in the form of ``value_forms`` or of its result type; None for SQL's NULL.

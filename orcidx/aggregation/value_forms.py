@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["NAN", "Comparable", "comparable", "restored"]
+__all__ = ["NAN", "Comparable", "Form", "NotANumber", "comparable", "form_of", "restored"]
 
 
 class Comparable(Protocol):
@@ -20,7 +20,7 @@ class Comparable(Protocol):
     def __lt__(self, other: Any, /) -> bool: ...
 
 
-class _NaN:
+class NotANumber:
     """NaN as a key of a group, equal to itself alone."""
 
     def __repr__(self) -> str:
@@ -30,7 +30,10 @@ class _NaN:
         return "NAN"
 
 
-NAN = _NaN()
+NAN = NotANumber()
+
+Form = Comparable | NotANumber | None
+"""A value in its form; None for null."""
 
 
 def comparable(values: pa.Array) -> pa.Array:
@@ -52,6 +55,12 @@ def comparable(values: pa.Array) -> pa.Array:
     if types.is_string_view(kind) or types.is_binary_view(kind) or types.is_fixed_size_binary(kind):
         return values.cast(pa.binary())
     return values
+
+
+def form_of(value: pa.Scalar) -> Form:
+    """The form of one value."""
+    found: Form = comparable(pa.array([value.as_py()], value.type))[0].as_py()
+    return NAN if isinstance(found, float) and found != found else found
 
 
 def restored(values: Sequence[Any], kind: pa.DataType) -> pa.Array:

@@ -5,7 +5,7 @@ The span of this evidence is the list of files, one "row" a file, so that it com
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -211,14 +211,15 @@ def files_with_index_of(known: KnownFiles, columns: set[str] | None) -> Bools:
     return has
 
 
-def asked_columns(predicate: Predicate | None) -> set[str] | None:
-    """Top-level columns that a predicate may name (``a``, ``a.b`` and ``a.b.c`` of ``a.b.c``); None: any."""
+def asked_columns(predicate: Predicate | None, totalled: Collection[str] = ()) -> set[str] | None:
+    """Top-level columns that a predicate may name (``a``, ``a.b`` and ``a.b.c`` of ``a.b.c``), and those of totals;
+    None: any."""
     if predicate is None:
-        return set()
+        return set(totalled)
     if any(isinstance(part, External) and part.columns is None for part in parts(predicate)):
         return None
     names = {leaf.path[0] for leaf in leaves(predicate)}
-    return names | {name[:end] for name in names for end, letter in enumerate(name) if letter == "."}
+    return names.union(totalled) | {name[:end] for name in names for end, letter in enumerate(name) if letter == "."}
 
 
 # ---------------------------------------------------------------------- the plan

@@ -8,7 +8,7 @@ or a list of these. So it is looked for from each place upwards: at the table's 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -51,14 +51,15 @@ class ListingPlan:
 
 def plan_listing(
     sources: Sequence[Source],
-    where: Where,
+    where: Where | None,
     *,
     schema: pa.Schema | None = None,
     options: ReadOptions | None = None,
     everywhere: bool = True,
+    totalled: Collection[str] = (),
 ) -> ListingPlan:
-    """Which of the files ``where`` leaves, by the indexes of their directories; ``schema`` as for ``IndexStore.plan``,
-    ``everywhere`` as for ``stores_of``.
+    """Which of the files ``where`` leaves, by the indexes of their directories; ``schema`` and ``totalled`` as for
+    ``IndexStore.plan``, ``everywhere`` as for ``stores_of``.
 
     An index that is damaged rules nothing out, and a note says so.
     """
@@ -70,7 +71,8 @@ def plan_listing(
     for store, positions in stores_of(sources, everywhere=everywhere):
         covered += len(positions)
         try:
-            plan = store.plan([sources[one] for one in positions], where, schema=schema, options=options)
+            files = [sources[one] for one in positions]
+            plan = store.plan(files, where, schema=schema, options=options, totalled=totalled)
         except CorruptFile as error:
             notes.append(Note("catalog", "damaged", f"{error.message}; build the indexes again"))
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
 
@@ -195,7 +195,9 @@ class DirectoryIndexes:
 
     everywhere: bool = False
 
-    def plan(self, jobs: tuple[FileJob, ...], request: ScanRequest) -> tuple[tuple[FileJob, ...], tuple[Note, ...]]:
+    def plan(
+        self, jobs: tuple[FileJob, ...], request: ScanRequest, *, totalled: Collection[str] = ()
+    ) -> tuple[tuple[FileJob, ...], tuple[Note, ...]]:
         """The files that their indexes leave. Raises ``CorruptFile`` for a damaged catalog with ``strict_index``.
 
         A catalog goes by names of columns, so that nothing is asked where they are matched otherwise. One that cannot
@@ -209,7 +211,12 @@ class DirectoryIndexes:
         schema = pa.schema([(name, value.type) for name, value in values.items()])
         try:
             found = plan_listing(
-                sources, request.where, schema=schema, options=request.options, everywhere=self.everywhere
+                sources,
+                request.where,
+                schema=schema,
+                options=request.options,
+                everywhere=self.everywhere,
+                totalled=totalled,
             )
         except (OSError, Unsupported) as error:
             return jobs, (Note("catalog", "silent", f"the indexes beside the files cannot be read: {error}"),)

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -43,15 +43,15 @@ from orcidx.errors import CorruptFile, InvalidQuery, StorageError, Unsupported, 
 from orcidx.index_directory.catalog import Catalog
 from orcidx.index_directory.file_pruning import FilePlan, KnownFiles, Partitions, asked_columns, plan_files
 from orcidx.index_directory.file_versions import FRESH, LISTING, STALE, UNKNOWN, among, behind, later, states
+from orcidx.index_directory.listed_paths import listing_table, seen_paths
 from orcidx.options import ReadOptions
 from orcidx.paimon.build import columns_of
 from orcidx.paimon.file_index import read_file_index
 from orcidx.predicate import Where, parse
 from orcidx.pruning.evaluate import Note
-from orcidx.storage import Fingerprint, ReaderFile, Source, describe_source
+from orcidx.storage import ReaderFile, Source, describe_source
 from orcidx.storage.folder import Folder, Stored
 from orcidx.storage.listing import is_pattern
-from orcidx.storage.stores import store_of
 
 __all__ = [
     "FOLDER",
@@ -81,49 +81,6 @@ _CATALOG = re.compile(r"rollup/(\d{8,18})\.parquet")
 LONGEST_CHAIN = 1000
 """Catalogs after the last whole one; writers start anew long before."""
 Int64s = npt.NDArray[np.int64]
-
-
-def listing_table(root: Source, sources: Iterable[Source]) -> pa.Table:
-    """Paths below ``root``, sizes and versions of listed files, as ``LISTING`` says.
-
-    The files may have been listed from ``root``, from a directory in it, or one by one.
-    """
-    base = _base_of(root)
-    rows = [(_place(source).removeprefix(base), source.listed or Fingerprint(-1)) for source in sources]
-    columns = (
-        [path for path, _ in rows],
-        [version.size for _, version in rows],
-        [version.mtime for _, version in rows],
-        [version.etag for _, version in rows],
-    )
-    return pa.table([pa.array(values, kind) for values, kind in zip(columns, LISTING.types)], schema=LISTING)
-
-
-def _base_of(root: Source) -> str:
-    """The path of a directory in its storage, as a listing spells it, with a slash at its end."""
-    base = _place(root) + "/"
-    return base if base != "/" else ""
-
-
-def _place(source: Source) -> str:
-    location = str(source.location)
-    if source.kind == "url":  # a listing names objects without the URL's scheme
-        location = store_of(source)[1]
-    return _slashed(location, source)
-
-
-def _slashed(location: str, source: Source) -> str:
-    return (location.replace(os.sep, "/") if source.kind == "path" else location).strip("/")
-
-
-def _seen_paths(sources: Iterable[Source]) -> pa.Array:
-    """Paths below what was listed, whose ``key=value`` folders are columns; those above it are none."""
-    found = []
-    for source in sources:
-        place = _place(source)
-        base = place.rpartition("/")[0] if source.root is None else _slashed(source.root, source)
-        found.append(place.removeprefix(base).lstrip("/"))
-    return pa.array(found, pa.string())
 
 
 @dataclass(frozen=True)
@@ -300,19 +257,20 @@ class IndexStore:
         *,
         schema: pa.Schema | None = None,
         options: ReadOptions | None = None,
+        totalled: Collection[str] = (),
     ) -> FilePlan:
         """Which files may hold a row that matches, by their partitions and statistics, and where their indexes are.
 
         ``files``: sources of a listing of the directory, or a table as ``listing_table`` gives it. ``schema`` names the
         types of partition columns, and those that it lacks rule nothing out; without it types follow from the values. A
         predicate that cannot be bound here (an unknown column, a literal that does not fit) rules nothing out; the scan
-        will say what is wrong with it.
+        will say what is wrong with it. ``totalled``: columns of totals, whose indexes help too.
         """
         listing = files if isinstance(files, pa.Table) else listing_table(self.root, files)
-        seen = None if isinstance(files, pa.Table) else _seen_paths(files)
+        seen = None if isinstance(files, pa.Table) else seen_paths(files)
         predicate = None if where is None else parse(where)
         match = self.match(listing)
-        asked = asked_columns(predicate)
+        asked = asked_columns(predicate, totalled)
         indexed = {name.lower() for name in columns_of(self.spec.get("spec", {}))}
         has_index = asked is None or not indexed.isdisjoint(name.lower() for name in asked)
         known = self.known(listing, match, columns=asked, schema=schema, indexes=has_index, seen=seen)

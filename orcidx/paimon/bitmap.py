@@ -402,6 +402,7 @@ class BitmapIndex(Index):
         if not 0 <= values <= rows or has_null > 1:
             raise CorruptFile(f"bitmap index of {rows} rows with {values} values", offset=1)
         self._rows = int(rows)
+        self.cardinality = int(values)
         self._layout = _LAYOUTS[self.version](self._body, self.key_type, rows, HEAD.size, values, has_null)
         self._nulls: BitMap | None = None
 

@@ -218,6 +218,10 @@ class RangeBitmapIndex(Index):
 
         return BitSlices(existence, count, load)
 
+    def key(self, code: int) -> Key:
+        """The value of a code, below the cardinality."""
+        return self._dictionary.key(code)
+
     def contents(self) -> Contents:
         """All that the body holds."""
         keys = self._dictionary.keys()

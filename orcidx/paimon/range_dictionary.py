@@ -185,6 +185,16 @@ class Dictionary:
             found.append((chunk.code + at, at < len(known) and known[at] == key))
         return found
 
+    def key(self, code: int) -> Key:
+        """The key of a code, below the cardinality."""
+        chunks = self.chunks()
+        number = bisect_right(chunks, code, key=lambda chunk: chunk.code) - 1
+        chunk = chunks[number]
+        if code == chunk.code:
+            return chunk.first
+        self._load([number])
+        return self._loaded[number][code - chunk.code]
+
     def keys(self) -> list[Key]:
         """Every key, ascending."""
         numbers = range(len(self.chunks()))

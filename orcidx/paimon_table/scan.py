@@ -14,22 +14,23 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.explain.model import Explanation, FileExplanation, StripeExplanation
 from orcidx.fetching.drive import off_loop
 from orcidx.options import ReadOptions
-from orcidx.paimon.data_types import arrow_field
+from orcidx.paimon.data_types import DataType, arrow_field
 from orcidx.paimon.file_index import FileIndex, read_file_index
 from orcidx.paimon_table.evolution import convert
+from orcidx.paimon_table.first_rows import FirstOfTable
 from orcidx.paimon_table.jvm_instants import moves, put_back
 from orcidx.paimon_table.parquet_rows import read_parquet
 from orcidx.paimon_table.plan import FileTask, TablePlan
 from orcidx.paimon_table.schema import FieldMapping, TableSchema, char_lengths
 from orcidx.paimon_table.shared_reading import Shared, shared_reading, table_arrow_schema, table_bound
+from orcidx.planner.index_evidence import StoredIndex
 from orcidx.planner.request import FileJob
-from orcidx.predicate import BoundPredicate, Predicate, all_of, bind
+from orcidx.predicate import BoundPredicate, Predicate, bind
 from orcidx.pruning.evaluate import Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.arrow_stream import ArrowStream, Batches, limited
@@ -38,8 +39,7 @@ from orcidx.scanner.file import open_file
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
 from orcidx.scanner.small_files import SmallRows
-from orcidx.scanner.top_rows import FirstRows, SortKey
-from orcidx.scanner.top_scan import bound_condition
+from orcidx.scanner.top_rows import SortKey
 from orcidx.spellings import counted
 
 __all__ = ["TableBatches", "TableScan", "TaskRun", "matching_rows", "rows_left"]
@@ -163,7 +163,7 @@ def _batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Genera
     if scan.top:
         columns = tuple(dict.fromkeys((*scan.columns, *(key.column for key in scan.top))))
         every = replace(scan, columns=columns)
-        first = _First(every)
+        first = FirstOfTable(every)
         for task in scan.plan.tasks if scan.row_limit else ():
             for batch in rows_of(task, first.within_bound()):
                 first.add(batch)
@@ -172,45 +172,6 @@ def _batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Genera
         every_row = (batch for task in scan.plan.tasks for batch in rows_of(task, scan))
         pieces = limited(every_row, scan.row_limit)
     yield from join_batches(pieces, batch_size=scan.options.batch_size, batch_bytes=scan.options.batch_bytes)
-
-
-class _First:
-    """The first rows so far of a scan in an order. A CHAR sorts as it compares: without the blanks at its end."""
-
-    def __init__(self, scan: TableScan) -> None:
-        self._scan = scan
-        taken = set(scan.schema.names)
-        self._sorted_by: dict[str, str] = {}
-        for name in dict.fromkeys(key.column for key in scan.top):
-            if scan.table_schema.by_name[name].type.root == "CHAR":
-                trimmed = f"{name} trimmed"
-                while trimmed in taken:
-                    trimmed += "_"
-                self._sorted_by[name] = trimmed
-        schema = scan.schema
-        for trimmed in self._sorted_by.values():
-            schema = schema.append(pa.field(trimmed, pa.string()))
-        order = [replace(key, column=self._sorted_by.get(key.column, key.column)) for key in scan.top]
-        self._rows = FirstRows(schema, order, scan.row_limit or 0)
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        for name, trimmed in self._sorted_by.items():
-            batch = batch.append_column(trimmed, pc.ascii_rtrim(batch.column(name).cast(pa.string()), " "))
-        self._rows.add(batch)
-
-    def table(self) -> pa.Table:
-        return self._rows.table()
-
-    def within_bound(self) -> TableScan:
-        """The scan of the next file, whose rows must sort before the last of the first rows found so far."""
-        scan, last, key = self._scan, self._rows.last(), self._scan.top[0]
-        if last is None:
-            return scan
-        value = last[self._sorted_by.get(key.column, key.column)]
-        bound = bound_condition(key, value, scan.options, strictly=len(scan.top) == 1)
-        if bound is None:
-            return scan
-        return replace(scan, where=bound if scan.where is None else all_of(scan.where, bound))
 
 
 class TaskRun:
@@ -270,7 +231,7 @@ class TaskRun:
             return None
         if not self.scan.table_schema.is_on("file-index.read.enabled", default=True) or self._asks_instants():
             return None
-        types = {field.file_field.name: field.file_field.type for field in self.task.mapping if field.file_field}
+        types = self.types_in_file
         strict = self.scan.options.strict_index
         try:
             return read_file_index(source, types=types, strict=strict, rows=self.file.rows)
@@ -281,6 +242,11 @@ class TaskRun:
             self.notes.append(Note("file index", "absent" if missing else "damaged", f"{self.file.path}: {error}"))
             return None
 
+    @property
+    def types_in_file(self) -> dict[str, DataType]:
+        """The types of the file's columns, by its names."""
+        return {entry.file_field.name: entry.file_field.type for entry in self.task.mapping if entry.file_field}
+
     def _asks_instants(self) -> bool:
         """Whether the index has other instants than the file: those of before its writer's JVM moved them."""
         schema = self.scan.table_schema
@@ -290,8 +256,9 @@ class TaskRun:
             return True
         if self.where.pushed is None:
             return False
-        fields = {entry.file_field.name: entry.file_field.type for entry in self.task.mapping if entry.file_field}
-        return any(fields[path[0]].has_instants for path in self._bound_in_file(self.where.pushed, None).columns)
+        return any(
+            self.types_in_file[path[0]].has_instants for path in self._bound_in_file(self.where.pushed, None).columns
+        )
 
     def _selected(self, index: FileIndex | None) -> RowSelection:
         """Rows that are not deleted; with ``top``, of those only rows that can be among the first."""
@@ -371,10 +338,11 @@ class TaskRun:
             raise CorruptFile(f"has {stored} rows, where the manifest says {self.file.rows}")
 
     @contextmanager
-    def orc_scan(self, row_numbers: str | None = None) -> Iterator[Scan]:
+    def orc_scan(self, row_numbers: str | None = None, *, indexed: bool = False) -> Iterator[Scan]:
         """The scan of an ORC file in its own names, with its file index open as long as it may be asked.
 
-        ``row_numbers``: a column of this name with the rows' places."""
+        ``row_numbers``: a column of this name with the rows' places; ``indexed``: the file index may be asked though
+        there is no predicate."""
         with self._index() as index, open_file(self.file.source, options=self.options) as opened:
             self._check_rows(opened.num_rows)
             wanted = [entry.file_field.name for entry in self.entries if entry.file_field is not None]
@@ -383,8 +351,9 @@ class TaskRun:
             top = self._selected(index) if self.scan.top else None
             pushed = self.where.pushed
             numbers = row_numbers or False
+            asked = _unopened_index(self) if indexed and index is None else index
             yield opened.scan(
-                names, pushed, selection=top, deletion_vector=deleted, file_index=index, row_numbers=numbers
+                names, pushed, selection=top, deletion_vector=deleted, file_index=asked, row_numbers=numbers
             )
 
     def _parquet(self) -> Iterator[pa.RecordBatch]:
@@ -461,6 +430,15 @@ class TaskRun:
             batch = batch.filter(pa.array(self.rest.evaluate(batch)))
         if batch.num_rows:
             yield batch.select(list(self.scan.columns)) if self.entries else batch
+
+
+def _unopened_index(run: TaskRun) -> StoredIndex | None:
+    """The file index of a scan without a predicate, to be opened only where something is asked of it."""
+    source = run.file.embedded_index if run.file.index is None else run.file.index
+    is_on = run.scan.table_schema.is_on("file-index.read.enabled", default=True)
+    if source is None or run.where.pushed is not None or not is_on:
+        return None
+    return StoredIndex(source, None, {name: str(kind) for name, kind in run.types_in_file.items()})
 
 
 def _converted(

@@ -7,14 +7,12 @@ of any other file are decoded and converted as a scan gives them.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orcidx.aggregation.functions import parse_aggregates, parse_groups
 from orcidx.aggregation.groups import GroupTotals
 from orcidx.aggregation.value_forms import comparable, restored
 from orcidx.errors import InvalidQuery, located
@@ -24,8 +22,7 @@ from orcidx.paimon_table.scan import TableScan, TaskRun, rows_left
 from orcidx.paimon_table.schema import TableSchema
 from orcidx.paimon_table.shared_reading import Shared
 from orcidx.predicate import resolve_column
-from orcidx.pruning.evaluate import Note
-from orcidx.scanner.aggregate_pass import AggregatePlan, add_files, plan_aggregation, with_origins
+from orcidx.scanner.aggregate_pass import AggregatePlan, Origins, add_files, plan_aggregation, with_origins
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
 
@@ -40,27 +37,26 @@ def aggregate_scan(scan: TableScan, aggregates: Mapping[str, str], by: str | Seq
     scan = replace(scan, options=scan.options.override(strings="string"))
     schema = scan.table_schema.arrow_schema
     sensitive = scan.options.case_sensitive
-    plan = plan_aggregation(schema, parse_aggregates(aggregates), parse_groups(by), case_sensitive=sensitive)
+    plan = plan_aggregation(schema, aggregates, by, case_sensitive=sensitive)
     names = tuple(dict.fromkeys(path[0] for path in plan.paths.values()))
     narrow = replace(scan, columns=names or scan.columns[:1])
     totals = _TableTotals(plan, narrow)
     for task in scan.plan.tasks:
         totals.add(task)
     result = totals.groups.table(nan=scan.options.nan)
-    notes = [str(note) for note in (*narrow.notes, *totals.notes)]
-    return with_origins(result, totals.origins, totals.metrics, notes=notes)
+    totals.origins.notes[:0] = narrow.notes
+    return with_origins(result, totals.origins, totals.metrics)
 
 
 class _TableTotals:
-    """Adds the totals of one file after the other. ``notes``: indexes that could not be used, and why."""
+    """Adds the totals of one file after the other."""
 
     def __init__(self, plan: AggregatePlan, scan: TableScan) -> None:
         self.plan = plan
         self.scan = scan
         self.groups: GroupTotals = plan.totals()
-        self.origins: Counter[str] = Counter()
+        self.origins = Origins()
         self.metrics = ScanMetrics(files_skipped=len(scan.plan.skipped))
-        self.notes: list[Note] = []
         self._shared: Shared = {}
         self._types = {name: _leaf(scan.table_schema, path) for name, path in plan.paths.items()}
 
@@ -70,7 +66,7 @@ class _TableTotals:
         if self.scan.where is None and not self.plan.totalled and len(constants) == len(self.plan.by):
             self._count(task, constants)
             return
-        run = TaskRun(task, self.scan, self.metrics, self.notes, self._shared)
+        run = TaskRun(task, self.scan, self.metrics, self.origins.notes, self._shared)
         if not (run.is_orc and run.rest is None and self._add_proved(run, constants)):
             self._decode(run)
 
@@ -81,7 +77,7 @@ class _TableTotals:
             return
         values = [_key_form(constants[name]) for name in self.plan.by]
         self.groups.group(tuple(values)).rows += rows
-        self.origins["metadata"] += rows
+        self.origins.rows["metadata"] += rows
 
     def _constants(self, task: FileTask) -> dict[str, pa.Scalar]:
         """The named columns that have one value in all rows of the file, by its partition."""
@@ -103,7 +99,7 @@ class _TableTotals:
         if paths is None:
             return False
         plan = replace(self.plan, paths=paths)
-        with located(file=run.file.path), run.orc_scan() as scan:
+        with located(file=run.file.path), run.orc_scan(indexed=True) as scan:
             if not self._gives_values(scan, plan):
                 return False
             add_files(
@@ -140,7 +136,7 @@ class _TableTotals:
 
     def _decode(self, run: TaskRun) -> None:
         for batch in run.batches():
-            self.origins["decoded"] += batch.num_rows
+            self.origins.rows["decoded"] += batch.num_rows
             keys = [self._values(batch, name) for name in self.plan.by]
             values = {name: self._values(batch, name) for name in self.plan.totalled}
             self.groups.add(batch.num_rows, keys, values)

@@ -22,7 +22,7 @@ from orcidx.pruning.reasons import Fact
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import Source
 
-__all__ = ["IndexEvidence", "StoredIndex", "bind_to_index", "evidence_of_file", "index_evidence", "paimon_types"]
+__all__ = ["IndexEvidence", "StoredIndex", "bind_to_index", "index_evidence", "opened_index", "paimon_types"]
 
 _UNASKED = ("TIMESTAMP", "TIMESTAMP_LTZ", "MAP")
 
@@ -104,28 +104,33 @@ def index_evidence(
     A timestamp column of a path or bytes is left out: its precision, which the keys depend on, stands only in the
     table's schema; open the index with ``paimon.read_file_index`` and its types to use it.
     """
+    opened = _file_index(index, root, rows, strict=strict)
+    return tuple(IndexEvidence(opened, kind, rows, names) for kind in FORMATS)
+
+
+def _file_index(index: Any, root: OrcType, rows: int, *, strict: bool) -> FileIndex:
+    if isinstance(index, FileIndex):
+        return index
     if isinstance(index, StoredIndex):
-        index = read_file_index(index.data, types=index.types, strict=strict, rows=rows)
-    elif not isinstance(index, FileIndex):
-        index = read_file_index(index, types=paimon_types(root.names, root.children), strict=strict, rows=rows)
-    return tuple(IndexEvidence(index, kind, rows, names) for kind in FORMATS)
+        return read_file_index(index.data, types=index.types, strict=strict, rows=rows)
+    return read_file_index(index, types=paimon_types(root.names, root.children), strict=strict, rows=rows)
 
 
-def evidence_of_file(index: Any, reader: OrcReader, notes: list[Note], *, strict: bool) -> tuple[IndexEvidence, ...]:
-    """Evidence from the indexes of an open file; none, and a note, where they are damaged, or stored for another
-    version of it. ``strict``: damage is an error."""
+def opened_index(index: Any, reader: OrcReader, notes: list[Note], *, strict: bool) -> FileIndex | None:
+    """The indexes of an open file, in any form that ``index_evidence`` takes; None, and a note, where they are damaged,
+    or stored for another version of it. ``strict``: damage is an error."""
     stored = isinstance(index, StoredIndex)
     if stored and index.tail is not None and index.tail != reader.tail.checksum:
         notes.append(Note("Paimon file index", "stale", "the file's tail is not the one that was indexed"))
-        return ()
+        return None
     try:
-        return index_evidence(index, reader.root, reader.tail.footer.rows, strict=strict)
+        return _file_index(index, reader.root, reader.tail.footer.rows, strict=strict)
     except (CorruptFile, Unsupported, FileNotFoundError) as error:
         missing = isinstance(error, FileNotFoundError)
         if strict or (missing and not stored):
             raise
         notes.append(Note("Paimon file index", "absent" if missing else "damaged", str(error)))
-        return ()
+        return None
 
 
 _SQL = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -122,9 +122,11 @@ class FileJob:
 class FileIndexes(Protocol):
     """What lies beside the files of a scan and is asked when it is iterated: a value, and picklable."""
 
-    def plan(self, jobs: tuple[FileJob, ...], request: ScanRequest) -> tuple[tuple[FileJob, ...], tuple[Note, ...]]:
-        """The jobs, in order, whose files may hold a row that matches, each with its file index where there is one;
-        and what was stale or damaged."""
+    def plan(
+        self, jobs: tuple[FileJob, ...], request: ScanRequest, *, totalled: Collection[str] = ()
+    ) -> tuple[tuple[FileJob, ...], tuple[Note, ...]]:
+        """The jobs, in order, whose files may hold a row that matches, each with its file index where there is one of
+        a column of the predicate or of ``totalled``; and what was stale or damaged."""
         ...
 
 

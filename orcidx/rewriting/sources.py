@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.options import ReadOptions
+from orcidx.orc.hive_acid import is_acid_file
 from orcidx.orc.metadata import SPARK_VERSION
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.reader import OrcReader
@@ -16,9 +17,6 @@ from orcidx.orc_writer.file_layout import Identity
 from orcidx.storage import Source, Sources, list_sources
 
 __all__ = ["InputFile", "WriterFacts", "find_sources", "open_inputs", "read_options", "same_schema"]
-
-_ACID_METADATA = "hive.acid."
-_ACID_FIELDS = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row")
 
 
 class InputFile(NamedTuple):
@@ -94,7 +92,7 @@ def open_inputs(sources: Sequence[Source], options: ReadOptions) -> Iterator[lis
 
 def _refuse(one: InputFile) -> None:
     footer, root = one.reader.tail.footer, one.reader.root
-    if root.names == _ACID_FIELDS or any(key.startswith(_ACID_METADATA) for key in footer.user_metadata):
+    if is_acid_file(root, footer.user_metadata):
         raise Unsupported(
             "a file of a Hive ACID table: its rows are named by their place in it, so that only Hive can compact it",
             file=one.name,

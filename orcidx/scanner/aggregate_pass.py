@@ -1,8 +1,9 @@
 """One pass over files for totals of their rows: from statistics where those prove them, by decoding where not.
 
 A unit is a file, a stripe or a row group. One that matches whole, and of which ``orc.stored_totals`` proves every total
-that is asked for, is not read; one that surely does not match counts for nothing; what is left is decoded, the columns
-of the aggregates and of the condition only, as any scan decodes it.
+that is asked for, is not read; one that surely does not match counts for nothing. Where the file has Paimon indexes
+that prove the totals of the rows that surely match, these are not read either. What is left is decoded, the columns of
+the aggregates and of the condition only, as any scan decodes it.
 """
 
 from __future__ import annotations
@@ -10,20 +11,21 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial, reduce
+from operator import or_
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orcidx.aggregation.column_totals import is_number
 from orcidx.aggregation.functions import Aggregate, has_order, parse_aggregates, parse_groups, result_type
 from orcidx.aggregation.groups import Group, GroupTotals
-from orcidx.aggregation.value_forms import comparable
+from orcidx.aggregation.value_forms import form_of
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 from orcidx.fetching.drive import run, run_value
+from orcidx.orc.hive_acid import is_acid_directory, is_acid_file
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.row_index import RowIndex
 from orcidx.orc.statistics import RawStatistics, file_statistics, stripe_statistics
@@ -35,15 +37,25 @@ from orcidx.planner.row_indexes import StripeIndexes
 from orcidx.planner.schema_mapping import FieldSource
 from orcidx.planner.stripe_pruning import StripeDecision
 from orcidx.predicate import resolve_column
+from orcidx.pruning.evaluate import Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.file_queue import FileQueue, OpenFile
 from orcidx.scanner.file_scan import FileScan, count_groups
+from orcidx.scanner.index_totals import IndexedFile, IndexedGroups, UnitColumn
 from orcidx.scanner.metrics import ScanMetrics
 
-__all__ = ["AggregatePlan", "add_files", "aggregate_files", "plan_aggregation", "with_origins"]
+__all__ = ["AggregatePlan", "Origins", "add_files", "aggregate_files", "plan_aggregation", "with_origins"]
 
 Path = tuple[str, ...]
 Origin = Literal["metadata", "file statistics", "stripe statistics", "row-group statistics", "decoded"]
+
+
+@dataclass
+class Origins:
+    """Rows by where their totals came from, and why some evidence could not speak."""
+
+    rows: Counter[str] = field(default_factory=Counter)
+    notes: list[Note] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -67,10 +79,11 @@ class AggregatePlan:
 
 
 def plan_aggregation(
-    schema: pa.Schema, aggregates: tuple[Aggregate, ...], by: tuple[str, ...], *, case_sensitive: bool
+    schema: pa.Schema, asked: Mapping[str, str], groups: str | Sequence[str] | None, *, case_sensitive: bool
 ) -> AggregatePlan:
     """Finds the columns in the schema of the rows. Raises ``InvalidQuery`` for one that is unknown or of a type that
     the function does not take."""
+    aggregates, by = parse_aggregates(asked), parse_groups(groups)
     names = [*by, *(one.name for one in aggregates)]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
@@ -87,22 +100,14 @@ def plan_aggregation(
 
 
 def aggregate_files(
-    jobs: Iterable[FileJob],
-    request: ScanRequest,
-    schema: pa.Schema,
-    aggregates: Mapping[str, str],
-    by: str | Sequence[str] | None,
-    *,
-    metrics: ScanMetrics,
+    jobs: Iterable[FileJob], request: ScanRequest, plan: AggregatePlan, *, metrics: ScanMetrics
 ) -> pa.Table:
-    """The totals of all matching rows of files; see ``orcidx.aggregate``. ``schema``: of all their columns.
+    """The totals of all matching rows of files; see ``orcidx.aggregate``.
 
     The metadata of the result's schema says under ``orcidx`` how many rows came from where (see ``Origin``).
     """
-    case_sensitive = request.options.case_sensitive
-    plan = plan_aggregation(schema, parse_aggregates(aggregates), parse_groups(by), case_sensitive=case_sensitive)
     totals = plan.totals()
-    origins: Counter[str] = Counter()
+    origins = Origins()
     add_files(jobs, request, plan, totals, origins, metrics=metrics)
     return with_origins(totals.table(nan=request.options.nan), origins, metrics)
 
@@ -112,32 +117,43 @@ def add_files(
     request: ScanRequest,
     plan: AggregatePlan,
     totals: GroupTotals,
-    origins: Counter[str],
+    origins: Origins,
     *,
     metrics: ScanMetrics,
     constants: Mapping[str, pa.Scalar] | None = None,
 ) -> None:
-    """Adds the totals of the matching rows of files. ``origins``: counts rows by where their totals came from;
+    """Adds the totals of the matching rows of files. ``origins``: gets where their totals came from;
     ``constants``: values that columns of the plan have in every row, beside those that the jobs know."""
     asked = replace(request, columns=tuple(dict.fromkeys(plan.paths.values())), row_numbers=None)
+    jobs = tuple(jobs)
+    _refuse_acid_directories(jobs)
     with FileQueue(jobs, asked, metrics) as files:
         for file in files:
+            if is_acid_file(file.scan.reader.root, file.scan.reader.tail.footer.user_metadata):
+                raise Unsupported(_ACID, file=file.scan.reader.name)
             _FileTotals(plan, file, totals, origins, constants or {}).add()
 
 
-def with_origins(result: pa.Table, origins: Counter[str], metrics: ScanMetrics, **more: list[str]) -> pa.Table:
-    """The result, whose metadata says where its rows came from and what was read."""
-    facts = {"rows": dict(origins), "bytes_read": metrics.bytes_read, "requests": metrics.requests, **more}
+_ACID = "a file of a Hive ACID table: which of its rows count, other files tell; let Hive compact it, or ask Hive"
+
+
+def _refuse_acid_directories(jobs: Sequence[FileJob]) -> None:
+    """Raises ``Unsupported`` where a listed directory holds those of Hive's transactions."""
+    for job in jobs:
+        source = job.source
+        if source.root is not None and source.name.count("delta_") + source.name.count("base_"):
+            directory = source.name.replace("\\", "/").rpartition("/")[0]
+            if is_acid_directory(directory.rpartition("/")[2]) and not directory.endswith(source.root.strip("/")):
+                raise Unsupported(_ACID, file=source.name)
+
+
+def with_origins(result: pa.Table, origins: Origins, metrics: ScanMetrics) -> pa.Table:
+    """The result, whose metadata says where its rows came from, what was read, and which evidence could not be used."""
+    facts: dict[str, Any] = {"rows": dict(origins.rows), "bytes_read": metrics.bytes_read}
+    facts["requests"] = metrics.requests
+    if origins.notes:
+        facts["notes"] = list(dict.fromkeys(map(str, origins.notes)))
     return result.replace_schema_metadata({"orcidx": json.dumps(facts)})
-
-
-@dataclass(frozen=True)
-class _Column:
-    """Where a column of the aggregates comes from in one file: a constant, or a node whose statistics may be values;
-    neither where only decoding tells."""
-
-    constant: pa.Scalar | None = None
-    node: OrcType | None = None
 
 
 class _FileTotals:
@@ -148,7 +164,7 @@ class _FileTotals:
         plan: AggregatePlan,
         file: OpenFile,
         totals: GroupTotals,
-        origins: Counter[str],
+        origins: Origins,
         constants: Mapping[str, pa.Scalar],
     ) -> None:
         self.plan = plan
@@ -158,15 +174,15 @@ class _FileTotals:
         self.origins = origins
         sources = {source.field.name: source for source in self.scan.schema_plan.fields}
         self.columns = {name: _column(self.scan, sources, plan.paths[name], plan.types[name]) for name in plan.paths}
-        self.columns.update({name: _Column(constant=value) for name, value in constants.items()})
+        self.columns.update({name: UnitColumn(constant=value) for name, value in constants.items()})
         self.char = frozenset(name for name in plan.paths if _is_char(sources, plan.paths[name]))
 
-    @property
+    @cached_property
     def key(self) -> tuple[Any, ...] | None:
         """The key of all rows of the file, where constants give it."""
         constants = [self.columns[name].constant for name in self.plan.by]
-        arrays = [comparable(pa.array([value.as_py()], value.type)) for value in constants if value is not None]
-        return tuple(array[0].as_py() for array in arrays) if len(arrays) == len(constants) else None
+        known = tuple(form_of(value) for value in constants if value is not None)
+        return known if len(known) == len(constants) else None
 
     def add(self) -> None:
         """Adds the file: whole, or stripe by stripe."""
@@ -176,20 +192,45 @@ class _FileTotals:
         wanted = scan.takes_all or (scan.wanted_rows.is_all and (outcome is None or outcome.must.is_all))
         if wanted and rows and self._take_whole("file statistics", rows, self._of_file):
             return
-        for stripe in scan.stripe_numbers():
-            self._add_stripe(run_value(scan.decide(stripe), self.file.storage))
+        indexed = self._indexed()
+        proved = scan.wanted_rows if outcome is None else outcome.must if outcome.proved else None
+        if indexed is not None and proved is not None:
+            self._take_indexed(indexed, proved)
+            return
+        matching = [
+            self._add_stripe(run_value(scan.decide(stripe), self.file.storage), by_index=indexed is not None)
+            for stripe in scan.stripe_numbers()
+        ]
+        if indexed is not None and matching:
+            self._take_indexed(indexed, reduce(or_, matching))
 
-    def _add_stripe(self, decision: StripeDecision) -> None:
+    def _indexed(self) -> IndexedGroups | None:
+        """What constants and the file's indexes prove of the totals that are asked for; None where that is not all."""
+        if self.scan.file_index is None and (self.plan.totalled or self.key is None):
+            return None
+        file = IndexedFile(self.scan, self.columns, self.origins.notes)
+        self.origins.notes += self.scan.index_notes
+        return file.groups(self.plan.by, {name: self.totals.wanted(name) for name in self.plan.totalled})
+
+    def _take_indexed(self, indexed: IndexedGroups, rows: RowSelection) -> None:
+        constants = {name: column.constant for name, column in self.columns.items() if column.constant is not None}
+        if not rows.is_empty:
+            self.origins.rows[indexed.origin] += indexed.add(rows, self.totals, constants)
+
+    def _add_stripe(self, decision: StripeDecision, *, by_index: bool) -> RowSelection:
+        """Adds a stripe, but for rows that are left to the file's indexes: these, as rows of the file."""
         rows = decision.rows
+        file_rows = self.scan.reader.tail.footer.rows
         span = rows.must.length
         if rows.must.is_all and self._take_whole("stripe statistics", span, partial(self._of_stripe, decision.stripe)):
-            return
-        taken = self._take_groups(decision)
+            return RowSelection.none(file_rows)
+        taken = rows.must if by_index else self._take_groups(decision)
         if taken is not None:
             left = StripeRows(rows.first_row, rows.bounds, rows.may - taken, rows.must - taken)
             decision = replace(decision, rows=left)
         if not decision.rows.may.is_empty:
             self._decode(decision)
+        return rows.must.shift_into(file_rows, rows.first_row) if by_index else RowSelection.none(file_rows)
 
     # ------------------------------------------------------------------ evidence
 
@@ -229,7 +270,7 @@ class _FileTotals:
         for unit in np.flatnonzero(taken).tolist():
             group = self.totals.group(key)
             self._take(group, int(rows[unit]), known, unit)
-            self.origins[origin if known else "metadata"] += int(rows[unit])
+            self.origins.rows[origin if known else "metadata"] += int(rows[unit])
         return taken
 
     def _is_proved(self, known: Mapping[str, StoredTotals], unit: int) -> bool:
@@ -241,7 +282,7 @@ class _FileTotals:
             column = group.columns[name]
             constant = self.columns[name].constant
             if constant is not None:
-                _add_constant(column, constant, rows)
+                column.add_repeated(constant, rows)
                 continue
             totals = known[name]
             column.count += int(totals.count[unit])
@@ -256,7 +297,7 @@ class _FileTotals:
             return None
         if not self.plan.totalled:  # counting needs nothing but the rows
             self.totals.group(self.key).rows += rows.must.count
-            self.origins["metadata"] += rows.must.count
+            self.origins.rows["metadata"] += rows.must.count
             return rows.must
         nodes = {column.node.id: column.node for name in self.plan.totalled if (column := self.columns[name]).node}
         if decision.index is None and not rows.must.is_all:
@@ -286,7 +327,7 @@ class _FileTotals:
         count_groups(self.scan, decision)
         batches: Iterator[pa.RecordBatch] = run(self.scan.read(decision), self.file.storage)
         for batch in batches:
-            self.origins["decoded"] += batch.num_rows
+            self.origins.rows["decoded"] += batch.num_rows
             keys = [self._values(batch, name) for name in self.plan.by]
             values = {name: self._values(batch, name) for name in self.plan.totalled}
             self.totals.add(batch.num_rows, keys, values)
@@ -309,41 +350,22 @@ def _proves(totals: StoredTotals, unit: int, wanted: Any) -> bool:
     return not (wanted.minimum or wanted.maximum) or totals.minima[unit] is not None
 
 
-def _add_constant(column: Any, constant: pa.Scalar, rows: int) -> None:
-    """Adds a value that many rows have."""
-    if not constant.is_valid or not rows:
-        return
-    if is_number(constant.type) and column.wanted.sum:
-        one = type(column)(column.kind, column.wanted)
-        one.add(pa.array([constant.as_py()], constant.type))
-        one.total *= rows
-        one.floats.units *= rows
-        column.total += one.total
-        column.floats.merge(one.floats)
-    value = comparable(pa.array([constant.as_py()], constant.type))[0].as_py()
-    column.count += rows
-    if value != value:
-        column.has_nan = True
-    else:
-        column.take_bounds(value, value)
-
-
 # ---------------------------------------------------------------------- columns of a file
 
 
-def _column(scan: FileScan, sources: Mapping[str, FieldSource], path: Path, kind: pa.DataType) -> _Column:
+def _column(scan: FileScan, sources: Mapping[str, FieldSource], path: Path, kind: pa.DataType) -> UnitColumn:
     source = sources[path[0]]
     if source.column is None:
         constant = scan.valued(source).scalar
         for name in path[1:]:
             constant = constant[name] if constant.is_valid else pa.scalar(None, kind)
-        return _Column(constant=constant.cast(kind) if constant.type != kind else constant)
+        return UnitColumn(constant=constant.cast(kind) if constant.type != kind else constant)
     node = _below(source.column, path[1:])
     if node is None:
-        return _Column()
+        return UnitColumn()
     have = arrow_type(node, source.options or scan.options)
     alike = have == kind or (pa.types.is_integer(have) and pa.types.is_integer(kind))
-    return _Column(node=node if alike else None)
+    return UnitColumn(node=node if alike else None)
 
 
 def _below(column: OrcType, path: Sequence[str]) -> OrcType | None:

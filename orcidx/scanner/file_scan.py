@@ -22,11 +22,12 @@ from orcidx.orc.kinds import EncodingKind
 from orcidx.orc.reader import OpenStripe, OrcReader, stripe_limits
 from orcidx.orc.row_index import group_count, usual_bounds
 from orcidx.orc.types import STRING_KINDS, OrcType
+from orcidx.paimon.file_index import FileIndex
 from orcidx.planner.column_plan import ColumnPlan, StripeRows
 from orcidx.planner.constant_evidence import ConstantEvidence
 from orcidx.planner.data_fetches import piece_bytes
 from orcidx.planner.fetch_policy import StripeRequests
-from orcidx.planner.index_evidence import evidence_of_file
+from orcidx.planner.index_evidence import index_evidence, opened_index
 from orcidx.planner.request import FileJob, ScanRequest, wanted_rows
 from orcidx.planner.schema_mapping import FieldSource, widen
 from orcidx.planner.schema_plan import SchemaPlan, schema_plan
@@ -55,6 +56,7 @@ class FileScan:
         self._dictionaries: frozenset[int] = frozenset()
         self._alive: list[int] | None = None
         self._not_at_once = -1
+        self.index_notes: list[Note] = []
         limited = request.limit is not None and request.where is None
         chosen = job.selection is not None or job.row_range is not None or job.stripes is not None
         self._is_plain = not (limited or chosen or job.deleted is not None)
@@ -63,7 +65,7 @@ class FileScan:
         """Reads what must be known before the schema is: with ``strings="dictionary"`` every stripe's footer."""
         if self.options.strings == "dictionary":
             yield from self.fetch_footers(range(len(self.reader.stripes)))
-            self._dictionaries = self._dictionary_columns()
+            self._dictionaries = _dictionary_columns(self.reader)
 
     def fetch_footers(self, stripes: Any) -> Requests:
         """Reads the footers of these stripes that are not here yet, in one request."""
@@ -74,14 +76,6 @@ class FileScan:
                 self.reader.put_footer(stripe, buffer)
                 if not self.reader.storage.is_local:
                     self._requests.spend(stripe)
-
-    def _dictionary_columns(self) -> frozenset[int]:
-        direct = {EncodingKind.DIRECT, EncodingKind.DIRECT_V2}
-        texts = [node.id for node in self.reader.root.walk() if node.kind in STRING_KINDS]
-        footers = [self.reader.footer(stripe) for stripe, info in enumerate(self.reader.stripes) if info.rows]
-        return frozenset(
-            column for column in texts if footers and all(f.encodings[column].kind not in direct for f in footers)
-        )
 
     # ------------------------------------------------------------------ columns
 
@@ -171,10 +165,18 @@ class FileScan:
         if where is not None:
             constants = {path: self.valued(source) for path, source in plan.asked_constants.items()}
             beforehand.append(ConstantEvidence(constants, self.reader.tail.footer.rows))
-            if self.job.file_index is not None:
-                strict = self.options.strict_index
-                beforehand += evidence_of_file(self.job.file_index, self.reader, notes, strict=strict)
+            if self.file_index is not None:
+                rows, strict = self.reader.tail.footer.rows, self.options.strict_index
+                beforehand += index_evidence(self.file_index, self.reader.root, rows, strict=strict)
+            notes += self.index_notes
         return FilePruner(self.reader, where, self.wanted_rows, nodes, places, self.options, tuple(beforehand), notes)
+
+    @cached_property
+    def file_index(self) -> FileIndex | None:
+        """The file's Paimon indexes; None where it has none that can be used, and ``index_notes`` say why."""
+        if self.job.file_index is None:
+            return None
+        return opened_index(self.job.file_index, self.reader, self.index_notes, strict=self.options.strict_index)
 
     @property
     def takes_all(self) -> bool:
@@ -301,6 +303,16 @@ class FileScan:
         if batch is None:
             self._not_at_once = stripe
         return None if batch is None else self.complete(batch)
+
+
+def _dictionary_columns(reader: OrcReader) -> frozenset[int]:
+    """Texts that have a dictionary in each stripe, all of whose footers are here."""
+    direct = {EncodingKind.DIRECT, EncodingKind.DIRECT_V2}
+    texts = [node.id for node in reader.root.walk() if node.kind in STRING_KINDS]
+    footers = [reader.footer(stripe) for stripe, info in enumerate(reader.stripes) if info.rows]
+    return frozenset(
+        column for column in texts if footers and all(f.encodings[column].kind not in direct for f in footers)
+    )
 
 
 def _piece_bytes_of(plan: ColumnPlan, options: ReadOptions, *, is_local: bool) -> int:

@@ -7,7 +7,7 @@ files in order, prunes their stripes by all indexes, and reads what is left; see
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +23,7 @@ from orcidx.options import ReadOptions
 from orcidx.planner.index_evidence import StoredIndex
 from orcidx.planner.request import FileIndexes, FileJob, ScanRequest
 from orcidx.planner.stripe_pruning import StripeDecision
-from orcidx.scanner.aggregate_pass import aggregate_files
+from orcidx.scanner.aggregate_pass import aggregate_files, plan_aggregation
 from orcidx.scanner.arrow_stream import ArrowStream, Batches, limited
 from orcidx.scanner.batches import Joiner, join_batches
 from orcidx.scanner.explaining import explain_files
@@ -161,12 +161,14 @@ class Scan(RequestNarrowing, ArrowStream):
     def _queue(self, request: ScanRequest, metrics: ScanMetrics, *, tails_alone: bool = False) -> FileQueue:
         return FileQueue(self._jobs_left(request, metrics), request, metrics, tails_alone=tails_alone)
 
-    def _jobs_left(self, request: ScanRequest, metrics: ScanMetrics) -> tuple[FileJob, ...]:
-        """The files that the indexes beside them leave, which are asked now."""
+    def _jobs_left(
+        self, request: ScanRequest, metrics: ScanMetrics, totalled: Collection[str] = ()
+    ) -> tuple[FileJob, ...]:
+        """The files that the indexes beside them leave, which are asked now. ``totalled``: columns of totals."""
         jobs = self.jobs
-        if self.indexes is not None and request.where is not None:
+        if self.indexes is not None and (request.where is not None or totalled):
             with metrics.stage("open"):
-                jobs, _ = self.indexes.plan(jobs, request)
+                jobs, _ = self.indexes.plan(jobs, request, totalled=totalled)
             metrics.files += len(self.jobs) - len(jobs)
             metrics.files_skipped += len(self.jobs) - len(jobs)
         return jobs
@@ -296,9 +298,9 @@ class Scan(RequestNarrowing, ArrowStream):
         text = self.options.override(strings="string")
         every = replace(self, request=replace(self.request, columns=None, row_numbers=None, options=text))
         metrics = ScanMetrics()
-        return aggregate_files(
-            every._jobs_left(every.resolved, metrics), every.resolved, every.schema, aggregates, by, metrics=metrics
-        )
+        plan = plan_aggregation(every.schema, aggregates, by, case_sensitive=self.options.case_sensitive)
+        jobs = every._jobs_left(every.resolved, metrics, frozenset(path[0] for path in plan.paths.values()))
+        return aggregate_files(jobs, every.resolved, plan, metrics=metrics)
 
     def splits(self, target_bytes: int = SPLIT_BYTES) -> list[Split]:
         """The scan as tasks of about ``target_bytes`` stored bytes of the columns read; their rows in order are its.

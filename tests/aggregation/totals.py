@@ -28,6 +28,9 @@ from pruning.soundness_tables import NAMES, TEXT_TYPES, make_table
 import orcidx
 from orcidx.aggregation.functions import has_order
 from orcidx.aggregation.value_forms import NAN, comparable
+from orcidx.paimon.data_types import parse_type
+from orcidx.paimon.registry import open_builder
+from orcidx.planner.index_evidence import paimon_types
 
 Row = tuple[Any, ...]
 
@@ -103,6 +106,35 @@ def reference(
 # ---------------------------------------------------------------------- the check
 
 
+def make_index(table: pa.Table, written: Written, rng: np.random.Generator) -> Any:
+    """Indexes of some kinds of some columns of a file, mostly; None for the others."""
+    if rng.random() < 0.3:
+        return None
+    spec: dict[str, dict[str, Any]] = {}
+    with orcidx.open(written.source) as file:
+        root = file.reader.root
+    types = paimon_types(root.names, root.children)
+    for name in table.column_names:
+        for kind in ("bitmap", "bsi", "range-bitmap"):
+            if name in types and rng.random() < 0.5 and takes(kind, types[name]):
+                options = {"version": int(rng.integers(1, 3))} if kind == "bitmap" else {}
+                spec.setdefault(kind, {})[name] = options
+    if not spec:
+        return None
+    try:
+        return orcidx.paimon.build_file_index(table, spec, types=types)
+    except orcidx.ValueOutOfRange:  # -2**63 in a BSI
+        return None
+
+
+def takes(kind: str, sql: str) -> bool:
+    try:
+        open_builder(kind, parse_type(sql), {})
+    except orcidx.Unsupported:
+        return False
+    return True
+
+
 class Asker:
     """Asks random questions of one file."""
 
@@ -122,6 +154,7 @@ class Asker:
             array = pc.struct_field(array, list(path[1:])) if len(path) > 1 else array
             self.types[path] = array.type
             self.values[path] = forms(array, char=path in self.chars)
+        self.index = make_index(table, written, rng)
 
     def ask(self, tally: Tally) -> str | None:
         """One question; what is wrong with the answer, or None."""
@@ -146,7 +179,13 @@ class Asker:
         question = f"{texts} by {by} where {predicate!r} nan={nan} deleted={deleted is not None}"
         try:
             with orcidx.open(self.written.source) as file:
-                scan = file.scan(where=predicate, nan=nan, deletion_vector=deleted, **self.written.options)
+                scan = file.scan(
+                    where=predicate,
+                    nan=nan,
+                    deletion_vector=deleted,
+                    file_index=self.index if rng.random() < 0.8 else None,
+                    **self.written.options,
+                )
                 found = scan.aggregate(texts, [".".join(path) for path in by])
         except orcidx.ValueOutOfRange:
             tally.out_of_range += 1

@@ -126,3 +126,23 @@ def test_an_unknown_column(tmp_path: Path) -> None:
     table = open_table(empty_table(tmp_path / "t"))
     with pytest.raises(orcidx.InvalidQuery, match="nowhere"):
         table.aggregate({"n": "count(nowhere)"})
+
+
+def test_groups_of_bitmaps_and_sums_of_bit_slices(tmp_path: Path) -> None:
+    """The file index of the manifest or beside the file, with a deletion vector."""
+    options = {"file-index.bitmap.columns": "kind", "file-index.bsi.columns": "id"}
+    for place, threshold in (("in the manifest", "1 MB"), ("beside the file", "1 B")):
+        more = {**options, "file-index.in-manifest-threshold": threshold}
+        folder = empty_table(tmp_path / place, {"id": "BIGINT", "kind": "STRING"}, **more)
+        open_table(folder).append(pa.table({"id": range(300), "kind": ["a", "b", None] * 100}))
+        open_table(folder).delete("id < 30")
+        table = open_table(folder)
+        asked = {"n": "count(*)", "total": "sum(id)", "last": "max(id)"}
+        found = table.aggregate(asked, by="kind")
+        assert [(row["kind"], row["n"], int(row["total"]), row["last"]) for row in found.to_pylist()] == [
+            (kind, 90, sum(range(30 + first, 300, 3)), 297 + first) for first, kind in enumerate(("a", "b", None))
+        ]
+        assert origins(found) == {"Paimon bitmap and bsi indexes": 270}
+        found = table.aggregate(asked, "kind = 'b'")
+        assert origins(found) == {"Paimon bsi index": 90}
+        assert found["total"][0].as_py() == sum(range(31, 300, 3))

@@ -1,0 +1,57 @@
+"""Listed files by their paths below a directory, as the catalog names them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from orcidx.index_directory.file_versions import LISTING
+from orcidx.storage import Fingerprint, Source
+from orcidx.storage.stores import store_of
+
+__all__ = ["listing_table", "seen_paths"]
+
+
+def listing_table(root: Source, sources: Iterable[Source]) -> pa.Table:
+    """Paths below ``root``, sizes and versions of listed files, as ``LISTING`` says.
+
+    The files may have been listed from ``root``, from a directory in it, or one by one.
+    """
+    base = _base_of(root)
+    rows = [(_place(source).removeprefix(base), source.listed or Fingerprint(-1)) for source in sources]
+    columns = (
+        [path for path, _ in rows],
+        [version.size for _, version in rows],
+        [version.mtime for _, version in rows],
+        [version.etag for _, version in rows],
+    )
+    return pa.table([pa.array(values, kind) for values, kind in zip(columns, LISTING.types)], schema=LISTING)
+
+
+def _base_of(root: Source) -> str:
+    """The path of a directory in its storage, as a listing spells it, with a slash at its end."""
+    base = _place(root) + "/"
+    return base if base != "/" else ""
+
+
+def _place(source: Source) -> str:
+    location = str(source.location)
+    if source.kind == "url":  # a listing names objects without the URL's scheme
+        location = store_of(source)[1]
+    return _slashed(location, source)
+
+
+def _slashed(location: str, source: Source) -> str:
+    return (location.replace(os.sep, "/") if source.kind == "path" else location).strip("/")
+
+
+def seen_paths(sources: Iterable[Source]) -> pa.Array:
+    """Paths below what was listed, whose ``key=value`` folders are columns; those above it are none."""
+    found = []
+    for source in sources:
+        place = _place(source)
+        base = place.rpartition("/")[0] if source.root is None else _slashed(source.root, source)
+        found.append(place.removeprefix(base).lstrip("/"))
+    return pa.array(found, pa.string())

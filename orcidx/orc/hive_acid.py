@@ -1,0 +1,30 @@
+"""Files of Hive's ACID tables: rows are events, and which of them count, other files and the metastore tell.
+
+base_0000005/bucket_00000                           rows of a compaction, as inserts
+delta_0000006_0000006_0000/bucket_00000             inserts, and in older tables updates and deletes
+delete_delta_0000007_0000007_0000/bucket_00000      deletes, by writer, bucket and row
+delta_0000006_0000006_0000/000000_0                 of insert-only tables: plain files, perhaps of an aborted writer
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from orcidx.orc.types import OrcType
+
+__all__ = ["is_acid_directory", "is_acid_file"]
+
+_METADATA = "hive.acid."
+_FIELDS = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row")
+_DIRECTORY = re.compile(r"base_\d+(_v\d+)?|(delete_)?delta_\d+_\d+(_\d+)?(_v\d+)?")
+
+
+def is_acid_file(root: OrcType, user_metadata: Iterable[str]) -> bool:
+    """Whether a file has the columns or the metadata of such a table."""
+    return root.names == _FIELDS or any(key.startswith(_METADATA) for key in user_metadata)
+
+
+def is_acid_directory(name: str) -> bool:
+    """Whether a directory of this name holds the files of one of its transactions."""
+    return _DIRECTORY.fullmatch(name) is not None

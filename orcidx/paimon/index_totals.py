@@ -1,0 +1,299 @@
+"""Totals of rows by the indexes of one column: exact counts, sums, minima, maxima and groups, without the data.
+
+    bitmap        a bitmap for each value: groups, counts, sums, minima and maxima
+    bsi           bit slices of the numbers themselves: counts, sums (the sum over the bits b of 2**b times the rows of
+                  slice b), minima and maxima; positive and negative numbers apart, both less the smallest of their part
+    range-bitmap  bit slices of *codes*: counts, minima and maxima by the dictionary, and never sums: those of
+                  [10, 1000, 10, 7] would add up to 4
+
+Values are in the forms of ``aggregation.value_forms``, in which equal values of SQL are one: -0.0 is 0.0, and CHAR
+comes without the spaces at its end, though an index keeps these apart.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from pyroaring import BitMap
+
+from orcidx.aggregation.value_forms import NAN
+from orcidx.errors import CorruptFile, Unsupported
+from orcidx.paimon.bitmap import BitmapIndex
+from orcidx.paimon.bsi import BsiIndex, Part
+from orcidx.paimon.data_types import DataType
+from orcidx.paimon.index import Index
+from orcidx.paimon.keys import Key, KeyType, ordered_bits
+from orcidx.paimon.range_bitmap import RangeBitmapIndex
+
+__all__ = ["MOST_VALUES", "Ends", "IndexTotals", "totals_of"]
+
+MOST_VALUES = 10_000
+"""Values of a bitmap index that are looked at; with more, decoding the column costs less."""
+
+_INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+_ORDERED = (*_INTEGERS, "BOOLEAN", "FLOAT", "DOUBLE", "DATE", "DECIMAL", "VARCHAR", "CHAR")
+"""Types whose values an index has as they are read. Times of day and timestamps depend on units and zones."""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The least and the greatest of some values; None where there is none beside NaN."""
+
+    minimum: Any
+    maximum: Any
+    has_nan: bool = False
+
+
+class IndexTotals(ABC):
+    """What an index tells of the rows of any selection, which is a bitmap, or None: all rows.
+
+    Made by ``totals_of``, which has read and checked all that the answers take. ``adds_up``: whether there are sums;
+    ``has_ends``: minima and maxima; ``has_groups``: values with their rows.
+    """
+
+    adds_up = False
+    has_ends = False
+    has_groups = False
+
+    @abstractmethod
+    def present(self) -> BitMap:
+        """The rows that are not null."""
+
+    def count(self, rows: BitMap | None) -> int:
+        """How many of the rows are not null."""
+        return len(self.present()) if rows is None else self.present().intersection_cardinality(rows)
+
+    def total(self, rows: BitMap | None) -> int:
+        """The sum of integers, or of the unscaled values of decimals."""
+        raise NotImplementedError
+
+    def ends(self, rows: BitMap | None) -> Ends:
+        """Minimum and maximum."""
+        raise NotImplementedError
+
+    def counts(self, rows: BitMap | None) -> Iterator[tuple[Any, int]]:
+        """Each value with how many of the rows have it; nulls are left out."""
+        raise NotImplementedError
+
+    def groups(self) -> list[tuple[Any, BitMap]]:
+        """Each value with its rows, None for null."""
+        raise NotImplementedError
+
+
+def totals_of(index: Index) -> IndexTotals | None:
+    """The totals that an index proves; None where its kind or the type of its column has none.
+
+    Raises ``CorruptFile`` for damage and ``Unsupported`` for more values than ``MOST_VALUES``.
+    """
+    if isinstance(index, BitmapIndex):
+        return _BitmapTotals(index)
+    if isinstance(index, BsiIndex):
+        return _BsiTotals(index)
+    if isinstance(index, RangeBitmapIndex):
+        return _RangeTotals(index)
+    return None
+
+
+# ---------------------------------------------------------------------- values of keys
+
+
+def _form_of(kind: KeyType) -> Callable[[Key], Any]:
+    """How a key becomes the form of its value. It raises ``CorruptFile`` for text that is not UTF-8 or too long."""
+    data_type = kind.data_type
+    if kind.floating:
+        return lambda key: _float(key, kind)
+    if data_type.root == "DECIMAL":
+        return lambda key: Decimal(int(key)).scaleb(-data_type.scale)
+    if data_type.root in ("VARCHAR", "CHAR"):
+        return lambda key: _text(key, data_type)
+    return int
+
+
+def _float(key: Key, kind: KeyType) -> Any:
+    if key == kind.nan:
+        return NAN
+    bits = ordered_bits(np.array([key], np.int64), kind.width)
+    width = np.int32 if kind.width == 4 else np.int64
+    value = bits.astype(width).view(np.float32 if kind.width == 4 else np.float64)[0]
+    return float(value) + 0.0  # -0.0 becomes 0.0
+
+
+def _text(key: Key, data_type: DataType) -> bytes:
+    assert isinstance(key, bytes)
+    try:
+        length = len(key.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise CorruptFile("a key of the index is no UTF-8") from error
+    if data_type.length and length > data_type.length:
+        raise CorruptFile(f"a key of {length} characters in an index of {data_type}")  # a reader may cut the value
+    return key.rstrip(b" ") if data_type.root == "CHAR" else key
+
+
+def _check_range(low: int, high: int, data_type: DataType) -> None:
+    """Raises ``CorruptFile`` for numbers that the type does not have, which a file cannot hold."""
+    limit = 10**data_type.precision if data_type.root == "DECIMAL" else 1 << (_INTEGERS.get(data_type.root, 32) - 1)
+    lowest = 1 - limit if data_type.root == "DECIMAL" else -limit
+    if low < lowest or high >= limit:
+        raise CorruptFile(f"the index has numbers from {low} to {high}, beyond {data_type}")
+
+
+# ---------------------------------------------------------------------- bitmap
+
+
+class _BitmapTotals(IndexTotals):
+    def __init__(self, index: BitmapIndex) -> None:
+        root = index.data_type.root
+        if index.cardinality > MOST_VALUES:
+            raise Unsupported(f"the index has {index.cardinality} values, of which {MOST_VALUES} are looked at")
+        contents = index.contents()
+        merged: dict[Any, list[BitMap]] = {}
+        self.has_ends = self.has_groups = root in _ORDERED
+        self.adds_up = root in _INTEGERS
+        form = _form_of(index.key_type) if self.has_ends else int
+        for key, bitmap in zip(contents.keys, contents.bitmaps):
+            merged.setdefault(form(key) if self.has_ends else key, []).append(bitmap)
+        self._values = [
+            (value, parts[0] if len(parts) == 1 else BitMap.union(*parts)) for value, parts in merged.items()
+        ]
+        self._nulls = contents.nulls
+        self._present = BitMap.union(*contents.bitmaps) if contents.bitmaps else BitMap()
+        held = len(contents.nulls) + sum(map(len, contents.bitmaps))
+        if held != index.rows or len(self._present | contents.nulls) != index.rows:
+            raise CorruptFile(f"the bitmaps hold {held} rows of {index.rows}, or some row twice")
+
+    def present(self) -> BitMap:
+        return self._present
+
+    def counts(self, rows: BitMap | None) -> Iterator[tuple[Any, int]]:
+        for value, bitmap in self._values:
+            yield value, len(bitmap) if rows is None else bitmap.intersection_cardinality(rows)
+
+    def total(self, rows: BitMap | None) -> int:
+        return sum(value * count for value, count in self.counts(rows))
+
+    def ends(self, rows: BitMap | None) -> Ends:
+        found = [value for value, count in self.counts(rows) if count]
+        numbers = [value for value in found if value is not NAN]
+        return Ends(min(numbers, default=None), max(numbers, default=None), len(numbers) < len(found))
+
+    def groups(self) -> list[tuple[Any, BitMap]]:
+        return [*self._values, (None, self._nulls)] if self._nulls else self._values
+
+
+# ---------------------------------------------------------------------- BSI
+
+
+class _BsiTotals(IndexTotals):
+    def __init__(self, index: BsiIndex) -> None:
+        root = index.data_type.root
+        self.adds_up = root in _INTEGERS or root == "DECIMAL"
+        self.has_ends = self.adds_up or root == "DATE"
+        self._scale = index.data_type.scale if root == "DECIMAL" else None
+        contents = index.contents()
+        self._positive, self._negative = _Numbers(contents.positive), _Numbers(contents.negative)
+        self._present = self._positive.existence | self._negative.existence
+        if self.has_ends:
+            ends = self._numbers(None)
+            if ends is not None:
+                _check_range(*ends, index.data_type)
+
+    def present(self) -> BitMap:
+        return self._present
+
+    def total(self, rows: BitMap | None) -> int:
+        return self._positive.total(rows) - self._negative.total(rows)
+
+    def _numbers(self, rows: BitMap | None) -> tuple[int, int] | None:
+        positive, negative = self._positive.ends(rows), self._negative.ends(rows)
+        found = [*(positive or ()), *(-number for number in negative or ())]
+        return (min(found), max(found)) if found else None
+
+    def ends(self, rows: BitMap | None) -> Ends:
+        found = self._numbers(rows)
+        if found is None or self._scale is None:
+            return Ends(*(found or (None, None)))
+        low, high = (Decimal(number).scaleb(-self._scale) for number in found)
+        return Ends(low, high)
+
+
+class _Numbers:
+    """The numbers of one sign."""
+
+    def __init__(self, part: Part | None) -> None:
+        self.smallest = part.smallest if part else 0
+        self.existence = part.existence if part else BitMap()
+        self.slices = part.slices if part else ()
+        found = self.ends(None)
+        if part is not None and found is not None and found[1] > part.largest:
+            raise CorruptFile(f"a part up to {part.largest} has the number {found[1]}")
+
+    def total(self, rows: BitMap | None) -> int:
+        if rows is None:
+            count, counts = len(self.existence), [len(one) for one in self.slices]
+        else:
+            count = self.existence.intersection_cardinality(rows)
+            counts = [one.intersection_cardinality(rows) for one in self.slices] if count else []
+        return self.smallest * count + sum(number << bit for bit, number in enumerate(counts))
+
+    def ends(self, rows: BitMap | None) -> tuple[int, int] | None:
+        low = self.existence if rows is None else self.existence & rows
+        if not low:
+            return None
+        smallest, largest = _extremes(low, list(self.slices))
+        return self.smallest + smallest, self.smallest + largest
+
+
+def _extremes(rows: BitMap, slices: list[BitMap]) -> tuple[int, int]:
+    """The least and the greatest of the numbers that rows, of which there are some, have in bit slices."""
+    low = high = rows
+    smallest = largest = 0
+    for bit in reversed(range(len(slices))):
+        without, with_it = low - slices[bit], high & slices[bit]
+        low = without or low
+        smallest |= 0 if without else 1 << bit
+        high = with_it or high
+        largest |= 1 << bit if with_it else 0
+    return smallest, largest
+
+
+# ---------------------------------------------------------------------- range bitmap
+
+
+class _RangeTotals(IndexTotals):
+    def __init__(self, index: RangeBitmapIndex) -> None:
+        self.has_ends = index.data_type.root in _ORDERED
+        self._existence = index.numbers.existence
+        if not self.has_ends or not self._existence:
+            return
+        self._index = index
+        self._form = _form_of(index.key_type)
+        self._slices = index.numbers.slices()
+        self._nan = BitMap()
+        smallest, largest = _extremes(self._existence, self._slices)
+        if smallest or largest != index.cardinality - 1:
+            raise CorruptFile(f"codes from {smallest} to {largest}, of {index.cardinality} values")
+        if self._value(0) is NAN or self._value(largest) is NAN:
+            self._nan = index.numbers.equal(largest)
+
+    def _value(self, code: int) -> Any:
+        return self._form(self._index.key(code))
+
+    def present(self) -> BitMap:
+        return self._existence
+
+    def ends(self, rows: BitMap | None) -> Ends:
+        found = self._existence if rows is None else self._existence & rows
+        if not found:
+            return Ends(None, None)
+        has_nan = found.intersect(self._nan)
+        if has_nan:
+            found = found - self._nan
+        if not found:
+            return Ends(None, None, has_nan)
+        smallest, largest = _extremes(found, self._slices)
+        return Ends(self._value(smallest), self._value(largest), has_nan)

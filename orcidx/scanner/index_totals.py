@@ -1,0 +1,210 @@
+"""Totals of one file by its Paimon indexes: of exactly the rows that match, without reading the data.
+
+A bitmap index gives the groups of ``by`` and the totals of its column, a BSI sums, minima and maxima, a range-bitmap
+minima and maxima (see ``paimon.index_totals``). An index answers where its rows are the file's, and its type is that of
+the file's column, whose values it then has as they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyroaring import BitMap
+
+from orcidx.aggregation.column_totals import ColumnTotals, Wanted
+from orcidx.aggregation.groups import GroupTotals
+from orcidx.aggregation.value_forms import form_of
+from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
+from orcidx.options import ReadOptions
+from orcidx.orc.kinds import TypeKind
+from orcidx.orc.metadata import FileFacts
+from orcidx.orc.types import OrcType, reads_as_timestamp
+from orcidx.paimon.data_types import DataType, parse_type
+from orcidx.paimon.file_index import FileIndex
+from orcidx.paimon.index_totals import IndexTotals, totals_of
+from orcidx.planner.index_evidence import paimon_types
+from orcidx.pruning.evaluate import Note
+from orcidx.pruning.selection import RowSelection
+from orcidx.scanner.file_scan import FileScan
+
+__all__ = ["IndexedFile", "IndexedGroups", "UnitColumn"]
+
+MOST_GROUPS = 10_000
+"""Combinations of values of ``by`` that are looked at in a file."""
+
+_KINDS = ("bsi", "range-bitmap", "bitmap")
+_TEXTS = (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR)
+
+Form = Any
+
+
+@dataclass(frozen=True)
+class UnitColumn:
+    """Where a column of the aggregates comes from in one file: a constant, or a node whose statistics may be values;
+    neither where only decoding tells."""
+
+    constant: pa.Scalar | None = None
+    node: OrcType | None = None
+
+
+@dataclass(frozen=True)
+class IndexedGroups:
+    """What the indexes of a file answer. ``by``: for each column of the key its values with their rows, None: all rows;
+    ``totals``: of each column that is totalled and no constant; ``kinds``: of the indexes that are used."""
+
+    by: Sequence[Sequence[tuple[Form, BitMap | None]]]
+    totals: Mapping[str, IndexTotals]
+    kinds: frozenset[str]
+
+    @property
+    def origin(self) -> str:
+        """What is said of where the totals came from."""
+        if not self.kinds:
+            return "metadata"
+        return f"Paimon {' and '.join(sorted(self.kinds))} {'index' if len(self.kinds) == 1 else 'indexes'}"
+
+    def add(self, rows: RowSelection, groups: GroupTotals, constants: Mapping[str, pa.Scalar]) -> int:
+        """Adds the totals of some rows of the file; how many these are."""
+        if rows.is_empty:
+            return 0
+        chosen = None if rows.is_all else BitMap(rows.bitmap())
+        for key, inside in self._groups(chosen):
+            count = rows.count if inside is None else len(inside)
+            if not count:
+                continue
+            group = groups.group(key)
+            group.rows += count
+            for name, column in group.columns.items():
+                if name in constants:
+                    column.add_repeated(constants[name], count)
+                else:
+                    _add(column, self.totals[name], inside)
+        return rows.count
+
+    def _groups(self, rows: BitMap | None, place: int = 0) -> Iterator[tuple[tuple[Form, ...], BitMap | None]]:
+        if place == len(self.by):
+            yield (), rows
+            return
+        for value, bitmap in self.by[place]:
+            inside = rows if bitmap is None else bitmap if rows is None else bitmap & rows
+            if inside is None or inside:
+                for key, found in self._groups(inside, place + 1):
+                    yield (value, *key), found
+
+
+def _add(column: ColumnTotals, known: IndexTotals, rows: BitMap | None) -> None:
+    count = known.count(rows)
+    column.count += count
+    if not count:
+        return
+    if column.wanted.sum:
+        if pa.types.is_floating(column.kind):
+            for value, times in known.counts(rows):
+                column.add_float(value, times)
+        else:
+            column.total += known.total(rows)
+    if column.wanted.minimum or column.wanted.maximum:
+        ends = known.ends(rows)
+        column.has_nan |= ends.has_nan
+        if ends.minimum is not None:
+            column.take_bounds(ends.minimum, ends.maximum)
+
+
+# ---------------------------------------------------------------------- which indexes answer
+
+
+class IndexedFile:
+    """One file and its indexes. ``notes``: gets what was damaged."""
+
+    def __init__(self, scan: FileScan, columns: Mapping[str, UnitColumn], notes: list[Note]) -> None:
+        self._scan = scan
+        self._columns = columns
+        self._notes = notes
+        self._opened: dict[tuple[str, str], IndexTotals | None] = {}
+        self._kinds: set[str] = set()
+
+    def groups(self, by: Sequence[str], wanted: Mapping[str, Wanted]) -> IndexedGroups | None:
+        """The groups and totals that are asked for, if constants and indexes tell all of them."""
+        keys: list[Sequence[tuple[Form, BitMap | None]]] = []
+        combined = 1
+        for name in by:
+            found = self._key(name)
+            if found is None or (combined := combined * max(1, len(found))) > MOST_GROUPS:
+                return None
+            keys.append(found)
+        totals = {}
+        for name, one in wanted.items():
+            if self._columns[name].constant is None:
+                known = self._totals(name, one)
+                if known is None:
+                    return None
+                totals[name] = known
+        return IndexedGroups(keys, totals, frozenset(self._kinds))
+
+    def _key(self, name: str) -> Sequence[tuple[Form, BitMap | None]] | None:
+        constant = self._columns[name].constant
+        if constant is not None:
+            return [(form_of(constant), None)]
+        found = self._open(name, "bitmap")
+        if found is None or not found.has_groups:
+            return None
+        self._kinds.add("bitmap")
+        return found.groups()
+
+    def _totals(self, name: str, wanted: Wanted) -> IndexTotals | None:
+        for kind in _KINDS:
+            found = self._open(name, kind)
+            if found is None:
+                continue
+            ends = wanted.minimum or wanted.maximum
+            floats = kind == "bitmap" and found.has_groups  # a value at a time
+            if (not wanted.sum or found.adds_up or floats) and (not ends or found.has_ends):
+                self._kinds.add(kind)
+                return found
+        return None
+
+    def _open(self, name: str, kind: str) -> IndexTotals | None:
+        key = (name, kind)
+        if key not in self._opened:
+            try:
+                self._opened[key] = self._found(name, kind)
+            except (CorruptFile, Unsupported, InvalidQuery) as error:
+                if isinstance(error, CorruptFile):
+                    if self._scan.options.strict_index:
+                        raise
+                    self._notes.append(Note(f"Paimon {kind} index", "damaged", str(error), name))
+                self._opened[key] = None
+        return self._opened[key]
+
+    def _found(self, name: str, kind: str) -> IndexTotals | None:
+        node = self._columns[name].node
+        index: FileIndex | None = self._scan.file_index
+        if index is None or node is None or len(node.path) != 1 or kind not in index.columns.get(node.path[0], ()):
+            return None
+        found = index.index(node.path[0], kind)
+        rows = self._scan.reader.tail.footer.rows
+        if found is None or found.rows is None or not _has_values_of(node, found.data_type, self._scan):
+            return None
+        if found.rows != rows:
+            raise CorruptFile(f"the index has {found.rows} rows and the file {rows}")
+        return totals_of(found)
+
+
+def _has_values_of(node: OrcType, data_type: DataType, scan: FileScan) -> bool:
+    """Whether an index of this type has the values of a column as they are read."""
+    options: ReadOptions = scan.options
+    facts: FileFacts = scan.reader.facts
+    if reads_as_timestamp(node, options) or (node.kind is TypeKind.DATE and facts.hybrid_calendar):
+        return False
+    if node.kind in _TEXTS and options.utf8 != "strict":
+        return False
+    sql = paimon_types(node.path, [node]).get(node.path[0])
+    if sql is None:
+        return False
+    own = parse_type(sql)
+    return (own.root, own.length, own.precision, own.scale) == (
+        data_type.root, data_type.length, data_type.precision, data_type.scale,
+    )  # fmt: skip
