@@ -29,7 +29,7 @@ fetching explain
 pruning storage aggregation
 predicate
 options extras
-spellings
+spellings keywords
 errors
 """
 """Rooms from the top down; those of one line do not import each other. A room covers its modules; ``paimon`` alone is
@@ -140,7 +140,15 @@ def test_the_contracts_show_this_picture() -> None:
 def test_few_modules_stand_alone() -> None:
     """Beside the rooms: the public names, errors, options, extras, the command line (docs/decisions/0018, 0124)."""
     alone = {path.name for path in PACKAGE.iterdir() if path.suffix in (".py", ".pyx")}
-    assert alone == {"__init__.py", "__main__.py", "errors.py", "extras.py", "options.py", "spellings.py"}
+    assert alone == {
+        "__init__.py",
+        "__main__.py",
+        "errors.py",
+        "extras.py",
+        "keywords.py",
+        "options.py",
+        "spellings.py",
+    }
 
 
 def test_every_module_has_a_place() -> None:

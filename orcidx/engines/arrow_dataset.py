@@ -18,6 +18,7 @@ import pyarrow.dataset as ds
 from orcidx.engines.arrow_scanner import Columns, OrcScanner
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.index_directory.scan_files import scan as scan_files
+from orcidx.keywords import lists_options
 from orcidx.predicate import Constant, External, Leaf, Predicate, all_of, resolve_column
 from orcidx.predicate.adapters import from_expression
 from orcidx.predicate.external import Relaxation
@@ -30,6 +31,7 @@ from orcidx.storage import Sources
 __all__ = ["OrcDataset", "OrcFragment", "dataset"]
 
 
+@lists_options(scan_files)
 def dataset(sources: Sources, **scan_options: Unpack[FilesArguments]) -> OrcDataset:
     """Files as a pyarrow dataset: for DuckDB, ``polars.scan_pyarrow_dataset`` and DataFusion's ``register_dataset``.
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.extras import needed
 from orcidx.index_directory.scan_files import scan as scan_files
+from orcidx.keywords import lists_options
 from orcidx.predicate import Constant, all_of
 from orcidx.predicate.polars_tree import from_polars
 from orcidx.scanner.arguments import FilesArguments
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["scan_polars"]
 
 
+@lists_options(scan_files)
 def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.LazyFrame:
     """Files as a LazyFrame; the keywords are those of ``orcidx.scan``.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Unpack
 
-from orcidx.options import OptionsByName
+from orcidx.keywords import lists_options
+from orcidx.options import OptionsByName, ReadOptions
 from orcidx.paimon.build import Spec, build_from_arrow, columns_of
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.file_index import FileIndex
@@ -16,6 +17,7 @@ from orcidx.storage import OneSource
 __all__ = ["build_file_index"]
 
 
+@lists_options(ReadOptions)
 def build_file_index(
     source: OneSource,
     spec: Spec | FileIndexOptions,

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 from orcidx.index_directory.lookup import ListingPlan, plan_listing
+from orcidx.keywords import lists_options
 from orcidx.options import USUAL_OPTIONS, OptionsByName, ReadOptions
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.predicate import Where
@@ -24,6 +25,7 @@ from orcidx.storage import Fingerprint, Source, Sources, list_sources
 __all__ = ["DirectoryIndexes", "aggregate", "read_table", "scan"]
 
 
+@lists_options(ReadOptions)
 def scan(
     sources: Sources,
     columns: Sequence[str | Sequence[str]] | None = None,
@@ -100,6 +102,7 @@ def _jobs(
     return [FileJob(one, constants=values, **given) for one, values, given in zip(files, constants, chosen)]
 
 
+@lists_options(scan)
 def read_table(
     sources: Sources,
     columns: Sequence[str | Sequence[str]] | None = None,
@@ -110,6 +113,7 @@ def read_table(
     return scan(sources, columns, where, **arguments).to_table()
 
 
+@lists_options(scan)
 def aggregate(
     sources: Sources,
     aggregates: Mapping[str, str],

@@ -1,11 +1,15 @@
-"""How a file is written: ``WriteOptions``, with the names of pyarrow.orc's options where it has them."""
+"""How a file is written: ``WriteOptions``, with the names of pyarrow.orc's options where it has them.
+
+``WriteOptionsByName`` are the same as keywords of ``write_table`` and its like, so that a type checker finds a misspelt
+one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.orc.kinds import CompressionKind
@@ -13,7 +17,7 @@ from orcidx.orc_writer.codecs import compression_kind, open_compressor
 from orcidx.orc_writer.memory import WriterMemory
 from orcidx.spellings import WRITING, unknown_keyword
 
-__all__ = ["WriteOptions"]
+__all__ = ["EncodingOptionsByName", "WriteOptions", "WriteOptionsByName"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +116,7 @@ class WriteOptions:
                 if not (_is_text(key) and (isinstance(value, bytes) or _is_text(value)) and isinstance(value, kinds)):
                     raise InvalidQuery(f"{name}: {key!r}: {value!r} is not a name and a text that is UTF-8")
 
-    def override(self, **options: Any) -> WriteOptions:
+    def override(self, **options: Unpack[WriteOptionsByName]) -> WriteOptions:
         """A copy with some options changed; an unknown name raises ``InvalidQuery`` naming the nearest."""
         if unknown := sorted(options.keys() - _NAMES):
             raise unknown_keyword(unknown[0], _NAMES, WRITING)
@@ -122,6 +126,36 @@ class WriteOptions:
         changed.__dict__.update(options)
         changed.__post_init__()
         return changed
+
+
+class EncodingOptionsByName(TypedDict, total=False):
+    """Those fields of ``WriteOptions`` that no function has among its own parameters."""
+
+    compression: str
+    compression_level: int | None
+    compression_block_size: int
+    stripe_size: int
+    row_index_stride: int
+    dictionary_key_size_threshold: float | Literal["auto"]
+    bloom_filter_columns: Sequence[str | int] | None
+    bloom_filter_fpp: float
+    use_threads: bool
+    metadata: Mapping[str, bytes | str]
+    types: Mapping[str, str]
+    uint64: Literal["error", "long", "decimal"]
+    time: Literal["error", "long"]
+    null_type: Literal["error", "string"]
+    batch_size: int | None
+    compression_strategy: str | None
+    padding_tolerance: float | None
+    file_version: str
+
+
+class WriteOptionsByName(EncodingOptionsByName, total=False):
+    """The fields of ``WriteOptions`` as keywords; a test holds the two together."""
+
+    max_memory: int | WriterMemory | None
+    spark: bool
 
 
 def _is_number(value: Any) -> bool:

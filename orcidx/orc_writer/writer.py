@@ -6,12 +6,13 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
+from orcidx.keywords import lists_options
 from orcidx.orc.metadata import StripeInformation
 from orcidx.orc.statistics import ColumnStatistics, column_statistics, decode_statistics
 from orcidx.orc.types import build_tree
@@ -19,7 +20,7 @@ from orcidx.orc_writer.arrow_types import describe_schema
 from orcidx.orc_writer.codecs import compression_kind, open_compressor
 from orcidx.orc_writer.file_layout import FileLayout
 from orcidx.orc_writer.memory import WriterMemory
-from orcidx.orc_writer.options import WriteOptions
+from orcidx.orc_writer.options import WriteOptions, WriteOptionsByName
 from orcidx.orc_writer.stripe_writer import StripeWriter, type_records
 from orcidx.storage.given_rows import stream_of
 from orcidx.storage.sink import Sink, Target, open_sink
@@ -50,6 +51,7 @@ class OrcWriter:
     the writer is closed. Not for use by two threads at once.
     """
 
+    @lists_options(WriteOptions)
     def __init__(
         self,
         where: Target,
@@ -58,7 +60,7 @@ class OrcWriter:
         options: WriteOptions | None = None,
         storage_options: Mapping[str, Any] | None = None,
         filesystem: Any = None,
-        **overrides: Any,
+        **overrides: Unpack[WriteOptionsByName],
     ) -> None:
         self.options = (options or WriteOptions()).override(**overrides)
         self.schema = _schema_of(schema)
@@ -213,6 +215,7 @@ class OrcWriter:
             self.close()
 
 
+@lists_options(WriteOptions)
 def write_table(
     data: object,
     where: Target,
@@ -220,7 +223,7 @@ def write_table(
     options: WriteOptions | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: object = None,
-    **overrides: Any,
+    **overrides: Unpack[WriteOptionsByName],
 ) -> WriteResult:
     """Writes a Table, a RecordBatch, a reader, a scan or a data frame as one ORC file, without holding all of it.
 

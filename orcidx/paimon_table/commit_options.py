@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from orcidx.errors import InvalidQuery
 from orcidx.paimon_table.jvm_instants import check_zone
 from orcidx.spellings import READING, unknown_keyword
 
-__all__ = ["CommitOptions"]
+__all__ = ["CommitOptions", "CommitOptionsByName"]
 
 T = TypeVar("T")
 LARGEST_IDENTIFIER = (1 << 63) - 1
@@ -63,7 +63,7 @@ class CommitOptions:
             )
 
     @classmethod
-    def of(cls, given: dict[str, Any]) -> CommitOptions:
+    def of(cls, given: CommitOptionsByName) -> CommitOptions:
         """From keywords; an unknown one raises ``InvalidQuery``."""
         names = [field.name for field in fields(cls)]
         if unknown := sorted(given.keys() - set(names)):
@@ -80,3 +80,18 @@ class CommitOptions:
     def named(self, user: str) -> CommitOptions:
         """With a user where none was given."""
         return self if self.commit_user else replace(self, commit_user=user)
+
+
+class CommitOptionsByName(TypedDict, total=False):
+    """The fields of ``CommitOptions`` as keywords; a test holds the two together."""
+
+    commit_user: str | None
+    identifier: int | None
+    since: int | None
+    retries: int | None
+    timeout: float | None
+    lock: AbstractContextManager[Any] | None
+    single_writer: bool
+    allow_options: tuple[str, ...]
+    jvm_zone: str | None
+    progress: Callable[[int, int], Any] | None

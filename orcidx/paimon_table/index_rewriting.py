@@ -30,6 +30,7 @@ from orcidx.paimon.file_index_options import FileIndexOptions
 from orcidx.paimon_table.candidate import Change, NewFile
 from orcidx.paimon_table.changed import Changed
 from orcidx.paimon_table.commit import Attempt, Committed, Committer
+from orcidx.paimon_table.commit_options import CommitOptionsByName
 from orcidx.paimon_table.manifest import ADD, file_entry
 from orcidx.paimon_table.parquet_rows import read_parquet
 from orcidx.paimon_table.plan import POSTPONE_BUCKET, SkippedFile, TableFile, files_in_partitions
@@ -127,7 +128,7 @@ class RewritePlan:
 
 
 def plan_rewrite(
-    table: Table, where: Where, spec: Spec | None, *, only_missing: bool, given: dict[str, Any]
+    table: Table, where: Where, spec: Spec | None, *, only_missing: bool, given: CommitOptionsByName
 ) -> RewritePlan:
     """Which files get which indexes; reads metadata, and the heads of sidecars."""
     committer = begin(table, "rewrite_file_index", given)
@@ -356,7 +357,7 @@ def _record(attempt: Attempt, old: dict[str, Any], index: BuiltIndex) -> tuple[d
 
 
 def rewrite_file_index(
-    table: Table, where: Where, spec: Spec | None, *, only_missing: bool, dry_run: bool, given: dict[str, Any]
+    table: Table, where: Where, spec: Spec | None, *, only_missing: bool, dry_run: bool, given: CommitOptionsByName
 ) -> Changed:
     """See ``Table.rewrite_file_index``."""
     plan = plan_rewrite(table, where, spec, only_missing=only_missing, given=given)

@@ -17,6 +17,7 @@ from orcidx.errors import CommitConflict, CommitUncertain, CorruptFile, Unsuppor
 from orcidx.paimon_table.candidate import Change, NewFile
 from orcidx.paimon_table.changed import Changed
 from orcidx.paimon_table.commit import Attempt, Committer
+from orcidx.paimon_table.commit_options import CommitOptionsByName
 from orcidx.paimon_table.data_file_formats import check_writable
 from orcidx.paimon_table.data_file_writing import DataFiles, WrittenFile
 from orcidx.paimon_table.manifest import ADD
@@ -50,7 +51,7 @@ class AppendPlan:
     """Whether statistics leave out columns that have none."""
 
 
-def plan_append(table: Table, given: dict[str, Any]) -> AppendPlan:
+def plan_append(table: Table, given: CommitOptionsByName) -> AppendPlan:
     """Checks that the table takes appends here; reads metadata only."""
     committer = begin(table, "append", given)
     state = committer.state
@@ -194,7 +195,7 @@ def _wall_clock() -> int:
     return int((now + time.localtime(now).tm_gmtoff) * 1000)
 
 
-def append_rows(table: Table, data: object, *, dry_run: bool, given: dict[str, Any]) -> Changed:
+def append_rows(table: Table, data: object, *, dry_run: bool, given: CommitOptionsByName) -> Changed:
     """See ``Table.append``."""
     plan = plan_append(table, given)
     committer = plan.committer

@@ -19,6 +19,7 @@ from orcidx.paimon.deletion_vector import DeletionVector
 from orcidx.paimon_table.candidate import Change
 from orcidx.paimon_table.changed import Changed
 from orcidx.paimon_table.commit import Attempt, Committer
+from orcidx.paimon_table.commit_options import CommitOptionsByName
 from orcidx.paimon_table.deletion_files import merged_index
 from orcidx.paimon_table.plan import FileTask
 from orcidx.paimon_table.scan import TableScan, matching_rows
@@ -80,7 +81,7 @@ class DeletePlan:
 
 
 def plan_delete(
-    table: Table, where: Where, *, everything: bool, given: dict[str, Any], options: ReadOptions = _AS_READ
+    table: Table, where: Where, *, everything: bool, given: CommitOptionsByName, options: ReadOptions = _AS_READ
 ) -> DeletePlan:
     """Which files can have rows to delete; reads metadata only. ``options``: how values and names compare."""
     if (where is None) != everything:
@@ -228,7 +229,7 @@ def delete_rows(
     everything: bool,
     isolation: Isolation,
     dry_run: bool,
-    given: dict[str, Any],
+    given: CommitOptionsByName,
     options: ReadOptions = _AS_READ,
 ) -> Changed:
     """See ``Table.delete``; ``options`` as of ``plan_delete``."""

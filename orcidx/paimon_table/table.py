@@ -14,8 +14,10 @@ import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, located
 from orcidx.explain.facts import facts_html
+from orcidx.keywords import lists_options
 from orcidx.options import OptionsByName, ReadOptions
 from orcidx.paimon_table.changed import Changed
+from orcidx.paimon_table.commit_options import CommitOptions, CommitOptionsByName
 from orcidx.paimon_table.files import TableFiles, table_files
 from orcidx.paimon_table.index_rewriting import rewrite_file_index
 from orcidx.paimon_table.jvm_instants import check_zone
@@ -217,6 +219,7 @@ class Table:
 
     # ------------------------------------------------------------------ rows
 
+    @lists_options(ReadOptions)
     def scan(
         self,
         columns: Sequence[str] | None = None,
@@ -251,6 +254,7 @@ class Table:
         plan = self.plan(predicate, nan=options.nan, case_sensitive=options.case_sensitive, jvm_zone=zone)
         return TableScan(plan, self._table_schema, tuple(chosen), predicate, options, limit, order, zone)
 
+    @lists_options(ReadOptions)
     def aggregate(
         self,
         aggregates: Mapping[str, str],
@@ -267,6 +271,7 @@ class Table:
 
     # ------------------------------------------------------------------ changes
 
+    @lists_options(CommitOptions)
     def rewrite_file_index(
         self,
         where: Where | None = None,
@@ -274,7 +279,7 @@ class Table:
         *,
         only_missing: bool = True,
         dry_run: bool = False,
-        **commit: Any,
+        **commit: Unpack[CommitOptionsByName],
     ) -> Changed:
         """Builds file indexes for data files of the newest snapshot, and commits them as one COMPACT snapshot.
 
@@ -286,6 +291,7 @@ class Table:
         """
         return rewrite_file_index(self, where, spec, only_missing=only_missing, dry_run=dry_run, given=commit)
 
+    @lists_options(CommitOptions)
     def delete(
         self,
         where: Where | None = None,
@@ -293,7 +299,7 @@ class Table:
         everything: bool = False,
         isolation: Literal["snapshot", "serializable"] = "snapshot",
         dry_run: bool = False,
-        **commit: Any,
+        **commit: Unpack[CommitOptionsByName],
     ) -> Changed:
         """Deletes the rows for which ``where`` is true, by deletion vectors, as one OVERWRITE snapshot.
 
@@ -305,7 +311,8 @@ class Table:
         """
         return delete_rows(self, where, everything=everything, isolation=isolation, dry_run=dry_run, given=commit)
 
-    def append(self, data: object, *, dry_run: bool = False, **commit: Any) -> Changed:
+    @lists_options(CommitOptions)
+    def append(self, data: object, *, dry_run: bool = False, **commit: Unpack[CommitOptionsByName]) -> Changed:
         """Appends rows as one APPEND snapshot: to tables without a primary key, with buckets or without.
 
         ``data``: a Table, record batch, RecordBatchReader or anything with ``__arrow_c_stream__``; columns by name,

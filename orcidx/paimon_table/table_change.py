@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from orcidx.errors import Unsupported
 from orcidx.paimon_table.changed import Changed
 from orcidx.paimon_table.commit import Committed, Committer
-from orcidx.paimon_table.commit_options import CommitOptions
+from orcidx.paimon_table.commit_options import CommitOptions, CommitOptionsByName
 from orcidx.paimon_table.manifest import FileEntry
 from orcidx.paimon_table.option_gates import Operation, check_options
 from orcidx.paimon_table.schema import TableSchema
@@ -24,7 +24,7 @@ __all__ = ["begin", "changed", "check_inside", "check_instants", "check_table"]
 _BRANCH = re.compile(r"(?:^|/)branch/branch-[^/]+/?$")
 
 
-def begin(table: Table, operation: Operation, given: dict[str, Any]) -> Committer:
+def begin(table: Table, operation: Operation, given: CommitOptionsByName) -> Committer:
     """A committer at the newest snapshot, which the operation takes; ``given``: commit options by keyword."""
     files = table.table_files
     place = files.root.name

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
-from orcidx.orc_writer.options import WriteOptions
+from orcidx.keywords import lists_options
+from orcidx.orc_writer.options import EncodingOptionsByName, WriteOptions
 from orcidx.orc_writer.writer import OrcWriter, batches_of
 from orcidx.rewriting.dataset_job import DatasetJob, JobFile, Mode, spec_of
 from orcidx.rewriting.partitions import PartitionKey, check_partition_columns, partition_path, split_batch
@@ -62,6 +63,11 @@ class WrittenDataset:
         return asdict(self)
 
 
+class _DatasetOptions(EncodingOptionsByName, total=False):
+    spark: bool
+
+
+@lists_options(WriteOptions)
 def write_dataset(
     source: object,
     directory: OneSource,
@@ -76,7 +82,7 @@ def write_dataset(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: object = None,
     options: WriteOptions | None = None,
-    **overrides: Any,
+    **overrides: Unpack[_DatasetOptions],
 ) -> WrittenDataset:
     """Writes a Table, a reader, a scan or a data frame as many ORC files of about ``max_file_bytes``.
 

@@ -6,13 +6,14 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, located
+from orcidx.keywords import lists_options
 from orcidx.options import ReadOptions
-from orcidx.orc_writer.options import WriteOptions
+from orcidx.orc_writer.options import WriteOptions, WriteOptionsByName
 from orcidx.rewriting.drafts import Draft, exists
 from orcidx.rewriting.encoding import encode_rows
 from orcidx.rewriting.indexing import bloom_nodes
@@ -91,6 +92,7 @@ class Rewritten:
         return "\n".join(map(str, self.files))
 
 
+@lists_options(WriteOptions, stay_as_they_are=True, but=_NOT_FOR_REWRITE)
 def rewrite(
     sources: Sources,
     target: OneSource,
@@ -108,7 +110,7 @@ def rewrite(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: object = None,
     read: ReadOptions | None = None,
-    **options: Any,
+    **options: Unpack[WriteOptionsByName],
 ) -> Rewritten:
     """Writes ORC files anew: sorted, clustered, with bloom filters, recompressed, merged; the cheapest way that does.
 

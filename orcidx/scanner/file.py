@@ -13,6 +13,7 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery
 from orcidx.explain.facts import facts_html
 from orcidx.fetching.drive import run_value
+from orcidx.keywords import lists_options
 from orcidx.options import USUAL_OPTIONS, OptionsByName, ReadOptions
 from orcidx.orc.file_statistics import column_statistics, statistics_table
 from orcidx.orc.metadata import FileTail, StripeInformation, TypeKind, WriterKind
@@ -179,6 +180,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
 
     # ------------------------------------------------------------------ rows
 
+    @lists_options(ReadOptions)
     def scan(
         self,
         columns: Sequence[str | Sequence[str]] | None = None,
@@ -231,6 +233,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
             options=(options or self.options).override(**option_overrides),
         )
 
+    @lists_options(scan)
     def splits(
         self,
         target_bytes: int = SPLIT_BYTES,
@@ -241,6 +244,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
         """``scan(...)`` as tasks of about ``target_bytes`` stored bytes each, for other machines."""
         return self.scan(columns, where, **arguments).splits(target_bytes)
 
+    @lists_options(scan)
     def read(
         self,
         columns: Sequence[str | Sequence[str]] | None = None,
@@ -298,6 +302,7 @@ def make_scan(
     return Scan(tuple(jobs), request, None if limit is None else asked_limit(limit), top=order)
 
 
+@lists_options(ReadOptions)
 def open_file(
     source: OneSource,
     *,

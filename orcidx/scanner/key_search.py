@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, located
 from orcidx.fetching.drive import Fetch, run_value
+from orcidx.keywords import lists_options
 from orcidx.options import OptionsByName, ReadOptions
 from orcidx.orc.bounds import StatisticsColumn
 from orcidx.orc.dictionary import fetch_dictionaries
@@ -89,6 +90,7 @@ class AskedForKeys(ABC):
     def _open_storage(self) -> RangeReader:
         """The file's storage; raises ``InvalidQuery`` when it was closed."""
 
+    @lists_options(ReadOptions)
     def may_contain(
         self,
         column: str | Sequence[str],
@@ -131,6 +133,7 @@ class AskedForKeys(ABC):
         """
         return self.explain_keys(column, keys, file_index=file_index, options=options, **option_overrides).may_contain
 
+    @lists_options(ReadOptions)
     def explain_keys(
         self,
         column: str | Sequence[str],

@@ -17,13 +17,16 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, StorageError, Unsupported
 from orcidx.index_directory.store import IndexStore, listing_table
+from orcidx.keywords import lists_options
 from orcidx.options import ReadOptions
+from orcidx.orc_writer.memory import WriterMemory
+from orcidx.orc_writer.options import EncodingOptionsByName, WriteOptions
 from orcidx.rewriting.drafts import exists
 from orcidx.rewriting.ordering import asked_order
 from orcidx.rewriting.rewrite import rewrite as rewrite_files
@@ -70,6 +73,11 @@ _TASK = pa.schema(
 )
 
 
+class _RewriteOptions(EncodingOptionsByName, total=False):
+    max_memory: int | WriterMemory | None
+
+
+@lists_options(WriteOptions, stay_as_they_are=True, but=("bloom_filter_columns",))
 def rewrite(
     spark: SparkSession,
     path: OnePath,
@@ -81,7 +89,7 @@ def rewrite(
     dry_run: bool = False,
     progress: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
-    **options: Any,
+    **options: Unpack[_RewriteOptions],
 ) -> pa.Table:
     """Rewrites the ORC files below a directory in one job; files that the same call made before are left alone.
 

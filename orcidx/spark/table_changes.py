@@ -13,14 +13,16 @@ import sys
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import pyarrow as pa
 
 from orcidx.errors import CommitUncertain, InvalidQuery, OrcidxError
+from orcidx.keywords import lists_options
 from orcidx.options import ReadOptions
 from orcidx.paimon.build import Spec
 from orcidx.paimon_table.changed import Changed
+from orcidx.paimon_table.commit_options import CommitOptions, CommitOptionsByName
 from orcidx.paimon_table.data_file_writing import DataFiles, WrittenFile, pieces
 from orcidx.paimon_table.index_rewriting import commit_rewrite, naming_what_tasks_left, plan_rewrite
 from orcidx.paimon_table.orphans import discard, take_back
@@ -49,6 +51,7 @@ __all__ = ["append", "delete", "rewrite_file_index"]
 _ROWS = pa.schema([pa.field("pickled", pa.binary())])
 
 
+@lists_options(CommitOptions)
 def rewrite_file_index(
     spark: SparkSession,
     table: TableName,
@@ -59,7 +62,7 @@ def rewrite_file_index(
     dry_run: bool = False,
     target_bytes: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
-    **commit: Any,
+    **commit: Unpack[CommitOptionsByName],
 ) -> Changed:
     """``Table.rewrite_file_index`` as a job: tasks build the indexes, the driver commits them as one snapshot.
 
@@ -75,6 +78,7 @@ def rewrite_file_index(
     return commit_rewrite(plan, built)
 
 
+@lists_options(CommitOptions)
 def delete(
     spark: SparkSession,
     table: TableName,
@@ -85,7 +89,7 @@ def delete(
     dry_run: bool = False,
     target_bytes: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
-    **commit: Any,
+    **commit: Unpack[CommitOptionsByName],
 ) -> Changed:
     """``Table.delete`` as a job: tasks find the rows, the driver merges and commits; on conflict only files that came
     in anew are looked into again.
@@ -111,13 +115,14 @@ def delete(
     return commit_delete(plan, dict(find(plan.tasks)), isolation=isolation, find=find)
 
 
+@lists_options(CommitOptions)
 def append(
     spark: SparkSession,
     table: TableName,
     rows: DataFrame,
     *,
     storage_options: Mapping[str, Any] | None = None,
-    **commit: Any,
+    **commit: Unpack[CommitOptionsByName],
 ) -> Changed:
     """``Table.append`` of a DataFrame: each task writes files of its own, the driver commits them as one snapshot."""
     opened = _opened(table, storage_options)
@@ -146,7 +151,7 @@ def _opened(table: TableName, storage_options: Mapping[str, Any] | None) -> Tabl
     return table if isinstance(table, Table) else open_table(table, storage_options=storage_options)
 
 
-def _named(table: Table, commit: dict[str, Any]) -> dict[str, Any]:
+def _named(table: Table, commit: CommitOptionsByName) -> CommitOptionsByName:
     """With a user and identifier, printed, so that a driver that is started again finds what it had committed."""
     if commit.get("commit_user") is None:
         commit = {**commit, "commit_user": f"orcidx-{uuid.uuid4()}", "identifier": 1, "since": table.snapshot_id or 0}

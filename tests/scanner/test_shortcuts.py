@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import pickle
+import pydoc
+from collections.abc import Callable
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import pandas as pd
 import polars as pl
@@ -15,6 +19,9 @@ import pytest
 import orcidx
 from orcidx import InvalidQuery, ReadOptions, StorageError, col
 from orcidx.options import OptionsByName
+from orcidx.orc_writer.options import WriteOptions, WriteOptionsByName
+from orcidx.paimon_table.commit_options import CommitOptions, CommitOptionsByName
+from orcidx.paimon_table.table import Table
 from orcidx.scanner.arguments import FilesArguments, RowArguments, ScanArguments
 
 TABLE = pa.table({"id": pa.array(range(1000)), "name": [f"n{i % 7}" for i in range(1000)]})
@@ -81,3 +88,28 @@ def test_the_keywords_of_a_type_checker_are_the_options() -> None:
     assert get_type_hints(OptionsByName) == get_type_hints(ReadOptions)
     for arguments in (FilesArguments, RowArguments, ScanArguments):
         assert get_type_hints(ReadOptions).items() <= get_type_hints(arguments).items()
+    assert get_type_hints(WriteOptionsByName) == get_type_hints(WriteOptions)
+    assert get_type_hints(CommitOptionsByName) == get_type_hints(CommitOptions)
+
+
+TAKE_OPTIONS: list[tuple[Callable[..., Any], type]] = [
+    *((one, ReadOptions) for one in (orcidx.open, orcidx.scan, orcidx.read_table, orcidx.dataset, orcidx.scan_polars)),
+    *((one, ReadOptions) for one in (orcidx.aggregate, orcidx.paimon.build_file_index, Table.scan, Table.aggregate)),
+    *((getattr(orcidx.OrcFile, name), ReadOptions) for name in ("scan", "read", "splits", "may_contain")),
+    *((one, WriteOptions) for one in (orcidx.write_table, orcidx.OrcWriter, orcidx.write_dataset)),
+    *((getattr(Table, name), CommitOptions) for name in ("append", "delete", "rewrite_file_index")),
+]
+
+
+@pytest.mark.parametrize(("function", "options"), TAKE_OPTIONS, ids=lambda one: getattr(one, "__qualname__", None))
+def test_help_and_completion_list_every_option(function: Callable[..., Any], options: type) -> None:
+    listed = inspect.signature(function).parameters
+    assert {field.name for field in dataclasses.fields(options)} <= listed.keys()
+    assert not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in listed.values())
+
+
+def test_what_a_rewrite_keeps_has_no_default_in_its_signature() -> None:
+    listed = inspect.signature(orcidx.rewrite).parameters
+    assert listed["compression"].default is None
+    assert "bloom_filter_columns" not in listed
+    assert "compression: 'str' = 'zstd'" in pydoc.render_doc(orcidx.write_table)

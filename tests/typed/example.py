@@ -25,6 +25,11 @@ def rows(path: str) -> pa.Table:
     orcidx.scan_polars(path, nan="biggest")  # type: ignore[arg-type]
     orcidx.paimon.open_table(path).scan(batch_rows=3)  # type: ignore[call-arg]
     orcidx.ReadOptions(batch_size="x")  # type: ignore[arg-type]
+    orcidx.write_table(pa.table({}), path, compresion="zstd")  # type: ignore[call-arg]
+    orcidx.write_table(pa.table({}), path, compression="zstd", row_index_stride="x")  # type: ignore[arg-type]
+    orcidx.write_dataset(pa.table({}), path, stripe_sise=3)  # type: ignore[call-arg]
+    orcidx.rewrite(path, path, codec="zlib")  # type: ignore[call-arg]
+    orcidx.paimon.open_table(path).append(pa.table({}), user="me")  # type: ignore[call-arg]
     count: int = orcidx.read_metadata(path).num_rows
     names: list[str] = orcidx.read_schema(path).names
     assert count >= 0
