@@ -109,8 +109,3 @@ class PositionIterator:
         value = self._values[self._at]
         self._at += 1
         return value
-
-    @property
-    def remaining(self) -> int:
-        """Numbers not taken yet; 0 at the start of the streams."""
-        return 0 if self._values is None else len(self._values) - self._at

@@ -172,10 +172,6 @@ class ColumnWriter:
         """The ColumnStatistics message of a finished stripe."""
         return self._message(stripe.summary, stripe.data_size)
 
-    @property
-    def file_summary(self) -> ColumnSummary:
-        return self._file
-
     def file_statistics(self) -> bytes:
         """The ColumnStatistics message of the whole file."""
         return self._message(self._file, self._file_size) if self._file.count or self._file.has_null else _NONE

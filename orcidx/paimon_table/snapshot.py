@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from orcidx.errors import CorruptFile
 from orcidx.paimon.json_object import parse_json_object
 
-__all__ = ["Snapshot", "is_file_name", "parse_hint", "parse_snapshot"]
+__all__ = ["Snapshot", "is_file_name", "parse_hint", "parse_snapshot", "snapshot_of"]
 
 _LONG = 1 << 63
 _Kind = TypeVar("_Kind", int, str)
@@ -33,7 +34,11 @@ class Snapshot:
 
 def parse_snapshot(data: bytes | memoryview) -> Snapshot:
     """A snapshot file. Raises ``CorruptFile``."""
-    document = parse_json_object(data, "snapshot")
+    return snapshot_of(parse_json_object(data, "snapshot"))
+
+
+def snapshot_of(document: Mapping[str, Any]) -> Snapshot:
+    """A snapshot, by the JSON object that its file holds. Raises ``CorruptFile``."""
 
     def required(name: str, kind: type[_Kind]) -> _Kind:
         value = document.get(name)

@@ -5,19 +5,19 @@ Append tables, and primary-key tables as far as their files need no merging. Pla
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Never, Unpack
 
 import pyarrow as pa
 
-from orcidx.errors import CorruptFile, InvalidQuery, located
+from orcidx.errors import InvalidQuery, located
 from orcidx.explain.facts import facts_html
 from orcidx.keywords import lists_options
 from orcidx.options import OptionsByName, ReadOptions
 from orcidx.paimon_table.changed import Changed
 from orcidx.paimon_table.commit_options import CommitOptions, CommitOptionsByName
+from orcidx.paimon_table.file_places import FilePlaces
 from orcidx.paimon_table.files import TableFiles, table_files
 from orcidx.paimon_table.index_rewriting import rewrite_file_index
 from orcidx.paimon_table.jvm_instants import check_zone
@@ -31,31 +31,21 @@ from orcidx.paimon_table.manifest import (
     read_manifest,
     read_manifest_list,
 )
-from orcidx.paimon_table.plan import (
-    DeletionFile,
-    TableFile,
-    TablePlan,
-    matching_manifests,
-    plan_files,
-)
+from orcidx.paimon_table.plan import TableFile, TablePlan, matching_manifests, plan_files
 from orcidx.paimon_table.row_appending import append_rows
 from orcidx.paimon_table.row_deleting import delete_rows
 from orcidx.paimon_table.scan import TableScan
 from orcidx.paimon_table.schema import TableSchema, char_lengths
-from orcidx.paimon_table.snapshot import Snapshot, parse_snapshot
-from orcidx.paimon_table.table_paths import bucket_path, index_path, partition_values
+from orcidx.paimon_table.snapshot import Snapshot, snapshot_of
 from orcidx.paimon_table.table_state import TableState
 from orcidx.paimon_table.table_totals import aggregate_scan
 from orcidx.planner.query_words import asked_columns, asked_limit
 from orcidx.predicate import Where, bind, parse, resolve_column
 from orcidx.scanner.top_rows import parse_order
 from orcidx.spellings import READING, unknown_keyword
-from orcidx.storage import OneSource, Source
+from orcidx.storage import OneSource
 
 __all__ = ["Table", "open_table"]
-
-_DELETION_VECTORS = "DELETION_VECTORS"
-_TEXTS = ("CHAR", "VARCHAR")
 
 
 class Table:
@@ -71,7 +61,7 @@ class Table:
         self._table_schema = table_schema
         self._manifests: list[ManifestInfo] | None = None
         self._entries: dict[str, list[FileEntry]] = {}
-        self._deletions: dict[tuple[bytes, int, str], DeletionFile] | None = None
+        self._places = FilePlaces(files, table_schema, self.index_files)
 
     @property
     def path(self) -> str:
@@ -118,15 +108,14 @@ class Table:
 
     def at(self, state: TableState) -> Table:
         """The table at a snapshot that was read whole, for planning without reading it again."""
-        document = None if state.document is None else parse_snapshot(json.dumps(dict(state.document)).encode())
-        table = Table(self._files, document, state.schema)
+        table = Table(self._files, None if state.document is None else snapshot_of(state.document), state.schema)
         table._manifests = [manifest_info(record) for record in state.infos]
         table._entries = {name: list(manifest.entries) for name, manifest in state.manifests.items()}
         return table
 
     def files(self) -> list[TableFile]:
         """The live data files, in the manifests' order; also those that a scan would not read as they are."""
-        return [self._table_file(entry) for entry in self._live(self._manifest_infos())]
+        return [self._places.table_file(entry) for entry in self._live(self._manifest_infos())]
 
     def index_files(self) -> list[IndexEntry]:
         """The live index files: hash indexes, deletion vectors, global indexes."""
@@ -156,39 +145,6 @@ class Table:
             self._schemas[schema_id] = self._files.schema(schema_id)
         return self._schemas[schema_id]
 
-    # ------------------------------------------------------------------ files
-
-    def _table_file(self, entry: FileEntry) -> TableFile:
-        schema = self._table_schema
-        values = self._partition_values(entry)
-        directory = bucket_path(schema, entry.bucket, values)
-        if entry.external_path is not None:
-            source = self._files.external(entry.external_path)
-            parent = entry.external_path.rpartition("/")[0]
-        else:
-            source = self._files.source(f"{directory}/{entry.name}")
-            parent = None
-        names = _index_names(entry, source)
-        index = None
-        if entry.embedded_index is None and names:
-            inside = f"{directory}/{names[0]}"
-            index = self._files.source(inside) if parent is None else self._files.external(f"{parent}/{names[0]}")
-        partition = _partition_by_name(schema, values)
-        if self._deletions is None:
-            self._deletions = _deletion_files(self.index_files(), self._index_source, self.path)
-        deletion = self._deletions.get((entry.partition, entry.bucket, entry.name))
-        return TableFile(source, partition, values, entry, entry.embedded_index, index, deletion)
-
-    def _partition_values(self, entry: FileEntry | IndexEntry) -> tuple[Any, ...]:
-        with located(file=self.path):
-            return partition_values(self._table_schema, entry.partition)
-
-    def _index_source(self, entry: IndexEntry) -> Source:
-        if entry.external_path is not None:
-            return self._files.external(entry.external_path)
-        with located(file=self.path):
-            return self._files.source(index_path(self._table_schema, entry))
-
     # ------------------------------------------------------------------ planning
 
     def plan(
@@ -213,7 +169,7 @@ class Table:
             chars = char_lengths(schema.fields)
             bound = bind(parse(where), self.schema, nan=nan, case_sensitive=case_sensitive, char_lengths=chars)
             manifests = matching_manifests(manifests, schema, bound, instants_as_stored=zone is None)
-        files = [self._table_file(entry) for entry in self._live(manifests)]
+        files = [self._places.table_file(entry) for entry in self._live(manifests)]
         with located(file=self.path):
             return plan_files(files, schema, self.schema_of, bound, jvm_zone=zone)
 
@@ -316,9 +272,9 @@ class Table:
         """Appends rows as one APPEND snapshot: to tables without a primary key, with buckets or without.
 
         ``data``: a Table, record batch, RecordBatchReader or anything with ``__arrow_c_stream__``; columns by name,
-        those
-        that are missing are null. Values must fit the table's types. Statistics and the file indexes that the table's
-        options name are written with the data files. ``dry_run``: reads and checks every row, and writes nothing.
+        those that are missing are null. Values must fit the table's types. Statistics and the file indexes that the
+        table's options name are written with the data files. ``dry_run``: reads and checks every row, and writes
+        nothing.
         ``commit``: see ``CommitOptions``. This object stays at its snapshot. Raises ``InvalidQuery`` and
         ``ValueOutOfRange`` for rows that do not fit, ``Unsupported``, ``CommitConflict`` and ``CommitUncertain``.
         """
@@ -335,39 +291,6 @@ def _described_html(table: Table) -> str:
     }
     rows = [(field.id, field.name, field.type) for field in schema.fields]
     return facts_html(table.path, facts, ("id", "column", "type"), rows)
-
-
-def _index_names(entry: FileEntry, source: Source) -> list[str]:
-    """The names of the index files beside a data file: one at most, unless its manifest holds the index."""
-    names = [name for name in entry.extra_files if name.endswith(".index")]
-    if entry.embedded_index is None and len(names) > 1:
-        raise CorruptFile(f"{len(names)} index files for one data file", file=source.name)
-    return names
-
-
-def _partition_by_name(schema: TableSchema, values: Sequence[Any]) -> dict[str, Any]:
-    """The values of a partition by column; texts decoded."""
-    return {
-        field.name: value.decode("utf-8", "replace") if value is not None and field.type.root in _TEXTS else value
-        for field, value in zip(schema.partition_fields, values)
-    }
-
-
-def _deletion_files(
-    entries: Iterable[IndexEntry], source_of: Callable[[IndexEntry], Source], path: str
-) -> dict[tuple[bytes, int, str], DeletionFile]:
-    """Where the deletion vector of each data file is, by the file's partition, bucket and name."""
-    found: dict[tuple[bytes, int, str], DeletionFile] = {}
-    for entry in entries:
-        if entry.index_type != _DELETION_VECTORS or not entry.deletion_ranges:
-            continue
-        source = source_of(entry)
-        for data_file, where in entry.deletion_ranges:
-            key = (entry.partition, entry.bucket, data_file)
-            if key in found:
-                raise CorruptFile(f"two deletion vectors for {data_file}", file=path)
-            found[key] = DeletionFile(source, where.offset, where.length, where.cardinality)
-    return found
 
 
 def _whole_column(name: str | tuple[str, ...], schema: pa.Schema, options: ReadOptions) -> str:

@@ -1,7 +1,7 @@
 """Scanning one stripe: predicate columns first, the others only where rows survive.
 
 A stripe's scan is a generator that never reads by itself: it yields ``Fetch`` requests and gets their bytes sent back,
-and it yields record batches. Loops around it do the I/O: in the caller's thread, awaited, or ahead (``io_loop``).
+and it yields record batches. Loops around it do the I/O: in the caller's thread, awaited, or ahead (``fetching``).
 
 Late materialisation. The predicate's columns are decoded for the row groups that the indexes left alive, and filtered.
 What survives waits until there is a batch's worth; then the other columns are planned for the row groups that hold

@@ -12,13 +12,14 @@ import pytest
 from work_done import python_calls
 
 import orcidx
-from orcidx import ReadOptions
+from orcidx import CorruptFile, ReadOptions
 from orcidx.orc.bounds import bound_statistics
 from orcidx.orc.file_statistics import read_row_index
 from orcidx.orc.kinds import StreamKind, TypeKind
 from orcidx.orc.metadata import FileTail, read_tail
 from orcidx.orc.row_index import RowIndex, build_row_index, group_count
 from orcidx.orc.statistics import decode_statistics
+from orcidx.orc.streams import PositionIterator
 from orcidx.orc.stripe_footer import StripeFooter, parse_stripe_footer
 from orcidx.orc.types import build_tree
 from orcidx.orc.wire import read_row_index as read_entries
@@ -43,13 +44,24 @@ def test_every_entry_of_the_examples_fits_its_streams(golden_orc: Path) -> None:
     assert entries > 6_000
 
 
+def numbers_of(positions: PositionIterator) -> int:
+    """How many numbers can be taken."""
+    taken = 0
+    try:
+        while True:
+            positions.take()
+            taken += 1
+    except CorruptFile:
+        return taken
+
+
 def test_first_entry_without_positions_is_the_start(golden_orc: Path) -> None:
     reader = orcidx.open(golden_orc / "TestStringDictionary.testRowIndex.orc")._reader
     index = read_row_index(reader, 0, reader.root.children)
     table = index.columns[1].positions
     assert table.bounds[1] == 0
     assert table.iterator(0).take() == 0
-    assert index.positions([1], 1)[1].remaining == 5
+    assert numbers_of(index.positions([1], 1)[1]) == 5
     data = index.stream_positions(1, StreamKind.DATA)
     assert data is not None
     assert (data.offsets[0], data.mid_run[0]) == (0, False)
@@ -126,7 +138,7 @@ def test_positions_of_present_come_first() -> None:
     present = index.stream_positions(1, StreamKind.PRESENT)
     assert present is not None
     assert present.offsets.tolist() == [0, 5, 6]
-    assert index.positions([1], 1)[1].remaining == 5
+    assert numbers_of(index.positions([1], 1)[1]) == 5
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,90 @@
+"""Where the files of a snapshot lie: a data file with its index file and its deletion vector, by its manifest entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from orcidx.errors import CorruptFile, located
+from orcidx.paimon_table.files import TableFiles
+from orcidx.paimon_table.manifest import FileEntry, IndexEntry
+from orcidx.paimon_table.plan import DeletionFile, TableFile
+from orcidx.paimon_table.schema import TableSchema
+from orcidx.paimon_table.table_paths import bucket_path, index_path, partition_values
+from orcidx.paimon_table.table_state import DELETION_VECTORS
+from orcidx.storage import Source
+
+__all__ = ["FilePlaces"]
+
+_TEXTS = ("CHAR", "VARCHAR")
+
+
+class FilePlaces:
+    """Makes a ``TableFile`` of each manifest entry of one snapshot.
+
+    ``index_files`` gives the snapshot's index entries; it is called once, for the first file.
+    """
+
+    def __init__(self, files: TableFiles, schema: TableSchema, index_files: Callable[[], Sequence[IndexEntry]]) -> None:
+        self._files = files
+        self._schema = schema
+        self._index_files = index_files
+        self._deletions: dict[tuple[bytes, int, str], DeletionFile] | None = None
+
+    def table_file(self, entry: FileEntry) -> TableFile:
+        """The data file of an entry. Raises ``CorruptFile`` and ``Unsupported``."""
+        with located(file=self._files.root.name):
+            values = partition_values(self._schema, entry.partition)
+        directory = bucket_path(self._schema, entry.bucket, values)
+        if entry.external_path is not None:
+            source = self._files.external(entry.external_path)
+            parent = entry.external_path.rpartition("/")[0]
+        else:
+            source = self._files.source(f"{directory}/{entry.name}")
+            parent = None
+        names = _index_names(entry, source)
+        index = None
+        if entry.embedded_index is None and names:
+            inside = f"{directory}/{names[0]}"
+            index = self._files.source(inside) if parent is None else self._files.external(f"{parent}/{names[0]}")
+        partition = _partition_by_name(self._schema, values)
+        if self._deletions is None:
+            self._deletions = self._deletion_files(self._index_files())
+        deletion = self._deletions.get((entry.partition, entry.bucket, entry.name))
+        return TableFile(source, partition, values, entry, entry.embedded_index, index, deletion)
+
+    def _deletion_files(self, entries: Iterable[IndexEntry]) -> dict[tuple[bytes, int, str], DeletionFile]:
+        """Where the deletion vector of each data file is, by the file's partition, bucket and name."""
+        found: dict[tuple[bytes, int, str], DeletionFile] = {}
+        for entry in entries:
+            if entry.index_type != DELETION_VECTORS or not entry.deletion_ranges:
+                continue
+            source = self._index_source(entry)
+            for data_file, where in entry.deletion_ranges:
+                key = (entry.partition, entry.bucket, data_file)
+                if key in found:
+                    raise CorruptFile(f"two deletion vectors for {data_file}", file=self._files.root.name)
+                found[key] = DeletionFile(source, where.offset, where.length, where.cardinality)
+        return found
+
+    def _index_source(self, entry: IndexEntry) -> Source:
+        if entry.external_path is not None:
+            return self._files.external(entry.external_path)
+        with located(file=self._files.root.name):
+            return self._files.source(index_path(self._schema, entry))
+
+
+def _index_names(entry: FileEntry, source: Source) -> list[str]:
+    """The names of the index files beside a data file: one at most, unless its manifest holds the index."""
+    names = [name for name in entry.extra_files if name.endswith(".index")]
+    if entry.embedded_index is None and len(names) > 1:
+        raise CorruptFile(f"{len(names)} index files for one data file", file=source.name)
+    return names
+
+
+def _partition_by_name(schema: TableSchema, values: Sequence[Any]) -> dict[str, Any]:
+    """The values of a partition by column; texts decoded."""
+    return {
+        field.name: value.decode("utf-8", "replace") if value is not None and field.type.root in _TEXTS else value
+        for field, value in zip(schema.partition_fields, values)
+    }
