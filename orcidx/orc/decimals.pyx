@@ -1,17 +1,20 @@
 """Decimals: unbounded zigzag varints and their scales, into Arrow's decimal128.
 
 A value of up to 19 bytes is a zigzag varint of the unscaled number; its scale comes from another stream and may differ
-from the type's, since writers strip trailing zeros (HiveDecimal). A block at a time is decoded; when all its values are
-small and of scales up to the type's, as most are, they are multiplied and widened, and that is all. Otherwise each is
-rescaled and checked, in 128 bits with overflow checks.
+from the type's, since writers strip trailing zeros (HiveDecimal). Where runs of scales say that all are the type's, as
+in files of writers that strip none, values go to where they belong (``decimal_varints``), and the scales of such a run
+are not decoded. Otherwise a block at a time is decoded; when all its values are small and of scales up to the type's,
+they are multiplied and widened, and that is all. What is left is rescaled and checked, in 128 bits with overflow
+checks.
 """
 
 import os
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
+from orcidx.orc.decimal_varints cimport drop_values, is_fast, narrow_values, wide_values
+from orcidx.orc.int_rle cimport IntRle, skip_same
 from orcidx.orc.streaming_store cimport STREAMING_BYTES, fence_stores, store_streaming
-from orcidx.orc.int_rle cimport IntRle
 from orcidx.orc.window cimport Window
 
 from orcidx.errors import CorruptFile, ValueOutOfRange
@@ -20,14 +23,10 @@ cdef extern from *:
     """
     #include <stdint.h>
     #include <string.h>
-    #ifdef __SSE2__
-    #include <emmintrin.h>
-    #endif
 
     typedef __int128 orcidx_i128;
     typedef unsigned __int128 orcidx_u128;
 
-    #define ORCIDX_STOPS 0x8080808080808080ull
     #define ORCIDX_LONG ((uint64_t)1 << 62)
 
     static const uint64_t orcidx_pow10_low[20] = {1ull, 10ull, 100ull, 1000ull, 10000ull, 100000ull, 1000000ull,
@@ -52,126 +51,6 @@ cdef extern from *:
         return (orcidx_i128)(((orcidx_u128)high << 64) | low);
     }
 
-    static inline uint64_t orcidx_load64(const uint8_t* p) {
-        uint64_t word;
-        memcpy(&word, p, 8);
-        return word;
-    }
-
-    static inline uint64_t orcidx_squeeze(uint64_t word) {  /* eight 7-bit groups side by side */
-        word &= 0x7f7f7f7f7f7f7f7full;
-        word = ((word & 0x7f007f007f007f00ull) >> 1) | (word & 0x007f007f007f007full);
-        word = ((word & 0x3fff00003fff0000ull) >> 2) | (word & 0x00003fff00003fffull);
-        return ((word & 0x0fffffff00000000ull) >> 4) | (word & 0x000000000fffffffull);
-    }
-
-    /* Bit i: byte i of the 64 from p on is the last of a varint. */
-    static inline uint64_t orcidx_stop_bits(const uint8_t* p) {
-        uint64_t bits = 0;
-        int i;
-    #ifdef __SSE2__
-        for (i = 0; i < 4; i++)
-            bits |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_loadu_si128((const __m128i*)(p + 16 * i))) << (16 * i);
-        return ~bits;
-    #else
-        for (i = 0; i < 8; i++) {
-            uint64_t stops = (~orcidx_load64(p + 8 * i) & ORCIDX_STOPS) >> 7;
-            bits |= (stops * 0x0102040810204080ull >> 56) << (8 * i);
-        }
-        return bits;
-    #endif
-    }
-
-    static inline uint64_t orcidx_low_bytes(uint64_t word, int count) {  /* 1 <= count <= 8 */
-        return word & ~(uint64_t)0 >> (64 - 8 * count);
-    }
-
-    /* A varint of 9 bytes and more, whose size is known. 1: it has more than 128 bits. */
-    static inline int orcidx_long_varint(const uint8_t* p, int size, orcidx_u128* value) {
-        orcidx_u128 low = orcidx_squeeze(orcidx_load64(p));
-        if (size <= 16) {
-            *value = low | (orcidx_u128)orcidx_squeeze(orcidx_low_bytes(orcidx_load64(p + 8), size - 8)) << 56;
-            return 0;
-        }
-        if (size > 19 || (size == 19 && p[18] > 3)) return 1;
-        *value = low | (orcidx_u128)orcidx_squeeze(orcidx_load64(p + 8)) << 56
-            | (orcidx_u128)orcidx_squeeze(orcidx_low_bytes(orcidx_load64(p + 16), size - 16)) << 112;
-        return 0;
-    }
-
-    /* Up to count varints from *at on, those that end before end, behind which 64 bytes may be loaded. Returns how
-       many. *status 4: one has more than 128 bits. *most: or-ed with the zigzag codes, ORCIDX_LONG for those of 57 to
-       112 bits, all ones beyond. The ends of many varints are found first: were each sought from the end of the one
-       before, every value would wait for it. */
-    static int64_t orcidx_decimal_varints(const uint8_t** at, const uint8_t* end, int64_t count, uint8_t* out,
-                                          uint64_t* most, int* status) {
-        const uint8_t* p = *at;
-        uint64_t seen = *most;
-        int64_t done = 0;
-        *status = 0;
-        while (done < count && p < end) {
-            uint64_t stops = orcidx_stop_bits(p);
-            int start = 0;
-            if (end - p < 64) stops &= ((uint64_t)1 << (end - p)) - 1;
-            if (!stops) {
-                if (end - p >= 19) *status = 4;
-                break;
-            }
-            for (; stops && done < count; stops &= stops - 1, done++) {
-                int stop = __builtin_ctzll(stops), size = stop + 1 - start;
-                if (size <= 8) {
-                    uint64_t code = orcidx_squeeze(orcidx_low_bytes(orcidx_load64(p + start), size));
-                    int64_t value = (int64_t)(code >> 1) ^ -(int64_t)(code & 1);
-                    seen |= code;
-                    orcidx_store(out + 16 * done, (orcidx_u128)(orcidx_i128)value);
-                } else {
-                    orcidx_u128 value = 0;
-                    *status = orcidx_long_varint(p + start, size, &value) ? 4 : 0;
-                    if (*status) break;
-                    seen |= size <= 16 ? ORCIDX_LONG : ~(uint64_t)0;
-                    orcidx_store(out + 16 * done, (value >> 1) ^ -(value & 1));
-                }
-                start = stop + 1;
-            }
-            p += start;
-            if (*status) break;
-        }
-        *at = p;
-        *most = seen;
-        return done;
-    }
-
-    /* Up to count varints of at most 8 bytes, those that end before end, behind which 64 bytes may be loaded. Returns
-       how many; fewer than asked for when the bytes end or before a longer one. *most: or-ed with the zigzag codes. */
-    #define ORCIDX_SMALL_VARINTS(NAME, TARGET, CODE, SINGLES) \\
-    TARGET static int64_t NAME(const uint8_t** at, const uint8_t* end, int64_t count, int64_t* out, uint64_t* most) { \\
-        const uint8_t* p = *at; \\
-        uint64_t seen = *most; \\
-        int64_t done = 0; \\
-        while (done < count && p < end) { \\
-            uint64_t stops = orcidx_stop_bits(p); \\
-            int64_t start = 0; \\
-            SINGLES \\
-            if (end - p < 64) stops &= ((uint64_t)1 << (end - p)) - 1; \\
-            for (; stops && done < count; stops &= stops - 1, done++) { \\
-                int64_t stop = __builtin_ctzll(stops), size = stop + 1 - start; \\
-                uint64_t code; \\
-                if (size > 8) break; \\
-                code = CODE(orcidx_load64(p + start), size); \\
-                seen |= code; \\
-                out[done] = (int64_t)(code >> 1) ^ -(int64_t)(code & 1); \\
-                start = stop + 1; \\
-            } \\
-            if (!start) break; \\
-            p += start; \\
-        } \\
-        *at = p; \\
-        *most = seen; \\
-        return done; \\
-    }
-    #define ORCIDX_CODE(word, size) orcidx_squeeze(orcidx_low_bytes(word, size))
-    ORCIDX_SMALL_VARINTS(orcidx_small_varints, , ORCIDX_CODE, )
-
     /* What all scales are: 0 the wanted one, 1 between 0 and that, 2 anything. */
     static int orcidx_scales(const int64_t* scales, int64_t count, int64_t to) {
         uint64_t different = 0, outside = 0;
@@ -194,27 +73,21 @@ cdef extern from *:
 
     #if defined(__x86_64__) && defined(__GNUC__)
     #include <immintrin.h>
-    #define ORCIDX_FAST __attribute__((target("avx2,bmi,bmi2")))
-    #define ORCIDX_FAST_CODE(word, size) _pext_u64(_bzhi_u64(word, (unsigned)(8 * (size))), 0x7f7f7f7f7f7f7f7full)
-    /* 64 values of a byte each */
-    #define ORCIDX_SINGLES \\
-        if (stops == ~(uint64_t)0 && end - p >= 64 && count - done >= 64) { \\
-            int i; \\
-            for (i = 0; i < 64; i += 4) { \\
-                int four; \\
-                __m256i code, value; \\
-                memcpy(&four, p + i, 4); \\
-                code = _mm256_cvtepu8_epi64(_mm_cvtsi32_si128(four)); \\
-                value = _mm256_xor_si256(_mm256_srli_epi64(code, 1), _mm256_sub_epi64(_mm256_setzero_si256(), \\
-                    _mm256_and_si256(code, _mm256_set1_epi64x(1)))); \\
-                _mm256_storeu_si256((__m256i*)(out + done + i), value); \\
-            } \\
-            seen |= 127; \\
-            done += 64; \\
-            p += 64; \\
-            continue; \\
+    #define ORCIDX_FAST __attribute__((target("avx2")))
+
+    ORCIDX_FAST static int orcidx_scales_fast(const int64_t* scales, int64_t count, int64_t to) {
+        const __m256i wanted = _mm256_set1_epi64x(to);
+        __m256i different = _mm256_setzero_si256(), outside = different;
+        int64_t i;
+        for (i = 0; i + 4 <= count; i += 4) {
+            __m256i scale = _mm256_loadu_si256((const __m256i*)(scales + i));
+            different = _mm256_or_si256(different, _mm256_xor_si256(scale, wanted));
+            outside = _mm256_or_si256(outside, _mm256_or_si256(scale, _mm256_sub_epi64(wanted, scale)));
         }
-    ORCIDX_SMALL_VARINTS(orcidx_small_varints_fast, ORCIDX_FAST, ORCIDX_FAST_CODE, ORCIDX_SINGLES)
+        int rest = orcidx_scales(scales + i, count - i, to);
+        if (_mm256_movemask_pd(_mm256_castsi256_pd(outside))) return 2;
+        return rest || _mm256_testz_si256(different, different) ? rest : 1;
+    }
 
     /* Values within 32 bits, for a scale of at most 7. */
     ORCIDX_FAST static void orcidx_place_fast(const int64_t* values, const int64_t* scales, int64_t count, int to,
@@ -237,30 +110,10 @@ cdef extern from *:
         orcidx_place(values + i, scales ? scales + i : scales, count - i, to, out + 16 * i);
     }
 
-    /* Those processors whose pext is slow do without. */
-    static int orcidx_is_fast(void) {
-        __builtin_cpu_init();
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") && !__builtin_cpu_is("znver1")
-            && !__builtin_cpu_is("znver2") && !__builtin_cpu_is("bdver4");
-    }
     #else
-    #define orcidx_small_varints_fast orcidx_small_varints
     #define orcidx_place_fast orcidx_place
-    static int orcidx_is_fast(void) { return 0; }
+    #define orcidx_scales_fast orcidx_scales
     #endif
-
-    static int64_t orcidx_drop_varints(const uint8_t** at, const uint8_t* end, int64_t count) {
-        const uint8_t* p = *at;
-        int64_t done = 0;
-        while (count - done >= 8 && end - p >= 8) {
-            uint64_t stops = ~orcidx_load64(p) & ORCIDX_STOPS;
-            done += (int64_t)(((stops >> 7) * 0x0101010101010101ull) >> 56);
-            p += 8;
-        }
-        while (done < count && p < end) done += *p++ < 0x80;
-        *at = p;
-        return done;
-    }
 
     /* Brings a value from one scale to another. 1: it does not fit 128 bits; 2: digits would be lost (rounding 2). */
     static inline int orcidx_rescale(orcidx_i128* value, int from, int to, int rounding) {
@@ -303,6 +156,14 @@ cdef extern from *:
         return -1;
     }
 
+    /* Zigzag codes, or-ed. */
+    static uint64_t orcidx_all_bits(const int64_t* values, int64_t count) {
+        uint64_t bits = 0;
+        int64_t i;
+        for (i = 0; i < count; i++) bits |= ((uint64_t)values[i] << 1) ^ (uint64_t)(values[i] >> 63);
+        return bits;
+    }
+
     /* Whether codes that or to most are all within the precision, seen from their bits alone. */
     static inline int orcidx_surely_fits(uint64_t most, int precision) {
         if (most & ORCIDX_LONG) return most != ~(uint64_t)0 && precision >= 34;  /* 2**111 has 34 digits */
@@ -320,7 +181,7 @@ cdef extern from *:
     /* Values of at most 8 bytes each to out, at the scale. 0, and nothing done, unless it is sure that all fit. */
     static int orcidx_place_small(const int64_t* values, const int64_t* scales, int64_t count, int to, int precision,
                                   uint64_t most, int fast, uint8_t* out) {
-        int kind = orcidx_scales(scales, count, to);
+        int kind = fast ? orcidx_scales_fast(scales, count, to) : orcidx_scales(scales, count, to);
         if (kind == 0 ? !orcidx_surely_fits(most, precision) : kind == 2 || !orcidx_surely_rises(most, to, precision))
             return 0;
         if (kind == 0) scales = NULL;
@@ -335,28 +196,41 @@ cdef extern from *:
         int64_t i;
         for (i = 0; i < count; i++) orcidx_store(out + 16 * i, (orcidx_u128)(orcidx_i128)in[i]);
     }
+
+    /* Whether the low halves of values within 62 bits all have at most so many digits, 18 or fewer. */
+    static int orcidx_within(const uint8_t* values, int64_t count, int precision) {
+        int64_t bound = (int64_t)orcidx_pow10_low[precision] - 1, beyond = 0, i;
+        for (i = 0; i < count; i++) {
+            int64_t value;
+            memcpy(&value, values + 16 * i, 8);
+            beyond |= (bound - value) | (bound + value);
+        }
+        return beyond >= 0;
+    }
+
+    /* 0, or 3: whether values at their scale, whose codes or to most, have at most so many digits. */
+    static int orcidx_count_digits(uint8_t* values, int64_t count, int precision, uint64_t most) {
+        int status = 0;
+        if (orcidx_surely_fits(most, precision)) return 0;
+        if (!(most & ORCIDX_LONG) && precision <= 18) return orcidx_within(values, count, precision) ? 0 : 3;
+        orcidx_fit(values, NULL, count, 0, precision, 0, &status);
+        return status;
+    }
     """
-    int64_t decimal_varints "orcidx_decimal_varints"(const uint8_t** at, const uint8_t* end, int64_t count,
-                                                     uint8_t* out, uint64_t* most, int* status) nogil
-    int64_t drop_varints "orcidx_drop_varints"(const uint8_t** at, const uint8_t* end, int64_t count) nogil
     int64_t fit "orcidx_fit"(uint8_t* values, const int64_t* scales, int64_t count, int to, int precision,
                              int rounding, int* status) nogil
-    int64_t small_varints "orcidx_small_varints"(const uint8_t** at, const uint8_t* end, int64_t count, int64_t* out,
-                                                 uint64_t* most) nogil
-    int64_t small_varints_fast "orcidx_small_varints_fast"(const uint8_t** at, const uint8_t* end, int64_t count,
-                                                           int64_t* out, uint64_t* most) nogil
     bint place_small "orcidx_place_small"(const int64_t* values, const int64_t* scales, int64_t count, int to,
                                           int precision, uint64_t most, int fast, uint8_t* out) nogil
-    bint surely_fits "orcidx_surely_fits"(uint64_t most, int precision) nogil
+    int count_digits "orcidx_count_digits"(uint8_t* values, int64_t count, int precision, uint64_t most) nogil
     int all_scales "orcidx_scales"(const int64_t* scales, int64_t count, int64_t to) nogil
-    int is_fast "orcidx_is_fast"() nogil
     void widen_integers "orcidx_widen"(const int64_t* values, int64_t count, uint8_t* out) nogil
+    uint64_t all_bits "orcidx_all_bits"(const int64_t* values, int64_t count) nogil
 
 cdef enum:
     BLOCK = 1024            # 16 KiB of them, so that they stay in the cache on their way past the caches
 
-# ORCIDX_SIMD=none keeps to portable code, for tests and for comparing
-cdef bint fast = is_fast() and os.environ.get("ORCIDX_SIMD") != "none"
+# ORCIDX_RUNS=none decodes all scales, for tests and for comparing
+cdef bint by_runs = os.environ.get("ORCIDX_RUNS") != "none"
 
 _ROUNDINGS = {"half_up": 0, "truncate": 1, "error": 2}
 _REASONS = {
@@ -378,16 +252,13 @@ cdef int check(uint8_t[::1] out, int64_t count, int scale, int precision) except
 
 
 cdef int64_t read_small(Window values, int64_t* block, int64_t count, uint64_t* most) except -1 nogil:
-    # Up to count unscaled values, those before the first of more than 8 bytes; how many.
+    # Up to count unscaled values, those before the first whose code has more than 62 bits; how many.
     cdef const uint8_t* at = NULL
     cdef int64_t done = 0
     while True:
         at = values.p
         if at != values.end:
-            if fast:
-                done += small_varints_fast(&at, values.end, count - done, block + done, most)
-            else:
-                done += small_varints(&at, values.end, count - done, block + done, most)
+            done += narrow_values(&at, values.end, count - done, block + done, most)
             values.p = at
         if done == count or values.end - values.p > 8:
             return done
@@ -403,7 +274,7 @@ cdef int read_large(Window values, uint8_t* out, int64_t count, uint64_t* most) 
     while True:
         at = values.p
         if at != values.end:
-            done += decimal_varints(&at, values.end, count - done, out + 16 * done, most, &status)
+            done += wide_values(&at, values.end, count - done, out + 16 * done, most, &status)
             values.p = at
         if status or done == count:
             return status
@@ -424,11 +295,19 @@ cdef int read_block(Window values, IntRle scales, uint8_t* out, int64_t count, i
         if status:
             return status
     scales.read_int64(scale_block, count)
-    if small < count or not place_small(block, scale_block, count, scale, precision, most, fast, out):
+    if small < count or not place_small(block, scale_block, count, scale, precision, most, is_fast(), out):
         widen_integers(block, small, out)
-        if not (surely_fits(most, precision) and all_scales(scale_block, count, scale) == 0):
-            fit(out, scale_block, count, scale, precision, rounding, &status)
+        if all_scales(scale_block, count, scale) == 0:
+            return count_digits(out, count, precision, most)
+        fit(out, scale_block, count, scale, precision, rounding, &status)
     return status
+
+
+cdef int read_same(Window values, uint8_t* out, int64_t count, int precision) except -1 nogil:
+    # count decimals to out, which have the wanted scale; a status.
+    cdef uint64_t most = 0
+    cdef int status = read_large(values, out, count, &most)
+    return status if status else count_digits(out, count, precision, most)
 
 
 def read_decimals(Window values not None, IntRle scales not None, uint8_t[::1] out not None, int64_t count, *,
@@ -440,7 +319,7 @@ def read_decimals(Window values not None, IntRle scales not None, uint8_t[::1] o
     """
     cdef uint8_t near[16 * BLOCK]
     cdef uint8_t* target
-    cdef int64_t done = 0, step
+    cdef int64_t done = 0, step, same
     cdef int mode = _ROUNDINGS[rounding], status = 0
     check(out, count, scale, precision)
     streaming = streaming and count * 16 > STREAMING_BYTES
@@ -448,7 +327,12 @@ def read_decimals(Window values not None, IntRle scales not None, uint8_t[::1] o
         while done < count and not status:
             step = min(count - done, <int64_t> BLOCK)
             target = &near[0] if streaming else &out[16 * done]
-            status = read_block(values, scales, target, step, scale, precision, mode)
+            same = skip_same(scales, step if streaming else count - done, scale) if by_runs else 0
+            if same:
+                step = same
+                status = read_same(values, target, step, precision)
+            else:
+                status = read_block(values, scales, target, step, scale, precision, mode)
             if streaming:
                 store_streaming(&out[16 * done], near, 16 * step)
             done += step
@@ -469,7 +353,7 @@ def read_short_decimals(IntRle values not None, uint8_t[::1] out not None, int64
             step = min(count - done, <int64_t> BLOCK)
             values.read_int64(block, step)
             widen_integers(block, step, &out[16 * done])
-            fit(&out[16 * done], NULL, step, scale, precision, 0, &status)
+            status = count_digits(&out[16 * done], step, precision, all_bits(block, step))
             done += step
     if status:
         raise CorruptFile(_REASONS[status], stream=values.window.name)
@@ -483,7 +367,7 @@ def skip_varints(Window window not None, int64_t count):
         while True:
             at = window.p
             if at != window.end:
-                done += drop_varints(&at, window.end, count - done)
+                done += drop_values(&at, window.end, count - done)
                 window.p = at
             if done >= count:
                 break

@@ -36,3 +36,7 @@ cdef class IntRle:
     cdef int decode_run(self, int64_t size, int count, int64_t* out) except -1 nogil
     # Decodes the next run to `values`.
     cdef int load_run(self) except -1 nogil
+
+
+# Passes over up to n values that are all this one, as headers of long runs say: how many. 0: decode what comes.
+cdef int64_t skip_same(IntRle self, int64_t n, int64_t value) except -1 nogil

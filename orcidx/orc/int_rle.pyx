@@ -4,19 +4,20 @@
 raises. ``signed`` streams are zigzag coded; width exists only in the output.
 """
 
-from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 
 from orcidx.errors import CorruptFile
 from orcidx.orc.bit_unpack cimport runs_int32, runs_int64
 from orcidx.orc.streaming_store cimport STREAMING_BYTES, fence_stores, store_streaming
 from orcidx.orc.int_runs cimport (
-    LONG_VARINT, NO_PATCHES, PATCH_OUTSIDE, SPARE_VALUES, WIDE_PATCH, v1_decode, v1_size, v2_decode, v2_size,
+    LONG_VARINT, NO_PATCHES, PATCH_OUTSIDE, SPARE_VALUES, WIDE_PATCH, repeated, v1_decode, v1_size, v2_decode, v2_size,
 )
 from orcidx.orc.v1_runs cimport v1_runs_int32, v1_runs_int64
 from orcidx.orc.window cimport Window
 
 cdef enum:
     BLOCK = 2064            # values in the cache on their way past the caches: four of the longest runs, and room
+    LEAST_SAME = 64         # values of a run that is worth a block of its own
 
 ctypedef fused out_t:
     int16_t
@@ -239,6 +240,43 @@ cdef class IntRle:
         self.decode_run(size, count, self.values)
         self.end_value = count
         return 0
+
+
+cdef int64_t skip_same(IntRle self, int64_t n, int64_t value) except -1 nogil:
+    cdef int64_t size, total = self.end_value - self.next_value
+    cdef int count = 0, i
+    for i in range(<int> min(n, total)):
+        if self.values[self.next_value + i] != value:
+            return 0
+    if total >= n:
+        self.next_value += <int> n
+        return n
+    self.next_value = self.end_value
+    while total < n:
+        size = self.peek_run(&count)
+        if (count < LEAST_SAME and count < n - total) or not repeats(self, size, value):
+            break
+        if count > n - total:
+            self.load_run()
+            self.next_value = <int> (n - total)
+            count = self.next_value
+        else:
+            self.window.p += size
+        total += count
+    return total
+
+
+cdef bint repeats(IntRle self, int64_t size, int64_t value) except -1 nogil:
+    # Whether the present run, of so many bytes, says by its header alone that all its values are this one.
+    cdef const uint8_t* p = self.window.p
+    cdef bint short_one = self.version == 2 and p[0] >> 6 == 0
+    cdef bint long_one = p[0] < 128 if self.version == 1 else p[0] >> 6 == 3 and p[0] >> 1 & 31 == 0
+    if not short_one and not long_one:
+        return False
+    while self.window.end - self.window.p < size:
+        if not self.window.refill():
+            self.window.fail_end()
+    return repeated(self.window.p, self.version, self.signed, value)
 
 
 cdef int refuse(IntRle self, int code) except -1 with gil:

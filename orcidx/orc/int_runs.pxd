@@ -16,3 +16,5 @@ cdef int v2_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogi
 # Decodes the run at p, which lies whole in memory, to `out`, which has room for SPARE_VALUES more: 1, or a code.
 cdef int v1_decode(const uint8_t* p, bint zigzag, int64_t* out) noexcept nogil
 cdef int v2_decode(const uint8_t* p, bint zigzag, int count, int64_t* out) noexcept nogil
+# Whether the run at p, one of repeats or of a fixed delta, has this value throughout.
+cdef bint repeated(const uint8_t* p, int version, bint zigzag, int64_t wanted) noexcept nogil

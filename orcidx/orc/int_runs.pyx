@@ -275,3 +275,21 @@ cdef int v2_patched(const uint8_t* p, int count, int width, int64_t* out) noexce
     for i in range(count):
         out[i] = <int64_t> (<uint64_t> out[i] + base)
     return 1
+
+
+# --- runs of one value ------------------------------------------------------------------------------------------------
+
+
+cdef bint repeated(const uint8_t* p, int version, bint zigzag, int64_t wanted) noexcept nogil:
+    cdef uint64_t value = 0, step = 0
+    cdef int size
+    if version == 1:
+        if p[1] != 0 or read_varint(p + 2, &value) < 0:
+            return False
+    elif p[0] >> 6 == 0:
+        value = load_big(p + 1) >> (56 - 8 * (p[0] >> 3))
+    else:
+        size = read_varint(p + 2, &value)
+        if size < 0 or read_varint(p + 2 + size, &step) < 0 or step != 0:
+            return False
+    return <int64_t> (unzigzag(value) if zigzag else value) == wanted

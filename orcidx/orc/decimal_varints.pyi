@@ -1,0 +1,1 @@
+"""Functions for Cython only; see ``decimal_varints.pxd``."""

@@ -1,0 +1,338 @@
+"""Varints of decimals: the zigzag codes of unscaled numbers, to 64 or to 128 bits.
+
+A block of 64 bytes at a time is looked at: its ends are found at once, since each value would wait for the one before
+if every end were sought from there. Four values are then loaded, cut at their ends, squeezed and widened together. In
+bytes of 1 or 2 a value, which small amounts take, all of a block are. Values of more than 8 bytes come one by one.
+"""
+
+import os
+
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+    #ifdef __SSE2__
+    #include <emmintrin.h>
+    #endif
+
+    typedef __int128 orcidx_i128;
+    typedef unsigned __int128 orcidx_u128;
+
+    #define ORCIDX_STOPS 0x8080808080808080ull
+    #define ORCIDX_LONG ((uint64_t)1 << 62)
+
+    static inline void orcidx_store(uint8_t* out, orcidx_u128 value) {
+        uint64_t low = (uint64_t)value, high = (uint64_t)(value >> 64);
+        memcpy(out, &low, 8);
+        memcpy(out + 8, &high, 8);
+    }
+
+    static inline uint64_t orcidx_load64(const uint8_t* p) {
+        uint64_t word;
+        memcpy(&word, p, 8);
+        return word;
+    }
+
+    static inline uint64_t orcidx_squeeze(uint64_t word) {  /* eight 7-bit groups side by side */
+        word &= 0x7f7f7f7f7f7f7f7full;
+        word = ((word & 0x7f007f007f007f00ull) >> 1) | (word & 0x007f007f007f007full);
+        word = ((word & 0x3fff00003fff0000ull) >> 2) | (word & 0x00003fff00003fffull);
+        return ((word & 0x0fffffff00000000ull) >> 4) | (word & 0x000000000fffffffull);
+    }
+
+    /* Bit i: byte i of the 64 from p on is the last of a varint. */
+    static inline uint64_t orcidx_stop_bits(const uint8_t* p) {
+        uint64_t bits = 0;
+        int i;
+    #ifdef __SSE2__
+        for (i = 0; i < 4; i++)
+            bits |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_loadu_si128((const __m128i*)(p + 16 * i))) << (16 * i);
+        return ~bits;
+    #else
+        for (i = 0; i < 8; i++) {
+            uint64_t stops = (~orcidx_load64(p + 8 * i) & ORCIDX_STOPS) >> 7;
+            bits |= (stops * 0x0102040810204080ull >> 56) << (8 * i);
+        }
+        return bits;
+    #endif
+    }
+
+    static inline uint64_t orcidx_low_bytes(uint64_t word, int64_t count) {  /* 1 <= count <= 8 */
+        return word & ~(uint64_t)0 >> (64 - 8 * count);
+    }
+
+    #define ORCIDX_GROUPS(word, count) orcidx_squeeze(orcidx_low_bytes(word, count))
+
+    /* Up to count varints from *at on, those that end before end, behind which 64 bytes may be loaded; how many. WIDE:
+       each to 16 bytes, and *status 4 where one has more than 128 bits. Else each to 8, and those before the first of
+       more than 62 bits. *most: or-ed with the codes, or with more; ORCIDX_LONG for those of 63 to 112 bits, all ones
+       beyond. */
+    #define ORCIDX_DECIMALS(NAME, TARGET, GROUPS, WIDE, TOGETHER) \\
+    TARGET static int64_t NAME(const uint8_t** at, const uint8_t* end, int64_t count, uint8_t* out, uint64_t* most, \\
+                               int* status) { \\
+        const uint8_t* p = *at; \\
+        uint64_t seen = *most; \\
+        int64_t done = 0; \\
+        int halted = 0; \\
+        *status = 0; \\
+        while (done < count && p < end && !halted) { \\
+            uint64_t stops = orcidx_stop_bits(p); \\
+            int64_t start = 0; \\
+            TOGETHER \\
+            if (end - p < 64) stops &= ((uint64_t)1 << (end - p)) - 1; \\
+            if (!stops) { \\
+                if (WIDE && end - p >= 19) *status = 4; \\
+                break; \\
+            } \\
+            for (; stops && done < count; stops &= stops - 1, done++) { \\
+                int64_t stop = __builtin_ctzll(stops), size = stop + 1 - start; \\
+                uint64_t code; \\
+                if (size <= 8) { \\
+                    code = GROUPS(orcidx_load64(p + start), size); \\
+                } else { \\
+                    code = GROUPS(orcidx_load64(p + start), 8); \\
+                    if (size == 9 && p[stop] < 64) { \\
+                        code |= (uint64_t)p[stop] << 56; \\
+                    } else if (WIDE) { \\
+                        int64_t second = size < 16 ? size - 8 : 8; \\
+                        orcidx_u128 value = code | (orcidx_u128)GROUPS(orcidx_load64(p + start + 8), second) << 56; \\
+                        if (size > 16) { \\
+                            if (size > 19 || (size == 19 && p[stop] > 3)) { \\
+                                *status = 4; \\
+                                halted = 1; \\
+                                break; \\
+                            } \\
+                            value |= (orcidx_u128)GROUPS(orcidx_load64(p + start + 16), size - 16) << 112; \\
+                        } \\
+                        seen |= size <= 16 ? ORCIDX_LONG : ~(uint64_t)0; \\
+                        orcidx_store(out + 16 * done, (value >> 1) ^ -(value & 1)); \\
+                        start = stop + 1; \\
+                        continue; \\
+                    } else { \\
+                        halted = 1; \\
+                        break; \\
+                    } \\
+                } \\
+                seen |= code; \\
+                code = (code >> 1) ^ -(code & 1); \\
+                if (WIDE) \\
+                    orcidx_store(out + 16 * done, (orcidx_u128)(orcidx_i128)(int64_t)code); \\
+                else \\
+                    memcpy(out + 8 * done, &code, 8); \\
+                start = stop + 1; \\
+            } \\
+            p += start; \\
+        } \\
+        *at = p; \\
+        *most = seen; \\
+        return done; \\
+    }
+    ORCIDX_DECIMALS(orcidx_wide, , ORCIDX_GROUPS, 1, )
+    ORCIDX_DECIMALS(orcidx_narrow, , ORCIDX_GROUPS, 0, )
+
+    #if defined(__x86_64__) && defined(__GNUC__)
+    #include <immintrin.h>
+    #define ORCIDX_FAST __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
+    #define ORCIDX_INLINE ORCIDX_FAST __attribute__((always_inline)) static inline
+    #define ORCIDX_FAST_GROUPS(word, count) _pext_u64(_bzhi_u64(word, (unsigned)(8 * (count))), 0x7f7f7f7f7f7f7f7full)
+
+    /* Two signed numbers of SIZE bytes from place 2 * i of the eight bytes of numbers, whose signs are the next eight,
+       to 128 bits. */
+    #define ORCIDX_S(SIZE, i, k) ((k) < (SIZE) ? (char)((SIZE) * (i) + (k)) : (char)(8 + (SIZE) * (i)))
+    #define ORCIDX_EIGHT(SIZE, i, k) ORCIDX_S(SIZE, i, k), ORCIDX_S(SIZE, i, k + 1), ORCIDX_S(SIZE, i, k + 2), \\
+        ORCIDX_S(SIZE, i, k + 3), ORCIDX_S(SIZE, i, k + 4), ORCIDX_S(SIZE, i, k + 5), ORCIDX_S(SIZE, i, k + 6), \\
+        ORCIDX_S(SIZE, i, k + 7)
+    #define ORCIDX_TWO(out, both, SIZE, i) _mm256_storeu_si256((__m256i*)(out), _mm256_shuffle_epi8(both, \\
+        _mm256_setr_epi8(ORCIDX_EIGHT(SIZE, i, 0), ORCIDX_EIGHT(SIZE, i, 8), ORCIDX_EIGHT(SIZE, (i) + 1, 0), \\
+                         ORCIDX_EIGHT(SIZE, (i) + 1, 8))))
+
+    /* 64 values of a byte each */
+    ORCIDX_INLINE void orcidx_ones(const uint8_t* p, uint8_t* out, int wide) {
+        int i;
+        for (i = 0; i < 64; i += 8) {
+            __m128i code = _mm_loadl_epi64((const __m128i*)(p + i));
+            __m128i sign = _mm_sub_epi8(_mm_setzero_si128(), _mm_and_si128(code, _mm_set1_epi8(1)));
+            __m128i value = _mm_xor_si128(_mm_and_si128(_mm_srli_epi16(code, 1), _mm_set1_epi8(63)), sign);
+            if (wide) {
+                __m256i both = _mm256_broadcastsi128_si256(_mm_unpacklo_epi64(value, sign));
+                ORCIDX_TWO(out + 16 * i, both, 1, 0);
+                ORCIDX_TWO(out + 16 * i + 32, both, 1, 2);
+                ORCIDX_TWO(out + 16 * i + 64, both, 1, 4);
+                ORCIDX_TWO(out + 16 * i + 96, both, 1, 6);
+            } else {
+                _mm256_storeu_si256((__m256i*)(out + 8 * i), _mm256_cvtepi8_epi64(value));
+                _mm256_storeu_si256((__m256i*)(out + 8 * i + 32), _mm256_cvtepi8_epi64(_mm_srli_si128(value, 4)));
+            }
+        }
+    }
+
+    /* 32 values of two bytes each */
+    ORCIDX_INLINE void orcidx_pairs(const uint8_t* p, uint8_t* out, int wide) {
+        int i;
+        for (i = 0; i < 32; i += 8) {
+            __m128i word = _mm_and_si128(_mm_loadu_si128((const __m128i*)(p + 2 * i)), _mm_set1_epi8(127));
+            __m128i code = _mm_maddubs_epi16(_mm_set1_epi16((short)0x8001), word);
+            __m128i sign = _mm_sub_epi16(_mm_setzero_si128(), _mm_and_si128(code, _mm_set1_epi16(1)));
+            __m128i value = _mm_xor_si128(_mm_srli_epi16(code, 1), sign);
+            if (wide) {
+                __m256i low = _mm256_broadcastsi128_si256(_mm_unpacklo_epi64(value, sign));
+                __m256i high = _mm256_broadcastsi128_si256(_mm_unpackhi_epi64(value, sign));
+                ORCIDX_TWO(out + 16 * i, low, 2, 0);
+                ORCIDX_TWO(out + 16 * i + 32, low, 2, 2);
+                ORCIDX_TWO(out + 16 * i + 64, high, 2, 0);
+                ORCIDX_TWO(out + 16 * i + 96, high, 2, 2);
+            } else {
+                _mm256_storeu_si256((__m256i*)(out + 8 * i), _mm256_cvtepi16_epi64(value));
+                _mm256_storeu_si256((__m256i*)(out + 8 * i + 32), _mm256_cvtepi16_epi64(_mm_srli_si128(value, 8)));
+            }
+        }
+    }
+
+    /* `four` times four values of at most 8 bytes, whose ends are the first of stops; the place behind the last. */
+    ORCIDX_INLINE int64_t orcidx_fours(const uint8_t* p, uint64_t stops, int64_t four, uint8_t* out, int wide,
+                                       __m256i* codes) {
+        const __m256i sevens = _mm256_set1_epi8(127), thousands = _mm256_set1_epi64x(0x0fffffffll);
+        const uint8_t* from = p;
+        for (; four; four--) {
+            const uint8_t* second = p + 1 + _tzcnt_u64(stops);
+            const uint8_t* third = p + 1 + _tzcnt_u64(stops = _blsr_u64(stops));
+            const uint8_t* fourth = p + 1 + _tzcnt_u64(stops = _blsr_u64(stops));
+            /* the order in which unpacking leaves two neighbours side by side */
+            __m128i even = _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i*)from),
+                                              _mm_loadl_epi64((const __m128i*)third));
+            __m128i odd = _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i*)second),
+                                             _mm_loadl_epi64((const __m128i*)fourth));
+            __m256i word = _mm256_inserti128_si256(_mm256_castsi128_si256(even), odd, 1), code, sign, value;
+            __m256i stop = _mm256_andnot_si256(word, _mm256_set1_epi8((char)128));
+            /* up to the lowest end */
+            word = _mm256_and_si256(word, _mm256_xor_si256(stop, _mm256_add_epi64(stop, _mm256_set1_epi64x(-1))));
+            word = _mm256_maddubs_epi16(_mm256_set1_epi16((short)0x8001), _mm256_and_si256(word, sevens));
+            word = _mm256_madd_epi16(word, _mm256_set1_epi32(0x40000001));
+            code = _mm256_or_si256(_mm256_and_si256(word, thousands),
+                                   _mm256_andnot_si256(thousands, _mm256_srli_epi64(word, 4)));
+            *codes = _mm256_or_si256(*codes, code);
+            sign = _mm256_sub_epi64(_mm256_setzero_si256(), _mm256_and_si256(code, _mm256_set1_epi64x(1)));
+            value = _mm256_xor_si256(_mm256_srli_epi64(code, 1), sign);
+            if (wide) {
+                _mm256_storeu_si256((__m256i*)out, _mm256_unpacklo_epi64(value, sign));
+                _mm256_storeu_si256((__m256i*)(out + 32), _mm256_unpackhi_epi64(value, sign));
+            } else {
+                _mm256_storeu_si256((__m256i*)out, _mm256_permute4x64_epi64(value, 0xd8));
+            }
+            out += wide ? 64 : 32;
+            stops = _blsr_u64(stops);
+            from = p + 1 + _tzcnt_u64(stops);
+            stops = _blsr_u64(stops);
+        }
+        return from - p;
+    }
+
+    /* What a block holds of small values, all but the last few, which the next begins with. */
+    ORCIDX_INLINE int64_t orcidx_together(const uint8_t** at, const uint8_t* end, uint64_t stops, int64_t left,
+                                          uint8_t* out, int wide, uint64_t* most) {
+        const uint8_t* p = *at;
+        uint64_t gaps;
+        int64_t four;
+        __m256i codes;
+        __m128i half;
+        if (end - p >= 64) {
+            if (stops == ~(uint64_t)0 && left >= 64) {
+                orcidx_ones(p, out, wide);
+                *most |= 127;
+                *at = p + 64;
+                return 64;
+            }
+            if (stops == 0xaaaaaaaaaaaaaaaaull && left >= 32) {
+                orcidx_pairs(p, out, wide);
+                *most |= 0x3fff;
+                *at = p + 64;
+                return 32;
+            }
+        } else {
+            stops &= ((uint64_t)1 << (end - p)) - 1;
+        }
+        four = _mm_popcnt_u64(stops);
+        four = (four < left ? four : left) >> 2;
+        if (!four) return 0;
+        gaps = _bzhi_u64(~stops, 63 - (unsigned)_lzcnt_u64(stops));     /* bytes before the last end that are none */
+        gaps &= gaps >> 1;
+        gaps &= gaps >> 2;
+        if (gaps & gaps >> 4) return 0;                                 /* eight in a row: a value of more bytes */
+        codes = _mm256_setzero_si256();
+        *at = p + orcidx_fours(p, stops, four, out, wide, &codes);
+        half = _mm_or_si128(_mm256_castsi256_si128(codes), _mm256_extracti128_si256(codes, 1));
+        *most |= (uint64_t)_mm_cvtsi128_si64(half) | (uint64_t)_mm_extract_epi64(half, 1);
+        return 4 * four;
+    }
+
+    #define ORCIDX_TOGETHER(WIDE) { \\
+            int64_t some = orcidx_together(&p, end, stops, count - done, out + (WIDE ? 16 : 8) * done, WIDE, &seen); \\
+            done += some; \\
+            if (some) continue; \\
+        }
+    ORCIDX_DECIMALS(orcidx_wide_fast, ORCIDX_FAST, ORCIDX_FAST_GROUPS, 1, ORCIDX_TOGETHER(1))
+    ORCIDX_DECIMALS(orcidx_narrow_fast, ORCIDX_FAST, ORCIDX_FAST_GROUPS, 0, ORCIDX_TOGETHER(0))
+
+    /* Those processors whose pext is slow do without. */
+    static int orcidx_is_fast(void) {
+        __builtin_cpu_init();
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") && !__builtin_cpu_is("znver1")
+            && !__builtin_cpu_is("znver2") && !__builtin_cpu_is("bdver4");
+    }
+    #else
+    #define orcidx_wide_fast orcidx_wide
+    #define orcidx_narrow_fast orcidx_narrow
+    static int orcidx_is_fast(void) { return 0; }
+    #endif
+
+    static int64_t orcidx_drop_varints(const uint8_t** at, const uint8_t* end, int64_t count) {
+        const uint8_t* p = *at;
+        int64_t done = 0;
+        while (count - done >= 8 && end - p >= 8) {
+            uint64_t stops = ~orcidx_load64(p) & ORCIDX_STOPS;
+            done += (int64_t)(((stops >> 7) * 0x0101010101010101ull) >> 56);
+            p += 8;
+        }
+        while (done < count && p < end) done += *p++ < 0x80;
+        *at = p;
+        return done;
+    }
+    """
+    int64_t c_wide "orcidx_wide"(const uint8_t** at, const uint8_t* end, int64_t count, uint8_t* out, uint64_t* most,
+                                 int* status) noexcept nogil
+    int64_t c_wide_fast "orcidx_wide_fast"(const uint8_t** at, const uint8_t* end, int64_t count, uint8_t* out,
+                                           uint64_t* most, int* status) noexcept nogil
+    int64_t c_narrow "orcidx_narrow"(const uint8_t** at, const uint8_t* end, int64_t count, uint8_t* out,
+                                     uint64_t* most, int* status) noexcept nogil
+    int64_t c_narrow_fast "orcidx_narrow_fast"(const uint8_t** at, const uint8_t* end, int64_t count, uint8_t* out,
+                                               uint64_t* most, int* status) noexcept nogil
+    int64_t c_drop "orcidx_drop_varints"(const uint8_t** at, const uint8_t* end, int64_t count) noexcept nogil
+    bint c_is_fast "orcidx_is_fast"() noexcept nogil
+
+# ORCIDX_SIMD=none keeps to portable code, for tests and for comparing
+cdef bint fast = c_is_fast() and os.environ.get("ORCIDX_SIMD") != "none"
+
+
+cdef bint is_fast() noexcept nogil:
+    return fast
+
+
+cdef int64_t wide_values(const uint8_t** at, const uint8_t* end, int64_t count, uint8_t* out, uint64_t* most,
+                         int* status) noexcept nogil:
+    if fast:
+        return c_wide_fast(at, end, count, out, most, status)
+    return c_wide(at, end, count, out, most, status)
+
+
+cdef int64_t narrow_values(const uint8_t** at, const uint8_t* end, int64_t count, int64_t* out,
+                           uint64_t* most) noexcept nogil:
+    cdef int status = 0
+    if fast:
+        return c_narrow_fast(at, end, count, <uint8_t*> out, most, &status)
+    return c_narrow(at, end, count, <uint8_t*> out, most, &status)
+
+
+cdef int64_t drop_values(const uint8_t** at, const uint8_t* end, int64_t count) noexcept nogil:
+    return c_drop(at, end, count)
