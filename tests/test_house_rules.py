@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "orcidx"
 MODULE_LINES = 500
 FUNCTION_LINES = 60
-CLASS_LINES = 260
+CLASS_LINES = 250
 PARAMETERS = 7
 VAGUE_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "core"}
 TEXT_SUFFIXES = {".py", ".pyx", ".pxd", ".pyi", ".md", ".toml", ".json", ".java", ".sh", ".cfg", ".txt", ""}
@@ -47,13 +47,23 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+def lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> int:
+    """Its lines, but for docstrings: a reference that says more makes no code longer."""
+    lines = (node.end_lineno or 0) - node.lineno + 1
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            first = inner.body[0]
+            if ast.get_docstring(inner) is not None:
+                lines -= (first.end_lineno or 0) - first.lineno + 1
+    return lines
+
+
 def python_functions(path: Path) -> Iterator[tuple[str, int, int]]:
     """Name, lines and positional parameters (without self) of each function of a Python module."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             given = [a.arg for a in node.args.posonlyargs + node.args.args]
-            lines = (node.end_lineno or 0) - node.lineno + 1
-            yield node.name, lines, len([name for name in given if name not in ("self", "cls")])
+            yield node.name, lines_of(node), len([name for name in given if name not in ("self", "cls")])
 
 
 def cython_functions(path: Path) -> Iterator[tuple[str, int]]:
@@ -110,7 +120,7 @@ def test_classes_are_small() -> None:
         f"{name_of(path)}: {node.name} has {lines} lines"
         for path in sources(".py")
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef) and (lines := (node.end_lineno or 0) - node.lineno + 1) > CLASS_LINES
+        if isinstance(node, ast.ClassDef) and (lines := lines_of(node)) > CLASS_LINES
     ]
     long += [
         f"{name_of(path)}: {name} has {lines} lines"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib
 import importlib.util
 import inspect
@@ -106,3 +107,39 @@ def test_every_public_name_says_what_it_is(module):
                 and not inspect.getdoc(getattr(thing, key))
             ]
     assert not silent, silent
+
+
+FUNCTIONS = [
+    getattr(orcidx, name) for name in orcidx.__all__ if inspect.isfunction(getattr(orcidx, name)) and name != "col"
+]
+
+
+@pytest.mark.parametrize(
+    "function", [*FUNCTIONS, orcidx.OrcFile.scan, orcidx.OrcWriter], ids=lambda one: one.__qualname__
+)
+def test_functions_have_a_section_for_each_parameter(function):
+    """numpydoc's sections, in its order. ``a, b`` documents two parameters, and ``**options`` all that a class has."""
+    sections = re.split(r"^(\w+)\n-+\n", inspect.cleandoc(function.__doc__), flags=re.MULTILINE)
+    texts = dict(zip(sections[1::2], sections[2::2]))
+    assert list(texts) == [name for name in ("Parameters", "Returns", "Raises", "Examples") if name in texts]
+    told = {
+        name.strip("* ")
+        for line in re.findall(r"^\S.*$", texts["Parameters"], re.MULTILINE)
+        for name in line.partition(" : ")[0].split(",")
+    }
+    code = function.__init__ if inspect.isclass(function) else function
+    names = code.__code__.co_varnames[: code.__code__.co_argcount + code.__code__.co_kwonlyargcount]
+    own = set(names) - {"self"}
+    assert not own - told, f"without a text: {own - told}"
+    assert "Returns" in texts or inspect.isclass(function)
+
+
+@pytest.mark.parametrize("function", [*FUNCTIONS, orcidx.OrcWriter], ids=lambda one: one.__qualname__)
+def test_examples_of_docstrings_run(function, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if "scan_polars" in function.__qualname__:
+        pytest.importorskip("polars")
+    tests = doctest.DocTestFinder(recurse=False).find(function, function.__name__, globs={})
+    assert any(test.examples for test in tests), "no example"
+    for test in tests:
+        assert doctest.DocTestRunner().run(test).failed == 0

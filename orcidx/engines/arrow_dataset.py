@@ -35,8 +35,25 @@ __all__ = ["OrcDataset", "OrcFragment", "dataset"]
 def dataset(sources: Sources, **scan_options: Unpack[FilesArguments]) -> OrcDataset:
     """Files as a pyarrow dataset: for DuckDB, ``polars.scan_pyarrow_dataset`` and DataFusion's ``register_dataset``.
 
-    ``sources`` and the keywords are those of ``orcidx.scan``, with ``columns`` and ``where`` for what is never to be
-    seen; a ``limit`` does not go with it. ``dataset(...).last_metrics`` tells what the last pass read.
+    Parameters
+    ----------
+    sources : path, URL, directory, glob, or an iterable of them
+        As of ``orcidx.scan``.
+    **scan_options
+        The keywords of ``orcidx.scan``. ``columns`` and ``where`` leave out what no query is to see. A ``limit`` is
+        refused: it belongs to the query.
+
+    Returns
+    -------
+    OrcDataset
+        A ``pyarrow.dataset.Dataset`` that takes columns and filters. ``last_metrics`` says what the last pass read.
+
+    Examples
+    --------
+    >>> import orcidx, pyarrow as pa, pyarrow.compute as pc
+    >>> result = orcidx.write_table(pa.table({"id": [1, 2, 3]}), "ids.orc")
+    >>> orcidx.dataset("ids.orc").count_rows(pc.field("id") > 1)
+    2
     """
     return OrcDataset(scan_files(sources, **scan_options))
 

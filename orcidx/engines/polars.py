@@ -28,10 +28,29 @@ __all__ = ["scan_polars"]
 
 @lists_options(scan_files)
 def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.LazyFrame:
-    """Files as a LazyFrame; the keywords are those of ``orcidx.scan``.
+    """Files as a Polars LazyFrame.
 
-    Predicates prune by orcidx's indexes where they can be carried over, and Polars applies them once more. Strings come
-    as views, which Polars takes without copying; give ``strings=`` for anything else.
+    Predicates prune by orcidx's indexes where they can be carried over. Strings come as views, which Polars takes
+    without copying; ``strings=`` asks for anything else.
+
+    Parameters
+    ----------
+    sources : path, URL, directory, glob, or an iterable of them
+        As of ``orcidx.scan``.
+    **scan_options
+        The keywords of ``orcidx.scan``. A ``limit`` is refused: call ``head`` on the frame.
+
+    Returns
+    -------
+    polars.LazyFrame
+        Nothing is read until it is collected.
+
+    Examples
+    --------
+    >>> import orcidx, pyarrow as pa, polars as pl
+    >>> result = orcidx.write_table(pa.table({"id": [1, 2, 3]}), "ids.orc")
+    >>> orcidx.scan_polars("ids.orc").filter(pl.col("id") > 1).collect().height
+    2
     """
     with needed("polars"):
         import polars as pl

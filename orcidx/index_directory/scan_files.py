@@ -47,22 +47,58 @@ def scan(
     options: ReadOptions | None = None,
     **option_overrides: Unpack[OptionsByName],
 ) -> Scan:
-    """A scan of one file or many; the files are listed now, and read when the scan is iterated.
+    """A scan of one file or many. Files are listed now, and read when the scan is iterated.
 
-    ``sources``: a file, directory, glob or URL prefix, or an iterable of them, read in the order given; a directory's
-    files are sorted by path, hidden and empty ones left out. Every file is read into ``schema``, else into the first
-    file's: columns found by ``match``, missing ones null, types widened where no value can be lost; ``InvalidQuery``
-    naming the file, the column and both types for anything else. ``key=value`` directories become columns
-    (``hive_partitions``; integers where every value is one, else strings), and files that ``where`` rules out by them
-    are not opened. ``file_path`` adds the source of each row (True, or a name), ``row_numbers`` its number in its file.
-    ``selection``, ``deletion_vector`` and ``file_index`` come by path: ``{path: ...}``. For the rest see
-    ``OrcFile.scan``; any option may be given by name, see ``ReadOptions``.
+    Parameters
+    ----------
+    sources : path, URL, directory, glob, or an iterable of them
+        Read in the order given. Files of a directory are sorted by path; hidden and empty ones are left out.
+    columns, where, limit, top, row_numbers
+        As of ``OrcFile.scan``. ``row_numbers`` counts in each file.
+    file_path : bool or str
+        Adds the source of each row: ``file_path``, or the name given.
+    selection, deletion_vector, file_index : dict, optional
+        As of ``OrcFile.scan``, for each file by its path: ``{path: ...}``.
+    schema : pyarrow.Schema, optional
+        Every file is read into it. None: into the first file's.
+    match : {"name", "position", "field_id"}
+        How columns of a file are found in the schema. Missing ones are null; types are widened where no value can be
+        lost.
+    hive_partitions : bool
+        ``key=value`` directories become columns: integers where every value is one, else strings. Files that ``where``
+        rules out by them are not opened.
+    indexes : {"auto", "all", "none"}
+        Which indexes (``_orcidx/``) are asked when there is a condition. "auto": those beside and above local files,
+        and where files of a remote storage were listed. "all": also those beside and above remote files that are named
+        one by one, which takes a few requests. What is known of an older version of a file is not used.
+    storage_options : dict, optional
+        Given to fsspec for URLs.
+    filesystem : fsspec, pyarrow.fs or obstore file system, optional
+        ``sources`` are paths in it.
+    options : ReadOptions, optional
+        How files are read.
+    **option_overrides
+        Single fields of ``ReadOptions`` by name.
 
-    ``indexes``: with a predicate, what ``_orcidx/`` knows of the files is asked when the scan is iterated, and files
-    that it rules out are not opened. ``"auto"`` looks beside local files, above them, and where files were listed of a
-    remote storage; ``"all"`` also beside and above remote files named one by one, which takes a few requests;
-    ``"none"`` nowhere. What is known of an older version of a file is not used; ``explain`` says so, and what was
-    damaged. Raises ``FileNotFoundError``, and ``InvalidQuery`` where there is no file and no ``schema``.
+    Returns
+    -------
+    Scan
+        Iterate it for record batches, or call ``to_table``, ``count_rows``, ``explain``.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file that is named is not there.
+    InvalidQuery
+        If there is no file and no ``schema``; and naming file, column and both types where files do not fit together.
+
+    Examples
+    --------
+    >>> import orcidx, pyarrow as pa
+    >>> for day in (1, 2):
+    ...     result = orcidx.write_table(pa.table({"day": [day], "n": [10 * day]}), f"day{day}.orc")
+    >>> orcidx.scan(["day1.orc", "day2.orc"], ["n"], where="day = 2").to_table().to_pylist()
+    [{'n': 20}]
     """
     if indexes not in ("auto", "all", "none"):
         raise InvalidQuery(f"indexes={indexes!r} is none of 'auto', 'all', 'none'")
@@ -109,7 +145,25 @@ def read_table(
     where: Where | None = None,
     **arguments: Unpack[FilesArguments],
 ) -> pa.Table:
-    """The rows of a file, or of many as one, as a table: ``orcidx.scan(...).to_table()``."""
+    """The rows of a file, or of many as one, as a table: ``orcidx.scan(...).to_table()``.
+
+    Parameters
+    ----------
+    sources, columns, where, **arguments
+        As of ``orcidx.scan``.
+
+    Returns
+    -------
+    pyarrow.Table
+        All rows, in memory.
+
+    Examples
+    --------
+    >>> import orcidx, pyarrow as pa
+    >>> result = orcidx.write_table(pa.table({"id": [1, 2, 3]}), "ids.orc")
+    >>> orcidx.read_table("ids.orc", where=orcidx.col("id") >= 2).column("id").to_pylist()
+    [2, 3]
+    """
     return scan(sources, columns, where, **arguments).to_table()
 
 

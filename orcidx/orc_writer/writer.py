@@ -43,12 +43,31 @@ class WriteResult:
 class OrcWriter:
     """Writes one ORC file, batch by batch.
 
-    ``where``: a path, a URL (fsspec), ``(store, path)`` of obstore, a path in ``filesystem``, or an object with
-    ``write``, of which nothing else is used. ``schema``: a ``pyarrow.Schema``, or what has ``__arrow_c_schema__``.
-    ``options``: ``WriteOptions``, or its fields by name.
+    The file appears when ``close`` returns. A ``with`` block that an exception leaves publishes nothing. After an
+    error the writer is closed. It is not for use by two threads at once.
 
-    The file appears when ``close`` returns; a ``with`` block that an exception leaves publishes nothing. After an error
-    the writer is closed. Not for use by two threads at once.
+    Parameters
+    ----------
+    where : path, URL, (obstore store, path) or object with ``write``
+        A path in ``filesystem`` where that is given. Of an object, ``write`` alone is called.
+    schema : pyarrow.Schema, or what has ``__arrow_c_schema__``
+        The columns of the file.
+    options : WriteOptions, optional
+        How the file is written.
+    storage_options : dict, optional
+        Given to fsspec for a URL.
+    filesystem : fsspec, pyarrow.fs or obstore file system, optional
+        ``where`` is a path in it.
+    **overrides
+        Single fields of ``WriteOptions`` by name.
+
+    Examples
+    --------
+    >>> import orcidx, pyarrow as pa
+    >>> batch = pa.record_batch({"id": [1, 2, 3]})
+    >>> with orcidx.OrcWriter("ids.orc", batch.schema, compression="zlib") as writer:
+    ...     writer.write(batch)
+    3
     """
 
     @lists_options(WriteOptions)
@@ -225,9 +244,43 @@ def write_table(
     filesystem: object = None,
     **overrides: Unpack[WriteOptionsByName],
 ) -> WriteResult:
-    """Writes a Table, a RecordBatch, a reader, a scan or a data frame as one ORC file, without holding all of it.
+    """Writes one ORC file, without holding all of its rows in memory.
 
-    ``where`` and the options are ``OrcWriter``'s, the errors too.
+    Parameters
+    ----------
+    data : pyarrow.Table, RecordBatch, RecordBatchReader, Scan or data frame
+        Anything with ``__arrow_c_stream__``.
+    where : path, URL, (obstore store, path) or object with ``write``
+        A path in ``filesystem`` where that is given. A file that is there is replaced when all is written.
+    options : WriteOptions, optional
+        How the file is written.
+    storage_options : dict, optional
+        Given to fsspec for a URL.
+    filesystem : fsspec, pyarrow.fs or obstore file system, optional
+        ``where`` is a path in it.
+    **overrides
+        Single fields of ``WriteOptions`` by name.
+
+    Returns
+    -------
+    WriteResult
+        Path, rows, bytes, stripes, and statistics of each column.
+
+    Raises
+    ------
+    InvalidQuery
+        For data without a schema, and for an unknown or wrong option.
+    ValueOutOfRange
+        For a value that ORC cannot hold, naming row and column. No file is left behind.
+    Unsupported
+        For a type that ORC has not, and for a file that ``orcidx.open`` would refuse by default.
+
+    Examples
+    --------
+    >>> import orcidx, pyarrow as pa
+    >>> table = pa.table({"id": [1, 2, 3], "city": ["Oslo", "Rom", "Oslo"]})
+    >>> orcidx.write_table(table, "cities.orc", bloom_filter_columns=["city"]).rows
+    3
     """
     batches = batches_of(data)
     schema = getattr(data, "schema", None)

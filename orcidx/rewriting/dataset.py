@@ -84,24 +84,60 @@ def write_dataset(
     options: WriteOptions | None = None,
     **overrides: Unpack[_DatasetOptions],
 ) -> WrittenDataset:
-    """Writes a Table, a reader, a scan or a data frame as many ORC files of about ``max_file_bytes``.
+    """Writes many ORC files of about ``max_file_bytes`` into a directory.
 
-    ``partition_by``: columns whose values become directories ``column=value``, escaped as Spark does, null as
-    ``__HIVE_DEFAULT_PARTITION__``; they are not in the files, and ``orcidx.scan`` and ``orcidx.dataset`` give them back
-    and prune by them. Files of a Table are of even size in each partition; of a stream the last one is smaller.
+    Each file appears whole. One call at a time may work on a job.
 
-    ``mode``: what becomes of ORC files that are there already. "error": the call is refused; "append": they stay;
-    "overwrite": they are deleted once all new files are written (a reader in between sees both).
+    Parameters
+    ----------
+    source : pyarrow.Table, RecordBatchReader, Scan or data frame
+        Files of a Table are of even size in each partition; of a stream the last one is smaller.
+    directory : path or URL
+        Where the files go.
+    partition_by : str or sequence of str
+        Columns whose values become directories ``column=value``, escaped as Spark does, null as
+        ``__HIVE_DEFAULT_PARTITION__``. They are not in the files; ``orcidx.scan`` gives them back and prunes by them.
+    max_file_bytes : int
+        Bytes of a file, at least 64 KiB.
+    mode : {"error", "append", "overwrite"}
+        What becomes of ORC files that are there already. "error": the call is refused; "append": they stay;
+        "overwrite": they are deleted once all new files are written, so that a reader in between sees both.
+    job : str, optional
+        Names the call. After a kill the same call, with the same rows, completes what is there; a job that is done is
+        only compared. Without a name each call writes all its rows, and removes its files after an error.
+    max_memory : int
+        Bytes that open files hold, at least 1 MiB. Beyond, the largest ends its stripe.
+    max_partitions : int
+        Partitions whose files are open at once.
+    progress : bool, optional
+        A bar on standard error. None: if that is a terminal.
+    storage_options : dict, optional
+        Given to fsspec for a URL.
+    filesystem : fsspec, pyarrow.fs or obstore file system, optional
+        ``directory`` is a path in it.
+    options : WriteOptions, optional
+        How files are written.
+    **overrides
+        Single fields of ``WriteOptions`` by name.
 
-    Each file appears whole. ``job`` names the call: after a kill the same call, with the same rows, completes what is
-    there; a job that is done is only compared. Without a name each call writes all its rows, and takes its files away
-    again after an error. One call at a time may work on a job.
+    Returns
+    -------
+    WrittenDataset
+        The files with their rows and bytes.
 
-    ``max_memory``: bytes that the open files hold; beyond, the largest ends its stripe. ``max_partitions``: of which
-    files are open at once. The other options are those of ``write_table``.
+    Raises
+    ------
+    InvalidQuery
+        For partition columns that are not there or have no text, for an empty string in one, for files that are there
+        already (``mode="error"``), and for rows that are not those of the job. Else as ``write_table``.
 
-    Raises ``InvalidQuery`` for partition columns that are not there or have no text, for an empty string in one, and
-    for rows that are not those of the job; else as ``write_table``.
+    Examples
+    --------
+    >>> import orcidx, pyarrow as pa
+    >>> table = pa.table({"city": ["Oslo", "Rom"], "n": [1, 2]})
+    >>> result = orcidx.write_dataset(table, "cities", partition_by="city")
+    >>> orcidx.scan("cities", where="city = 'Rom'").to_table().to_pylist()
+    [{'n': 2, 'city': 'Rom'}]
     """
     names = [partition_by] if isinstance(partition_by, str) else list(partition_by)
     chosen = (options or WriteOptions()).override(**overrides)

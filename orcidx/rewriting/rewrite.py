@@ -112,24 +112,68 @@ def rewrite(
     read: ReadOptions | None = None,
     **options: Unpack[WriteOptionsByName],
 ) -> Rewritten:
-    """Writes ORC files anew: sorted, clustered, with bloom filters, recompressed, merged; the cheapest way that does.
+    """Writes ORC files anew: sorted, clustered, with bloom filters, recompressed or merged. It takes the cheapest way.
 
-    ``sources``: a file, directory or glob, or a list of them. One file becomes the file ``target``; several become one
-    with ``merge``, else each a file of the directory ``target``, under its path below the directory that was given.
-    ``target`` may be a source: it is replaced at the end.
+    Parameters
+    ----------
+    sources : path, directory, glob, or a list of them
+        One file becomes the file ``target``. Several become one with ``merge``; else each becomes a file of the
+        directory ``target``, under its path below the directory that was given.
+    target : path or URL
+        May be a source: it is replaced at the end.
+    sort_by : str or sequence of str or (str, "descending"), optional
+        Nulls come last, NaN after all numbers.
+    cluster_by : str or sequence of str, optional
+        Up to eight names. Rows that are near in all of them come together (Z-order).
+    bloom_filters : sequence of str or int
+        Columns that get bloom filters, as ``bloom_filter_columns`` of ``write_table``. Filters that are there stay.
+    merge : bool
+        Several sources become one file.
+    schema : pyarrow.Schema, optional
+        All files are read into it.
+    verify : bool
+        The result is read, before it gets its name, and compared with the sources.
+    overwrite : bool
+        A target that is there is replaced.
+    dry_run : bool
+        Only says what would be done.
+    sort_memory : int
+        Bytes of rows that are sorted in memory. More go through DuckDB (``pip install "orcidx[sort]"``).
+    progress : bool, optional
+        A bar on standard error. None: if that is a terminal.
+    storage_options : dict, optional
+        Given to fsspec for URLs.
+    filesystem : fsspec, pyarrow.fs or obstore file system, optional
+        ``sources`` and ``target`` are paths in it.
+    read : ReadOptions, optional
+        How rows are read, where they are: ``ReadOptions(timestamp_unit="us")`` for years that nanoseconds do not reach,
+        without finer digits.
+    **options
+        Fields of ``WriteOptions`` by name. What is left out stays as in the sources.
 
-    ``sort_by``: names, or (name, "descending"); nulls come last. ``cluster_by``: up to eight names; rows that are near
-    in all of them come together (Z-order). ``bloom_filters``: columns that get them, as ``bloom_filter_columns`` of
-    ``write_table``; those that are there stay. ``schema``: read all files into this one. ``verify``: read the result,
-    before it gets its name, and compare it with the sources. ``overwrite``: replace a target that is there.
-    ``dry_run``: only say what would be done. ``sort_memory``: bytes of rows that are sorted in memory; more go through
-    DuckDB (``pip install "orcidx[sort]"``). ``progress``: a bar on standard error; None: if that is a terminal.
-    ``options``: those of ``WriteOptions``; what is left out stays as in the sources. ``read``: how rows are read, where
-    they are: ``ReadOptions(timestamp_unit="us")`` for years that nanoseconds do not reach, without finer digits.
+    Returns
+    -------
+    Rewritten
+        What was done, or would be, for each file.
 
-    Raises ``CorruptFile`` for a damaged source, ``InvalidQuery`` where files have different columns, where the target
-    is there, and for columns that are not; ``Unsupported`` for files of Hive ACID tables and encrypted ones;
-    ``StorageError`` where what was written is not what was read. Nothing is left behind then.
+    Raises
+    ------
+    CorruptFile
+        For a damaged source.
+    InvalidQuery
+        If files have different columns, if the target is there, and for unknown columns.
+    Unsupported
+        For files of Hive ACID tables and encrypted ones.
+    StorageError
+        If what was written is not what was read. Nothing is left behind.
+
+    Examples
+    --------
+    >>> import orcidx, pyarrow as pa
+    >>> result = orcidx.write_table(pa.table({"id": [3, 1, 2]}), "ids.orc")
+    >>> result = orcidx.rewrite("ids.orc", "sorted.orc", sort_by="id")
+    >>> orcidx.read_table("sorted.orc").column("id").to_pylist()
+    [1, 2, 3]
     """
     request = _request(options, sort_by, cluster_by, sort_memory, bloom_filters, schema)
     found = find_sources(sources, storage_options, filesystem)

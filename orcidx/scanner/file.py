@@ -198,18 +198,49 @@ class OrcFile(AskedForKeys, FileShortcuts):
         options: ReadOptions | None = None,
         **option_overrides: Unpack[OptionsByName],
     ) -> Scan:
-        """A scan of this file; nothing is read until it is iterated.
+        """A scan of this file. Nothing is read until it is iterated.
 
-        ``columns``: names, dotted paths or sequences of names, None for all; ``where``: see ``orcidx.col``, also SQL
-        text, a ``pyarrow.compute.Expression`` or a DNF list; ``stripes``: only these; ``row_range``: (start, stop) of
-        file rows; ``limit``: at most so many rows; ``top``: the first ``limit`` rows in an order, such as
-        ``[("score", "desc", "last"), "id"]``: column, direction ("asc"), place of nulls ("last"); NaN is above every
-        number, and of equal rows the earlier ones come; what cannot be among them is skipped, by a bound that moves
-        while rows are read; ``row_numbers``: True or a name adds the number of each row in the file as an int64 column
-        (``row_number``) at the end; ``selection``: row numbers, a bool mask or a ``RowSelection`` of the only rows to
-        read; ``deletion_vector``: rows never to return; ``file_index``: a Paimon file index of this file, or its bytes
-        or path; ``schema``: read into this schema (by name; missing columns are null). ``options`` and any option by
-        name: see ``ReadOptions``.
+        Parameters
+        ----------
+        columns : sequence of str or of sequences of str, optional
+            Names, dotted paths, or paths as sequences of names. None: all columns.
+        where : Predicate, str, pyarrow.compute.Expression or list of tuples, optional
+            Rows for which it is true: see ``orcidx.col``. A ``str`` is SQL, a list is in disjunctive normal form.
+        stripes : iterable of int, optional
+            Only these stripes.
+        row_range : tuple of int, optional
+            Only the rows from ``start`` up to ``stop``, counted from 0 in the file.
+        limit : int, optional
+            At most so many rows.
+        top : sequence, optional
+            The first ``limit`` rows in an order, such as ``[("score", "desc", "last"), "id"]``: column, direction
+            ("asc"), place of nulls ("last"). NaN is above every number; of equal rows the earlier ones come. What
+            cannot be among them is skipped, by a bound that moves while rows are read.
+        row_numbers : bool or str
+            Adds the number of each row in the file as the last column, of type int64: ``row_number``, or the name
+            given.
+        selection : iterable of int, bool mask or RowSelection, optional
+            Only these rows.
+        deletion_vector : paimon.DeletionVector or row numbers, optional
+            Rows that are never returned.
+        file_index : paimon.FileIndex, bytes or path, optional
+            A Paimon file index of this file.
+        schema : pyarrow.Schema, optional
+            Read into this schema: columns by name, missing ones null, types widened.
+        options : ReadOptions, optional
+            In place of the file's.
+        **option_overrides
+            Single fields of ``ReadOptions`` by name.
+
+        Returns
+        -------
+        Scan
+            Iterate it for record batches, or call ``to_table``, ``count_rows``, ``explain``.
+
+        Raises
+        ------
+        InvalidQuery
+            For an unknown column, naming the nearest, and for a condition that does not fit its column's type.
         """
         self._open_storage()
         job = FileJob(
@@ -311,11 +342,44 @@ def open_file(
     options: ReadOptions | None = None,
     **option_overrides: Unpack[OptionsByName],
 ) -> OrcFile:
-    """Opens an ORC file: a path, URL, bytes, a binary file object, or a path in ``filesystem``.
+    """Opens an ORC file. Its tail is read now, rows are read by scans.
 
-    ``storage_options`` go to fsspec; ``filesystem`` may be of fsspec, ``pyarrow.fs`` or obstore. ``options`` and any
-    option by name (see ``ReadOptions``) are those of its scans, unless they name others. Raises ``FileNotFoundError``,
-    ``CorruptFile``, ``StorageError``, and ``InvalidQuery`` for an unknown option.
+    Parameters
+    ----------
+    source : path, URL, bytes or binary file object
+        A path in ``filesystem`` where that is given. ``~`` is the home directory.
+    storage_options : dict, optional
+        Given to fsspec for a URL.
+    filesystem : fsspec, pyarrow.fs or obstore file system, optional
+        ``source`` is a path in it.
+    options : ReadOptions, optional
+        Defaults of the file's scans.
+    **option_overrides
+        Single fields of ``ReadOptions`` by name.
+
+    Returns
+    -------
+    OrcFile
+        A context manager. It may be used by several threads.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    CorruptFile
+        If the tail is damaged, or the file is no ORC file; the message says what it is instead.
+    StorageError
+        If the storage fails.
+    InvalidQuery
+        For an unknown or wrong option.
+
+    Examples
+    --------
+    >>> import orcidx, pyarrow as pa
+    >>> result = orcidx.write_table(pa.table({"id": [1, 2, 3]}), "ids.orc")
+    >>> with orcidx.open("ids.orc") as file:
+    ...     file.num_rows, file.read(where="id > 1").num_rows
+    (3, 2)
     """
     chosen = (options or USUAL_OPTIONS).override(**option_overrides)
     return OrcFile(describe_source(source, storage_options=storage_options, filesystem=filesystem), chosen)

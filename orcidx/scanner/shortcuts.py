@@ -51,7 +51,25 @@ class FileMetadata:
 def read_metadata(
     source: OneSource, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None
 ) -> FileMetadata:
-    """What the tail of a file tells; reads nothing else. ``source`` as of ``orcidx.open``."""
+    """What the tail of a file says. Nothing else is read.
+
+    Parameters
+    ----------
+    source, storage_options, filesystem
+        As of ``orcidx.open``.
+
+    Returns
+    -------
+    FileMetadata
+        Rows, columns, stripes, compression, writer, schema and user metadata.
+
+    Examples
+    --------
+    >>> import orcidx, pyarrow as pa
+    >>> result = orcidx.write_table(pa.table({"id": [1, 2, 3]}), "ids.orc")
+    >>> orcidx.read_metadata("ids.orc").num_rows
+    3
+    """
     with open_file(source, storage_options=storage_options, filesystem=filesystem) as file:
         return FileMetadata.of(file)
 
@@ -59,6 +77,24 @@ def read_metadata(
 def read_schema(
     source: OneSource, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None
 ) -> pa.Schema:
-    """The Arrow schema in which a file is read. ``source`` as of ``orcidx.open``."""
+    """The Arrow schema of a file. Its tail alone is read.
+
+    Parameters
+    ----------
+    source, storage_options, filesystem
+        As of ``orcidx.open``.
+
+    Returns
+    -------
+    pyarrow.Schema
+        The columns as ``orcidx.open(source).schema`` has them.
+
+    Examples
+    --------
+    >>> import orcidx, pyarrow as pa
+    >>> result = orcidx.write_table(pa.table({"id": [1, 2, 3]}), "ids.orc")
+    >>> orcidx.read_schema("ids.orc").names
+    ['id']
+    """
     with open_file(source, storage_options=storage_options, filesystem=filesystem) as file:
         return file.schema
