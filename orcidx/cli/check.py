@@ -36,7 +36,7 @@ def check(sources: tuple[str, ...], as_json: bool, storage_options: tuple[str, .
 
     files = list_files(sources, storage_options)
     if repair is not None and len(files) != 1:
-        raise InvalidQuery(f"--repair writes what is whole of one file, and {len(files)} are named")
+        raise InvalidQuery(f"--repair takes one file, and {len(files)} are named")
     wrong = 0
     done = FilesDone()
     for source in files:

@@ -164,7 +164,8 @@ def decompressed_chunks(
     buffer: Buffer, codec: Codec | None, block_size: int, *, name: str
 ) -> Iterator[tuple[int, memoryview]]:
     """The chunks of a stream, one after the other: (offset of the header, the bytes without compression), which are
-    valid until the next one. Without a codec all of it is one chunk. Errors as of ``read_framed``."""
+    valid until the next one. Without a codec all of it is one chunk. Raises the same errors as
+    ``read_framed``."""
     with memoryview(buffer) as whole:
         if codec is None:
             yield 0, whole.cast("B")

@@ -95,7 +95,8 @@ class SmallFile:
         return self.kind.facts
 
     def stripe_footer(self, stripe: StripeInformation, limits: MetadataLimits) -> StripeFooter:
-        """The footer of a stripe of a file all of whose bytes are here; errors as of ``parse_stripe_footer``."""
+        """The footer of a stripe of a file all of whose bytes are here. Raises the same errors as
+        ``parse_stripe_footer``."""
         start, facts = stripe.footer_offset, self.kind.facts
         framed = memoryview(self.data)[start : start + stripe.footer_length]
         check_not_zeros(framed)

@@ -82,7 +82,8 @@ def check_not_zeros(stored: Buffer) -> None:
 
 
 def checked_footer(raw: bytes, stripe: StripeInformation, columns: int, limits: MetadataLimits) -> StripeFooter:
-    """A stripe footer from its message, of a file with so many column ids; errors as of ``parse_stripe_footer``."""
+    """A stripe footer from its message, of a file with so many column ids. Raises the same errors as
+    ``parse_stripe_footer``."""
     streams, encodings, others = split_stripe_footer(raw, limits.metadata_items)
     if len(streams) > MOST_STREAMS * columns:
         raise CorruptFile(f"{len(streams)} streams for {columns} columns")

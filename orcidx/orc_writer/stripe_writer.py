@@ -214,7 +214,7 @@ class StripeWriter:
 
 
 def batch_bytes(batch: pa.RecordBatch) -> int:
-    """Bytes of a batch, with what views and dictionaries name for each row."""
+    """Bytes of a batch, with views and dictionaries expanded."""
     return sum(map(written_bytes, batch.columns))
 
 

@@ -46,8 +46,7 @@ class RowWidth:
         return size / rows if rows else None
 
     def fits(self, group: ColumnGroup, rows: int) -> bool:
-        """Whether rows that were settled before the last ones were seen still fit a batch, as far as is known; a single
-        one does, whatever it takes."""
+        """Whether so many rows are expected to fit ``batch_bytes``; one row always does."""
         size = self.row_bytes(group)
         return rows <= 1 or size is None or rows * size <= self.options.batch_bytes * (1 + self.share) / 2
 

@@ -180,7 +180,7 @@ class DictionaryStrings(Strings):
         return self._entries
 
     def _rewind_entries(self) -> None:
-        """To the first entry, after a read that failed halfway: the next one tells the same of it."""
+        """Goes back to the first entry after a failed read, so that a second one raises the same error."""
         if self._begun:
             self._entry_lengths.seek(PositionIterator.start())
             self._blob.seek(PositionIterator.start())
