@@ -29,6 +29,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SEED = int(os.environ.get("ORCIDX_SEED", "20261121"))
 REQUIRE_ALL = os.environ.get("ORCIDX_REQUIRE_ALL", "") not in ("", "0")
 BUT_GOLDEN = os.environ.get("ORCIDX_REQUIRE_ALL", "") == "but-golden"
+WITHOUT = os.environ.get("ORCIDX_WITHOUT", "")
+"""Levels of ``pruning/levels`` that are off in the whole run, separated by commas; "all"."""
 PAIMON_JAR = "paimon-bundle-1.4.2.jar"
 CONNECTOR_JAR = "paimon-spark-3.5-0.9.0.jar"
 CONNECTOR_SPARK = (3, 5)
@@ -52,7 +54,8 @@ _MARKER_OF_FIXTURE = {
 
 def pytest_report_header() -> list[str]:
     strict = ", skips fail (ORCIDX_REQUIRE_ALL)" if REQUIRE_ALL else ""
-    return [f"orcidx: seed {SEED} (ORCIDX_SEED){strict}"]
+    off = f", without {WITHOUT} (ORCIDX_WITHOUT)" if WITHOUT else ""
+    return [f"orcidx: seed {SEED} (ORCIDX_SEED){strict}{off}"]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -130,6 +133,15 @@ def no_ignored_exception() -> Iterator[None]:
     finally:
         sys.unraisablehook = before
     assert not ignored, ignored
+
+
+@pytest.fixture(autouse=WITHOUT != "", scope="session")
+def levels_off() -> Iterator[None]:
+    """With ``ORCIDX_WITHOUT``, for random suites: what the levels give must be what is read without them."""
+    from pruning.levels import LEVELS, without
+
+    with without(*(LEVELS if WITHOUT == "all" else WITHOUT.split(","))):
+        yield
 
 
 @pytest.fixture

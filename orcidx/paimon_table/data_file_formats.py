@@ -96,6 +96,10 @@ class _NewFile(io.BytesIO):
     """For messages."""
 
 
+_UNFILTERED = frozenset({"BOOLEAN", "ARRAY", "MAP", "MULTISET", "ROW"})
+"""Types of columns that have no bloom filter in a file of ours."""
+
+
 class _Orc:
     def __init__(self, schema: TableSchema) -> None:
         self._sink = _NewFile()
@@ -148,7 +152,10 @@ def orc_options(schema: TableSchema) -> WriteOptions:
         given["row_index_stride"] = 0
     if "orc.dictionary.key.threshold" in options:
         given["dictionary_key_size_threshold"] = _share(options, "orc.dictionary.key.threshold")
-    if names := [name.strip() for name in options.get("orc.bloom.filter.columns", "").split(",") if name.strip()]:
+    names = [name.strip() for name in options.get("orc.bloom.filter.columns", "").split(",") if name.strip()]
+    # Java takes them for every column, and has no use for these.
+    bare = {field.name for field in schema.fields if field.type.root in _UNFILTERED}
+    if names := [name for name in names if name not in bare]:
         given["bloom_filter_columns"] = names
         if "orc.bloom.filter.fpp" in options:
             given["bloom_filter_fpp"] = _share(options, "orc.bloom.filter.fpp")

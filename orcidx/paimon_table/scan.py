@@ -429,7 +429,7 @@ class TaskRun:
         if self.rest is not None:
             batch = batch.filter(pa.array(self.rest.evaluate(batch)))
         if batch.num_rows:
-            yield batch.select(list(self.scan.columns)) if self.entries else batch
+            yield batch.select(list(self.scan.columns))
 
 
 def _unopened_index(run: TaskRun) -> StoredIndex | None:

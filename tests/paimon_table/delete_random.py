@@ -17,7 +17,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from paimon_empty import empty_table
 from paimon_tables import PaimonTable
 from predicate_oracle import truth
 from predicate_strategies import COMPARISONS, KINDS, PATTERNS, STAMPS
+from pruning.levels import LEVELS, alone, edges, without
 from pruning.soundness_tables import AWARE, HALF_SECONDS, STAMP_LITERALS, literals_of, values_of
 
 import orcidx
@@ -114,6 +116,11 @@ TYPES: dict[str, Kind] = {
 PARTITIONS = ("int8", "int64", "string", "char", "bool", "date", "decimal", "ts0", "ts3", "ts6")
 INDEXES = {"bitmap": ("int8", "string", "date"), "bsi": ("int64", "date", "decimal", "ts3", "ts6")}
 INDEXES |= {"bloom-filter": ("int64", "string", "char", "float64", "ts9", "ts3"), "range-bitmap": ("int64", "string")}
+OF_TABLES = [level for level in LEVELS if level not in ("catalog", "indexes in the catalog", "partition")]
+"""The levels of scans of tables."""
+MANIFESTS = "manifests' statistics"
+LEVELLED = 4
+"""Of so many cases one is also asked with one level off, and of that level alone."""
 ROWS = 120
 PREDICATES = 60
 
@@ -141,6 +148,18 @@ class Column:
 
     def values(self, rows: slice) -> list[Any]:
         return [self.pool[code] for code in self.codes[rows].tolist()]
+
+    def ends(self) -> list[Any]:
+        """The least and the largest value, as literals, where the type has one order."""
+        if pa.types.is_floating(self.kind.arrow) or self.kind.text in ("BYTES", "BOOLEAN"):
+            return []
+        found = sorted({self.pool[code] for code in np.unique(self.codes).tolist()} - {None})
+        if pa.types.is_timestamp(self.kind.arrow):
+            start = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC if self.kind.arrow.tz else None)
+            years = (-(60 * 10**18), 250 * 10**18)
+            found = [value for value in found if value % 1000 == 0 and years[0] < value < years[1]]
+            found = [start + datetime.timedelta(microseconds=value // 1000) for value in found]
+        return [found[0], found[-1]] if found else []
 
 
 @dataclass
@@ -328,6 +347,31 @@ def make_predicate(rng: np.random.Generator, made: Made, leaves: int | None = No
 # ---------------------------------------------------------------------- the check
 
 
+@dataclass
+class Tally:
+    """What was done, so that a record says no more than that."""
+
+    tables: Counter[str] = field(default_factory=Counter)
+    cases: int = 0
+    edges: int = 0
+    rows: int = 0
+
+
+def check_edges(made: Made, tally: Tally) -> Iterator[str]:
+    """What goes wrong in comparisons with the least and the largest value of columns, by all levels and by manifests
+    alone."""
+    table = open_table(made.folder)
+    for path, column in made.columns.items():
+        for leaf in edges(path, column.ends()):
+            wanted = int(made.matching(leaf, "ieee").sum())
+            for name, how in (("all levels", nullcontext()), (MANIFESTS, alone(MANIFESTS))):
+                with how:
+                    found = table.scan([], leaf, jvm_zone="UTC").to_table().num_rows
+                if found != wanted:
+                    yield f"{name}: {leaf!r} gives {found} rows, not {wanted}"
+            tally.edges += 1
+
+
 def ids_of(path: str) -> np.ndarray:
     read = pyarrow.orc.read_table if path.endswith(".orc") else pyarrow.parquet.read_table
     return read(path, columns=["id"])["id"].to_numpy()
@@ -352,18 +396,16 @@ def check(made: Made, predicate: Any, nan: Any, ids: dict[str, np.ndarray], *, d
     left = np.flatnonzero(expected & ~made.deleted)
     assert np.array_equal(scanned, left), f"a scan gives {len(scanned)} rows, not {len(left)}"
     assert scan.count_rows() == len(left), "count_rows disagrees"
+    mixed = int(expected.sum()) + made.rows + len(repr(predicate))
+    if mixed % LEVELLED == 0:
+        level = OF_TABLES[mixed // LEVELLED % len(OF_TABLES)]
+        for name, how in ((f"without {level}", without(level)), (f"{level} alone", alone(level))):
+            with how:
+                asked = table.scan(["id"], predicate, jvm_zone="UTC", nan=nan).to_table()["id"].to_numpy()
+                assert np.array_equal(np.sort(asked), left), f"{name}: other rows"
     if dry_run and nan == "ieee":
         assert table.delete(predicate, jvm_zone="UTC", dry_run=True).rows == len(left), "a dry run disagrees"
     return int(expected.sum())
-
-
-@dataclass
-class Tally:
-    """What was done, so that a record says no more than that."""
-
-    tables: Counter[str] = field(default_factory=Counter)
-    cases: int = 0
-    rows: int = 0
 
 
 def run(count: int, seed: int, tally: Tally, *, seconds: float = float("inf")) -> list[str]:
@@ -377,6 +419,9 @@ def run(count: int, seed: int, tally: Tally, *, seconds: float = float("inf")) -
             made = (make_nested if number % 4 == 3 else make_appended)(rng, folder / "t")
             tally.tables[" ".join(made.how.split()[:2])] += 1
             ids: dict[str, np.ndarray] = {}
+            for text in check_edges(made, tally):
+                wrong.append(f"table {number}: {made.how}\n  {text}")
+                print(wrong[-1], file=sys.stderr, flush=True)
             for case in range(min(PREDICATES, count - tally.cases)):
                 predicate = make_predicate(rng, made)
                 if case == PREDICATES // 2 and rng.random() < 0.5:

@@ -145,3 +145,11 @@ def test_every_bit_of_a_parquet_footer(tmp_path: Path) -> None:
         except CorruptFile:
             continue
         assert sum(batch.num_rows for batch in found) == 50
+
+
+def test_a_filter_of_booleans_in_the_options_is_left_out(tmp_path: Path) -> None:
+    """Java makes one for each column that is named; an append was refused."""
+    columns = {"id": "BIGINT", "flag": "BOOLEAN"}
+    folder = empty_table(tmp_path / "t", columns, file__format="orc", orc__bloom__filter__columns="flag,id")
+    open_table(folder).append(pa.table({"id": [1, 2], "flag": [True, None]}))
+    assert open_table(folder).scan(where="flag AND id = 1").count_rows() == 1

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from goldens import FIXTURES, GOLDEN_PAIMON, roots
+from paimon_empty import empty_table
 from paimon_tables import PaimonTable, serialized
 
 import orcidx
@@ -617,3 +618,13 @@ def test_a_small_file_with_other_rows_than_its_manifest_says(table: PaimonTable)
     for where in (None, col("v") == "b"):  # which the file's statistics rule out, and the manifest's do not
         with pytest.raises(CorruptFile, match=r"has 1 rows, where the manifest says 5.*number0\.orc"):
             open_table(str(table.path)).scan(where=where).to_table()
+
+
+@pytest.mark.parametrize("form", ["orc", "parquet"])
+def test_rows_without_columns_are_counted(tmp_path: Path, form: str) -> None:
+    """Batches of Parquet had the columns that the condition asks, which the schema has not."""
+    folder = empty_table(tmp_path / "t", {"id": "BIGINT", "a": "INT"}, file__format=form)
+    open_table(folder).append(pa.table({"id": [1, 2, 3], "a": pa.array([1, 2, 2], pa.int32())}))
+    for where, rows in ((None, 3), ("a = 2", 2), ("a + 1 = 3", 2)):
+        found = open_table(folder).scan([], where).to_table()
+        assert (found.num_rows, found.num_columns) == (rows, 0)

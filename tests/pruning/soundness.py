@@ -1,5 +1,8 @@
 """Random files and random predicates: a scan loses and invents no row against the table that was written.
 
+Every source of evidence and every short cut is on; each is also turned off, and asked alone, now and then (``levels``):
+files lie in directories with a catalog and indexes, and rows, values, counts, totals and first rows must be the same.
+
 Half of the files of pyorc and of ORC Java are given values that the writer must convert (doubles as FLOAT, integers
 beyond their type, texts too long or padded, decimals of a larger scale), so that what it recorded is not what it
 stored. Run by hand for the long check, for example ``PYTHONPATH=.:tests python tests/pruning/soundness.py --files 1500
@@ -16,9 +19,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from unittest import mock
 
@@ -30,6 +34,7 @@ import pyarrow.parquet
 import pyorc
 from predicate_strategies import BESIDE, BESIDE_VALUES, COMPUTED, PATTERNS, compared
 from pruning.converted_values import VectorWriter, code_bytes, pool_bytes
+from pruning.level_checks import Placed, Tally, Written, check_edges, check_level
 from pruning.soundness_tables import (
     NAMES,
     ORC_TYPES,
@@ -53,17 +58,29 @@ COMPUTED_SHARE = 0.2
 """Of the leaves of files with floating columns so many compare what is computed of one."""
 COUNTED = 3
 """Of so many predicates one is also asked as ``count_rows``."""
+EDGED = 0.4
+"""Of the files so many have their least and largest values compared with."""
+EXTREMES = 0.25
+"""Of the literals so many are the least or the largest value of the column, where strict and loose bounds part."""
 
 
 # ---------------------------------------------------------------------- predicates
 
 
-def make_leaf(rng: np.random.Generator, path: tuple[str, ...]) -> Leaf:
+Extremes = Mapping[tuple[str, ...], list[Any]]
+"""The least and the largest value of columns."""
+
+
+def make_leaf(rng: np.random.Generator, path: tuple[str, ...], extremes: Extremes) -> Leaf:
     name = path[-1]
     op, negated = operators_of(name)[int(rng.integers(len(operators_of(name))))], bool(rng.random() < 0.3)
     literals = literals_of(name)
 
+    ends = extremes.get(path, [])
+
     def one() -> Any:
+        if ends and rng.random() < EXTREMES:
+            return ends[int(rng.integers(len(ends)))]
         return None if rng.random() < 0.04 else literals[int(rng.integers(len(literals)))]
 
     if op is Op.LIKE:
@@ -82,31 +99,26 @@ def make_comparison(rng: np.random.Generator, floats: list[tuple[str, ...]], pat
     return compared(floats[int(rng.integers(len(floats)))], op, how, others[int(rng.integers(len(others)))])
 
 
-def make_predicate(rng: np.random.Generator, paths: list[tuple[str, ...]], leaves: int | None = None) -> Any:
+def make_predicate(
+    rng: np.random.Generator,
+    paths: list[tuple[str, ...]],
+    leaves: int | None = None,
+    *,
+    extremes: Extremes = MappingProxyType({}),
+) -> Any:
     leaves = int(rng.choice([1, 1, 1, 2, 2, 3, 4])) if leaves is None else leaves
     if leaves == 1:
         floats = [path for path in paths if path[-1] in ("float64", "float32")]
         if floats and rng.random() < COMPUTED_SHARE:
             return make_comparison(rng, floats, paths)
-        return make_leaf(rng, paths[int(rng.integers(len(paths)))])
+        return make_leaf(rng, paths[int(rng.integers(len(paths)))], extremes)
     left = int(rng.integers(1, leaves))
-    one, other = make_predicate(rng, paths, left), make_predicate(rng, paths, leaves - left)
+    one, other = (make_predicate(rng, paths, count, extremes=extremes) for count in (left, leaves - left))
     joined = one & other if rng.random() < 0.5 else one | other
     return ~joined if rng.random() < 0.2 else joined
 
 
 # ---------------------------------------------------------------------- files
-
-
-@dataclass(frozen=True)
-class Written:
-    """A file, the table in it, and how it was written, for messages."""
-
-    source: bytes | Path
-    table: Table
-    how: str
-    options: dict[str, Any] = field(default_factory=dict)
-    """Of its scans."""
 
 
 def by_pyarrow(rng: np.random.Generator) -> Written:
@@ -257,19 +269,6 @@ def _in_micros(table: pa.Table, zone: str | None) -> pa.Table:
 # ---------------------------------------------------------------------- the check
 
 
-@dataclass
-class Tally:
-    """What was done, so that a record says no more than that."""
-
-    files: Counter[str]
-    predicates: int = 0
-    counts: int = 0
-    groups: int = 0
-    groups_skipped: int = 0
-    groups_proved: int = 0
-    rows_returned: int = 0
-
-
 def check_predicate(written: Written, file: orcidx.OrcFile, predicate: Any, nan: str, tally: Tally) -> None:
     """Raises ``AssertionError`` where a scan, an index or a count contradicts the oracle."""
     expected = written.table.matching(predicate, nan)
@@ -322,21 +321,36 @@ def check_file(written: Written, rng: np.random.Generator, predicates: int, tall
     """Random predicates on one file; returns what went wrong."""
     wrong = []
     paths = list(written.table.columns)
+    extremes = {path: column.extremes() for path, column in written.table.columns.items()}
     # Small files' filters are larger than their data, and would be left alone.
     share = float("inf") if rng.random() < 0.7 else bloom_choice.BLOOM_SHARE
-    with orcidx.open(written.source) as file, mock.patch.object(bloom_choice, "BLOOM_SHARE", share):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        orcidx.open(written.source) as file,
+        mock.patch.object(bloom_choice, "BLOOM_SHARE", share),
+    ):
         assert file.num_rows == written.table.rows
+        placed = Placed.of(written, Path(folder), rng)
         for path in paths:
             try:
                 check_keys(written, file, path, rng)
             except (AssertionError, orcidx.OrcidxError) as error:
                 wrong.append(f"{written.how}\n  keys of {'.'.join(path)} {type(error).__name__}: {str(error)[:500]}")
                 print(wrong[-1], file=sys.stderr, flush=True)
+        ordered = [path for path in paths if extremes[path]]
+        for path in ordered[: 1 + predicates // 50 if rng.random() < EDGED else 0]:
+            try:
+                check_edges(placed, path, "ieee", rng)
+            except (AssertionError, orcidx.OrcidxError) as error:
+                wrong.append(f"{written.how}\n  {type(error).__name__}: {str(error)[:500]}")
+                print(wrong[-1], file=sys.stderr, flush=True)
         for _ in range(predicates):
-            predicate = make_predicate(rng, paths)
+            predicate = make_predicate(rng, paths, extremes=extremes)
             nan = "ieee" if rng.random() < 0.6 else "largest"
             try:
                 check_predicate(written, file, predicate, nan, tally)
+                if tally.predicates % tally.levelled == 0:
+                    check_level(placed, predicate, nan, rng, tally)
             except (AssertionError, orcidx.OrcidxError) as error:
                 text = f"{repr(predicate)[:1000]}\n  {type(error).__name__}: {str(error)[:500]}"
                 wrong.append(f"{written.how}\n  nan={nan} {text}")
@@ -389,12 +403,13 @@ def main() -> int:
     words.add_argument("--predicates", type=int, default=130)
     words.add_argument("--seed", type=int, default=1)
     words.add_argument("--seconds", type=float, default=float("inf"))
+    words.add_argument("--levelled", type=int, default=3, help="of so many predicates one is asked of each level")
     words.add_argument("--java", type=int, default=0, help="files of ORC Java besides, half of them by vectors")
     words.add_argument("--java-first", type=int, default=0, help="number of the first of them, a multiple of ten")
     asked = words.parse_args()
     if asked.java_first % BATCH:
         words.error(f"--java-first must be a multiple of {BATCH}: so many files share a schema")
-    tally = Tally(Counter())
+    tally = Tally(Counter(), levelled=asked.levelled)
     start = time.monotonic()
     wrong: list[str] = []
     if asked.java > asked.java_first:

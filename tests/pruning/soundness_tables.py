@@ -94,6 +94,13 @@ class Column:
     codes: np.ndarray
     given: list[Any] | None = None
 
+    def extremes(self) -> list[Any]:
+        """The least and the largest value, as literals, where values of the type are literals and have one order."""
+        if not self.name.startswith("int") and self.name not in ("date", "string"):
+            return []
+        found = sorted({self.pool[code] for code in np.unique(self.codes).tolist()} - {None})
+        return [found[0], found[-1]] if found else []
+
     def array(self) -> pa.Array:
         indices = pa.array(self.codes, mask=self.codes == len(self.pool) - 1)
         return array_of(self.name, self.pool[:-1]).take(indices)

@@ -17,6 +17,7 @@ def test_files_of_the_c_plus_plus_writers() -> None:
     assert tally.groups_skipped > tally.groups // 10
     assert tally.groups_proved > tally.groups // 50
     assert tally.counts == 80
+    assert tally.levels.total() == 24
 
 
 @pytest.mark.java

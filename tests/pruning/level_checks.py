@@ -1,0 +1,136 @@
+"""Levels of scans of files (``levels``) compared with each other: on, off, and alone, of one file and one predicate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from indexed_directory import index_here
+from pruning.levels import LEVELS, alone, edges, without
+from pruning.soundness_tables import Table
+
+import orcidx
+from orcidx.rewriting.row_hashes import RowsSeen, rows_seen
+
+ASKED = [level for level in LEVELS if "table" not in level and "manifest" not in level and level != "buckets"]
+"""The levels of scans of files; ``paimon_table/delete_random`` has those of tables."""
+INDEXED = {"bloom-filter": ("int32", "int64", "string", "date"), "bitmap": ("int8", "int64", "string", "bool", "date")}
+INDEXED |= {"bsi": ("int16", "int64", "date"), "range-bitmap": ("int32", "string", "date")}
+"""Types of which a directory's file gets an index of each kind."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file, the table in it, and how it was written, for messages."""
+
+    source: bytes | Path
+    table: Table
+    how: str
+    options: dict[str, Any] = field(default_factory=dict)
+    """Of its scans."""
+
+
+@dataclass
+class Tally:
+    """What was done, so that a record says no more than that."""
+
+    files: Counter[str]
+    levelled: int = 10
+    """Of so many predicates one is also asked with one level off, and of that level alone."""
+    predicates: int = 0
+    levels: Counter[str] = field(default_factory=Counter)
+    counts: int = 0
+    groups: int = 0
+    groups_skipped: int = 0
+    groups_proved: int = 0
+    rows_returned: int = 0
+
+
+@dataclass
+class Placed:
+    """A file in a directory of its own, maybe with indexes, and what is compared of it."""
+
+    source: Path
+    written: Written
+    wholes: RowsSeen
+
+    @classmethod
+    def of(cls, written: Written, folder: Path, rng: np.random.Generator) -> Placed:
+        if isinstance(written.source, Path):
+            source = written.source
+        else:
+            source = folder / "files"
+            (source / "p=7").mkdir(parents=True)
+            (source / "p=7" / "a.orc").write_bytes(written.source)
+            tops = {path[0] for path in written.table.columns if len(path) == 1}
+            spec = {kind: {name: {} for name in names if name in tops} for kind, names in INDEXED.items()}
+            spec = {kind: columns for kind, columns in spec.items() if columns and rng.random() < 0.6}
+            if spec and rng.random() < 0.9:
+                index_here(source, spec)
+        with without(*ASKED):
+            return cls(source, written, rows_seen(orcidx.scan(source, **cls.options(written)).to_batches()))
+
+    @staticmethod
+    def options(written: Written) -> dict[str, Any]:
+        return {"timestamp_unit": "us", **written.options}
+
+    def answers(self, predicate: Any, nan: str, top: str | None) -> list[Any]:
+        """What a scan gives, as far as it does not depend on how it is read: rows, counts, totals, first rows."""
+        options = {**self.options(self.written), "nan": nan}
+        asked = orcidx.scan(self.source, None, predicate, **options)
+        given: list[Any] = [rows_seen(asked.to_batches()), asked.count_rows()]
+        aggregates = (
+            {"rows": "count(*)"} if top is None else {"n": f"count({top})", "a": f"min({top})", "b": f"max({top})"}
+        )
+        given.append(repr(asked.aggregate(aggregates).to_pylist()))
+        if top is not None:
+            first = orcidx.scan(self.source, [top], predicate, top=[top], limit=3, **options)
+            given.append(repr(first.to_table()[top].to_pylist()))
+        return given
+
+
+def check_edges(placed: Placed, path: tuple[str, ...], nan: str, rng: np.random.Generator) -> None:
+    """As ``check_level``, of comparisons with the least and the largest value."""
+    options = {**placed.options(placed.written), "nan": nan}
+    level = ASKED[int(rng.integers(len(ASKED)))]
+    for leaf in edges(path, placed.written.table.columns[path].extremes()):
+        wanted = int(placed.written.table.matching(leaf, nan).sum())
+        for name, how in (("all levels", nullcontext()), (f"{level} alone", alone(level))):
+            with how:
+                found = orcidx.scan(placed.source, [], leaf, **options).to_table().num_rows
+                assert found == wanted, f"{name}: {leaf!r} gives {found} rows, not {wanted}"
+
+
+def check_level(placed: Placed, predicate: Any, nan: str, rng: np.random.Generator, tally: Tally) -> None:
+    """Raises ``AssertionError`` where one level on, off or alone gives other rows, counts, totals or first rows."""
+    level = ASKED[int(rng.integers(len(ASKED)))]
+    beside = predicate
+    if placed.source.is_dir() and rng.random() < 0.5:  # means the same, and has the directory's value decide
+        beside = predicate & (orcidx.col("p") <= 7) if rng.random() < 0.5 else predicate | (orcidx.col("p") > 7)
+    table = placed.written.table
+    wanted = np.flatnonzero(table.matching(predicate, nan))
+    options = {**placed.options(placed.written), "nan": nan}
+    ways: dict[str, AbstractContextManager[None]] = {
+        "all levels": nullcontext(),
+        f"without {level}": without(level),
+        f"{level} alone": alone(level),
+    }
+    for name, how in ways.items():
+        with how:
+            found = orcidx.scan(placed.source, [], beside, row_numbers=True, **options).to_table().column(0).to_numpy()
+            lost, invented = np.setdiff1d(wanted, found), np.setdiff1d(found, wanted)
+            assert np.array_equal(found, wanted), f"{name}: rows lost {lost[:5]}, invented {invented[:5]}"
+    tops = [path[0] for path in table.columns if len(path) == 1]
+    top = tops[int(rng.integers(len(tops)))] if rng.random() < 0.5 else None
+    given = placed.answers(beside, nan, top)
+    with without(level):
+        assert given == placed.answers(beside, nan, top), f"other answers without {level}, first rows by {top}"
+    assert given[1] == len(wanted), "count_rows disagrees"
+    with without(level) if rng.random() < 0.5 else alone(level):
+        rows = rows_seen(orcidx.scan(placed.source, **placed.options(placed.written)).to_batches())
+        assert rows == placed.wholes, f"a scan without a condition gives other rows: {level}"
+    tally.levels[level] += 1

@@ -1,0 +1,149 @@
+"""Every source of evidence and every short cut of a scan: each is a level, which can be turned off, or asked alone.
+
+A fault of one level is often hidden by another that decides before it. The random suites run with all levels on; here
+is what turns one off, so that they compare the rows with it to those without it, and what turns off all others.
+``test_levels`` fails for evidence, or for a short cut, that is no level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from orcidx.index_directory import file_pruning as catalog_pruning
+from orcidx.index_directory.file_pruning import PartitionEvidence
+from orcidx.index_directory.scan_files import DirectoryIndexes
+from orcidx.orc.evidence import BloomEvidence, DictionaryEvidence, StatisticsEvidence
+from orcidx.paimon_table import plan as table_plan
+from orcidx.paimon_table import scan as table_scan
+from orcidx.paimon_table.file_pruning import FileBounds
+from orcidx.planner import bloom_choice, stripe_pruning
+from orcidx.planner.constant_evidence import ConstantEvidence
+from orcidx.planner.index_evidence import IndexEvidence
+from orcidx.predicate import Leaf, Op
+from orcidx.pruning.selection import RowSelection
+from orcidx.scanner import aggregate_pass, coded_strings, file_queue, file_scan, small_files, top_scan
+from orcidx.scanner.decode_ahead import DecodeAhead
+from orcidx.scanner.scan import Scan
+from orcidx.scanner.small_files import SmallFiles
+from orcidx.scanner.stripe_reader import StripeReader
+
+__all__ = ["EVIDENCE", "LEVELS", "SHORT_CUTS", "alone", "bare", "edges", "without"]
+
+EVIDENCE: dict[str, tuple[type[Any], str]] = {
+    "file statistics": (StatisticsEvidence, "file statistics"),
+    "stripe statistics": (StatisticsEvidence, "stripe statistics"),
+    "row-group statistics": (StatisticsEvidence, "row-group statistics"),
+    "bloom filter": (BloomEvidence, ""),
+    "dictionary": (DictionaryEvidence, ""),
+    "constant column": (ConstantEvidence, ""),
+    "Paimon index": (IndexEvidence, ""),
+    "partition": (PartitionEvidence, ""),
+    "manifests' ranges of partitions": (FileBounds, "partition range"),
+    "partitions of a table's files": (FileBounds, "partition"),
+    "manifests' statistics": (FileBounds, "file statistics"),
+}
+"""By name: the class, and the name of those of its objects that are meant ("": all)."""
+
+
+def _gives(value: Any) -> Callable[..., Any]:
+    return lambda *_, **__: value
+
+
+def _no_steps(*_: Any, **__: Any) -> Iterator[Any]:
+    return
+    yield
+
+
+def _counted(self: Scan) -> int:
+    return sum(batch.num_rows for batch in self.to_batches())
+
+
+def _untested(request: Any, decision: Any) -> Any:
+    return replace(decision.rows, must=RowSelection.none(decision.rows.may.length))
+
+
+Patch = tuple[Any, str, Any]
+SHORT_CUTS: dict[str, tuple[Patch, ...]] = {
+    "integer range": ((stripe_pruning, "file_rules_out", _gives(False)),),
+    "constants of a file": ((file_queue, "rules_out", _gives(False)),),
+    "small files": ((SmallFiles, "take", _gives(None)),),
+    "one-call stripes": (
+        (file_scan, "read_at_once", _gives(None)),
+        (small_files, "read_at_once", _gives(None)),
+    ),
+    "stripes in one read": ((file_scan, "held_stripe", _no_steps),),
+    "decoding ahead": ((StripeReader, "_decode_ahead", _gives(None)),),
+    "chunks ahead": ((DecodeAhead, "decompress", _gives(None)),),
+    "codes of dictionaries": ((coded_strings, "ENABLED", False),),
+    "counts without arrays": ((Scan, "count_rows", _counted),),
+    "proved rows": ((file_scan, "_tested", _untested),),
+    "totals from statistics": (
+        (aggregate_pass._FileTotals, "_take_whole", _gives(False)),
+        (aggregate_pass._FileTotals, "_take_groups", _gives(None)),
+    ),
+    "bounds of the first rows": ((top_scan, "bound_condition", _gives(None)),),
+    "catalog": ((DirectoryIndexes, "plan", lambda self, jobs, *_, **__: (jobs, ())),),
+    "indexes in the catalog": ((catalog_pruning, "_ruled_out", _gives(frozenset())),),
+    "buckets": ((table_plan, "bucket_filter", _gives(None)),),
+    "indexes of a table's files": ((table_scan.TaskRun, "_open_index", _gives(None)),),
+}
+"""By name: what is put in the place of what."""
+
+LEVELS = (*EVIDENCE, *SHORT_CUTS)
+
+
+@contextmanager
+def without(*levels: str) -> Iterator[None]:
+    """All levels but these. What is larger than what it may save is asked all the same."""
+    muted: dict[type[Any], set[str]] = {}
+    with ExitStack() as stack:
+        for level in levels:
+            if level in EVIDENCE:
+                kind, name = EVIDENCE[level]
+                muted.setdefault(kind, set()).add(name)
+            else:
+                for owner, name, put in SHORT_CUTS[level]:
+                    stack.enter_context(mock.patch.object(owner, name, put))
+        for kind, names in muted.items():
+            stack.enter_context(mock.patch.object(kind, "test", _muted(kind.test, frozenset(names))))
+        yield
+
+
+def _muted(test: Any, names: frozenset[str]) -> Any:
+    return lambda self, leaf, alive: None if names & {"", self.name} else test(self, leaf, alive)
+
+
+@contextmanager
+def eager() -> Iterator[None]:
+    """Bloom filters and dictionaries are asked however large they are."""
+    with (
+        mock.patch.object(bloom_choice, "BLOOM_SHARE", float("inf")),
+        mock.patch.object(stripe_pruning, "DICTIONARY_SHARE", float("inf")),
+    ):
+        yield
+
+
+@contextmanager
+def alone(level: str) -> Iterator[None]:
+    """No level but this one."""
+    with without(*(other for other in LEVELS if other != level)), eager():
+        yield
+
+
+def edges(path: tuple[str, ...], ends: Iterable[Any]) -> Iterator[Leaf]:
+    """Comparisons with the least and the largest value of a column, where strict and loose bounds part; chance meets
+    them too seldom."""
+    for end in ends:
+        for op in (Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ):
+            yield from (Leaf(path, op, (end,), negated) for negated in (False, True))
+        yield Leaf(path, Op.BETWEEN, (end, end))
+        yield Leaf(path, Op.IN, (end,))
+
+
+def bare() -> Any:
+    """No level at all."""
+    return without(*LEVELS)
