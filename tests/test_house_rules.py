@@ -337,6 +337,35 @@ def anything_in(path: Path) -> int:
     return count
 
 
+FACES = {"cli", "spark"}
+"""Rooms whose public names are commands and functions of the same name as what they call."""
+
+OF_EVERY_INDEX = {"Contents", "Part", "build", "check_type", "read", "write"}
+"""What each module of an index format has."""
+
+MORE_THAN_ONE_MEANING = set(
+    """Answer ColumnStatistics Part RangeSource Request RewritePlan SortKey Stage Survivors arrow_field asked_columns
+    changed check_inside classify column_statistics convert evaluate key_column partition_path partition_values
+    plan_files plan_rewrite read_stripe rounded run_all statistics_table translate""".split()
+)
+"""Names that two modules define for two things. The list may only shrink."""
+
+
+def test_a_public_name_means_one_thing() -> None:
+    places: dict[str, list[tuple[str, ...]]] = {}
+    for path in sources(".py"):
+        room = path.relative_to(PACKAGE).parts
+        if room[0] in FACES or path.name == "__main__.py":
+            continue
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+                if room[0] != "paimon" or node.name not in OF_EVERY_INDEX:
+                    places.setdefault(node.name, []).append(room)
+    twice = {name for name, found in places.items() if len(found) > 1}
+    assert twice == MORE_THAN_ONE_MEANING & twice, f"{sorted(twice - MORE_THAN_ONE_MEANING)}: give one another name"
+    assert twice == MORE_THAN_ONE_MEANING, f"{sorted(MORE_THAN_ONE_MEANING - twice)}: take them from the list"
+
+
 def test_seams_have_types() -> None:
     """What is left is pyspark's, pyarrow's and the storage libraries' (untyped), JSON, values of columns, and what the
     caller may give in many forms (``sources``, ``where``). The numbers here may only fall."""

@@ -16,7 +16,7 @@ from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata import FileFacts
 from orcidx.orc.types import OrcType, reads_as_timestamp
 from orcidx.predicate import BoundLeaf, Domain
-from orcidx.pruning.bounds import rules_out
+from orcidx.pruning.bounds import numbers_rule_out
 
 __all__ = ["FileNumbers", "file_rules_out"]
 
@@ -50,4 +50,4 @@ def file_rules_out(leaf: BoundLeaf, node: OrcType, file: FileNumbers, options: R
     if not 0 < count <= file.rows:
         return False
     least, most = INTEGER_RANGES[node.kind]
-    return least <= low <= high <= most and rules_out(leaf, low, high)
+    return least <= low <= high <= most and numbers_rule_out(leaf, low, high)

@@ -23,10 +23,10 @@ __all__ = [
     "ColumnBounds",
     "UnitBounds",
     "ValueBounds",
-    "compared",
     "leaf_in_bounds",
-    "rules_out",
+    "numbers_rule_out",
     "successor",
+    "within_bounds",
 ]
 
 Bools = npt.NDArray[np.bool_]
@@ -38,7 +38,7 @@ Value = int | float | Decimal | bytes
 _Literal_contra = TypeVar("_Literal_contra", contravariant=True)
 
 FEW_LITERALS = 16
-"""So many literals are compared one by one with all bounds; with 24 that takes 1.4 times as long (decision 0108)."""
+"""So many literals are within_bounds one by one with all bounds; with 24 that takes 1.4 times as long (decision 0108)."""
 
 
 class UnitBounds(Protocol[_Literal_contra]):
@@ -102,14 +102,14 @@ def successor(prefix: bytes) -> bytes | None:
 
 
 @overload
-def compared(op: Op, low: int, high: int) -> tuple[bool, bool]: ...
+def within_bounds(op: Op, low: int, high: int) -> tuple[bool, bool]: ...
 
 
 @overload
-def compared(op: Op, low: Signs, high: Signs) -> tuple[Bools, Bools]: ...
+def within_bounds(op: Op, low: Signs, high: Signs) -> tuple[Bools, Bools]: ...
 
 
-def compared(op: Op, low: int | Signs, high: int | Signs) -> tuple[bool | Bools, bool | Bools]:
+def within_bounds(op: Op, low: int | Signs, high: int | Signs) -> tuple[bool | Bools, bool | Bools]:
     """The table: (some value may satisfy the operator, every value does), of values from a lower to an upper bound.
 
     ``low`` and ``high`` are the signs of bound - literal, as numbers or arrays. A bound that is not known is -1 below
@@ -130,14 +130,14 @@ _EQUALITIES = (Op.EQ, Op.EQ_NULL_SAFE, Op.IN)
 _COMPARISONS = (*_EQUALITIES, Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN)
 
 
-def rules_out(leaf: BoundLeaf, low: int, high: int) -> bool:
+def numbers_rule_out(leaf: BoundLeaf, low: int, high: int) -> bool:
     """Whether no value from ``low`` to ``high``, can satisfy a leaf that is not negated.
 
     False for operators that are no comparisons.
     """
 
     def can(op: Op, literal: int) -> bool:
-        return compared(op, (low > literal) - (low < literal), (high > literal) - (high < literal))[0]
+        return within_bounds(op, (low > literal) - (low < literal), (high > literal) - (high < literal))[0]
 
     op, literals = leaf.op, leaf.literals
     if op not in _COMPARISONS or leaf.negated:
@@ -198,7 +198,7 @@ class _Values:
         """Of values that are no NaN."""
         low = _signs(self.known.lower, literal, -1, self.units)
         high = _signs(self.known.upper, literal, 1, self.units)
-        return compared(op, low, high)
+        return within_bounds(op, low, high)
 
     def _in(self, literals: Sequence[Value]) -> tuple[Bools, Bools]:
         can, every = np.zeros(self.units, np.bool_), np.zeros(self.units, np.bool_)

@@ -12,7 +12,7 @@ import pytest
 from orcidx import col
 from orcidx.orc.bound_values import NumberBounds
 from orcidx.predicate import BoundLeaf, Op, bind
-from orcidx.pruning.bounds import ColumnBounds, UnitBounds, ValueBounds, leaf_in_bounds, rules_out, successor
+from orcidx.pruning.bounds import ColumnBounds, UnitBounds, ValueBounds, leaf_in_bounds, numbers_rule_out, successor
 
 LOW, HIGH = 2, 4
 ENDS = (0, 30)
@@ -145,9 +145,9 @@ def test_two_numbers_say_what_arrays_say() -> None:
             )
             ruled_out = not leaf_in_bounds(leaf, known)[0][0]
             if leaf.negated or leaf.op in (Op.IS_NULL, Op.IS_NAN):
-                assert not rules_out(leaf, low, high)
+                assert not numbers_rule_out(leaf, low, high)
             else:
-                assert rules_out(leaf, low, high) == ruled_out, leaf
+                assert numbers_rule_out(leaf, low, high) == ruled_out, leaf
                 asked += ruled_out
     assert asked > 50
 
