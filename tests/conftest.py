@@ -197,7 +197,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
         "spark.local.dir": f"{scratch}/local",
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={scratch}/derby {SHORT_LIVED}",
-        "spark.jars": str(jar) if jar.is_file() else "",
+        "spark.jars": os.environ.get("ORCIDX_HADOOP_JARS") or (str(jar) if jar.is_file() else ""),
     }
     if jar.is_file() and jar.name == CONNECTOR_JAR:
         settings["spark.sql.extensions"] = "org.apache.paimon.spark.extensions.PaimonSparkSessionExtensions"

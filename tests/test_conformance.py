@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.fs
 import pytest
 from conformance import check_finding, check_index, check_range_reader, check_store, check_stream_source
+from memory_files import MemoryFiles
 from range_server import RangeServer
 from s3_server import s3_bucket
 from streams.framing import PieceSource
@@ -33,6 +34,7 @@ from orcidx.pruning.evaluate import Finding
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import describe_source, open_reader
 from orcidx.storage.given import FileObjectReader
+from orcidx.storage.hadoop_store import hadoop_source
 from orcidx.storage.local import LocalReader
 from orcidx.storage.ranges import LentReader, RecordingReader
 from orcidx.storage.stores import STORES, store_class, store_of
@@ -126,6 +128,12 @@ def over_obstore(folder: Path) -> Iterator[Any]:
     yield open_reader((store, "content"))
 
 
+def over_hadoop(folder: Path) -> Iterator[Any]:
+    files = MemoryFiles()
+    files.held["hdfs://node:8020/content"] = CONTENT
+    yield hadoop_source("hdfs://node:8020/content", files).open()
+
+
 READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "pread": ("LocalReader", lambda folder: open_reader(folder / "content")),
     "mmap": ("LocalReader", lambda folder: LocalReader(str(folder / "content"), options=ReadOptions(mmap=True))),
@@ -159,6 +167,7 @@ BACKENDS: dict[str, Callable[[Path], Iterator[Any]]] = {
     "BlockingBackend": over_memory,
     "ArrowBackend": over_arrow,
     "ObstoreBackend": over_obstore,
+    "HadoopBackend": over_hadoop,
 }
 
 
@@ -192,6 +201,7 @@ PLACES: dict[str, Callable[[Path], Any]] = {
     "FsspecStore": fsspec_place,
     "ObstoreStore": obstore_place,
     "ArrowStore": lambda folder: describe_source("place", filesystem=pyarrow.fs._MockFileSystem()),
+    "HadoopStore": lambda folder: hadoop_source("hdfs://node:8020/place", MemoryFiles()),
 }
 
 

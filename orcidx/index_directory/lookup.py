@@ -129,8 +129,11 @@ def stores_of(sources: Sequence[Source], *, everywhere: bool = True) -> list[tup
     return [(store, sorted(positions)) for store, positions in found.values()]
 
 
-def store_above(directory: str) -> IndexStore | None:
-    """The indexes that the files of a local directory are pruned by, without listing it; None where it has none."""
+def store_above(directory: str | Source) -> IndexStore | None:
+    """The indexes that the files of a directory are pruned by, without listing it; None where it has none.
+    ``directory``: a local one's path, or a source that has a store."""
+    if isinstance(directory, Source):
+        return _search(_directory(directory, str(directory.location)), {}, None)
     return _search(_directory(describe_source(directory), os.path.abspath(directory)), {}, None)
 
 

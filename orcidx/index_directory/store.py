@@ -363,7 +363,7 @@ class IndexStore:
 
 def identity_of(store: IndexStore) -> tuple[Any, ...]:
     """Equal for two stores of the same directory that were opened at the same catalogs."""
-    return (store.folder.name, store._written)
+    return (getattr(store.root.filesystem, "name", None), store.folder.name, store._written)
 
 
 def memory_of(store: IndexStore) -> int:

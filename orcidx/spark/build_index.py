@@ -29,9 +29,11 @@ from orcidx.paimon_table.table import open_table
 from orcidx.scanner.file import open_file
 from orcidx.spark.argument_types import OnePath
 from orcidx.spark.arrow_tables import frame_of
+from orcidx.spark.hadoop_files import reached, road_problem
 from orcidx.spark.jobs import FileTask, TaskFailure, error_from, run_over_files, sources_of, weigh
 from orcidx.spark.progress import Counters, Progress
 from orcidx.spark.sessions import facts_of
+from orcidx.spark.whole_files import run_over_whole_files
 from orcidx.storage import Source, list_sources
 from orcidx.storage.folder import Folder
 
@@ -102,7 +104,8 @@ def build_file_index(
     if on_error not in ("record", "raise"):
         raise InvalidQuery(f"on_error is 'record' or 'raise', not {on_error!r}")
     wanted = IndexSpec.of(spec, types, embedded_bytes=embedded_bytes)
-    job = _Job.open(path, wanted, file_filter, storage_options, rebuild=rebuild, single_writer=single_writer)
+    found = reached(spark, path, storage_options)
+    job = _Job.open(found, wanted, file_filter, storage_options, rebuild=rebuild, single_writer=single_writer)
     return job.run(spark, dry_run=dry_run, on_error=on_error, target_bytes=target_bytes, progress=progress)
 
 
@@ -124,11 +127,12 @@ def refresh(
     Options and result as of ``build_file_index``. Raises ``InvalidQuery`` for a directory that was never indexed,
     ``CorruptFile`` where the catalog is damaged, which has the spec: ``build_file_index`` replaces it.
     """
-    store = IndexStore.open(path, storage_options=storage_options)
+    found = reached(spark, path, storage_options)
+    store = IndexStore.open(found, storage_options=storage_options)
     if store is None:
         raise InvalidQuery("the directory has no indexes yet; make them with build_file_index", file=str(path))
     wanted = IndexSpec(**store.spec)
-    job = _Job.open(path, wanted, file_filter, storage_options, rebuild=rebuild, single_writer=single_writer)
+    job = _Job.open(found, wanted, file_filter, storage_options, rebuild=rebuild, single_writer=single_writer)
     return job.run(spark, dry_run=dry_run, on_error=on_error, target_bytes=target_bytes, progress=progress)
 
 
@@ -151,7 +155,7 @@ class BuildTask:
 
 def is_table(path: object, storage_options: Mapping[str, Any] | None) -> bool:
     """Whether a path is the directory of a Paimon table."""
-    if not isinstance(path, (str, os.PathLike)):
+    if not isinstance(path, (str, os.PathLike, Source)):
         return False
     try:
         open_table(path, storage_options=storage_options)
@@ -176,7 +180,7 @@ class _Job:
 
     @staticmethod
     def open(
-        path: OnePath,
+        path: OnePath | Source,
         spec: IndexSpec,
         file_filter: FileFilter,
         storage_options: Mapping[str, Any] | None,
@@ -186,15 +190,17 @@ class _Job:
     ) -> _Job:
         store = IndexStore.open(path, storage_options=storage_options, create=True)
         if store is None:
-            raise InvalidQuery(f"{path!r:.80} is no directory or URL; tasks open the files themselves")
+            raise InvalidQuery(f"{_shown(path)!r:.80} is no directory or URL; tasks open the files themselves")
         sources = list_sources(path, storage_options=storage_options)
         if any(source.root is None for source in sources):
-            raise InvalidQuery("the path is a file; give its directory, where its index will lie too", file=str(path))
+            raise InvalidQuery(
+                "the path is a file; give its directory, where its index will lie too", file=_shown(path)
+            )
         if is_table(path, storage_options):
             raise Unsupported(
                 "this is a Paimon table, where only index files count that its manifests list: give it indexes by "
                 "orcidx.spark.rewrite_file_index, which commits them",
-                file=str(path),
+                file=_shown(path),
             )
         listing = listing_table(store.root, sources)
         chosen = np.array([_accepts(file_filter, one) for one in listing["path"].to_pylist()], np.bool_)
@@ -237,7 +243,10 @@ class _Job:
         with Progress(spark, "indexing", files=len(sizes), bytes=sum(sizes), shown=progress) as shown:
             make = BuildTask(self.store.folder, self.spec, on_error, shown.counters)
             task = FileTask(self.store.root, INDEXED, make)
-            found = run_over_files(spark, files, weigh(self._bytes(files), facts.slots, target_bytes), task)
+            if (problem := road_problem(self.store.root)) is not None:
+                found = run_over_whole_files(spark, files, task, problem)
+            else:
+                found = run_over_files(spark, files, weigh(self._bytes(files), facts.slots, target_bytes), task)
         self._commit(found)
         return frame_of(spark, self._result(found))
 
@@ -323,6 +332,10 @@ class _Job:
                     "status": "skipped",
                     "error": "the file is empty" if not row["rows"] else "no such column",
                 }
+
+
+def _shown(path: OnePath | Source) -> str:
+    return path.name if isinstance(path, Source) else os.fspath(path)
 
 
 def _accepts(file_filter: FileFilter, path: str) -> bool:

@@ -26,6 +26,7 @@ from orcidx.predicate.fold import conjuncts
 from orcidx.spark.argument_types import KeyFrames
 from orcidx.spark.conditions import Condition, analysed
 from orcidx.spark.connect_pruning import listing_of_client, listing_of_server, proven
+from orcidx.spark.hadoop_files import road_problem
 from orcidx.spark.key_frames import Keys, keys_of, pruning_by
 from orcidx.spark.plan import Query
 from orcidx.spark.relation import FEW, Listing, Relation, relation_of
@@ -36,6 +37,7 @@ from orcidx.spark.spark_errors import sentence_of, spark_errors, unknown_column
 from orcidx.spark.spark_types import arrow_schema_of, collated, width_of
 from orcidx.spark.survivors import PartitionColumns, Survivors, find_survivors, with_old_times
 from orcidx.storage import Source, list_sources
+from orcidx.storage.listing import is_pattern
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -164,7 +166,7 @@ def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engin
         return by_spark("nothing is asked of the rows")
     if reason := _unprunable(spark, facts, query, engine):
         return by_spark(reason)
-    if engine != "orcidx" and _has_no_index(query.path):
+    if engine != "orcidx" and _has_no_index(query.reached):
         return by_spark(_warned_once(query.path, engine))
     asked = _asked(relation, query, filtered, facts)
     if asked.obstacle is not None:
@@ -176,8 +178,7 @@ def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engin
     if asked.may == Constant(True):
         return by_spark("the condition asks nothing that an index could rule out")
     try:
-        sources = list_sources(query.path)
-        stores = stores_of(sources)
+        sources, stores = _indexed(relation, query)
     except (OrcidxError, OSError, ImportError) as error:
         return by_spark(f"orcidx cannot list the files to look for indexes ({error})")
     if not stores:
@@ -195,8 +196,7 @@ def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engin
         counted = _of_all(listing, found, keys) if frame is relation.frame else counts
         return by_spark(how, filtered if frame is relation.frame else _filtered(frame, condition), **counted)
 
-    by_keys = engine != "spark" and not query.reader_options and query.table is None and not collated(query.schema)
-    looked_up = _looked_up(asked.may, found, relation, query.columns, counts) if by_keys else None
+    looked_up = _looked_up(asked.may, found, relation, query.columns, counts) if _may_look_up(query, engine) else None
     needed = _needed(relation, asked, query.columns)
     fields = [one for one in relation.frame.schema.fields if one.name in needed]
     if looked_up is None or _may_be_old(stores, sources, found, fields, (query, _partitions(relation, query, sources))):
@@ -251,14 +251,37 @@ def _warned_once(path: str | Sequence[str], engine: Engine) -> str:
     return reason
 
 
-def _has_no_index(path: str | Sequence[str]) -> bool:
+def _has_no_index(path: object) -> bool:
     """Whether that is known without listing the files."""
-    return isinstance(path, str) and os.path.isdir(path) and store_above(path) is None
+    try:
+        if isinstance(path, Source):
+            return not is_pattern(str(path.location)) and store_above(path) is None
+        return isinstance(path, str) and os.path.isdir(path) and store_above(path) is None
+    except (OrcidxError, OSError):  # it is told where the files are listed
+        return False
+
+
+def _indexed(relation: Relation, query: Query) -> tuple[list[Source], list[tuple[IndexStore, list[int]]]]:
+    """The files as orcidx lists them, in a session's file systems as Spark has listed them already; and the indexed
+    directories among them."""
+    given = query.at if isinstance(query.at, list) else [query.at]
+    ours = [one for one in given if isinstance(one, Source)]
+    listing = relation.listing() if len(ours) == len(given) else None
+    sources = list_sources(query.reached) if listing is None else listing.sources(ours)
+    return sources, stores_of(sources)
+
+
+def _may_look_up(query: Query, engine: Engine) -> bool:
+    """Whether orcidx's own tasks may read."""
+    plain = not query.reader_options and query.table is None and not collated(query.schema)
+    return engine != "spark" and plain and road_problem(query.at) is None
 
 
 def _relation(spark: SparkSession, query: Query) -> Relation:
     try:
-        found = relation_of(spark, query.path, query.schema, options=query.reader_options, table=query.table)
+        found = relation_of(
+            spark, query.path, query.schema, options=query.reader_options, table=query.table, at=query.at
+        )
         if is_connect(spark):
             found.frame.schema  # noqa: B018  (there the files are looked at when it is asked)
     except spark_errors() as error:

@@ -39,6 +39,8 @@ _OPS = frozenset(
 _DAYS = dt.date(1901, 1, 1), dt.date(2037, 1, 1)
 """Before and after them calendars and clocks of writers and readers may differ (docs/decisions/0014)."""
 _NANOS = tuple((day - dt.date(1970, 1, 1)).days * 86_400_000_000_000 for day in _DAYS)
+_KINDS = ("path", "hadoop")
+"""Of sources that Spark lists by the same names."""
 
 
 def proven(query: Query, schema: StructType) -> Predicate:
@@ -96,10 +98,10 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
 
 def listing_of_client(sources: list[Source]) -> Listing:
     """The files as the client sees them: what falls of them may be worth asking the server for its own."""
-    known = [one for one in sources if one.kind == "path" and one.listed is not None and one.listed.mtime is not None]
+    known = [one for one in sources if one.kind in _KINDS and one.listed is not None and one.listed.mtime is not None]
     versions = [one.listed for one in known if one.listed is not None]
     return Listing(
-        tuple(f"file:{one.location}" for one in known),
+        tuple(f"file:{one.location}" if one.kind == "path" else str(one.location) for one in known),
         np.array([one.size for one in versions], np.int64),
         np.array([(one.mtime or 0) // 1_000_000 for one in versions], np.int64),
     )

@@ -21,6 +21,7 @@ from orcidx.scanner.file import open_file
 from orcidx.scanner.scan import Scan
 from orcidx.spark.argument_types import OnePath, Schema, Where
 from orcidx.spark.build_index import is_table
+from orcidx.spark.hadoop_files import reached
 from orcidx.spark.jobs import FileTask, run_over_files, weigh
 from orcidx.spark.plan import Query, begin
 from orcidx.spark.progress import Counters, Progress
@@ -59,11 +60,12 @@ def explain(
     if where is None:
         raise InvalidQuery("where is None: without a question nothing is ruled out; describe() tells what is indexed")
     facts = facts_of(spark)
-    sources = list_sources(path, storage_options=storage_options)
-    store = IndexStore.open(path, storage_options=storage_options, create=True)
+    place = reached(spark, path, storage_options)
+    sources = list_sources(place, storage_options=storage_options)
+    store = IndexStore.open(place, storage_options=storage_options, create=True)
     if store is None or any(source.root is None for source in sources):
         raise InvalidQuery(f"{path!r:.80} is no directory or URL; orcidx.scan(...).explain() explains other things")
-    if is_table(path, storage_options):
+    if is_table(place, storage_options):
         raise Unsupported("this is a Paimon table; paimon.open_table(path).scan(where=...).explain() explains it")
     listing = listing_table(store.root, sources)
     query = Query(

@@ -16,6 +16,7 @@ import pyarrow as pa
 from orcidx import errors
 from orcidx.errors import OrcidxError, StorageError
 from orcidx.spark.arrow_tables import table_of
+from orcidx.spark.hadoop_files import shipped
 from orcidx.spark.parts import pack
 from orcidx.spark.placement import place
 from orcidx.storage import Fingerprint, Source
@@ -131,8 +132,9 @@ def run_over_files(spark: SparkSession, files: pa.Table, bins: Sequence[int], ta
     if not files.num_rows:
         return task.schema.empty_table()
     placed = place(spark, files, bins, max(bins) + 1)
+    run = shipped(task, task.root)
     try:
-        return table_of(placed.mapInArrow(task, from_arrow_schema(task.schema)), task.schema)
+        return table_of(placed.mapInArrow(run, from_arrow_schema(task.schema)), task.schema)
     except Exception as error:
         known = failure_in(str(error))
         if known is None:

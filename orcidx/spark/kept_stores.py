@@ -15,12 +15,14 @@ from orcidx.index_directory.store import IndexStore, identity_of, memory_of
 
 __all__ = ["KeptStores"]
 
+KINDS = ("path", "hadoop")
+"""Of stores whose listings are cheap and tell versions to the millisecond, or by tags."""
 STORES, STORE_BYTES = 16, 16 << 20
 """How many stores are kept, and how large each may be: some 50,000 files with statistics of a few columns."""
 
 
 class KeptStores:
-    """The last stores of local directories that were used. Threads may share it."""
+    """The last stores of directories that were used. Threads may share it."""
 
     def __init__(self) -> None:
         self._stores: OrderedDict[tuple[Any, ...], IndexStore] = OrderedDict()
@@ -28,14 +30,14 @@ class KeptStores:
 
     def known(self, store: IndexStore) -> IndexStore:
         """A store that was opened at the same catalogs, with what it has read; the given one where there is none."""
-        if store.root.kind != "path":
+        if store.root.kind not in KINDS:
             return store
         with self._lock:
             return self._stores.get(identity_of(store), store)
 
     def keep(self, store: IndexStore) -> None:
         """Remembers a store with what it has read by now, unless that is large."""
-        if store.root.kind != "path":
+        if store.root.kind not in KINDS:
             return
         with self._lock:
             self._stores.pop(identity_of(store), None)

@@ -11,7 +11,7 @@ import pickle
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -52,6 +52,9 @@ from orcidx.spark.spark_types import (
 from orcidx.spark.task_session import CASE, INFERENCE, OfSession
 from orcidx.storage import Source, describe_source, list_sources
 
+Reached: TypeAlias = Any
+"""A text, a source, several."""
+
 __all__ = ["Format", "Plan", "Query", "assign", "begin", "is_table"]
 
 Format = Literal["orc", "paimon"]
@@ -82,10 +85,12 @@ class Query:
     ``retype``: a schema for some of the columns of ORC files, which keep their other columns; ``session_zone``: None
     where only the tasks will know it; ``jvm_zone``: as of ``paimon.Table.scan``; ``reader_options``: of Spark's reader,
     as text; ``table``: of the catalog, whose directory ``path`` is; ``by_position``: whether the session finds columns
-    of ORC files by their places. ``path``: a text, several, or sources listed before.
+    of ORC files by their places. ``path``: a text, several, or sources listed before; ``at``: as orcidx reaches it,
+    where that is otherwise (``hadoop_files.reached``).
     """
 
     path: Any
+    at: Source | list[Source | str] | None = None
     columns: Sequence[Any] | None = None
     where: Where | None = None
     top: Sequence[Any] | None = None
@@ -112,6 +117,11 @@ class Query:
         check_words(self)
         for one in self.columns or ():
             column_path(one)
+
+    @property
+    def reached(self) -> Reached:
+        """The path as orcidx lists and opens it."""
+        return self.path if self.at is None else self.at
 
     @property
     def scan_options(self) -> ReadOptions:
@@ -224,19 +234,19 @@ def _table(query: Query) -> Table | None:
     required = query.format == "paimon"
     if not required and not isinstance(query.path, (str, os.PathLike)):
         return None
-    source = describe_source(query.path, storage_options=query.storage_options)
+    source = describe_source(query.reached, storage_options=query.storage_options)
     is_file = not os.path.isdir(source.location) if source.kind == "path" else source.name.endswith(".orc")
     if is_file and not required:
         return None
     try:
-        latest = open_table(query.path, storage_options=query.storage_options)
+        latest = open_table(query.reached, storage_options=query.storage_options)
     except (FileNotFoundError, NotADirectoryError):
         if required:
             raise
         return None
     if query.snapshot_id is None:
         return latest
-    return open_table(query.path, snapshot_id=query.snapshot_id, storage_options=query.storage_options)
+    return open_table(query.reached, snapshot_id=query.snapshot_id, storage_options=query.storage_options)
 
 
 # ---------------------------------------------------------------------- ORC
@@ -250,7 +260,7 @@ def _begin_orc(query: Query) -> Plan:
             f"{POSITIONAL} has Spark find columns by their places, and orcidx's tasks find them by name: unset it, or "
             "leave limit, top and engine out"
         )
-    found = list_sources(query.path, storage_options=query.storage_options)
+    found = list_sources(query.reached, storage_options=query.storage_options)
     files = [source for source in found if source.size != 0 or source.root is None]
     schema, types, positional, names = _orc_schema(query, files)
     arrow = arrow_schema_of(schema)

@@ -20,6 +20,7 @@ from orcidx.spark.argument_types import KeyFrames, Paths, Schema, Where
 from orcidx.spark.arrow_tables import table_of
 from orcidx.spark.catalog_tables import catalog_table
 from orcidx.spark.choosing import Choice, Chosen, Engine, Unreadable, choose, engine_of, is_column, own_tasks_only
+from orcidx.spark.hadoop_files import shipped, sources_in_session
 from orcidx.spark.key_frames import restricted_to
 from orcidx.spark.parts import Part, pack, split_orc, split_paimon
 from orcidx.spark.placement import place
@@ -114,6 +115,7 @@ def read(
 
 def _answered(spark: SparkSession, query: Query, facts: SessionFacts, wanted: Engine, where_in: KeyFrames) -> DataFrame:
     """The DataFrame; an error about a column tells of files that differ in it."""
+    query = replace(query, at=sources_in_session(spark, query.path, query.storage_options))
     try:
         return _by_engine(spark, query, facts, wanted, where_in)
     except InvalidQuery as error:
@@ -127,7 +129,7 @@ def _by_engine(
     where, own = query.where, own_tasks_only(query)
     if own is None and wanted != "orcidx" and query.table is None and _seen_as_table(spark, query):
         own = "Paimon tables are read by orcidx"
-    if own is None and query.table is None and swap_under_way(query.path, query.storage_options):
+    if own is None and query.table is None and swap_under_way(query.reached, query.storage_options):
         own = (
             "a rewrite of the directory has not finished its swap, so that Spark's reader would take rows twice; "
             "orcidx.spark.recover ends it"
@@ -314,7 +316,7 @@ def _parts(spark: SparkSession, plan: Plan, target: int, facts: SessionFacts) ->
         for jobs in chunks.values()
     ]
     frame = place(spark, pa.table({"chunk": pa.array(payloads, pa.binary())}), range(len(payloads)), len(payloads))
-    found = table_of(frame.mapInArrow(_plan_chunks, "order bigint, part binary"), _PARTS)
+    found = table_of(frame.mapInArrow(shipped(_plan_chunks, plan.query.reached), "order bigint, part binary"), _PARTS)
     order = np.argsort(found["order"].to_numpy(), kind="stable")
     pickled = found["part"].combine_chunks()
     if len(order) and found["order"][int(order[0])].as_py() == _FAILED:
@@ -349,7 +351,7 @@ def _frame(spark: SparkSession, plan: Plan, tasks: list[bytes], parts: Sequence[
         schema = StructType([*schema.fields, StructField(TASK, IntegerType()), StructField(ROW, IntegerType())])
     if tasks:
         numbers, stride = _numbers(spark, len(tasks), _claimed_bytes(plan, parts))
-        frame = numbers.mapInArrow(ReadTasks(tuple(tasks), stride), schema)
+        frame = numbers.mapInArrow(shipped(ReadTasks(tuple(tasks), stride), plan.query.reached), schema)
     else:
         frame = spark.createDataFrame([], schema).limit(0)  # which Catalyst knows to be empty
     if plan.order:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +18,20 @@ import numpy.typing as npt
 
 from orcidx.spark.argument_types import Schema
 from orcidx.spark.catalog_tables import CatalogTable
+from orcidx.spark.hadoop_files import SessionFiles
 from orcidx.spark.sessions import is_connect
 from orcidx.spark.spark_types import json_of_schema
+from orcidx.storage import Fingerprint, Source
+from orcidx.storage.fingerprint import plain_etag
+from orcidx.storage.hadoop_store import HadoopStore, hadoop_source
+from orcidx.storage.listing import glob_base, is_pattern
+from orcidx.storage.stores import is_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-__all__ = ["FEW", "MOST_TEXT", "Listing", "Relation", "paths_of", "relation_of"]
+__all__ = ["FEW", "MOST_TEXT", "Listing", "Relation", "escaped", "listing_of", "paths_of", "relation_of"]
 
 FEW = 32
 """So many files are read by explicit paths; 2,000 took Spark 13.6 s to look up."""
@@ -38,6 +44,9 @@ LISTED = 4
 """So many files of a listing cost what looking one up by its path does: 17 of 24 took 37 ms by their paths, 14 by a
 glob of their names."""
 _MOST_UNUSUAL = 200
+_KNOWN = ("file:/", "hdfs://", "s3a://")
+"""Schemes whose names were seen to be spelled so, partitioned or not."""
+_SERVER = re.compile(r"\w+://[^/]*/")
 _STATUS = re.compile(
     r"(?:^|\x01)\w*\{path=([^\x01]*?); isDirectory=false; length=(\d+);[^\x01]*?modification_time=(\d+);"
 )
@@ -49,11 +58,37 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.!~'()*:@&=+$,;/-]+")
 
 @dataclass(frozen=True)
 class Listing:
-    """The files of a relation, as Spark listed them: names as Hadoop spells them, bytes, and milliseconds."""
+    """The files of a relation, as Spark listed them: names as Hadoop spells them, bytes, milliseconds, and tags of
+    object stores, none where there are none."""
 
     names: tuple[str, ...]
     sizes: npt.NDArray[np.int64]
     times: npt.NDArray[np.int64]
+    etags: tuple[str, ...] = ()
+
+    def sources(self, given: Sequence[Source]) -> list[Source]:
+        """The files as sources in a session's file systems; ``given``: what was listed, directories, globs or files."""
+        roots = sorted({_root_of(str(one.location)) for one in given}, key=len, reverse=True)
+        sources = []
+        for number, name in enumerate(self.names):
+            etag = plain_etag(self.etags[number]) if self.etags else None
+            size = int(self.sizes[number])
+            version = Fingerprint(size, etag, int(self.times[number]) * 1_000_000)
+            root = next((one for one in roots if name.startswith(one + "/")), None)
+            source = hadoop_source(name, given[0].filesystem)
+            sources.append(replace(source, root=root, size=size, listed=version))
+        return sources
+
+
+def listing_of(text: str) -> Listing:
+    """The files of a listing that Java has written: ``HadoopFiles.java`` and ``IndexedFilesRule.java``."""
+    files = [one.rsplit("\x02", 3) for one in text.split("\x01")] if text else []
+    names, sizes, times, etags = zip(*files) if files else ((), (), (), ())
+    return Listing(tuple(names), np.array(sizes, np.int64), np.array(times, np.int64), tuple(etags))
+
+
+def _root_of(location: str) -> str:
+    return (glob_base(location) if is_pattern(location) else location).rstrip("/")
 
 
 @dataclass(frozen=True)
@@ -66,6 +101,7 @@ class Relation:
     root: str | None
     options: Mapping[str, str] = field(default_factory=dict)
     table: CatalogTable | None = None
+    files: SessionFiles | None = None
 
     @cached_property
     def _location(self) -> Any:
@@ -81,10 +117,16 @@ class Relation:
 
     def listing(self) -> Listing | None:
         """The files, by few calls of the JVM; None where Spark does not tell them so."""
+        return self._listing
+
+    @cached_property
+    def _listing(self) -> Listing | None:
         location = self._location
         if location is None:
             return None
         files = location.allFiles()
+        if self.files is not None:
+            return listing_of(self.files.lines(files))
         count = files.size()
         step = SLICE if count <= SLICED else count
         slices = [files.slice(at, at + step).mkString("\x01") for at in range(0, count, step)]
@@ -127,7 +169,7 @@ class Relation:
             return self._in_order(reader.option("pathGlobFilter", pattern).orc(paths_of(self.root)))
         if self.root is not None and not any(name.casefold() == "basepath" for name in self.options):
             reader = reader.option("basePath", self.root)
-        return self._in_order(reader.orc([_escaped(name) for name in names]))
+        return self._in_order(reader.orc([escaped(name) for name in names]))
 
     def _in_order(self, frame: DataFrame) -> DataFrame:
         """With the columns where the whole has them: of a given schema Spark puts those of directories last, also where
@@ -157,7 +199,7 @@ class Relation:
         names, word = (kept, "IN") if len(kept) <= len(dropped) else (dropped, "NOT IN")
         if any(one.casefold() == "_metadata" for one in self.frame.columns):
             return None
-        base = f"file:{self.root}/" if self.root is not None else "file:/"
+        base = self._base(names)
         spelled = self._spelled([base, *names]) if 2 * len(names) < MOST_TEXT else None
         if spelled is None or not all(name.startswith(spelled[0]) for name in spelled):
             return None
@@ -167,13 +209,21 @@ class Relation:
             return None
         return self.frame.where(f"substring(_metadata.file_path, {start + 1}) {word} ({texts})")
 
+    def _base(self, names: Sequence[str]) -> str:
+        """What all names begin with."""
+        if self.root is not None:
+            return f"{self.root}/" if is_url(self.root) else f"file:{self.root}/"
+        match = _SERVER.match(names[0]) if names else None
+        return "file:/" if match is None else match[0]
+
     def _spelled(self, names: Iterable[str]) -> list[str] | None:
-        """Names as ``_metadata.file_path`` has them: of local files only, encoded as ``java.net.URI`` does."""
+        """Names as ``_metadata.file_path`` has them, encoded as ``java.net.URI`` does; None for what that is not known
+        of."""
         connect = is_connect(self.spark)
         paths: Any = None if connect else self.spark._jvm.org.apache.hadoop.fs
         spelled, unusual = [], 0
         for name in names:
-            if not name.startswith("file:/") or "'" in name or "\\" in name:
+            if not name.startswith(_KNOWN) or "'" in name or "\\" in name:
                 return None
             if _PLAIN.fullmatch(name):
                 spelled.append(name)
@@ -192,27 +242,37 @@ def relation_of(
     *,
     options: Mapping[str, str] | None = None,
     table: CatalogTable | None = None,
+    at: object = None,
 ) -> Relation:
     """Spark's relation of what ``orcidx.spark.read`` calls a path. Raises what Spark raises."""
     options = dict(options or {})
     if table is not None:
-        return Relation(spark, spark.table(table.name), table.location, options, table)
+        return Relation(spark, spark.table(table.name), table.location, options, table, _files_of(at))
     reader = spark.read.options(**options)
     if schema is not None:
         from pyspark.sql.types import StructType
 
         reader = reader.schema(StructType.fromJson(json_of_schema(schema)))
     frame = reader.orc(paths_of(path))
+    if isinstance(at, Source):
+        location = str(at.location)
+        whole = not is_pattern(location) and HadoopStore(at.filesystem).is_directory(location)
+        return Relation(spark, frame, location if whole else None, options, files=at.filesystem)
     root = path if isinstance(path, str) and os.path.isdir(path) else None
-    return Relation(spark, frame, None if root is None else os.path.abspath(root), options)
+    return Relation(spark, frame, None if root is None else os.path.abspath(root), options, files=_files_of(at))
+
+
+def _files_of(at: object) -> SessionFiles | None:
+    several = at if isinstance(at, list) else [at]
+    return next((one.filesystem for one in several if isinstance(one, Source)), None)
 
 
 def paths_of(path: str | Sequence[str]) -> list[str]:
     """What Spark is to read, for a path or several: names of files that are there are no globs."""
     paths = [path] if isinstance(path, str) else list(path)
-    return [_escaped(one) if os.path.exists(one) else one for one in paths]
+    return [escaped(one) if os.path.exists(one) else one for one in paths]
 
 
-def _escaped(path: str) -> str:
+def escaped(path: str) -> str:
     """A path in which no character is part of a glob."""
     return _GLOB.sub(r"\\\1", path)

@@ -33,6 +33,7 @@ from orcidx.rewriting.rewrite import rewrite as rewrite_files
 from orcidx.spark.argument_types import ClusterBy, OnePath, SortBy
 from orcidx.spark.arrow_tables import frame_of, table_of
 from orcidx.spark.build_index import is_table, refresh
+from orcidx.spark.hadoop_files import reached, shipped
 from orcidx.spark.jobs import TaskFailure, failure_in
 from orcidx.spark.leases import Lease, leased_until
 from orcidx.spark.placement import place
@@ -40,6 +41,7 @@ from orcidx.spark.progress import Counters, Progress
 from orcidx.spark.swap_marks import FOLDER, mark, unmark
 from orcidx.storage import Fingerprint, Source, describe_source, list_sources
 from orcidx.storage.folder import Folder
+from orcidx.storage.hadoop_store import HadoopStore
 from orcidx.storage.local_writing import sync_directory
 
 if TYPE_CHECKING:
@@ -110,15 +112,16 @@ def rewrite(
     asked = {"sort_by": sort_by, "cluster_by": cluster_by, "bloom_filters": tuple(bloom_filters), **options}
     if target_bytes < 1 << 20:
         raise InvalidQuery(f"target_bytes={target_bytes!r} is less than 1 MiB")
-    root = _directory(path, storage_options)
+    found = reached(spark, path, storage_options)
+    root = _directory(found, storage_options)
     swaps = _Swaps(Folder(root))
     if not dry_run:
         swaps.carry_on()
-    job = _Job.plan(root, path, asked, target_bytes, swaps, storage_options)
+    job = _Job.plan(root, found, asked, target_bytes, swaps, storage_options)
     if dry_run:
         return frame_of(spark, job.result({}, "planned"))
     reported, swapped = job.run(spark, progress)
-    if reported and IndexStore.open(path, storage_options=storage_options) is not None:
+    if reported and IndexStore.open(found, storage_options=storage_options) is not None:
         refresh(spark, path, progress=False, storage_options=storage_options)
     return frame_of(spark, job.result(reported, "rewritten", swapped))
 
@@ -132,12 +135,12 @@ def recover(
     alone: ``spark`` may be None. Raises ``StorageError`` while the lease of the call lasts, that is for a minute after
     a kill: until then nobody can tell it from one that is at work.
     """
-    return _Swaps(Folder(_directory(path, storage_options))).carry_on()
+    return _Swaps(Folder(_directory(reached(spark, path, storage_options), storage_options))).carry_on()
 
 
-def _directory(path: OnePath, storage_options: Mapping[str, Any] | None) -> Source:
+def _directory(path: OnePath | Source, storage_options: Mapping[str, Any] | None) -> Source:
     root = describe_source(path, storage_options=storage_options)
-    if root.kind not in ("path", "url"):
+    if root.kind not in ("path", "url", "hadoop"):
         raise InvalidQuery(f"{path!r:.80} is no directory or URL; tasks open the files themselves")
     return root
 
@@ -203,7 +206,7 @@ class _Job:
     @staticmethod
     def plan(
         root: Source,
-        path: OnePath,
+        path: OnePath | Source,
         asked: Mapping[str, Any],
         target_bytes: int,
         swaps: _Swaps,
@@ -211,7 +214,7 @@ class _Job:
     ) -> _Job:
         sources = [one for one in list_sources(path, storage_options=storage_options) if one.size]
         if any(source.root is None for source in sources):
-            raise InvalidQuery("the path is a file; give its directory", file=str(path))
+            raise InvalidQuery("the path is a file; give its directory", file=root.name)
         if is_table(path, storage_options):
             raise Unsupported(
                 "a Paimon table, whose files its manifests name: Paimon's own compaction rewrites them", file=root.name
@@ -316,7 +319,7 @@ def _collect(spark: SparkSession, rows: pa.Table, task: _Task) -> pa.Table:
 
     placed = place(spark, rows, list(range(rows.num_rows)), rows.num_rows)
     try:
-        return table_of(placed.mapInArrow(task, from_arrow_schema(_TASK)), _TASK)
+        return table_of(placed.mapInArrow(shipped(task, task.folder.source("")), from_arrow_schema(_TASK)), _TASK)
     except Exception as error:
         known = failure_in(str(error))
         if known is None:
@@ -457,6 +460,13 @@ def _rename(staged: Source, final: Source) -> None:
             os.replace(staged.location, final.location)
             sync_directory(os.path.dirname(final.location))
         elif not os.path.lexists(final.location):
+            raise _lost(staged, final)
+        return
+    if staged.kind == "hadoop":
+        store, place = HadoopStore(staged.filesystem), str(staged.location)
+        if store.exists(place):
+            store.rename(place, str(final.location))
+        elif not exists(final):
             raise _lost(staged, final)
         return
     from orcidx.storage.fsspec_backend import filesystem_of  # which imports fsspec

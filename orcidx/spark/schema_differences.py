@@ -114,7 +114,7 @@ def _columns_of_files(query: Query) -> Iterator[tuple[str, Mapping[str, OrcType]
 
 def _sources(query: Query) -> list[Source]:
     try:
-        found = list_sources(query.path, storage_options=query.storage_options)
+        found = list_sources(query.reached, storage_options=query.storage_options)
     except (OrcidxError, OSError, ValueError, ImportError):  # as of a scheme that Hadoop alone knows
         return []
     return [source for source in found if source.size != 0][:FILES]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.resources
-import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from orcidx.errors import Unsupported
 from orcidx.spark.argument_types import JavaObject
+from orcidx.spark.compiled_java import made
 from orcidx.spark.sessions import is_connect, require_spark
 
 if TYPE_CHECKING:
@@ -60,7 +58,7 @@ def add_rule(spark: SparkSession, answer: Callable[[str, Callable[[], str]], str
         ensure_callback_server_started(gateway)
     except OSError as error:
         raise Unsupported(f"Spark cannot call Python back, for no port of this machine can be bound: {error}") from None
-    rule = _compiled(gateway).getConstructors()[0].newInstance(gateway.new_array(gateway.jvm.java.lang.Object, 0))
+    rule = made(gateway, _RULE)
     rule.setAsked(_Callback(answer))
     _set_rules(spark, rule)
 
@@ -88,25 +86,3 @@ def _set_rules(spark: SparkSession, added: JavaObject | None) -> None:
     if added is not None:
         append(added)
     getattr(_experimental(spark), "extraOptimizations_$eq")(rules.toSeq())
-
-
-@lru_cache(maxsize=1)
-def _compiled(gateway: Any) -> JavaObject:
-    """The class, as long as the JVM lives."""
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-
-    jvm = gateway.jvm
-    version = str(jvm.scala.util.Properties.versionNumberString())
-    # Scala 2.12 calls a Seq of any kind what 2.13 calls an immutable one.
-    sequence = "Seq" if re.match(r"2\.12\b", version) else "immutable.Seq"
-    text = importlib.resources.files("orcidx.spark").joinpath("java", f"{_RULE}.java").read_text("utf-8")
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    try:
-        compiler.cook(text.replace("@SEQ@", sequence))
-    except Py4JJavaError as error:
-        cause = error.java_exception
-        while cause.getCause() is not None:
-            cause = cause.getCause()
-        raise Unsupported(f"this Spark does not take orcidx's rule: {str(cause.toString())[:300]}") from None
-    return compiler.getClassLoader().loadClass(_RULE)

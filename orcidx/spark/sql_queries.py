@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,18 +16,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from orcidx.errors import InvalidQuery, OrcidxError
+from orcidx.errors import InvalidQuery, OrcidxError, Unsupported
 from orcidx.index_directory.lookup import store_above, stores_of
 from orcidx.orc.timezones import load_zone
 from orcidx.predicate import Constant, all_of
 from orcidx.spark.choosing import Choice
 from orcidx.spark.conditions import Nodes, condition_of_json
+from orcidx.spark.hadoop_files import SessionFiles
 from orcidx.spark.plan import SPARK_OPTIONS
-from orcidx.spark.relation import Listing
+from orcidx.spark.relation import listing_of
 from orcidx.spark.session_rule import add_rule, check_session, has_rule, remove_rule
 from orcidx.spark.sessions import facts_of
 from orcidx.spark.survivors import PartitionColumns, Survivors, find_survivors
 from orcidx.storage import Source, list_sources
+from orcidx.storage.hadoop_store import hadoop_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,6 +38,9 @@ __all__ = ["disable", "enable", "last_scans", "sql"]
 
 _ITEM, _PART = "\x01", "\x02"
 _REMEMBERED = 100
+WITHOUT_SECONDS = 10.0
+"""How long a remote directory without an index is taken to have none: a look takes a request for each directory above
+it, and each scan would wait for them."""
 _LAST: deque[Choice] = deque(maxlen=_REMEMBERED)
 """Of the scans of this process's sessions, the newest last."""
 _HARMLESS = {
@@ -48,7 +54,7 @@ _HARMLESS = {
 def enable(spark: SparkSession) -> None:
     """Has every query of a session leave out the ORC files that indexes prove to hold no row it asks for.
 
-    SQL texts, views, catalog tables, ``orc.`path``` and DataFrames alike: each scan of local ORC files below a
+    SQL texts, views, catalog tables, ``orc.`path``` and DataFrames alike: each scan of ORC files below a
     directory that ``build_file_index`` has indexed is restricted when Spark lists its files. Rows and plans stay those
     of Spark; ``EXPLAIN`` shows ``OrcidxFileIndex`` as the location of such a scan, and ``why()`` what the last scans
     left out. A file falls only where Spark's listing has the very size and time that it was indexed with; whatever goes
@@ -176,6 +182,7 @@ class _Answers:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
+        self._without: dict[tuple[str, str], float] = {}
 
     def __call__(self, question: str, listing: Callable[[], str]) -> str:
         scan = _Scan.of(question)
@@ -188,10 +195,8 @@ class _Answers:
         return fallen
 
     def _fallen(self, scan: _Scan, listing: Callable[[], str]) -> tuple[str, Choice | None]:
-        roots = [re.sub("^file:/+", "/", one) for one in scan.roots]
-        if not all(one.startswith("/") for one in roots):
-            return "", _all_read(scan, "only local files are left out by indexes here")
-        if not any(store_above(one) is not None for one in roots):
+        roots = self._roots(scan)
+        if not any(self._has_index(one) for one in roots):
             return "", None
         if unknown := sorted(scan.options - _HARMLESS):
             return "", _all_read(scan, f"{unknown[0]} may change what the files hold to Spark")
@@ -199,7 +204,9 @@ class _Answers:
         where = all_of(*(condition_of_json(one, load_zone(facts.clock_zone)) for one in scan.filters))
         if where == Constant(True):
             return "", _all_read(scan, "the condition asks nothing that an index could rule out")
-        sources = list_sources(roots)
+        remote = [one for one in roots if isinstance(one, Source)]
+        listed = listing() if remote else None
+        sources = list_sources(roots) if listed is None else listing_of(listed).sources(remote)
         found = Survivors(np.zeros(len(sources), np.bool_), {})
         options = SPARK_OPTIONS.override(wall_clock_zone=facts.clock_zone, case_sensitive=True)
         partitions = PartitionColumns(scan.partitions, facts.infers_partitions, by_directory=False)
@@ -215,12 +222,34 @@ class _Answers:
                 partitions=partitions,
             )
             found = found.with_other(part)
-        return _named(scan, sources, found, listing)
+        return _named(scan, sources, found, listing if listed is None else lambda: listed)
+
+    def _roots(self, scan: _Scan) -> list[Source] | list[str]:
+        """Paths of this machine, or sources in the session's file systems."""
+        local = [re.sub("^file:/+", "/", one) for one in scan.roots]
+        if all(one.startswith("/") for one in local):
+            return local
+        if any(one.startswith("/") for one in local):
+            raise Unsupported("it is in several file systems")
+        files = SessionFiles(self._spark)
+        return [hadoop_source(one, files) for one in scan.roots]
+
+    def _has_index(self, root: Source | str) -> bool:
+        """That a directory of a remote file system has none is taken to be so for a while."""
+        if not isinstance(root, Source):
+            return store_above(root) is not None
+        key = (root.filesystem.name, root.location)
+        if time.monotonic() < self._without.get(key, 0.0):
+            return False
+        found = store_above(root) is not None
+        if not found:
+            self._without[key] = time.monotonic() + WITHOUT_SECONDS
+        return found
 
 
 def _named(scan: _Scan, sources: Sequence[Source], found: Survivors, listing: Callable[[], str]) -> tuple[str, Choice]:
     """The numbers, in Spark's listing, of the files that fall; and what is told of them."""
-    listed = _listing_of(listing()) if found.fallen.any() else None
+    listed = listing_of(listing()) if found.fallen.any() else None
     kept = None if listed is None else found.kept_of(listed, sources)
     if listed is None or kept is None or kept.all():
         why = "no file is proven to be without such rows"
@@ -237,12 +266,6 @@ def _named(scan: _Scan, sources: Sequence[Source], found: Survivors, listing: Ca
         notes=found.notes,
     )
     return ",".join(map(str, np.flatnonzero(~kept).tolist())), choice
-
-
-def _listing_of(text: str) -> Listing:
-    files = [one.rsplit(_PART, 2) for one in text.split(_ITEM)] if text else []
-    names, sizes, times = zip(*files) if files else ((), (), ())
-    return Listing(tuple(names), np.array(sizes, np.int64), np.array(times, np.int64))
 
 
 def _all_read(scan: _Scan, reason: str) -> Choice:

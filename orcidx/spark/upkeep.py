@@ -20,6 +20,7 @@ from orcidx.index_directory.describe import IndexDescription, describe_indexes
 from orcidx.spark.argument_types import OnePath
 from orcidx.spark.arrow_tables import table_of
 from orcidx.spark.build_index import RESULT
+from orcidx.spark.hadoop_files import reached
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +39,7 @@ def describe(
     index file is read and checked, here on the driver. ``.files`` is the table behind it, of which
     ``spark.createDataFrame`` makes a DataFrame. Raises ``InvalidQuery`` where there are no indexes.
     """
-    return describe_indexes(path, verify=verify, storage_options=storage_options)
+    return describe_indexes(reached(spark, path, storage_options), verify=verify, storage_options=storage_options)
 
 
 def clean(
@@ -51,7 +52,9 @@ def clean(
 ) -> Cleaning:
     """Deletes leftovers of jobs in a directory's ``_orcidx/`` that are older than ``older_than`` (seconds, or a
     timedelta): temporary files, replaced catalogs, indexes that no catalog names. ``spark`` may be None."""
-    return clean_indexes(path, older_than=older_than, dry_run=dry_run, storage_options=storage_options)
+    return clean_indexes(
+        reached(spark, path, storage_options), older_than=older_than, dry_run=dry_run, storage_options=storage_options
+    )
 
 
 @dataclass(frozen=True)

@@ -84,4 +84,6 @@ def fingerprint_of_info(info: Mapping[str, Any]) -> Fingerprint | None:
         return None
     etag = next((info[key] for key in _ETAGS if info.get(key)), None)
     mtime = next((info[key] for key in _TIMES if info.get(key)), None)
+    if mtime is None and isinstance(info.get("modificationTime"), int):  # WebHDFS, in milliseconds
+        return Fingerprint(size, plain_etag(etag), info["modificationTime"] * 1_000_000)
     return Fingerprint(size, plain_etag(etag), mtime_of(mtime))

@@ -136,6 +136,7 @@ STORES = (
     Registered("orcidx.storage.fsspec_backend", ("url", "fsspec"), schemes=("*",), library="fsspec"),
     Registered("orcidx.storage.arrow_backend", ("arrow",), library="pyarrow._fs"),
     Registered("orcidx.storage.obstore_backend", ("obstore",), library="obstore"),
+    Registered("orcidx.storage.hadoop_store", ("hadoop",)),
 )
 """In the order in which they are asked whether an object is theirs. "*": every scheme that no other has."""
 

@@ -20,6 +20,7 @@ import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.EtagSource;
 import org.apache.hadoop.fs.FileStatus;
 
 public class IndexedFilesRule extends Rule {
@@ -107,7 +108,7 @@ public class IndexedFilesRule extends Rule {
     return found;
   }
 
-  // The files of a scan: paths as Hadoop spells them, bytes, milliseconds.
+  // The files of a scan: paths as Hadoop spells them, bytes, milliseconds, tags of object stores.
   public static class Listing implements java.util.function.Supplier {
     final scala.collection.@SEQ@ directories;
 
@@ -121,7 +122,9 @@ public class IndexedFilesRule extends Rule {
           FileStatus file = ((FileStatusWithMetadata) directory.files().apply(j)).fileStatus();
           if (text.length() > 0) text.append(ITEM);
           text.append(file.getPath().toString()).append(PART).append(file.getLen()).append(PART)
-            .append(file.getModificationTime());
+            .append(file.getModificationTime()).append(PART);
+          String etag = file instanceof EtagSource ? ((EtagSource) file).getEtag() : null;
+          if (etag != null) text.append(etag);
         }
       }
       return text.toString();

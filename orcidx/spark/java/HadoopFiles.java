@@ -1,0 +1,193 @@
+// What orcidx asks of a session's Hadoop file systems, with one call of the JVM for each question.
+//
+// Compiled by Janino, which Spark ships. Listings come as one text: an iterator over py4j takes some 8 ms a file.
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.EtagSource;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
+import org.apache.hadoop.fs.FileAlreadyExistsException;
+import org.apache.hadoop.fs.FileContext;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.LocatedFileStatus;
+import org.apache.hadoop.fs.Options;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RemoteIterator;
+import org.apache.hadoop.security.UserGroupInformation;
+
+public class HadoopFiles {
+  static final String ITEM = "\u0001", PART = "\u0002";
+  static final String CONDITIONAL = "fs.option.create.conditional.overwrite";
+
+  final Configuration conf;
+
+  public HadoopFiles(Configuration conf) { this.conf = conf; }
+
+  static FileSystem of(Path path, Configuration conf) throws java.io.IOException { return path.getFileSystem(conf); }
+
+  // Whether Hadoop has a file system for the scheme; "" is that of plain paths.
+  public boolean knows(String scheme) {
+    try {
+      FileSystem.getFileSystemClass(scheme, conf);
+      return true;
+    } catch (java.io.IOException error) {
+      return false;
+    } catch (RuntimeException error) {
+      return false;
+    } catch (LinkageError error) {
+      return false;
+    }
+  }
+
+  public String qualified(String url) throws java.io.IOException {
+    Path path = new Path(url);
+    return of(path, conf).makeQualified(path).toString();
+  }
+
+  static void line(StringBuilder text, FileStatus file) {
+    String etag = file instanceof EtagSource ? ((EtagSource) file).getEtag() : null;
+    if (text.length() > 0) text.append(ITEM);
+    text.append(file.getPath().toString()).append(PART).append(file.getLen()).append(PART)
+      .append(file.getModificationTime()).append(PART).append(etag == null ? "" : etag);
+  }
+
+  // The files that Spark has listed. Their own texts will not do: one of viewfs has the path behind it.
+  public String lines(scala.collection.Seq files) {
+    StringBuilder text = new StringBuilder();
+    scala.collection.Iterator each = files.iterator();
+    while (each.hasNext()) line(text, (FileStatus) each.next());
+    return text.toString();
+  }
+
+  // Every file below a directory or prefix; "" where there is nothing.
+  public String list(String url) throws java.io.IOException {
+    StringBuilder text = new StringBuilder();
+    Path path = new Path(url);
+    try {
+      RemoteIterator files = of(path, conf).listFiles(path, true);
+      while (files.hasNext()) line(text, (FileStatus) files.next());
+    } catch (java.io.FileNotFoundException error) {
+      return "";
+    }
+    return text.toString();
+  }
+
+  // One file; "" where there is nothing, "/" for a directory.
+  public String status(String url) throws java.io.IOException {
+    Path path = new Path(url);
+    try {
+      FileStatus found = of(path, conf).getFileStatus(path);
+      if (found.isDirectory()) return "/";
+      StringBuilder text = new StringBuilder();
+      line(text, found);
+      return text.toString();
+    } catch (java.io.FileNotFoundException error) {
+      return "";
+    }
+  }
+
+  // Bytes from an offset on, fewer at the end of the file.
+  public byte[] read(String url, long offset, int length) throws java.io.IOException {
+    Path path = new Path(url);
+    FSDataInputStream stream = of(path, conf).open(path);
+    try {
+      if (offset > 0) stream.seek(offset);
+      return stream.readNBytes(length);
+    } finally {
+      stream.close();
+    }
+  }
+
+  // Writes a file, whole or not at all where closing it makes it appear; else under another name first. False: there is
+  // one already. "how": "put" replaces, "conditional" asks the object store to refuse, "rename" has the namenode refuse.
+  public boolean write(String url, byte[] data, String how, String temporary) throws java.io.IOException {
+    Path path = new Path(url);
+    FileSystem files = of(path, conf);
+    if (how.equals("conditional")) return conditionally(files, path, data);
+    if (temporary == null) {
+      fill(files.create(path, true), data);
+      return true;
+    }
+    Path draft = new Path(temporary);
+    boolean named = false;
+    try {
+      fill(files.create(draft, true), data);
+      named = renamed(files, draft, path, !how.equals("rename"));
+    } finally {
+      if (!named) files.delete(draft, false);
+    }
+    return named;
+  }
+
+  static void fill(FSDataOutputStream stream, byte[] data) throws java.io.IOException {
+    try {
+      stream.write(data);
+    } catch (java.io.IOException error) {
+      org.apache.hadoop.io.IOUtils.cleanupWithLogger(null, new java.io.Closeable[] {stream});
+      throw error;
+    }
+    stream.close();
+  }
+
+  boolean conditionally(FileSystem files, Path path, byte[] data) throws java.io.IOException {
+    try {
+      FSDataOutputStreamBuilder builder = files.createFile(path);
+      builder.overwrite(false);
+      builder.recursive();
+      builder.must(CONDITIONAL, "true");
+      fill((FSDataOutputStream) builder.build(), data);
+    } catch (FileAlreadyExistsException error) {
+      return false;
+    } catch (java.io.IOException error) {
+      if (error.getClass().getSimpleName().equals("RemoteFileChangedException")) return false;
+      throw error;
+    }
+    return true;
+  }
+
+  // In one step of the namenode where the scheme is hdfs; of other file systems it looks, then renames.
+  boolean renamed(FileSystem files, Path from, Path to, boolean replaces) throws java.io.IOException {
+    if (!"hdfs".equals(files.getScheme())) {
+      if (replaces) files.delete(to, false);
+      return files.rename(from, to);
+    }
+    Options.Rename how = replaces ? Options.Rename.OVERWRITE : Options.Rename.NONE;
+    try {
+      FileContext.getFileContext(files.getUri(), conf).rename(from, to, new Options.Rename[] {how});
+    } catch (FileAlreadyExistsException error) {
+      return false;
+    }
+    return true;
+  }
+
+  public boolean rename(String from, String to) throws java.io.IOException {
+    Path path = new Path(from);
+    return renamed(of(path, conf), path, new Path(to), true);
+  }
+
+  public void delete(String url) throws java.io.IOException {
+    Path path = new Path(url);
+    of(path, conf).delete(path, false);
+  }
+
+  public void makeDirectory(String url) throws java.io.IOException {
+    Path path = new Path(url);
+    of(path, conf).mkdirs(path);
+  }
+
+  public boolean refusesSecond(String url) throws java.io.IOException {
+    Path path = new Path(url);
+    return of(path, conf).hasPathCapability(path, CONDITIONAL);
+  }
+
+  // A setting, also one that is kept in a credential provider; null where there is none.
+  public String setting(String name) throws java.io.IOException {
+    char[] found = conf.getPassword(name);
+    return found == null ? null : new String(found).trim();
+  }
+
+  public String user() throws java.io.IOException { return UserGroupInformation.getCurrentUser().getShortUserName(); }
+
+  public boolean isSecure() { return UserGroupInformation.isSecurityEnabled(); }
+}

@@ -1,0 +1,326 @@
+"""The store of a Spark session's Hadoop file systems: HDFS, s3a, and whatever else the session has.
+
+A source is a URL as Hadoop spells it, without escapes. On the driver its file system is ``HadoopFiles``, which asks the
+JVM (``orcidx.spark.hadoop_files``); it pickles as ``TaskFiles``, by which a task reaches the same files without one.
+
+What makes its ``create`` exclusive:
+
+============  ==========================================================================================================
+``hdfs://``   a rename in the namenode, which refuses a name that is taken
+``s3a://``    ``fs.option.create.conditional.overwrite`` where the file system says that it has it (Hadoop 3.4.2), a PUT
+              with ``If-None-Match: *``; else the same by the library that tasks use (s3fs, obstore)
+others        nothing: they look, then write. Refused
+============  ==========================================================================================================
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from orcidx.errors import StorageError, Unsupported
+from orcidx.options import ReadOptions
+from orcidx.storage.event_loop import shared_loop
+from orcidx.storage.failures import OURS
+from orcidx.storage.fingerprint import Fingerprint
+from orcidx.storage.listing import expand_objects
+from orcidx.storage.ranges import GapDiscardingBuffer, RangeReader
+from orcidx.storage.remote import Answer, RemoteReader, in_thread
+from orcidx.storage.sources import Source
+from orcidx.storage.stores import Found, Store, Upload, store_of
+from orcidx.storage.writers import look_then_put, prove, refused, temporary_name
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from typing_extensions import Buffer
+
+    from orcidx.storage.sink import Sink
+
+__all__ = [
+    "STORE",
+    "Files",
+    "HadoopStore",
+    "Road",
+    "Roads",
+    "TaskFiles",
+    "hadoop_source",
+    "install",
+    "scheme_of",
+    "top_of",
+]
+
+_LARGEST_ANSWER = 16 << 20
+"""Bytes that are asked of the JVM at a time: they come as text of base64 in its memory and in this process's."""
+_APPEAR_WHOLE = frozenset({"s3a", "s3n", "s3", "gs", "abfs", "abfss", "wasb", "wasbs", "oss", "cosn", "obs"})
+"""Schemes of object stores, where a file appears when it is closed."""
+
+
+class Files(Protocol):
+    """A session's file systems, by URL."""
+
+    name: str
+    """Tells them from those of other sessions, for keys of caches."""
+
+    def list(self, url: str) -> list[Found]: ...
+    def status(self, url: str) -> Found | None:
+        """Raises ``IsADirectoryError`` for a directory."""
+
+    def read(self, url: str, offset: int, length: int) -> bytes: ...
+    def write(self, url: str, data: bytes, how: str, temporary: str | None) -> bool: ...
+    def rename(self, url: str, to: str) -> None: ...
+    def delete(self, url: str) -> None: ...
+    def make_directory(self, url: str) -> None: ...
+    def refuses_second(self, url: str) -> bool: ...
+    def in_tasks(self, url: str) -> Source | None:
+        """The source of a URL as a task reaches it; None where only the JVM does."""
+
+
+@dataclass(frozen=True)
+class TaskFiles:
+    """The file systems in a task: ``token`` says which settings, that come with the task's function."""
+
+    token: str
+
+    def reached(self, source: Source) -> Source:
+        """The source as this process opens it. Raises ``StorageError`` where it has no way."""
+        ways = _WAYS.get(self.token)
+        if ways is None:
+            raise StorageError("the settings of Spark's file systems go to orcidx's own tasks alone", file=source.name)
+        return replace(ways.source(str(source.location)), name=source.name, size=source.size, listed=source.listed)
+
+
+class Ways(Protocol):
+    """To the files of a session, for a process without its JVM."""
+
+    def source(self, url: str) -> Source: ...
+
+
+class Road(Protocol):
+    """How a process without a JVM reaches files of a session."""
+
+    @property
+    def shown(self) -> str:
+        """By what, for messages."""
+
+    @property
+    def problem(self) -> str | None:
+        """Why it cannot, and what to set; None where it can, as far as this process sees."""
+
+    def source(self, url: str) -> Source: ...
+
+
+@dataclass(frozen=True)
+class Roads:
+    """Ways to files, by bucket or authority (``top_of``)."""
+
+    of_top: Mapping[str, Road]
+
+    def source(self, url: str) -> Source:
+        road = self.of_top.get(top_of(url))
+        if road is None:
+            raise StorageError("this place's settings have not come with the task", file=url)
+        if road.problem is not None:
+            raise Unsupported(road.problem, file=url)
+        return road.source(url)
+
+
+_WAYS: dict[str, Ways] = {}
+
+
+def install(token: str, ways: Ways) -> None:
+    """Gives this process the ways to the files of ``TaskFiles(token)``."""
+    known = _WAYS.get(token)
+    if isinstance(ways, Roads) and isinstance(known, Roads):
+        ways = Roads({**known.of_top, **ways.of_top})
+    _WAYS[token] = ways
+
+
+def top_of(url: str) -> str:
+    """The bucket or authority of a URL."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme.lower()}://{rest.partition('/')[0]}"
+
+
+def scheme_of(url: str) -> str:
+    return url.partition("://")[0].lower()
+
+
+def hadoop_source(url: str, files: Files, *, name: str | None = None) -> Source:
+    """The source of a URL in a session's file systems."""
+    return Source(name or url, "hadoop", url.rstrip("/"), filesystem=files)
+
+
+class HadoopBackend:
+    """One file, by blocking calls of the JVM."""
+
+    answers_identity = False
+    sifts = False
+    retries = OURS
+
+    def __init__(self, files: Files, url: str) -> None:
+        self._files = files
+        self._url = url
+        self.storage = f"hadoop {files.name}"
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return shared_loop()
+
+    async def stat(self) -> Fingerprint:
+        return await in_thread(self._stat)
+
+    def _stat(self) -> Fingerprint:
+        found = self._files.status(self._url)
+        if found is None or found.version is None:
+            raise FileNotFoundError(errno.ENOENT, "no such file", self._url)
+        return found.version
+
+    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> Answer:
+        return await in_thread(lambda: Answer(self._read(offset, length)))
+
+    def _read(self, offset: int, length: int) -> bytes:
+        if length <= _LARGEST_ANSWER:
+            return self._files.read(self._url, offset, length)
+        pieces = []
+        for at in range(offset, offset + length, _LARGEST_ANSWER):
+            pieces.append(self._files.read(self._url, at, min(_LARGEST_ANSWER, offset + length - at)))
+        return b"".join(pieces)
+
+    async def get_tail(self, length: int) -> Answer:
+        def tail() -> Answer:
+            found = self._stat()
+            size = min(length, found.size)
+            return Answer(self._read(found.size - size, size) if size else b"", found)
+
+        return await in_thread(tail)
+
+    def close(self) -> None:
+        pass
+
+
+class HadoopStore:
+    """The file systems of a Spark session."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    @staticmethod
+    def describe(given: object, storage_options: Mapping[str, Any]) -> Source | None:
+        return None  # a session's sources are made by orcidx.spark
+
+    @staticmethod
+    def in_filesystem(text: str, filesystem: object) -> Source | None:
+        return None
+
+    @staticmethod
+    def address(location: str, filesystem: object) -> str | None:
+        return None  # another process has no session
+
+    @staticmethod
+    def of(source: Source) -> tuple[Store, str]:
+        if isinstance(source.filesystem, TaskFiles):
+            return store_of(source.filesystem.reached(source))
+        return HadoopStore(source.filesystem), str(source.location)
+
+    def source(self, path: str) -> Source:
+        return hadoop_source(path, self._files)
+
+    def open(self, path: str, *, name: str, options: ReadOptions | None, expected: Fingerprint | None) -> RangeReader:
+        return RemoteReader(HadoopBackend(self._files, path), name=name, options=options, expected=expected)
+
+    def file(self, path: str) -> Found | None:
+        try:
+            return self._files.status(path)
+        except IsADirectoryError:
+            return None
+
+    def walk(self, path: str) -> list[Found]:
+        return self._files.list(path)
+
+    def expand(self, source: Source, path: str) -> list[Source]:
+        return expand_objects(self, source, path)
+
+    def is_directory(self, path: str) -> bool:
+        try:
+            self._files.status(path)
+        except IsADirectoryError:
+            return True
+        return False
+
+    def put(self, path: str, data: bytes) -> None:
+        self._files.write(path, data, "put", self._temporary(path))
+
+    def create(self, path: str, data: bytes, *, single_writer: bool) -> bool:
+        if single_writer:
+            return look_then_put(self, path, data)
+        scheme = scheme_of(path)
+        if scheme == "hdfs":
+            return self._files.write(path, data, "rename", temporary_name(path))
+        if scheme != "s3a":
+            raise refused(f"Hadoop's file system of {scheme}:// cannot create a file exclusively")
+        if self._files.refuses_second(path):
+            prove((self._files.name, top_of(path)), path, self._create_conditionally, self.delete)
+            return self._create_conditionally(path, data)
+        found = self._files.in_tasks(path)
+        if found is None:
+            raise refused(
+                "this Hadoop's s3a cannot create a file exclusively (3.4.2 can), and neither s3fs nor obstore is here"
+            )
+        store, place = store_of(found)
+        return store.create(place, data, single_writer=False)
+
+    def _create_conditionally(self, path: str, data: bytes) -> bool:
+        return self._files.write(path, data, "conditional", None)
+
+    @staticmethod
+    def _temporary(path: str) -> str | None:
+        return None if scheme_of(path) in _APPEAR_WHOLE else temporary_name(path)
+
+    def exists(self, path: str) -> bool:
+        try:
+            return self._files.status(path) is not None
+        except IsADirectoryError:
+            return True
+
+    def read(self, path: str) -> bytes:
+        backend = HadoopBackend(self._files, path)
+        return backend._read(0, backend._stat().size)
+
+    def delete(self, path: str) -> None:
+        self._files.delete(path)
+
+    def rename(self, path: str, to: str) -> None:
+        """Gives a file another name, in the place of what has it."""
+        self._files.rename(path, to)
+
+    def make_parent(self, path: str) -> None:
+        self._files.make_directory(path.rpartition("/")[0])
+
+    def uploads(self, path: str) -> list[Upload]:
+        return []  # Hadoop has no call for them
+
+    def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
+        return _HeldSink(self, path, name)
+
+
+STORE: type[Store] = HadoopStore
+
+
+class _HeldSink:
+    """Keeps what the driver writes until it is closed: that is small, as tasks write the data."""
+
+    def __init__(self, store: HadoopStore, path: str, name: str) -> None:
+        self.name = name
+        self._store, self._path = store, path
+        self._data = bytearray()
+
+    def write(self, data: Buffer) -> None:
+        self._data += data
+
+    def close(self) -> None:
+        self._store.put(self._path, bytes(self._data))
+
+    def abort(self) -> None:
+        self._data.clear()

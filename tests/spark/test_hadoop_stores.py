@@ -1,0 +1,303 @@
+"""A session's Hadoop file systems: indexes, reads, SQL, rewrites, with nothing but what Spark has.
+
+``viewfs`` stands for all to which tasks have no way of their own, and needs nothing; HDFS and s3a are real ones, in
+``.ci/hadoop``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from s3_server import s3_server
+
+from orcidx.errors import OrcidxError, Unsupported
+from orcidx.spark import (
+    build_file_index,
+    clean,
+    describe,
+    disable,
+    enable,
+    explain,
+    read,
+    recover,
+    refresh,
+    rewrite,
+    why,
+)
+from orcidx.spark.hadoop_files import SessionFiles, reached
+from orcidx.storage.folder import Folder
+from orcidx.storage.hadoop_store import hadoop_source
+
+SPECIAL = ["a b", "a%b", "a'b", "ü", "a+b", "a#b", "a?b", "a:b", "[x]", "{y}", "a*b", "a=b"]
+ROWS = 1200
+SPEC = {"bloom-filter": {"id": {"items": "200"}}, "bitmap": {"k": {}}}
+SECRET = "the-secret-of-s3"
+REAL = os.environ.get("ORCIDX_HADOOP")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A directory of a file system; ``open_in_tasks``: whether tasks open files themselves."""
+
+    url: str
+    open_in_tasks: bool
+
+
+@contextmanager
+def settings_of(spark: Any, **settings: str) -> Iterator[None]:
+    conf = spark._jsc.hadoopConfiguration()
+    for name, value in settings.items():
+        conf.set(name.replace("__", ".").replace("_", "-"), value)
+    yield
+    for name in settings:
+        conf.unset(name.replace("__", ".").replace("_", "-"))
+
+
+@contextmanager
+def viewfs(spark: Any, scratch: Path) -> Iterator[Place]:
+    (scratch / "data").mkdir()
+    spark._jsc.hadoopConfiguration().set("fs.viewfs.mounttable.orcidx.link./data", (scratch / "data").as_uri())
+    yield Place("viewfs://orcidx/data", open_in_tasks=False)
+
+
+@contextmanager
+def hdfs(spark: Any, scratch: Path) -> Iterator[Place]:
+    from minicluster import minicluster
+
+    (folder,) = _jars("hdfs")
+    with minicluster(folder, scratch) as (url, web), settings_of(spark, dfs__namenode__http_address=web):
+        yield Place(f"{url}/data", open_in_tasks=True)
+
+
+@contextmanager
+def s3a(spark: Any, scratch: Path) -> Iterator[Place]:
+    import boto3
+
+    with s3_server("bucket") as (endpoint, _):
+        keys = {"aws_access_key_id": "k", "aws_secret_access_key": SECRET, "region_name": "us-east-1"}
+        boto3.client("s3", endpoint_url=endpoint, **keys).create_bucket(Bucket="bucket")
+        conf = spark._jsc.hadoopConfiguration()
+        for name, value in {
+            "endpoint": endpoint,
+            "endpoint.region": "us-east-1",
+            "path.style.access": "true",
+            "access.key": "k",
+            "bucket.bucket.secret.key": SECRET,
+        }.items():
+            conf.set(f"fs.s3a.{name}", value)
+        yield Place("s3a://bucket/data", open_in_tasks=True)
+
+
+def _jars(name: str) -> list[Path]:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return sorted(Path(os.environ.get("ORCIDX_JARS") or cache / "orcidx" / "jars").glob(f"{name}-*"))
+
+
+STORES = {"viewfs": viewfs, "hdfs": hdfs, "s3a": s3a}
+PARAMETERS = [pytest.param(REAL, marks=pytest.mark.hadoop) if REAL else "viewfs"]
+pytestmark = pytest.mark.java
+
+
+@pytest.fixture(scope="module", params=PARAMETERS)
+def place(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with STORES[request.param](spark, tmp_path_factory.mktemp("hadoop")) as found:
+        yield found
+        disable(spark)
+
+
+@pytest.fixture(scope="module")
+def indexed(spark: Any, place: Place) -> str:
+    """Partitioned, with special characters in the names of its directories and of a file."""
+    table = f"{place.url}/a table"
+    values = ", ".join("'" + one.replace("'", "\\'") + "'" for one in SPECIAL)
+    special = f"element_at(array({values}), cast(id div 100 AS int) + 1) AS `p q`"
+    frame = spark.range(0, ROWS, 1, 1).selectExpr("id", "id div 100 AS k", "concat('it is ', id) AS t", special)
+    frame.write.partitionBy("p q").orc(table)
+    build(spark, place, table)
+    return table
+
+
+def build(spark: Any, place: Place, table: str) -> None:
+    exclusive = place.url.startswith(("hdfs:", "s3a:"))
+    if not exclusive:
+        with pytest.raises(Unsupported, match="single_writer=True"):
+            build_file_index(spark, table, SPEC, progress=False)
+    built = build_file_index(spark, table, SPEC, progress=False, single_writer=not exclusive).collect()
+    assert {(row.status, row.error) for row in built} == {("built", None)}
+
+
+def test_what_is_indexed(spark: Any, indexed: str) -> None:
+    found = describe(spark, indexed, verify=True)
+    assert found.states == {"fresh": len(SPECIAL)}
+    assert {
+        row.status for row in build_file_index(spark, indexed, SPEC, progress=False, single_writer=True).collect()
+    } == {"fresh"}
+
+
+@pytest.mark.parametrize("number", range(0, ROWS, 100) if REAL else (100, 800))
+def test_a_key_in_each_directory(spark: Any, indexed: str, number: int) -> None:
+    """Its file is named to Spark, by a path with whatever characters, and has its partition's value."""
+    wanted = [(row.id, row["p q"]) for row in spark.read.orc(indexed).where(f"id = {number}").collect()]
+    frame = read(spark, indexed, where=f"id = {number}", engine="spark")
+    assert [(row.id, row["p q"]) for row in frame.collect()] == wanted
+    assert why(frame).files_left == 1, why(frame)
+
+
+def test_files_are_chosen_by_their_names(spark: Any, indexed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orcidx.spark.choosing.FEW", 0)
+    frame = read(spark, indexed, where="k IN (0, 4, 5, 8, 9)", engine="spark")
+    assert sorted(row.id for row in frame.collect()) == sorted(
+        row.id for row in spark.read.orc(indexed).where("k IN (0, 4, 5, 8, 9)").collect()
+    )
+    if not indexed.startswith("viewfs:"):  # whose names are those of the file system behind it
+        assert "chosen by their names" in why(frame).reason
+        assert why(frame).files_left == 5
+
+
+def test_sql(spark: Any, indexed: str) -> None:
+    spark.read.orc(indexed).createOrReplaceTempView("hadoop_indexed")
+    for text, most in (
+        ("SELECT id, `p q` FROM hadoop_indexed WHERE k = 3", 1),
+        (f"SELECT count(*) FROM orc.`{indexed}` WHERE id = 250", 1),
+        ("SELECT a.id FROM hadoop_indexed a JOIN hadoop_indexed b ON a.id = b.id WHERE a.k = 7 AND b.id < 710", 1),
+        ("SELECT count(*) FROM hadoop_indexed WHERE id < 0", 0),
+        ("SELECT count(*) FROM hadoop_indexed WHERE t IS NULL", 0),
+    ):
+        disable(spark)
+        plain = sorted(map(str, spark.sql(text).collect()))
+        enable(spark)
+        assert sorted(map(str, spark.sql(text).collect())) == plain
+        disable(spark)
+        assert why()[-1].files_left == most, why()[-1]
+
+
+def test_own_tasks(spark: Any, place: Place, indexed: str) -> None:
+    if not place.open_in_tasks:
+        with pytest.raises(Unsupported, match="no way to viewfs://"):
+            read(spark, indexed, where="id = 250", engine="orcidx")
+        return
+    assert [row.t for row in read(spark, indexed, where="id = 250", engine="orcidx").collect()] == ["it is 250"]
+    assert read(spark, indexed, limit=7).count() == 7
+    assert [row.id for row in read(spark, indexed, top=[("id", "desc")], limit=2).collect()] == [ROWS - 1, ROWS - 2]
+
+
+def test_explanation(spark: Any, indexed: str) -> None:
+    text = str(explain(spark, indexed, where="id = 250"))
+    assert "bloom" in text
+
+
+def test_no_credentials_in_plans_and_pickles(spark: Any, place: Place, indexed: str) -> None:
+    source = reached(spark, indexed)
+    assert SECRET.encode() not in pickle.dumps(source)
+    assert SECRET not in repr(source)
+    if place.open_in_tasks:
+        frame = read(spark, indexed, where="id = 250", engine="orcidx")
+        assert SECRET not in frame._jdf.queryExecution().toString()
+        assert SECRET not in frame._jdf.queryExecution().analyzed().prettyJson()
+
+
+def test_refresh_rewrite_recover(spark: Any, place: Place) -> None:
+    table = f"{place.url}/changing"
+    columns = ("id", "id div 100 AS k", "id % 2 AS p")
+    spark.range(0, 400, 1, 2).selectExpr(*columns).write.partitionBy("p").orc(table)
+    build(spark, place, table)
+    spark.range(400, 800, 1, 2).selectExpr(*columns).write.mode("append").partitionBy("p").orc(table)
+    frame = read(spark, table, where="id = 500", engine="spark")
+    assert [row.id for row in frame.collect()] == [500]
+    single = not place.url.startswith(("hdfs:", "s3a:"))
+    statuses = [row.status for row in refresh(spark, table, progress=False, single_writer=single).collect()]
+    assert (statuses.count("fresh"), statuses.count("built")) == (8, 8)
+    if not place.open_in_tasks:
+        with pytest.raises(Unsupported, match="no way to viewfs://"):
+            rewrite(spark, table, sort_by="id", progress=False)
+        return
+    done = rewrite(spark, table, sort_by="id", progress=False).collect()
+    assert {(row.status, row.rows) for row in done} == {("rewritten", 400)}
+    assert spark.read.orc(table).where("id >= 0").count() == 800
+    assert recover(spark, table) == ()
+    frame = read(spark, table, where="id = 500", engine="spark")
+    assert [row.id for row in frame.collect()] == [500]
+    assert why(frame).files_left == 1
+    assert clean(spark, table, older_than=0).removed
+
+
+def test_a_catalog_table(spark: Any, indexed: str) -> None:
+    spark.sql("DROP TABLE IF EXISTS of_hadoop")
+    spark.sql(
+        f"CREATE TABLE of_hadoop (id BIGINT, k BIGINT, t STRING, `p q` STRING) USING orc PARTITIONED BY (`p q`) "
+        f"LOCATION '{indexed}'"
+    )
+    spark.sql("MSCK REPAIR TABLE of_hadoop")
+    enable(spark)
+    try:
+        assert [row.id for row in spark.sql("SELECT id FROM of_hadoop WHERE id = 250").collect()] == [250]
+        assert why()[-1].files_left == 1
+        in_one = spark.sql("SELECT id FROM of_hadoop WHERE id = 550 AND `p q` = 'a#b'").collect()
+        assert [row.id for row in in_one] == [550]
+    finally:
+        disable(spark)
+    frame = read(spark, "of_hadoop", where="id = 250")
+    assert [row.id for row in frame.collect()] == [250]
+    spark.sql("DROP TABLE of_hadoop")
+
+
+def test_one_of_many_creates_wins(spark: Any, place: Place) -> None:
+    folder = Folder(hadoop_source(f"{place.url}/race", SessionFiles(spark)))
+    if not place.url.startswith(("hdfs:", "s3a:")):
+        with pytest.raises(Unsupported, match="exclusively"):
+            folder.create("one", b"")
+        return
+    told: list[bool] = []
+    threads = [threading.Thread(target=lambda n=n: told.append(folder.create("one", b"%d" % n))) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(told) == [False] * 5 + [True]
+    assert [one.name for one in folder.list()] == ["one"]
+
+
+def test_damaged_and_foreign_indexes_are_left_aside(spark: Any, place: Place) -> None:
+    """A catalog that was copied by half, and one of a format that is to come: Spark reads all."""
+    table = f"{place.url}/half copied"
+    spark.range(0, 200, 1, 2).selectExpr("id", "id div 100 AS k").write.orc(table)
+    build(spark, place, table)
+    folder = Folder.of(hadoop_source(table, SessionFiles(spark)), "_orcidx")
+    (catalog,) = (one.name for one in folder.list("rollup"))
+    whole = folder.read(catalog)
+    assert whole is not None
+    for damaged in (whole[: len(whole) // 2], b"", b"PAR1" + bytes(100) + b"PAR1"):
+        folder.put(catalog, damaged)
+        with pytest.warns(RuntimeWarning, match="not used"):
+            frame = read(spark, table, where="id = 5")
+        assert [row.id for row in frame.collect()] == [5]
+        enable(spark)
+        with pytest.warns(RuntimeWarning, match="not used"):
+            assert [row.id for row in spark.sql(f"SELECT id FROM orc.`{table}` WHERE id = 5").collect()] == [5]
+        disable(spark)
+    folder.delete(catalog)
+    assert read(spark, table, where="id = 5").count() == 1
+
+
+def test_errors_are_a_sentence(spark: Any, place: Place) -> None:
+    with pytest.raises(FileNotFoundError, match="no such"):
+        build_file_index(spark, f"{place.url}/nothing", SPEC, progress=False)
+    with pytest.raises((OrcidxError, FileNotFoundError)) as caught:
+        build_file_index(spark, "nosuch://here/x", SPEC, progress=False)
+    assert "\n" not in str(caught.value)
+
+
+def test_json_has_no_session(spark: Any, indexed: str) -> None:
+    from orcidx.errors import InvalidQuery
+
+    with pytest.raises(InvalidQuery, match="JSON"):
+        json.dumps(reached(spark, indexed).to_dict())

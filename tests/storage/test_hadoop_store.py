@@ -1,0 +1,111 @@
+"""The store of a session's Hadoop file systems: what makes its creates exclusive, and what goes to tasks."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from memory_files import MemoryFiles
+
+from orcidx.errors import StorageError, Unsupported
+from orcidx.storage import describe_source
+from orcidx.storage.folder import Folder
+from orcidx.storage.hadoop_roads import HdfsRoad, NoRoad, S3Road
+from orcidx.storage.hadoop_store import Roads, TaskFiles, hadoop_source, install, top_of
+
+
+def folder_in(url: str, files: MemoryFiles) -> Folder:
+    return Folder(hadoop_source(url, files))
+
+
+def test_hdfs_creates_by_a_rename() -> None:
+    files = MemoryFiles()
+    folder = folder_in("hdfs://node:8020/t", files)
+    assert folder.create("a", b"1")
+    assert not folder.create("a", b"2")
+    assert (folder.read("a"), set(files.ways)) == (b"1", {"rename"})
+
+
+def test_s3a_creates_by_a_condition_that_is_tried_out() -> None:
+    files = MemoryFiles()
+    folder = folder_in("s3a://bucket/t", files)
+    assert folder.create("a", b"1")
+    assert not folder.create("a", b"2")
+    assert set(files.ways) == {"conditional"}
+    assert [one.name for one in folder.list()] == ["a"]
+
+
+def test_s3a_that_ignores_its_condition_is_refused() -> None:
+    files = MemoryFiles()
+    files.refuses_second = lambda url: True  # type: ignore[method-assign]
+    files.refuses = False
+    with pytest.raises(Unsupported, match="ignores the condition"):
+        folder_in("s3a://bucket/t", files).create("a", b"1")
+
+
+def test_an_older_s3a_creates_as_tasks_do() -> None:
+    pytest.importorskip("fsspec")
+    files = MemoryFiles(refuses=False)
+    with pytest.raises(Unsupported, match="neither s3fs nor obstore"):
+        folder_in("s3a://bucket/t", files).create("a", b"1")
+    files.beside = describe_source("memory://orcidx-beside/t/a")
+    assert folder_in("s3a://bucket/t", files).create("a", b"1")
+    assert not folder_in("s3a://bucket/t", files).create("a", b"2")
+    Folder(describe_source("memory://orcidx-beside/t")).delete("a")
+
+
+@pytest.mark.parametrize("url", ["viewfs://cluster/t", "gs://bucket/t", "webhdfs://node/t"])
+def test_others_are_refused(url: str) -> None:
+    files = MemoryFiles()
+    with pytest.raises(Unsupported, match="single_writer=True"):
+        folder_in(url, files).create("a", b"1")
+    assert folder_in(url, files).create("a", b"1", single_writer=True)
+    assert not folder_in(url, files).create("a", b"1", single_writer=True)
+
+
+@pytest.mark.parametrize("url", ["hdfs://node:8020/t/a b.orc", "S3A://bucket/t"])
+def test_the_top_of_a_url(url: str) -> None:
+    assert top_of(url) in ("hdfs://node:8020", "s3a://bucket")
+
+
+def test_a_task_opens_by_its_way(tmp_path: object) -> None:
+    pytest.importorskip("fsspec")
+    import fsspec
+
+    fsspec.filesystem("memory").pipe_file("/orcidx-road/t/a", b"bytes")
+
+    class Memory:
+        shown = "memory"
+        problem = None
+
+        def source(self, url: str) -> object:
+            return describe_source(url.replace("s3a://bucket", "memory://orcidx-road"))
+
+    source = hadoop_source("s3a://bucket/t/a", TaskFiles("a token of this test"))  # type: ignore[arg-type]
+    source = pickle.loads(pickle.dumps(source))
+    with pytest.raises(StorageError, match="orcidx's own tasks"):
+        source.open()
+    install("a token of this test", Roads({"s3a://bucket": Memory()}))  # type: ignore[dict-item]
+    assert bytes(source.open().read_ranges([(1, 3)])[0]) == b"yte"
+    with pytest.raises(StorageError, match="have not come"):
+        hadoop_source("s3a://other/t", TaskFiles("a token of this test")).open()  # type: ignore[arg-type]
+    install("a token of this test", Roads({"gs://bucket": NoRoad("gs")}))
+    with pytest.raises(Unsupported, match="no way to gs://"):
+        hadoop_source("gs://bucket/t", TaskFiles("a token of this test")).open()  # type: ignore[arg-type]
+    assert source.open().size() == 5
+    fsspec.filesystem("memory").rm_file("/orcidx-road/t/a")
+
+
+def test_secrets_are_not_shown() -> None:
+    road = S3Road("bucket", key="the-key", secret="the-secret", token="the-token")
+    assert not any(word in repr(Roads({"s3a://bucket": road})) for word in ("the-key", "the-secret", "the-token"))
+
+
+def test_what_tasks_need_for_hdfs(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ARROW_LIBHDFS_DIR", "HADOOP_HOME", "HADOOP_COMMON_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert HdfsRoad("node:8020", "me", ("node", 9870)).problem is None
+    assert "WebHDFS" in HdfsRoad("node:8020", "me", ("node", 9870)).shown
+    assert HdfsRoad("node:8020", "me", why="set something").problem == "set something"
+    with pytest.raises(StorageError, match="set something"):
+        HdfsRoad("node:8020", "me", why="set something").source("hdfs://node:8020/t")
