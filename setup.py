@@ -49,7 +49,7 @@ macros: list[tuple[str, str | None]] = [("CYTHON_TRACE_NOGIL", "1")] if COVERAGE
 
 PLAIN = """
     _cython orc.native_codec orc.small_stripe orc.spans orc_writer.columns orc_writer.compressors
-    orc_writer.source storage.local_file
+    orc_writer.source scanner.chains storage.cache storage.local_file storage.read_metrics threads.tasks threads.waiting
 """
 """Modules without a loop over values: -O1 compiles them in half of the time (docs/decisions/0103)."""
 

@@ -356,7 +356,7 @@ MORE_THAN_ONE_MEANING = {
         "evaluate",
     ),
     *("key_column", "partition_path", "partition_values", "plan_files", "plan_rewrite", "read_stripe", "rounded"),
-    *("run_all", "statistics_table", "translate"),
+    *("statistics_table", "translate"),
 }
 """Names that two modules define for two things. The list may only shrink."""
 

@@ -29,7 +29,7 @@ fetching explain
 pruning storage aggregation
 predicate
 options extras
-spellings keywords
+spellings keywords threads
 errors
 """
 """Rooms from the top down; those of one line do not import each other. A room covers its modules; ``paimon`` alone is

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from orcidx.storage import RangeReader, start_read
+from orcidx.threads.awaiting import arrival
+from orcidx.threads.tasks import Pool, Task
 
 __all__ = [
     "PENDING",
@@ -57,6 +58,8 @@ class Pending:
 
 
 PENDING = Pending()
+_OFF_LOOP = Pool(32)
+"""For what event loops must not wait for; as many as the pool that asyncio makes for that has at most."""
 
 
 class RangeSource(Protocol):
@@ -131,7 +134,7 @@ class _Running:
 
     def __init__(self, turn: Turn, stage: Stage) -> None:
         self.turn = turn
-        self.coming: Future[list[Any]] | None = None
+        self.coming: Task[list[Any]] | None = None
         self.results: list[Any] = []
         self.waits = False
         self._stage = stage
@@ -311,7 +314,7 @@ async def arun_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> AsyncGenera
                 for result in current.take_results():
                     yield result
                 if current.coming is not None:
-                    await _arrival(current.coming)
+                    await arrival(current.coming)
                 more = await off_loop(current.step)
                 await off_loop(lookahead.look_ahead)
             await off_loop(current.close)
@@ -321,21 +324,19 @@ async def arun_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> AsyncGenera
         await off_loop(lookahead.close)
 
 
-async def _arrival(answer: Future[Any]) -> None:
-    """Waits until an answer or its failure is there; who takes it sees which."""
-    awaited = asyncio.wrap_future(answer)
-    awaited.add_done_callback(lambda done: done.cancelled() or done.exception())  # else a failure is called unseen
-    await asyncio.wait([awaited])
-
-
 async def off_loop(call: Callable[[], T]) -> T:
     """Runs ``call`` in a thread. A cancelled caller waits for it to end, so that nothing is closed under its feet,
     however often it is cancelled meanwhile."""
-    future = asyncio.get_running_loop().run_in_executor(None, call)
+    task = Task(call)
     try:
-        return await asyncio.shield(future)
+        _OFF_LOOP.take(task)
+        await arrival(task)
     except asyncio.CancelledError:
-        while not future.done():
+        while not task.done():
             with suppress(asyncio.CancelledError):
-                await asyncio.wait([future])
+                await arrival(task)
         raise
+    finally:
+        if not task.cancel():  # an interrupt leaves when the call has ended, too
+            task.wait()
+    return task.result()

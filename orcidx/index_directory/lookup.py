@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,6 +24,7 @@ from orcidx.pruning.evaluate import Note
 from orcidx.pruning.reasons import Reason
 from orcidx.storage import Source, describe_source
 from orcidx.storage.stores import store_class, store_of
+from orcidx.threads.tasks import side_by_side
 
 __all__ = ["ListingPlan", "index_of_file", "plan_listing", "store_above", "stores_of"]
 
@@ -179,8 +179,7 @@ def _search(start: Source, asked: dict[tuple[Any, ...], IndexStore | None], leve
         return store
     if start.kind == "path" or not above:
         return next((store for one in above if (store := ask(one)) is not None), None)
-    with ThreadPoolExecutor(_ASKERS, thread_name_prefix="orcidx-lookup") as pool:
-        return next((store for store in pool.map(ask, above) if store is not None), None)
+    return next((store for store in side_by_side(ask, above, _ASKERS) if store is not None), None)
 
 
 def _candidates(start: Source, levels: int | None) -> list[Source]:

@@ -8,9 +8,7 @@ a few row groups of a large one, costs a single round trip.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +17,8 @@ import pyarrow as pa
 from orcidx.errors import CorruptFile
 from orcidx.orc.footers import StreamTable
 from orcidx.storage.local_file import LocalFile, PieceRun
+from orcidx.threads.tasks import Task
+from orcidx.threads.waiting import Tally
 
 __all__ = ["Ahead", "PlannedStream", "StripeBytes"]
 
@@ -46,22 +46,20 @@ class Ahead:
     ``start``: (offset, length) pairs to a future of their buffers.
     """
 
-    def __init__(self, start: Callable[[Sequence[Range]], Future[Any]], *, most: int) -> None:
+    def __init__(self, start: Callable[[Sequence[Range]], Task[Any]], *, most: int) -> None:
         self._start = start
-        self._left = most
-        self._lock = threading.Lock()
+        self._most = most
+        self._asked = Tally()
 
-    def start(self, offset: int, length: int) -> Future[Any] | None:
+    def start(self, offset: int, length: int) -> Task[Any] | None:
         """A request for so many bytes; None where there is no room. ``take`` when it is used or given up."""
-        with self._lock:
-            if length > self._left:
-                return None
-            self._left -= length
+        if self._asked.add(length) > self._most:
+            self._asked.add(-length)
+            return None
         return self._start([(offset, length)])
 
     def take(self, length: int) -> None:
-        with self._lock:
-            self._left += length
+        self._asked.add(-length)
 
 
 class PlannedStream:
@@ -99,7 +97,7 @@ class PlannedStream:
         self._pieces: list[_Piece] = []
         self._room = memoryview(b"")
         self._ahead = ahead
-        self._coming: tuple[Range, Future[Any]] | None = None
+        self._coming: tuple[Range, Task[Any]] | None = None
 
     def plan(self, ranges: Iterable[Range]) -> None:
         """Replaces what will be needed next: (start, stop) pairs in order, relative to the stream."""

@@ -8,7 +8,6 @@ as without lanes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,6 +17,7 @@ from orcidx.orc.kinds import TypeKind
 from orcidx.orc_writer.chunks import OutStream
 from orcidx.orc_writer.column_tree import ColumnWriter, Piece
 from orcidx.orc_writer.text import TextColumn
+from orcidx.threads.tasks import Pool
 
 __all__ = ["Lanes", "SplitRows", "split_rows"]
 
@@ -38,8 +38,6 @@ _SLOW = frozenset(
     }
 )
 """Types of which a row group takes longer than threads take to pass the interpreter's lock on (decision 0099)."""
-
-Submit = Callable[[Callable[[], None]], "Future[None]"]
 
 
 @dataclass(frozen=True)
@@ -111,13 +109,13 @@ def _follow(lane: ColumnWriter, writer: ColumnWriter) -> None:
             one.column.follow(other.column)
 
 
-def compress_waiting(streams: Sequence[OutStream], submit: Submit, threads: int) -> None:
+def compress_waiting(streams: Sequence[OutStream], pool: Pool, threads: int) -> None:
     """Compresses the full chunks of streams that took over others, some in each thread, and ends them."""
     counts = [(stream, stream.waiting_chunks()) for stream in streams]
     waiting = [(stream, number) for stream, count in counts for number in range(count)]
     for probes in (True, False):
         chosen = [one for one in waiting if one[0].is_probe(one[1]) is probes]
-        run_all([partial(_squeeze, chosen[i::threads]) for i in range(min(threads, len(chosen)))], submit)
+        pool.run_all([partial(_squeeze, chosen[i::threads]) for i in range(min(threads, len(chosen)))])
     for stream in streams:
         stream.cut()
 
@@ -125,18 +123,3 @@ def compress_waiting(streams: Sequence[OutStream], submit: Submit, threads: int)
 def _squeeze(chunks: Sequence[tuple[OutStream, int]]) -> None:
     for stream, number in chunks:
         stream.squeeze(number)
-
-
-def run_all(tasks: Sequence[Callable[[], None]], submit: Submit) -> None:
-    """Runs tasks side by side, the last one here; of several errors the first task's is raised."""
-    running = [submit(task) for task in tasks[:-1]]
-    error: BaseException | None = None
-    try:
-        for task in tasks[-1:]:
-            task()
-    except Exception as last:  # an earlier task's goes first
-        error = last
-    for future in reversed(running):
-        error = future.exception() or error
-    if error is not None:
-        raise error

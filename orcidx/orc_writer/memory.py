@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from typing import Any, Protocol
 
@@ -31,8 +30,8 @@ class WriterMemory:
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < LEAST:
             raise InvalidQuery(f"max_memory={limit!r} is not a number of bytes from {LEAST} on")
         self.limit = limit
-        self._lock = threading.Lock()
-        self._held: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        # By the writers' identities, so that each change is one step for other threads.
+        self._held: dict[int, tuple[weakref.ref[Holder], int]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return WriterMemory, (self.limit,)
@@ -43,24 +42,28 @@ class WriterMemory:
     @property
     def held(self) -> int:
         """Bytes that all open stripes hold, as far as told."""
-        with self._lock:
-            return sum(self._held.values())
+        return sum(held for _, held in self._alive())
+
+    def _alive(self) -> list[tuple[Holder, int]]:
+        found = [(one(), held) for one, held in list(self._held.values())]
+        return [(holder, held) for holder, held in found if holder is not None]
 
     def note(self, holder: Holder, held: int) -> None:
         """A writer tells what its stripe holds; others' stripes may be ended by that, or its own."""
-        with self._lock:
-            self._held[holder] = held
-            largest = sorted(self._held.items(), key=lambda item: -item[1])
+        self._set(holder, held)
+        largest = sorted(self._alive(), key=lambda item: -item[1])
         over = sum(held for _, held in largest) - self.limit
         for other, size in largest:
             if over <= 0 or not size:
                 break
             if other.end_stripe_for_memory():
                 over -= size
-                with self._lock:
-                    self._held[other] = 0
+                self._set(other, 0)
 
     def forget(self, holder: Holder) -> None:
         """The writer is closed."""
-        with self._lock:
-            self._held.pop(holder, None)
+        self._held.pop(id(holder), None)
+
+    def _set(self, holder: Holder, held: int) -> None:
+        place, sizes = id(holder), self._held
+        self._held[place] = weakref.ref(holder, lambda _: sizes.pop(place, None)), held

@@ -6,7 +6,6 @@ is looked whether the stripe is large enough. So a stripe holds compressed bytes
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, cast
@@ -24,10 +23,10 @@ from orcidx.orc_writer.column_tree import ColumnWriter, Piece, RootWriter, Strip
 from orcidx.orc_writer.columns import BadValue
 from orcidx.orc_writer.compressors import Compressor
 from orcidx.orc_writer.file_layout import StripeData
-from orcidx.orc_writer.lanes import Lanes, SplitRows, compress_waiting, run_all, split_rows
+from orcidx.orc_writer.lanes import Lanes, SplitRows, compress_waiting, split_rows
 from orcidx.orc_writer.memory import WriterMemory
 from orcidx.orc_writer.options import WriteOptions
-from orcidx.storage.threads import LazyPool
+from orcidx.threads.tasks import Pool
 
 __all__ = ["StripeWriter", "type_records"]
 
@@ -36,9 +35,7 @@ SMALLEST_SLICE = 4 << 10
 SMALLEST_TASK = 64 << 10
 """Bytes of Arrow data below which a slice is encoded without threads."""
 
-ENCODERS = LazyPool(pa.cpu_count(), "orcidx-encoder")
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=ENCODERS.forget)
+ENCODERS = Pool(pa.cpu_count())
 
 
 class StripeWriter:
@@ -127,7 +124,7 @@ class StripeWriter:
                 except BaseException as error:  # raised below, where it is known whether a column before has one
                     errors[number] = error
 
-        run_all([work] * min(pa.cpu_count(), len(tasks)), ENCODERS.submit)
+        ENCODERS.run_all([work] * min(pa.cpu_count(), len(tasks)))
         if errors:
             raise errors[min(errors)]
 
@@ -142,9 +139,9 @@ class StripeWriter:
                 self._write_column(lane, part, pieces, first + start)
 
             tasks += lanes.encode(array, split.shares, write)
-        run_all(tasks, ENCODERS.submit)
-        run_all([partial(lanes.join, len(split.shares)) for lanes in self._lanes], ENCODERS.submit)
-        compress_waiting([stream for lanes in self._lanes for stream in lanes.streams()], ENCODERS.submit, threads)
+        ENCODERS.run_all(tasks)
+        ENCODERS.run_all([partial(lanes.join, len(split.shares)) for lanes in self._lanes])
+        compress_waiting([stream for lanes in self._lanes for stream in lanes.streams()], ENCODERS, threads)
         for lanes, array in zip(self._lanes, arrays, strict=True):
             for piece in split.tail:
                 moved = Piece(0, piece.stop - piece.start, piece.ends_group)
@@ -199,7 +196,7 @@ class StripeWriter:
 
         count = len(self._columns)
         threads = min(threads, max(1, count - 1))  # the root has next to nothing to do
-        run_all([partial(finish, range(i, count, threads)) for i in range(threads)], ENCODERS.submit)
+        ENCODERS.run_all([partial(finish, range(i, count, threads)) for i in range(threads)])
         return [done[number] for number in range(count)]
 
     def clear(self) -> None:

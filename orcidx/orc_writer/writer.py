@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -24,6 +23,7 @@ from orcidx.orc_writer.options import WriteOptions, WriteOptionsByName
 from orcidx.orc_writer.stripe_writer import StripeWriter, type_records
 from orcidx.storage.given_rows import stream_of
 from orcidx.storage.sink import Sink, Target, open_sink
+from orcidx.threads.waiting import Mutex
 
 __all__ = ["OrcWriter", "WriteResult", "write_table"]
 
@@ -100,7 +100,7 @@ class OrcWriter:
         )
         limit = self.options.max_memory
         self._memory = WriterMemory(limit) if isinstance(limit, int) else limit
-        self._at_work = threading.Lock()
+        self._at_work = Mutex()
         self._failure: BaseException | None = None
         self._rows = 0
         self._result: WriteResult | None = None
@@ -149,15 +149,18 @@ class OrcWriter:
         while at < batch.num_rows:
             rest = batch.slice(at)
             taken = self._stripes.slice_rows(rest)
-            with self._at_work:
-                self._stripes.write(rest.slice(0, taken), self._rows)
-                self._rows += taken
-                at += taken
-                if self._stripes.held >= self.options.stripe_size:
-                    self.end_stripe()
-                held = self._stripes.held
+            held = self._at_work.run(self._write_slice, rest.slice(0, taken))
+            at += taken
             if self._memory is not None:
                 self._memory.note(self, held)
+
+    def _write_slice(self, rows: pa.RecordBatch) -> int:
+        """Encodes rows; what the open stripe holds then."""
+        self._stripes.write(rows, self._rows)
+        self._rows += rows.num_rows
+        if self._stripes.held >= self.options.stripe_size:
+            self.end_stripe()
+        return self._stripes.held
 
     def end_stripe(self) -> None:
         """Ends the open stripe here and writes it; nothing happens when it has no row."""
@@ -168,17 +171,15 @@ class OrcWriter:
     def end_stripe_for_memory(self) -> bool:
         """Ends the open stripe because writers that share ``max_memory`` hold too much; False where another thread is
         writing just now. An error is this writer's own: it is closed, and says so when it is used again."""
-        if not self._at_work.acquire(blocking=False):
-            return False
+        return self._at_work.attempt(self._end_or_abort)
+
+    def _end_or_abort(self) -> None:
         try:
             if not self._closed:
                 self.end_stripe()
         except Exception as error:  # a sink raises what it likes, while another file is written
             self._failure = error
             self.abort()
-        finally:
-            self._at_work.release()
-        return True
 
     def close(self) -> WriteResult:
         """Writes the rest and the tail, and publishes the file. Again: the same result."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -13,6 +12,7 @@ from orcidx.paimon_table.schema import TableSchema, parse_schema
 from orcidx.paimon_table.snapshot import Snapshot, parse_hint, parse_snapshot
 from orcidx.storage import OneSource, Source, describe_source, list_sources
 from orcidx.storage.inside import in_one_store, is_inside
+from orcidx.threads.tasks import side_by_side
 
 __all__ = ["TableFiles"]
 
@@ -71,8 +71,7 @@ class TableFiles:
         """Several files, read in parallel."""
         if len(paths) < 2:
             return [self.parsed(path, parse) for path in paths]
-        with ThreadPoolExecutor(min(_READERS, len(paths))) as pool:
-            return list(pool.map(lambda path: self.parsed(path, parse), paths))
+        return side_by_side(lambda path: self.parsed(path, parse), paths, _READERS)
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
         """A snapshot by number; ``FileNotFoundError`` when it is not there (any more)."""

@@ -19,8 +19,8 @@ from functools import partial
 import pyarrow as pa
 
 from orcidx.orc.column_readers import Claims
+from orcidx.scanner.chains import Chains, Round
 from orcidx.scanner.column_cursor import ColumnCursor, Work
-from orcidx.scanner.decode_pool import Chains, Round
 
 __all__ = ["DecodeAhead"]
 
@@ -120,7 +120,7 @@ class DecodeAhead:
         rounds = [part.round for part in parts if part.round is not None]
         for one in rounds:
             self._chains.finish(one)
-        if any(one.errors for one in rounds) or sum(part.claims.bytes for part in parts) > self._batch_bytes:
+        if any(one.errors for one in rounds) or sum(part.claims.sum for part in parts) > self._batch_bytes:
             self._most = 0  # the next ones would be read twice, too
             self._spans.extend(parts)
             self.drop()

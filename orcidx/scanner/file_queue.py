@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any
 
@@ -23,6 +22,7 @@ from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.small_files import SmallFiles, SmallRows
 from orcidx.storage import RangeReader
 from orcidx.storage.threads import READERS
+from orcidx.threads.tasks import Task
 
 __all__ = ["FileQueue", "OpenFile", "open_job"]
 
@@ -101,7 +101,7 @@ class FileQueue:
         self._open_all = open_all
         self._metrics = metrics
         self._jobs = self._left(jobs)
-        self._opening: deque[Future[OpenFile]] = deque()
+        self._opening: deque[Task[OpenFile]] = deque()
         self._taken = 0
         self._in_use: list[OpenFile] = []
 
@@ -194,8 +194,6 @@ class FileQueue:
         """Closes every file, and waits for those that are just being opened."""
         opening = [future for future in self._opening if not future.cancel()]
         self._opening.clear()
-        if opening:
-            wait(opening)
         for future in opening:
             if future.exception() is None:
                 future.result().close()

@@ -7,11 +7,8 @@ included.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from typing import Any
-
 from orcidx.index_directory.store import IndexStore, identity_of, memory_of
+from orcidx.storage import IdentityCache
 
 __all__ = ["KeptStores"]
 
@@ -25,23 +22,18 @@ class KeptStores:
     """The last stores of directories that were used. Threads may share it."""
 
     def __init__(self) -> None:
-        self._stores: OrderedDict[tuple[Any, ...], IndexStore] = OrderedDict()
-        self._lock = threading.Lock()
+        self._stores: IdentityCache[IndexStore] = IdentityCache(STORES)
 
     def known(self, store: IndexStore) -> IndexStore:
         """A store that was opened at the same catalogs, with what it has read; the given one where there is none."""
         if store.root.kind not in KINDS:
             return store
-        with self._lock:
-            return self._stores.get(identity_of(store), store)
+        kept = self._stores.get(identity_of(store))
+        return store if kept is None else kept
 
     def keep(self, store: IndexStore) -> None:
         """Remembers a store with what it has read by now, unless that is large."""
         if store.root.kind not in KINDS:
             return
-        with self._lock:
-            self._stores.pop(identity_of(store), None)
-            if memory_of(store) <= STORE_BYTES:
-                self._stores[identity_of(store)] = store
-            while len(self._stores) > STORES:
-                self._stores.popitem(last=False)
+        large = memory_of(store) > STORE_BYTES
+        self._stores.put(identity_of(store), store, STORES + 1 if large else 1)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from contextlib import suppress
 from types import TracebackType
 
 from orcidx.errors import OrcidxError, StorageError
 from orcidx.storage.folder import Folder
+from orcidx.threads.tasks import Task, spawn
+from orcidx.threads.waiting import Flag
 
 __all__ = ["Lease", "leased_until"]
 
@@ -34,17 +35,18 @@ class Lease:
         self._folder = folder
         self._name = name
         self._until = 0.0
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._renew, name="orcidx-lease", daemon=True)
+        self._over = Flag()
+        self._thread: Task[None] | None = None
 
     def __enter__(self) -> Lease:
         self._put()
-        self._thread.start()
+        self._thread = spawn(self._renew)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._over.set()
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.wait()
         with suppress(OrcidxError, OSError):  # else it ends by itself
             self._folder.delete(self._name)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from orcidx.extras import installed, needed
 from orcidx.spark.sessions import is_connect
+from orcidx.threads.tasks import Task, spawn
+from orcidx.threads.waiting import Flag
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,8 +47,8 @@ class Progress:
         self.counters = Counters()
         self._total = files, bytes
         self._title = title
-        self._end = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._end = Flag()
+        self._thread: Task[None] | None = None
         self._bar: Any = None
         if wanted and files and not is_connect(spark):
             context = spark.sparkContext
@@ -58,8 +59,7 @@ class Progress:
             self._bar = _open_bar()
             self._bar.start()
             self._task = self._bar.add_task(self._title, total=self._total[0], bytes=0, errors=0)
-            self._thread = threading.Thread(target=self._poll, name="orcidx-progress", daemon=True)
-            self._thread.start()
+            self._thread = spawn(self._poll)
         return self
 
     def _poll(self) -> None:
@@ -75,7 +75,7 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         if self._thread is not None:
             self._end.set()
-            self._thread.join()
+            self._thread.wait()
             self._show()
             self._bar.stop()
 

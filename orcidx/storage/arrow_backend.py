@@ -9,7 +9,6 @@ import asyncio
 import errno
 import os
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -61,8 +60,7 @@ class ArrowBackend:
     def __init__(self, filesystem: Any, path: str) -> None:
         self._filesystem = filesystem
         self._path = path
-        self._lock = threading.Lock()
-        self._file: Any = None
+        self._files: dict[int, Any] = {}  # the open file, at 0: each change of a dictionary is one step
         self._opened: Fingerprint | None = None
         self.storage = f"pyarrow {filesystem.type_name}"
 
@@ -79,10 +77,9 @@ class ArrowBackend:
         return await in_thread(lambda: self._read_tail(length))
 
     def close(self) -> None:
-        with self._lock:
-            file, self._file = self._file, None
-            if file is not None:
-                file.close()
+        file = self._files.pop(0, None)
+        if file is not None:
+            file.close()
 
     def _open(self) -> tuple[Any, Fingerprint]:
         with _translated(self._path):
@@ -96,18 +93,15 @@ class ArrowBackend:
 
     def _stat(self) -> Fingerprint:
         file, found = self._open()
-        with self._lock:
-            if self._file is None:
-                self._file = file
-                return found
-        file.close()
+        if self._files.setdefault(0, file) is not file:
+            file.close()
         return found
 
     def _read(self, offset: int, length: int) -> Any:
-        file = self._file
+        file = self._files.get(0)
         if file is None:
             self._stat()
-            file = self._file
+            file = self._files[0]
         with _translated(self._path):
             data = file.read_at(length, offset)
         if len(data) != length:

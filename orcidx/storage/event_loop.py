@@ -6,29 +6,25 @@ The asynchronous file systems of fsspec have a loop of their own, which is fsspe
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
+
+from orcidx.threads.tasks import Once, Task
 
 __all__ = ["shared_loop"]
 
-_lock = threading.Lock()
-_loop: asyncio.AbstractEventLoop | None = None
+
+def _serve(ready: Task[asyncio.AbstractEventLoop]) -> None:
+    try:
+        loop = asyncio.new_event_loop()
+    except BaseException as error:
+        ready.finish(error=error)
+        raise
+    ready.finish(loop)
+    loop.run_forever()
+
+
+_LOOP: Once[asyncio.AbstractEventLoop] = Once(_serve)
 
 
 def shared_loop() -> asyncio.AbstractEventLoop:
     """The loop, started at the first call, and anew after a fork (a child has none of the threads)."""
-    global _loop
-    with _lock:
-        if _loop is None:
-            _loop = asyncio.new_event_loop()
-            threading.Thread(target=_loop.run_forever, name="orcidx-loop", daemon=True).start()
-        return _loop
-
-
-def _forget() -> None:
-    global _lock, _loop
-    _lock, _loop = threading.Lock(), None
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    return _LOOP.get()

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -41,6 +40,7 @@ from orcidx.storage.remote import Answer, Backend, RemoteReader, in_thread
 from orcidx.storage.sources import Source
 from orcidx.storage.stores import Found, Store, Upload, in_filesystem
 from orcidx.storage.writers import look_then_put, prove, refused, temporary_name, when_dropped
+from orcidx.threads.waiting import Mutex
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -52,7 +52,7 @@ __all__ = ["STORE", "FsspecSink", "FsspecStore", "filesystem_of", "fsspec_backen
 _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "cos", "memory"})
 """fsspec's names of storages where a file appears when all of it is there, and renaming means copying."""
 _PACKAGE_OF_SCHEME = {"http": "aiohttp", "https": "aiohttp", "s3": "s3fs", "s3a": "s3fs"}
-_memory_lock = threading.Lock()
+_memory_turns = Mutex()
 _CONDITIONAL = frozenset({"gs", "gcs", "abfs", "abfss", "az", "adl"})
 """fsspec's names of stores whose ``pipe_file(mode="create")`` is a conditional PUT (gcsfs, adlfs)."""
 
@@ -122,7 +122,7 @@ class BlockingBackend:
     def __init__(self, filesystem: Any, path: str) -> None:
         self._filesystem = filesystem
         self._path = path
-        self._lock = threading.Lock()
+        self._turns = Mutex()
         self._file: Any = None
         self.storage = f"{type(filesystem).__name__} {filesystem._fs_token}"
         # The base class's cat_file opens a file with a read-ahead cache for every call: hold one without instead.
@@ -141,28 +141,34 @@ class BlockingBackend:
         return await in_thread(lambda: self._read_tail(length))
 
     def close(self) -> None:
-        with self._lock:
-            file, self._file = self._file, None
-            if file is not None:
-                file.close()
+        self._turns.run(self._close_file)
+
+    def _close_file(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
 
     def _stat(self) -> Fingerprint:
-        with self._lock:
-            self._filesystem.invalidate_cache(self._path)
-            return _fingerprint_of(self._filesystem.info(self._path), self._path)
+        return self._turns.run(self._look)
+
+    def _look(self) -> Fingerprint:
+        self._filesystem.invalidate_cache(self._path)
+        return _fingerprint_of(self._filesystem.info(self._path), self._path)
 
     def _read(self, offset: int, length: int) -> Any:
-        with self._lock:
-            if self._has_cat_file:
-                return self._filesystem.cat_file(self._path, start=offset, end=offset + length)
-            if self._file is None:
-                self._file = self._open()
-            self._file.seek(offset)
-            chunks, have = [], 0
-            while have < length and (chunk := self._file.read(length - have)):
-                chunks.append(chunk)
-                have += len(chunk)
-            return b"".join(chunks)
+        return self._turns.run(self._read_file, offset, length)
+
+    def _read_file(self, offset: int, length: int) -> Any:
+        if self._has_cat_file:
+            return self._filesystem.cat_file(self._path, start=offset, end=offset + length)
+        if self._file is None:
+            self._file = self._open()
+        self._file.seek(offset)
+        chunks, have = [], 0
+        while have < length and (chunk := self._file.read(length - have)):
+            chunks.append(chunk)
+            have += len(chunk)
+        return b"".join(chunks)
 
     def _open(self) -> Any:
         try:
@@ -255,8 +261,7 @@ class FsspecStore:
         if single_writer:
             return look_then_put(self, path, data)
         if "memory" in self._names:
-            with _memory_lock:
-                return self._pipe_new(path, data)
+            return _memory_turns.run(self._pipe_new, path, data)
         if not self._names.isdisjoint({"s3", "s3a"}) and hasattr(self._filesystem, "call_s3"):
             create = self._put_if_none_match
         elif not self._names.isdisjoint(_CONDITIONAL):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import threading
 import time
 from collections.abc import Sequence
 from typing import Any, BinaryIO
@@ -13,6 +11,9 @@ from orcidx.errors import InvalidQuery, StorageError
 from orcidx.options import ReadOptions
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.ranges import Range, ReadMetrics, check_inside, merge_limits, merge_ranges, scatter
+from orcidx.storage.threads import READERS
+from orcidx.threads.awaiting import awaited
+from orcidx.threads.waiting import Mutex
 
 __all__ = ["BytesReader", "FileObjectReader", "ReaderAtHand"]
 
@@ -55,7 +56,7 @@ class ReaderAtHand:
         return scatter(len(ranges), merged, buffers)
 
     async def aread_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
-        return await asyncio.to_thread(self.read_ranges, ranges)
+        return await awaited(READERS.submit(lambda: self.read_ranges(ranges)))
 
     def _fetch(self, offset: int, length: int) -> memoryview:
         raise NotImplementedError
@@ -101,14 +102,13 @@ class FileObjectReader(ReaderAtHand):
 
     def __init__(self, file: BinaryIO, *, name: str | None = None, options: ReadOptions | None = None) -> None:
         self._file: BinaryIO | None = file
-        self._lock = threading.Lock()
+        self._turns = Mutex()
         given = getattr(file, "name", None)
         if name is None:
             name = given if isinstance(given, str) else f"<{type(file).__name__}>"
         try:
-            with self._lock:
-                file.seek(0, os.SEEK_END)
-                size = file.tell()
+            file.seek(0, os.SEEK_END)
+            size = file.tell()
         except (OSError, ValueError, AttributeError) as error:
             raise StorageError(f"the file object cannot seek ({error}); give its bytes instead", file=name) from error
         super().__init__(name, size, options)
@@ -118,9 +118,7 @@ class FileObjectReader(ReaderAtHand):
         if file is None:
             raise StorageError("the reader is closed", file=self.name)
         try:
-            with self._lock:
-                file.seek(offset)
-                chunks = self._read_chunks(file, length)
+            chunks = self._turns.run(self._read_at, file, offset, length)
         except InvalidQuery:
             raise
         except (OSError, ValueError) as error:
@@ -129,6 +127,10 @@ class FileObjectReader(ReaderAtHand):
         if have != length:
             raise StorageError(f"{have} of {length} bytes at {offset}", file=self.name, offset=offset)
         return memoryview(chunks[0] if len(chunks) == 1 else b"".join(chunks))
+
+    def _read_at(self, file: BinaryIO, offset: int, length: int) -> list[bytes]:
+        file.seek(offset)
+        return self._read_chunks(file, length)
 
     def _read_chunks(self, file: BinaryIO, length: int) -> list[bytes]:
         """Up to ``length`` bytes from here: raw files may give less than was asked for."""

@@ -11,7 +11,6 @@ import errno
 import os
 import re
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +19,7 @@ from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.sources import AT_HAND, IN_NO_STORE, Source, describe_source
 from orcidx.storage.stores import Found, Store, of_object, store_class
 from orcidx.storage.unfinished_swaps import is_mark, settled_listing
+from orcidx.threads.tasks import side_by_side
 
 __all__ = ["expand_objects", "glob_base", "is_hidden", "is_pattern", "is_visible", "list_sources", "of_version"]
 
@@ -49,8 +49,7 @@ def list_sources(
     remote = [source for source in described if source.kind not in AT_HAND]
     if len(remote) < 2:
         return [found for source in described for found in _expand(source)]
-    with ThreadPoolExecutor(min(_LISTERS, len(remote)), thread_name_prefix="orcidx-list") as pool:
-        return [found for expanded in pool.map(_expand, described) for found in expanded]
+    return [found for expanded in side_by_side(_expand, described, min(_LISTERS, len(remote))) for found in expanded]
 
 
 def _is_many(sources: Any) -> bool:

@@ -12,7 +12,6 @@ import mmap
 import os
 import re
 import stat
-import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,6 +31,7 @@ from orcidx.storage.ranges import Range, RangeReader, as_expected, changed, chec
 from orcidx.storage.sources import Source
 from orcidx.storage.stores import Found, Store, Upload, is_url
 from orcidx.storage.unfinished_swaps import MARK, is_mark, settled_listing
+from orcidx.threads.waiting import Mutex
 
 if TYPE_CHECKING:
     from orcidx.storage.sink import Sink
@@ -81,7 +81,7 @@ class LocalReader(ReaderAtHand):
         super().__init__(name, status.st_size, options)
         self._status = status
         self._opened = time.time_ns()
-        self._seek_lock = threading.Lock()
+        self._seeks = Mutex()
         if options is not None and options.mmap and status.st_size:
             self._map = mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
         self._local_file = LocalFile(fd, size=self._size, mtime_ns=status.st_mtime_ns, metrics=self.metrics)
@@ -189,9 +189,7 @@ class LocalReader(ReaderAtHand):
     def _pread_once(self, fd: int, data: memoryview, offset: int) -> int:
         if _HAS_PREADV:
             return os.preadv(fd, [data], offset)
-        with self._seek_lock:  # macOS before 11, Windows
-            os.lseek(fd, offset, os.SEEK_SET)
-            found = os.read(fd, len(data))
+        found = self._seeks.run(_seek_and_read, fd, offset, len(data))  # macOS before 11, Windows
         data[: len(found)] = found
         return len(found)
 
@@ -212,6 +210,11 @@ class LocalReader(ReaderAtHand):
     def __del__(self) -> None:
         if getattr(self, "_fd", None) is not None:  # None, too, when opening the file failed
             self.close()
+
+
+def _seek_and_read(fd: int, offset: int, length: int) -> bytes:
+    os.lseek(fd, offset, os.SEEK_SET)
+    return os.read(fd, length)
 
 
 class LocalStore:

@@ -6,9 +6,8 @@ What makes its ``create`` exclusive is obstore's ``mode="create"``: a conditiona
 from __future__ import annotations
 
 import asyncio
-import queue
-import threading
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import obstore
@@ -23,6 +22,8 @@ from orcidx.storage.remote import Answer, RemoteReader
 from orcidx.storage.sources import Source, text_of
 from orcidx.storage.stores import Found, Store, Upload
 from orcidx.storage.writers import look_then_put, prove, refused, when_dropped
+from orcidx.threads.tasks import Task, spawn
+from orcidx.threads.waiting import Channel
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -196,7 +197,7 @@ class _Upload:
     """What the thread of an upload works on; it holds no sink, so that one that is dropped can end its upload."""
 
     def __init__(self) -> None:
-        self.parts: queue.Queue[bytes | None] = queue.Queue(2)
+        self.parts: Channel[bytes | None] = Channel(2)
         self.error: BaseException | None = None
         self.aborting = False
         self._ended = False
@@ -225,8 +226,7 @@ class ObstoreSink:
         self._part_bytes = part_bytes
         self._pending = bytearray()
         self._upload = _Upload()
-        self._thread = threading.Thread(target=self._upload.run, args=(store, path, part_bytes), daemon=True)
-        self._thread.start()
+        self._thread = spawn(partial(self._upload.run, store, path, part_bytes))
         self._drop = when_dropped(self, _discard, self._upload, self._thread)
 
     def write(self, data: Buffer) -> None:
@@ -241,7 +241,7 @@ class ObstoreSink:
         if self._pending:
             self._upload.parts.put(bytes(self._pending))
         self._upload.parts.put(None)
-        self._thread.join()
+        self._thread.wait()
         self._raise()
 
     def abort(self) -> None:
@@ -254,7 +254,7 @@ class ObstoreSink:
                 raise self._upload.error
 
 
-def _discard(upload: _Upload, thread: threading.Thread) -> None:
+def _discard(upload: _Upload, thread: Task[None]) -> None:
     upload.aborting = True
     upload.parts.put(None)
-    thread.join()
+    thread.wait()

@@ -6,9 +6,7 @@ several may be slices of one merged buffer, which lives as long as any of them.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
@@ -16,7 +14,10 @@ from typing import Any, Protocol, runtime_checkable
 from orcidx.errors import StorageError
 from orcidx.options import ReadOptions
 from orcidx.storage.fingerprint import Fingerprint
+from orcidx.storage.read_log import Request
+from orcidx.storage.read_metrics import ReadMetrics
 from orcidx.storage.threads import READERS
+from orcidx.threads.tasks import Task
 
 __all__ = [
     "LentReader",
@@ -31,73 +32,6 @@ __all__ = [
 Range = tuple[int, int]
 
 _KIB, _MIB = 1 << 10, 1 << 20
-
-
-@dataclass(frozen=True)
-class Request:
-    """One request as it went to the storage: ``length`` bytes at ``offset``, answered after ``seconds``."""
-
-    offset: int
-    length: int
-    seconds: float
-
-
-class ReadMetrics:
-    """Counts of one reader, from all its threads.
-
-    ``ranges`` and ``bytes_asked``: what callers asked for. ``requests`` and ``bytes_fetched``: what went to the storage
-    after merging. ``retries``: repeated requests. ``seconds``: summed over requests, which overlap. ``log`` is ``None``
-    until set to a list: then every ``Request`` is appended.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.ranges = 0
-        self.bytes_asked = 0
-        self.requests = 0
-        self.bytes_fetched = 0
-        self.retries = 0
-        self.seconds = 0.0
-        self.log: list[Request] | None = None
-
-    def asked(self, ranges: int, length: int) -> None:
-        """Counts what a reader asked for."""
-        with self._lock:
-            self.ranges += ranges
-            self.bytes_asked += length
-
-    def fetched(self, offset: int, length: int, seconds: float) -> None:
-        """Counts a request that was answered."""
-        with self._lock:
-            self.requests += 1
-            self.bytes_fetched += length
-            self.seconds += seconds
-            if self.log is not None:
-                self.log.append(Request(offset, length, seconds))
-
-    def read(self, offset: int, length: int, seconds: float) -> None:
-        """One range that was asked for and fetched by itself."""
-        with self._lock:
-            self.ranges += 1
-            self.bytes_asked += length
-            self.requests += 1
-            self.bytes_fetched += length
-            self.seconds += seconds
-            if self.log is not None:
-                self.log.append(Request(offset, length, seconds))
-
-    def retried(self) -> None:
-        """Counts a request that was made again."""
-        with self._lock:
-            self.retries += 1
-
-    def to_dict(self) -> dict[str, int | float]:
-        with self._lock:
-            names = ("ranges", "bytes_asked", "requests", "bytes_fetched", "retries", "seconds")
-            return {name: getattr(self, name) for name in names}
-
-    def __repr__(self) -> str:
-        return f"ReadMetrics({', '.join(f'{name}={value}' for name, value in self.to_dict().items())})"
 
 
 @runtime_checkable
@@ -306,10 +240,10 @@ def as_expected(reader: RangeReader, name: str, expected: Fingerprint) -> RangeR
     return reader
 
 
-def start_read(reader: RangeReader, ranges: Sequence[Range], *, most: int | None = None) -> Future[list[memoryview]]:
+def start_read(reader: RangeReader, ranges: Sequence[Range], *, most: int | None = None) -> Task[list[memoryview]]:
     """``reader.read_ranges(ranges)`` as a future: on the storage's own loop where it has one, else in a thread."""
     limit = {} if most is None else {"most": most}
-    start: Callable[..., Future[list[memoryview]]] | None = getattr(reader, "start_ranges", None)
+    start: Callable[..., Task[list[memoryview]]] | None = getattr(reader, "start_ranges", None)
     return READERS.submit(lambda: reader.read_ranges(ranges, **limit)) if start is None else start(ranges, **limit)
 
 
@@ -363,7 +297,7 @@ class RecordingReader:
         self.asked.append(("ranges", tuple(ranges)))
         return await self.reader.aread_ranges(ranges, most=most)
 
-    def start_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> Future[list[memoryview]]:
+    def start_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> Task[list[memoryview]]:
         self.asked.append(("ranges", tuple(ranges)))
         return start_read(self.reader, ranges, most=most)
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from orcidx.errors import StorageError
@@ -32,6 +32,8 @@ from orcidx.storage.ranges import (
     scatter,
 )
 from orcidx.storage.threads import REQUESTS
+from orcidx.threads.awaiting import awaited, start_on
+from orcidx.threads.tasks import Task
 
 __all__ = ["Answer", "Backend", "RemoteReader", "in_thread"]
 
@@ -82,7 +84,7 @@ class Backend(Protocol):
 
 async def in_thread(call: Callable[[], T]) -> T:
     """Runs a blocking request of a library that is not asynchronous."""
-    return await asyncio.wrap_future(REQUESTS.submit(call))
+    return await awaited(REQUESTS.submit(call))
 
 
 class RemoteReader:
@@ -123,24 +125,24 @@ class RemoteReader:
 
     def fingerprint(self) -> Fingerprint:
         if self._fingerprint is None:
-            self._run(self._stat())
+            self._run(self._stat)
         assert self._fingerprint is not None
         return self._fingerprint
 
     def read_tail(self, length: int) -> tuple[memoryview, int]:
-        return self._run(self._read_tail(length))
+        return self._run(partial(self._read_tail, length))
 
     def read_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
-        return self._run(self._read_ranges(ranges, most))
+        return self._run(partial(self._read_ranges, ranges, most))
 
-    def start_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> Future[list[memoryview]]:
-        """``read_ranges`` without waiting; cancelling the future cancels the requests."""
-        return asyncio.run_coroutine_threadsafe(self._read_ranges(ranges, most), self._loop())
+    def start_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> Task[list[memoryview]]:
+        """``read_ranges`` without waiting; cancelling the task cancels the requests."""
+        return start_on(self._loop(), partial(self._read_ranges, ranges, most))
 
     async def aread_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
         if asyncio.get_running_loop() is self._loop():
             return await self._read_ranges(ranges, most)
-        return await asyncio.wrap_future(self.start_ranges(ranges, most=most))
+        return await awaited(self.start_ranges(ranges, most=most))
 
     def close(self) -> None:
         backend, self._backend = self._backend, None
@@ -153,13 +155,8 @@ class RemoteReader:
             raise StorageError("the reader is closed", file=self.name)
         return self._backend
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        try:
-            loop = self._loop()
-        except StorageError:
-            work.close()
-            raise
-        return _run_on(loop, work, self.name)
+    def _run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return _run_on(self._loop(), make, self.name)
 
     def _loop(self) -> asyncio.AbstractEventLoop:
         try:
@@ -295,18 +292,16 @@ class RemoteReader:
             raise changed(self.name, self._fingerprint, seen)
 
 
-def _run_on(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T], name: str) -> T:
+def _run_on(loop: asyncio.AbstractEventLoop, make: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
     """Runs a coroutine on the loop of another thread and waits for it; an interrupt cancels it."""
     try:
         inside = asyncio.get_running_loop() is loop
     except RuntimeError:
         inside = False
     if inside:
-        work.close()
         raise StorageError("a blocking read inside the storage's own event loop; await aread_ranges", file=name)
-    future = asyncio.run_coroutine_threadsafe(work, loop)
+    task = start_on(loop, make)
     try:
-        return future.result()
-    except BaseException:
-        future.cancel()
-        raise
+        return task.result()
+    finally:
+        task.cancel()

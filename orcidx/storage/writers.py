@@ -17,14 +17,15 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import threading
 import uuid
 import weakref
 from collections.abc import Callable, Hashable
+from functools import partial
 
 from orcidx.errors import Unsupported
 from orcidx.storage.failures import classify
 from orcidx.storage.stores import Store
+from orcidx.threads.tasks import spawn
 
 __all__ = ["is_temporary", "look_then_put", "prove", "refused", "temporary_name", "when_dropped"]
 
@@ -60,7 +61,7 @@ def _dropped(discard: Callable[..., None], parts: tuple[object, ...], process: i
     if asyncio._get_running_loop() is None:
         discard(*parts)
     else:  # the garbage collector came by on the loop that requests are sent from, which must not wait for itself
-        threading.Thread(target=discard, args=parts, daemon=True).start()
+        spawn(partial(discard, *parts))
 
 
 def look_then_put(store: Store, path: str, data: bytes) -> bool:

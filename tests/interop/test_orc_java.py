@@ -164,17 +164,16 @@ def test_one_thread_in_a_task(spark: Any, frame: Any, tmp_path: Path) -> None:
     path = str(written(data, tmp_path / "t", orc__row__index__stride=STRIDE))
 
     def read(items: Any) -> Any:
-        import threading
-
         import pyarrow as pa
 
         import orcidx
+        from orcidx.scanner.chains import POOL
 
         pa.set_cpu_count(4)
         for _ in items:
             with orcidx.open(path) as file:
                 rows = file.read(use_threads=True).num_rows
-            yield rows, sum(thread.name.startswith("orcidx-decode") for thread in threading.enumerate())
+            yield rows, POOL.threads
 
     # to a file: collect() leaves a socket to the garbage collector
     spark.sparkContext.parallelize([0], 1).mapPartitions(read).saveAsTextFile(str(tmp_path / "found"))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -284,17 +284,16 @@ class Asked:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
         self.cursors: list[ColumnCursor] = []
-        ask, decompress = decode_pool.Chains.ask, ColumnCursor.decompress_ahead
+        decompress = ColumnCursor.decompress_ahead
 
-        def counted(chains: decode_pool.Chains, chunks: Any) -> None:
-            self.count += 1
-            ask(chains, chunks)
+        def kept(cursor: ColumnCursor, ask: Callable[[Any], None], **options: Any) -> None:
+            def counted(chunks: Any) -> None:
+                self.count += 1
+                ask(chunks)
 
-        def kept(cursor: ColumnCursor, *arguments: Any, **options: Any) -> None:
             self.cursors.append(cursor)
-            decompress(cursor, *arguments, **options)
+            decompress(cursor, counted, **options)
 
-        monkeypatch.setattr(decode_pool.Chains, "ask", counted)
         monkeypatch.setattr(ColumnCursor, "decompress_ahead", kept)
 
     @property

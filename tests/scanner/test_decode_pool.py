@@ -8,7 +8,7 @@ import threading
 import pyarrow as pa
 import pytest
 
-from orcidx.scanner import decode_pool
+from orcidx.scanner import chains
 from orcidx.scanner.decode_pool import run_all
 
 
@@ -64,16 +64,13 @@ def test_tasks_run_here_when_the_interpreter_takes_no_more(monkeypatch, cpus):
     pa.set_cpu_count(2)
 
     class Ended:
-        def __init__(self, *_, **__):
-            pass
+        size = 0
 
-        def submit(self, _):
-            raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+        def offer(self, _):
+            return False
 
-    monkeypatch.setattr(decode_pool, "ThreadPoolExecutor", Ended)
-    monkeypatch.setattr(decode_pool, "_pool", None)
+    monkeypatch.setattr(chains, "POOL", Ended())
     assert run_all([lambda i=i: i for i in range(3)], use_threads=True) == [0, 1, 2]
-    monkeypatch.setattr(decode_pool, "_pool", None)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here: it works without, as is seen")
@@ -91,14 +88,14 @@ import orcidx.paimon_table.table, orcidx.scanner.many_files
 def test_a_lone_chain_is_handed_over_while_the_caller_is_away(
     monkeypatch: pytest.MonkeyPatch, away: float, others: bool
 ) -> None:
-    monkeypatch.setattr(decode_pool, "AWAY", away)
-    monkeypatch.setattr(decode_pool.time, "perf_counter", lambda: 5.0)
+    monkeypatch.setattr(chains, "AWAY", away)
+    monkeypatch.setattr(chains, "perf_counter", lambda: 5.0)
     begun = threading.Event()
-    chains = decode_pool.Chains([1], 2)
-    first = chains.add([0], [threading.get_ident])
-    chains.add([0], [begun.set])
-    chains.start_early()
-    chains.finish(first)
+    one = chains.Chains([1], 2)
+    first = one.add([0], [threading.get_ident])
+    one.add([0], [begun.set])
+    one.start_early()
+    one.finish(first)
     assert first.results == [threading.get_ident()]
     assert begun.wait(60 if others else 0.05) is others
-    chains.close()
+    one.close()

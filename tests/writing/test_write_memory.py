@@ -113,9 +113,12 @@ def test_a_writer_at_work_is_left_alone(rng):
     busy, other = (orcidx.OrcWriter(io.BytesIO(), schema, max_memory=memory) for _ in range(2))
     busy.write(pa.table({"n": rng.integers(0, 2**62, 60_000)}))
     before = busy.bytes_buffered
-    with busy._at_work:
+
+    def write_meanwhile():
         other.write(pa.table({"n": rng.integers(0, 2**62, 90_000)}))
         assert busy.bytes_buffered == before
         assert other.bytes_buffered == 0
+
+    busy._at_work.run(write_meanwhile)
     other.write(pa.table({"n": rng.integers(0, 2**62, 70_000)}))
     assert memory.held <= memory.limit

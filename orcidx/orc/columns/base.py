@@ -8,7 +8,6 @@ them.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -25,6 +24,7 @@ from orcidx.orc.streams import PositionIterator, rle_version, stream_layout
 from orcidx.orc.stripe_footer import ColumnEncoding
 from orcidx.orc.types import OrcType, arrow_type
 from orcidx.orc.window import Window
+from orcidx.threads.waiting import Held, Tally
 
 __all__ = [
     "LARGEST_ARRAY",
@@ -51,25 +51,8 @@ class BatchTooLarge(Exception):
     """A read would give more bytes than a batch may have. The readers are left anywhere: seek, read fewer rows."""
 
 
-class Claims:
-    """Bytes that one read has claimed, over all its columns."""
-
-    __slots__ = ("bytes", "lock")
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        self.lock = threading.Lock()
-
-
-class _Kept:
-    """What the readers of a stripe keep beside their reads, by owner."""
-
-    __slots__ = ("bytes", "lock", "sizes")
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        self.sizes: dict[Hashable, int] = {}
-        self.lock = threading.Lock()
+Claims = Tally
+"""Bytes that one read has claimed, over all its columns."""
 
 
 class Limits:
@@ -86,7 +69,7 @@ class Limits:
         self.batch_bytes = batch_bytes
         self.held_bytes = held_bytes
         self._claims = Claims()
-        self._kept = _Kept()
+        self._kept = Held()
 
     def apart(self) -> Limits:
         """Limits of readers that are at other rows than the others of the stripe: what is held counts together."""
@@ -101,12 +84,9 @@ class Limits:
 
     def claim(self, size: int) -> None:
         """Before ``size`` bytes are allocated. Raises ``BatchTooLarge``; for a single row ``Unsupported``."""
-        claims = self._claims
-        with claims.lock:
-            claims.bytes += size
-            claimed = claims.bytes
+        claimed = self._claims.add(size)
         if self.batch_bytes is None:
-            together = claimed + self._kept.bytes
+            together = claimed + self._kept.sum
             if together > self.held_bytes:
                 raise _too_much(f"one row and what its stripe holds take {together} bytes and more", self.held_bytes)
         elif claimed > self.batch_bytes:
@@ -117,11 +97,7 @@ class Limits:
 
         Raises ``Unsupported`` when all owners together keep too much.
         """
-        kept = self._kept
-        with kept.lock:
-            kept.bytes += size - kept.sizes.get(owner, 0)
-            kept.sizes[owner] = size
-            held = kept.bytes
+        held = self._kept.set(owner, size)
         if held > self.held_bytes:
             raise _too_much(f"{what} of a stripe take {held} bytes and more", self.held_bytes)
 

@@ -1,0 +1,283 @@
+"""Tasks that threads of a pool and the caller share: ``Chains``, with a gate for forks.
+
+A fork waits until no thread of the pool is inside a task, so that the child finds every reader between two reads and
+goes on by itself.
+
+An interrupt of the caller comes in his tasks, or while he waits, and nowhere else: what happens between is compiled,
+and the interpreter's lock makes it one step for the other threads (``threads/waiting``). So a task that has begun is
+always seen to end.
+"""
+
+import os
+from time import perf_counter
+
+from orcidx.threads.tasks import Pool
+
+from orcidx.threads.waiting cimport Waiters, forks
+
+CHUNKS = 64
+"""That a thread decompresses before it lets a fork come between: a few milliseconds."""
+
+AWAY = 3e-4
+"""Seconds; a thread of the pool comes some 5e-5 after it was asked."""
+
+POOL = Pool(1)
+"""The one pool on which columns decode; ``Chains`` say of how many threads."""
+
+cdef long INSIDE = 0                    # threads of the pool at work
+cdef long CLOSING = 0                   # forks that wait for them, or run
+cdef Waiters ENTERING = Waiters()
+cdef Waiters LEAVING = Waiters()
+
+
+cdef int enter() except -1:
+    global INSIDE
+    while CLOSING:
+        ENTERING.wait(-1, False)
+    INSIDE += 1
+    return 0
+
+
+cdef int leave() except -1:
+    global INSIDE
+    INSIDE -= 1
+    if CLOSING and not INSIDE:
+        LEAVING.call()
+    return 0
+
+
+def _before_fork():
+    global CLOSING
+    CLOSING += 1
+    while INSIDE:
+        LEAVING.wait(-1, False)
+
+
+def _after_fork():
+    global CLOSING
+    CLOSING -= 1
+    if not CLOSING:
+        ENTERING.call()
+
+
+def _in_child():
+    global INSIDE, CLOSING, ENTERING, LEAVING
+    INSIDE = CLOSING = 0
+    ENTERING, LEAVING = Waiters(), Waiters()
+
+
+if hasattr(os, "register_at_fork"):     # not on Windows, which has no fork
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
+
+
+cdef class Round:
+    """Tasks of different chains that are wanted together. ``results`` in the tasks' order, of those that have ended;
+    ``errors`` by the task's place."""
+
+    cdef readonly list results
+    cdef readonly dict errors
+    cdef list chains, tasks
+    cdef list begin                     # places of the tasks that have not begun, in the order in which they should
+    cdef Py_ssize_t left
+
+    def __cinit__(self, list chains, list tasks, list begin):
+        self.chains, self.tasks, self.begin = chains, tasks, begin
+        self.left = len(tasks)
+        self.results = [None] * len(tasks)
+        self.errors = {}
+
+
+cdef class Chains:
+    """Chains of tasks: those of one chain run one after the other, those of different chains side by side.
+
+    ``weights``: of the chains; the tasks of a heavy one begin first, since the last to begin is waited for. Threads of
+    the pool take what can begin, older rounds first; ``finish`` has the caller take part until its round is done. No
+    task waits for another one. After an error a chain runs no more.
+
+    ``chunks``: those that come next in streams of the chains. Threads of the pool decompress them before they begin a
+    task. Where there are some, or one chain alone, the caller begins with the tasks of his round, and others begin
+    those of later rounds only while he takes ``AWAY`` or more between two: handing a short task over takes longer.
+    """
+
+    cdef public object chunks
+    cdef list weights, rounds
+    cdef bytearray busy, broken
+    cdef Waiters waiters
+    cdef int threads, helpers, running
+    cdef bint asked, inside
+    cdef double left, away
+    cdef long forks
+
+    def __cinit__(self, weights, int threads):
+        self.chunks = ()
+        self.weights = list(weights)
+        self.threads = threads
+        self.busy, self.broken = bytearray(len(self.weights)), bytearray(len(self.weights))
+        self.rounds = []
+        self.waiters = Waiters()
+        self.forks = forks()
+
+    def add(self, chains, tasks):
+        """Adds a task to each of some chains, behind those that it has; the ``Round`` of them."""
+        cdef list named = list(chains)
+        begin = sorted(range(len(named)), key=lambda place: -self.weights[named[place]])
+        added = Round(named, list(tasks), begin)
+        self.rounds.append(added)
+        return added
+
+    cdef bint caller_first(self):
+        return len(self.chunks) > 0 or len(self.weights) == 1
+
+    cdef bint may_help(self):
+        return self.inside or self.away >= <double> AWAY or not self.caller_first()
+
+    def start_early(self):
+        """Before the caller asks for a round; where he is not to begin it."""
+        if not self.caller_first():
+            self.start()
+
+    cpdef start(self):
+        """Has threads of the pool take part, as many as find something to do."""
+        cdef set chains = set()
+        cdef Round one
+        if not self.may_help():
+            return
+        for one in self.rounds:
+            for place in one.begin:
+                if not self.busy[<Py_ssize_t> one.chains[place]]:
+                    chains.add(one.chains[place])
+        self.call(len(chains))
+
+    def caller_is_back(self):
+        """Notes how long the caller was away; whether that was long enough for others to begin what is his."""
+        self.away = <double> perf_counter() - self.left
+        return self.away >= <double> AWAY
+
+    def caller_leaves(self):
+        """Notes that the caller goes, with what he asked for."""
+        self.left = perf_counter()
+
+    def ask(self, _):
+        """Has threads of the pool decompress chunks, those that have nothing to do now, and others when they do not."""
+        self.asked = True
+        self.waiters.call()
+        self.call(self.threads)
+
+    cdef int call(self, Py_ssize_t most) except -1:
+        cdef int wanted
+        if self.forks != forks():       # none of the threads are here
+            self.forks, self.helpers = forks(), 0
+        wanted = <int> min(self.threads - 1, most) - self.helpers
+        if wanted > 0:
+            POOL.size = self.threads
+        for _ in range(wanted):
+            self.helpers += 1
+            if not POOL.offer(self.help):
+                self.helpers -= 1
+                return 0
+        return 0
+
+    def finish(self, Round wanted not None):
+        """Runs what has not begun until all tasks of a round have ended; errors are in the round."""
+        cdef Round one
+        cdef Py_ssize_t place
+        self.caller_is_back()
+        self.start_early()
+        self.inside = True
+        try:
+            while wanted.left:
+                place = -1
+                for one in self.rounds:
+                    place = self.pick(one)
+                    if place >= 0:
+                        break
+                if place >= 0:
+                    if self.caller_first():
+                        self.start()    # for the other chains of the round
+                    self.run(one, place, True)
+                elif self.asked:
+                    self.asked = False
+                    while wanted.left and self.decompress(1):
+                        pass
+                else:
+                    self.waiters.wait(-1, True)
+            self.rounds.remove(wanted)
+        finally:
+            self.inside = False
+        self.caller_leaves()
+        self.start()                    # what the end of this thread's last task made possible
+
+    def close(self):
+        """Nothing of what was added begins any more; returns when nothing runs. Chains that failed may go on."""
+        cdef Round one
+        for one in self.rounds:
+            one.begin.clear()
+        while self.running:
+            self.waiters.wait(-1, True)
+        self.broken = bytearray(len(self.broken))
+        self.rounds = []
+
+    cdef Py_ssize_t pick(self, Round one) except -2:
+        # The place of a task of the round that may begin, and is taken for begun; -1 where there is none.
+        cdef Py_ssize_t at, place, chain
+        for at in range(len(one.begin)):
+            place = one.begin[at]
+            chain = one.chains[place]
+            if not self.busy[chain]:
+                del one.begin[at]
+                self.busy[chain] = True
+                self.running += 1
+                return place
+        return -1
+
+    cdef bint decompress(self, int most) except -1:
+        for one in self.chunks:
+            if one.help(most):
+                return True
+        return False
+
+    cdef int run(self, Round one, Py_ssize_t place, bint mine) except -1:
+        cdef Py_ssize_t chain = one.chains[place]
+        cdef object error = None
+        cdef bint ended = False
+        try:
+            if not self.broken[chain]:
+                one.results[place] = one.tasks[place]()
+                ended = True
+        except BaseException as failure:
+            error = failure
+        if not ended:
+            one.errors[place] = error
+            self.broken[chain] = True
+        one.left -= 1
+        self.busy[chain] = False
+        self.running -= 1
+        self.waiters.call()
+        if mine and error is not None and not isinstance(error, Exception):
+            raise error
+        return 0
+
+    def help(self):
+        """What a thread of the pool does."""
+        cdef Round one
+        cdef Py_ssize_t place
+        while True:
+            enter()
+            try:
+                if self.decompress(CHUNKS):
+                    continue
+                place = -1
+                if self.may_help():
+                    for one in self.rounds:
+                        place = self.pick(one)
+                        if place >= 0:
+                            break
+                if place < 0 and not self.asked:
+                    self.helpers -= 1
+                    return
+                self.asked = False
+                if place >= 0:
+                    self.run(one, place, False)
+                one = None
+            finally:
+                leave()

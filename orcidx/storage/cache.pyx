@@ -1,0 +1,107 @@
+"""``IdentityCache``: what was parsed from an object, kept for as long as the object stays the same."""
+
+from collections import OrderedDict
+
+from orcidx.threads.waiting cimport forks
+
+
+cdef class _Entry:
+    cdef object value, number
+    cdef object weight
+
+
+cdef class IdentityCache:
+    """A thread-safe cache of at most ``capacity`` bytes that forgets what was least recently used.
+
+    Keys are a reader's ``identity`` (with whatever tells several values of one object apart); a key of ``None`` is
+    never stored. The caller says how many bytes a value weighs; one that outweighs the whole cache is not kept, or,
+    with ``keeps_newest``, is kept alone until the next value comes. A forked child starts empty: another thread of the
+    parent may have been inside, and its readers' sockets are not the child's.
+    """
+
+    # Comparing keys may run Python, where an interrupt or another thread comes between: each look-up by key is a step
+    # of its own, before or after which everything fits together. The order of use is kept by numbers.
+    cdef dict entries                   # key to _Entry
+    cdef object order                   # number of an entry to its key, what was used last at the end
+    cdef object total
+    cdef long forks, numbers
+    cdef bint keeps_newest
+    cdef readonly object capacity
+    cdef readonly long hits, misses
+
+    def __cinit__(self, capacity, *, bint keeps_newest=False):
+        self.capacity = capacity
+        self.keeps_newest = keeps_newest
+        self.forks = -1
+        self.renew()
+
+    @classmethod
+    def __class_getitem__(cls, _):
+        return cls
+
+    cdef int renew(self) except -1:
+        if self.forks != forks():
+            self.forks = forks()
+            self.hits = self.misses = self.numbers = 0
+            self.clear()
+        return 0
+
+    cpdef clear(self):
+        """Forgets everything."""
+        self.entries, self.order, self.total = {}, OrderedDict(), 0
+
+    @property
+    def weight(self) -> int:
+        """Bytes held, as the callers gave them."""
+        self.renew()
+        return self.total
+
+    def __len__(self):
+        self.renew()
+        return len(self.entries)
+
+    def get(self, key):
+        """What is kept of a key; None where nothing is."""
+        cdef _Entry entry = None
+        self.renew()
+        if key is not None:
+            entry = self.entries.get(key)
+        if entry is None:
+            self.misses += 1
+            return None
+        self.hits += 1
+        if entry.number in self.order:
+            self.order.move_to_end(entry.number)
+        return entry.value
+
+    def put(self, key, value, weight):
+        """Keeps ``value``, in place of an older one of the same key."""
+        cdef _Entry entry
+        if key is None:
+            return
+        self.renew()
+        if weight > self.capacity and not self.keeps_newest:
+            self.drop(key)
+            return
+        entry = _Entry()
+        entry.number, entry.weight = None, 0
+        entry = self.entries.setdefault(key, entry)
+        if entry.number is None:
+            self.numbers += 1
+            entry.number = self.numbers
+        self.order[entry.number] = key
+        self.order.move_to_end(entry.number)
+        self.total = self.total + weight - entry.weight
+        entry.value, entry.weight = value, weight
+        while self.total > self.capacity and len(self.order) > self.keeps_newest:
+            number, oldest = next(iter(self.order.items()))
+            self.drop(oldest)
+            self.order.pop(number, None)
+
+    cdef int drop(self, key) except -1:
+        cdef _Entry entry = self.entries.pop(key, None)
+        if entry is not None:
+            self.total = self.total - entry.weight
+            entry.weight = 0
+            self.order.pop(entry.number, None)
+        return 0

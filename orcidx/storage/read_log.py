@@ -1,0 +1,16 @@
+"""``Request``: an entry of the log that ``ReadMetrics`` may keep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Request"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request as it went to the storage: ``length`` bytes at ``offset``, answered after ``seconds``."""
+
+    offset: int
+    length: int
+    seconds: float

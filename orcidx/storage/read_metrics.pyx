@@ -1,0 +1,49 @@
+"""``ReadMetrics``: what a reader was asked for, and what that took."""
+
+from orcidx.storage.read_log import Request
+
+cdef tuple NAMES = ("ranges", "bytes_asked", "requests", "bytes_fetched", "retries", "seconds")
+
+
+cdef class ReadMetrics:
+    """Counts of one reader, from all its threads.
+
+    ``ranges`` and ``bytes_asked``: what callers asked for. ``requests`` and ``bytes_fetched``: what went to the storage
+    after merging. ``retries``: repeated requests. ``seconds``: summed over requests, which overlap. ``log`` is ``None``
+    until set to a list: then every ``Request`` is appended.
+    """
+
+    cdef public object ranges, bytes_asked, requests, bytes_fetched, retries, log
+    cdef public double seconds
+
+    def __cinit__(self):
+        self.ranges = self.bytes_asked = self.requests = self.bytes_fetched = self.retries = 0
+
+    def asked(self, ranges, length):
+        """Counts what a reader asked for."""
+        self.ranges = self.ranges + ranges
+        self.bytes_asked = self.bytes_asked + length
+
+    def fetched(self, offset, length, double seconds):
+        """Counts a request that was answered."""
+        entry = None if self.log is None else Request(offset, length, seconds)
+        self.requests = self.requests + 1
+        self.bytes_fetched = self.bytes_fetched + length
+        self.seconds += seconds
+        if self.log is not None:
+            self.log.append(entry)
+
+    def read(self, offset, length, double seconds):
+        """One range that was asked for and fetched by itself."""
+        self.asked(1, length)
+        self.fetched(offset, length, seconds)
+
+    def retried(self):
+        """Counts a request that was made again."""
+        self.retries = self.retries + 1
+
+    def to_dict(self):
+        return {name: getattr(self, name) for name in NAMES}
+
+    def __repr__(self):
+        return f"ReadMetrics({', '.join([f'{name}={value}' for name, value in self.to_dict().items()])})"

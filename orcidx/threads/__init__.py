@@ -1,0 +1,1 @@
+"""What threads of the package wait for, hand over and count, without a lock that an interrupt could leave held."""

@@ -1,0 +1,77 @@
+"""Interrupts of reads and writes, a few here; ``interrupted.py`` has what is done, and does it longer by hand."""
+
+import ast
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import orcidx
+
+PACKAGE = Path(orcidx.__file__).parent
+COUNT = int(os.environ.get("ORCIDX_INTERRUPTS", "80"))
+PATIENCE = 120 + COUNT
+"""Seconds after which a process hangs."""
+
+LEFT_LOCKED = re.compile(
+    r"threading\.(?!local\b)\w+|\bqueue\.\w*Queue\b|concurrent\.futures"
+    r"|from (?:threading|queue|concurrent)\b|run_coroutine_threadsafe|wrap_future|run_in_executor|to_thread\b"
+)
+"""What an interrupt leaves locked where it comes at a bad moment: ``orcidx/threads`` has the like of each."""
+
+SHELL = """
+import signal, sys
+from orcidx.cli import main
+signal.signal(signal.SIGVTALRM, signal.default_int_handler)
+signal.setitimer(signal.ITIMER_VIRTUAL, float(sys.argv.pop(1)))
+main()
+"""
+"""Runs a command that is interrupted after so many seconds of its own processor time."""
+
+with_timers = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that interrupt here")
+
+
+@with_timers
+def test_interrupts_leave_nothing_at_work():
+    seed = "1" if "CI" in os.environ else str(int.from_bytes(os.urandom(3), "big"))
+    soak = Path(__file__).with_name("interrupted.py")
+    command = [sys.executable, "-P", str(soak), "--count", str(COUNT), "--seed", seed]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, f"seed {seed}: {done.stderr}"
+    assert f"seed {seed}" in done.stdout
+
+
+@with_timers
+@pytest.mark.parametrize("command", [["scan", "--stats"], ["check"], ["rewrite", "OUT"]], ids=lambda one: one[0])
+def test_the_shell_ends_at_an_interrupt(tmp_path, command):
+    """Whenever it comes: the process ends, says nothing of Python's, and leaves no file."""
+    path = tmp_path / "many.orc"
+    rows = 200_000
+    orcidx.write_table(pa.table({"a": range(rows), "b": [f"{i}" for i in range(rows)]}), path, stripe_size=1 << 20)
+    words = [str(tmp_path / "out.orc") if word == "OUT" else word for word in command]
+    for after in (0.001, 0.01, 0.03, 0.1):
+        shell = [sys.executable, "-P", "-c", SHELL, str(after), words[0], str(path), *words[1:]]
+        done = subprocess.run(shell, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
+        assert done.returncode in (0, 130, -signal.SIGINT), done.stderr
+        assert b"Traceback" not in done.stderr
+    assert {one.name for one in tmp_path.iterdir()} <= {"many.orc", "out.orc"}
+
+
+def test_no_lock_is_left_by_an_interrupt():
+    """Nothing in the package runs Python while it holds a lock: threads wait for each other by ``orcidx/threads``."""
+    wrong = []
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text()
+        if LEFT_LOCKED.search(text) is None:
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Attribute | ast.Import | ast.ImportFrom | ast.Name):
+                found = LEFT_LOCKED.search(ast.unparse(node))
+                if found is not None:
+                    wrong.append(f"{path.relative_to(PACKAGE)}:{node.lineno} {found[0]}")
+    assert not wrong, "\n".join(wrong)
