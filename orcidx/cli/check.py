@@ -27,7 +27,8 @@ _SHOWN = 20
 @click.option(
     "--repair",
     metavar="OUT",
-    help="Write what is whole of the one file to OUT: its row groups of which every value decodes.",
+    help="Write what is whole of the one file to OUT: its row groups of which every value decodes, and that their "
+    "statistics do not disprove.",
 )
 def check(sources: tuple[str, ...], as_json: bool, storage_options: tuple[str, ...], repair: str | None) -> int:
     """Decode all of SOURCES (files, directories, globs, URLs, - for standard input), and compare statistics, positions,

@@ -80,6 +80,15 @@ class FileCheck:
     def ok(self) -> bool:
         return not self.problems
 
+    @property
+    def disproved(self) -> frozenset[tuple[int, int]]:
+        """(stripe, row group) whose own statistics deny what was decoded: either may be damaged."""
+        return frozenset(
+            (problem.stripe, problem.row_group)
+            for problem in self.problems
+            if problem.what == "statistics" and problem.stripe is not None and problem.row_group is not None
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The same as JSON values."""
         names = ("file", "ok", "bytes", "rows", "stripes", "row_groups")

@@ -1,7 +1,9 @@
-"""Writing what is whole of a damaged file: every row group of which each value could be decoded.
+"""Writing what is whole of a damaged file: row groups of which each value was decoded, and that their own statistics
+do not disprove.
 
 The rows are written anew, with statistics, positions and bloom filters of their own: those of a damaged file are not to
-be trusted. Rows are read from the start of their stripe, never by its row index.
+be trusted, and new ones of damaged values would hide the damage. Rows are read from the start of their stripe, never
+by its row index.
 """
 
 from __future__ import annotations
@@ -50,9 +52,16 @@ def _whole_ranges(check: FileCheck, file: OrcFile) -> list[tuple[int, int]]:
     """Neighbouring whole row groups as ranges of rows of the file, within their stripes."""
     ranges = []
     first = 0
+    lost = check.broken | check.disproved
+    if not file.tail.footer.row_index_stride:  # the statistics of a stripe are all that there are
+        lost |= {
+            (problem.stripe, 0)
+            for problem in check.problems
+            if problem.what == "statistics" and problem.stripe is not None
+        }
     for stripe, information in enumerate(file.stripes):
         bounds = usual_bounds(file.tail, stripe).tolist()
-        states = [((stripe, group) not in check.broken, group) for group in range(len(bounds) - 1)]
+        states = [((stripe, group) not in lost, group) for group in range(len(bounds) - 1)]
         for whole, run in groupby(states, key=lambda state: state[0]):
             groups = [group for _, group in run]
             if whole:

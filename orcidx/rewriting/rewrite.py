@@ -132,7 +132,7 @@ def rewrite(
     schema : pyarrow.Schema, optional
         All files are read into it.
     verify : bool
-        The result is read, before it gets its name, and compared with the sources.
+        The result is read, before it gets its name, and compared with the sources; what is copied is decoded, too.
     overwrite : bool
         A target that is there is replaced.
     dry_run : bool
@@ -159,7 +159,7 @@ def rewrite(
     Raises
     ------
     CorruptFile
-        For a damaged source.
+        For a damaged source; of one whose stripes are copied also where its values are not what its statistics say.
     InvalidQuery
         If files have different columns, if the target is there, and for unknown columns.
     Unsupported

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from orcidx.errors import CorruptFile, StorageError
+from orcidx.inspection.check import check_file
 from orcidx.options import ReadOptions
 from orcidx.orc.compression import decompressed_chunks, open_codec
 from orcidx.orc.kinds import STREAM_NAMES, StreamKind
@@ -21,6 +23,7 @@ from orcidx.rewriting.patching import stripe_digest
 from orcidx.rewriting.row_hashes import RowsSeen, rows_seen
 from orcidx.rewriting.sources import InputFile
 from orcidx.scanner.file import make_scan
+from orcidx.spellings import counted
 from orcidx.storage import Source
 
 __all__ = ["verify_patched", "verify_rows"]
@@ -43,7 +46,8 @@ def verify_patched(
     blooms: Sequence[str],
     options: ReadOptions,
 ) -> None:
-    """Raises ``StorageError`` unless each stripe has its source's streams, its rows, and indexes that can be used."""
+    """Raises ``StorageError`` unless each stripe has its source's streams, its rows, and indexes that can be used;
+    ``CorruptFile`` for a source of which a value does not decode, or is not what its statistics and filters say."""
     storage = draft.open(options)
     try:
         reader = OrcReader(storage, MetadataLimits.of(options))
@@ -66,6 +70,22 @@ def verify_patched(
         raise _wrong(name, str(error)) from error
     finally:
         storage.close()
+    _verify_values(draft, [(one.name, stripe) for one in inputs for stripe in one.stripes])
+
+
+def _verify_values(draft: Source, origins: Sequence[tuple[str, int]]) -> None:
+    """Bytes that are copied were not decoded: damage would go over into a file that was said to be verified.
+
+    ``origins``: file and stripe of each stripe that was written.
+    """
+    problems = check_file(draft).problems
+    if not problems:
+        return
+    first = problems[0]
+    several = f", and {counted(len(problems) - 1, 'more problem')}" if len(problems) > 1 else ""
+    file, stripe = (origins[0][0], None) if first.stripe is None else origins[first.stripe]
+    text = f"{replace(first, stripe=stripe)}{several}; nothing was published: orcidx check tells more"
+    raise CorruptFile(text, file=file)
 
 
 def _verify_streams(reader: OrcReader, stripe: int, digests: dict[tuple[int, int], int], name: str) -> None:
