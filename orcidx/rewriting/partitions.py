@@ -134,6 +134,8 @@ def _text(value: Any, name: str) -> str | None:
         shown = value.strftime("%Y-%m-%d %H:%M:%S") if value.year > 999 else str(value.replace(microsecond=0))
         return f"{shown}.{value.microsecond:06}".rstrip("0") if value.microsecond else shown
     text = f"{value:f}" if hasattr(value, "as_tuple") else str(value)
+    if "\0" in text:
+        raise InvalidQuery(f"no directory can be called {text!r}: take the character 0 out", column=name)
     if text in ("", NULL_PARTITION):
         raise InvalidQuery(
             f"the value {text!r} would be read back as null, as Hive's directories have no name for it; make it null "
