@@ -219,9 +219,15 @@ class LocalSink:
         self.name = name
         self._place = Place.of(path, name)
         self._temporary = temporary_name(self._place.path)
-        descriptor = open_temporary(self._place, self._temporary, mode)
-        self._file = open(descriptor, "wb", buffering=JOINED_BYTES)  # noqa: SIM115
-        self._drop = weakref.finalize(self, _discard, self._file, self._temporary, os.getpid())
+        opened: list[Any] = []
+        # Before there is a file: an interrupt may come as soon as there is.
+        self._drop = weakref.finalize(self, _discard, opened, self._temporary, os.getpid())
+
+        def descriptor(path: str, _: int) -> int:
+            return open_temporary(self._place, path, mode)
+
+        opened.append(open(self._temporary, "wb", buffering=JOINED_BYTES, opener=descriptor))  # noqa: SIM115
+        self._file = opened[0]
 
     def write(self, data: Buffer) -> None:
         with translating(self.name):
@@ -243,14 +249,17 @@ class LocalSink:
         self._drop()
 
 
-def _discard(file: Any, temporary: str, process: int) -> None:
+def _discard(opened: list[Any], temporary: str, process: int) -> None:
+    """Gives up the file that was opened, if it was."""
     if os.getpid() != process:  # a copy of the sink in a forked process: what it holds is not to be written twice
         nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, file.fileno())
+        for file in opened:
+            os.dup2(nothing, file.fileno())
         os.close(nothing)
         return
     try:
-        file.close()
+        for file in opened:
+            file.close()
     except OSError:  # what could not be flushed is thrown away anyway
         pass
     _remove(temporary)

@@ -154,14 +154,15 @@ def by_timer(after: float) -> Iterator[None]:
 class Trace:
     """Counts the instructions of the modules ``SHARED`` that this thread comes to, and raises before a given one."""
 
-    def __init__(self, at: int = -1) -> None:
+    def __init__(self, at: int = -1, *, shared: tuple[str, ...] = SHARED) -> None:
         self.at = at
+        self.shared = shared
         self.seen = 0
         self.place = ""
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
         name = frame.f_code.co_filename
-        if not name.removesuffix(".py").endswith(SHARED) or "/orcidx/" not in name:
+        if not name.removesuffix(".py").endswith(self.shared) or "/orcidx/" not in name:
             return None
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False

@@ -6,10 +6,12 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from threads import interrupted
 
 import orcidx
 
@@ -44,6 +46,21 @@ def test_interrupts_leave_nothing_at_work():
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, f"seed {seed}: {done.stderr}"
     assert f"seed {seed}" in done.stdout
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of a file that was opened and has no name yet
+def test_a_write_that_is_interrupted_leaves_no_temporary_file(tmp_path):
+    """At each instruction of the module that makes it and renames it."""
+    table = pa.table({"a": [1, 2, 3]})
+    count = interrupted.Trace(shared=("storage/local_writing",))
+    with interrupted.by_trace(count):
+        orcidx.write_table(table, tmp_path / "a.orc")
+    for at in range(1, count.seen + 1):
+        trace = interrupted.Trace(at, shared=("storage/local_writing",))
+        with suppress(interrupted.Interrupt), interrupted.by_trace(trace):
+            orcidx.write_table(table, tmp_path / "a.orc")
+        assert [one.name for one in tmp_path.iterdir()] == ["a.orc"], trace.place
+    assert count.seen > 100
 
 
 @with_timers
