@@ -3,6 +3,11 @@ from libc.stdint cimport int64_t, uint8_t
 from orcidx.orc_writer.compressors cimport Compressor
 
 
+ctypedef struct Favour:
+    int64_t faster                          # bytes that the faster level cost, less what it may, in probes of a stretch
+    int64_t narrow                          # the same of the smaller window
+
+
 cdef class ChunkedStream:
     cdef Compressor compressor              # None: no chunks, the bytes as they are
     cdef size_t block                       # most bytes of a chunk
@@ -17,7 +22,7 @@ cdef class ChunkedStream:
     cdef size_t starts_capacity
     cdef readonly int64_t total             # bytes before compression
     cdef bint shrinks                       # a chunk that was tried among the last sixteen did
-    cdef int64_t favour                     # bytes that the faster level cost, less what it may, in probes of a stretch
+    cdef Favour favour
     cdef bint joined                        # bytes of other streams may wait, more than one chunk of them
     cdef bint keeps_raw                     # nothing is compressed here: another stream takes the bytes over
 
@@ -25,11 +30,11 @@ cdef class ChunkedStream:
     cdef uint8_t* reserve(self, size_t length) except NULL nogil
     cdef int advance(self, size_t length) except -1 nogil
     cdef int append(self, const uint8_t* data, size_t length) except -1 nogil
-    cdef Py_ssize_t _compress(self, const uint8_t* raw, size_t length, uint8_t* out, int64_t favour) except -1 nogil
-    cdef Py_ssize_t _try_both(self, const uint8_t* raw, size_t length, uint8_t* out, int64_t* favour) except -1 nogil
+    cdef Py_ssize_t _compress(self, const uint8_t* raw, size_t length, uint8_t* out, Favour favour) except -1 nogil
+    cdef Py_ssize_t _try_levels(self, const uint8_t* raw, size_t length, uint8_t* out, Favour* favour) except -1 nogil
     cdef int _write_chunk(self, size_t at, size_t length) except -1 nogil
     cdef int _put_chunk(
-        self, const uint8_t* packed, Py_ssize_t written, size_t at, size_t length, int64_t favour
+        self, const uint8_t* packed, Py_ssize_t written, size_t at, size_t length, Favour favour
     ) except -1 nogil
     cdef int _put_header(self, size_t length, Py_ssize_t written) except -1 nogil
     cdef int _write_in_place(self) except -1 nogil
@@ -41,7 +46,7 @@ cdef class ChunkedStream:
 cdef class OutStream(ChunkedStream):
     cdef uint8_t** waiting                  # chunks that `squeeze` compressed, counted from the last one in `out`
     cdef Py_ssize_t* waiting_sizes
-    cdef int64_t* waiting_favours
+    cdef Favour* waiting_favours
     cdef size_t waiting_count
 
     cdef int take_over(self, OutStream other) except -1 nogil

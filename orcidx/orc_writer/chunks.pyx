@@ -19,10 +19,26 @@ cdef enum:
     SLACK = 64                  # a kernel may store whole vectors
     FIRST_ROOM = 256            # a stream of a wide table may hold few bytes
     HEADER = 3
-    PROBED = 2                  # of sixteen chunks two are tried; if neither shrinks, the others are stored as they are
+    PROBED = 1                  # of sixteen chunks one is tried; if it does not shrink, the others are stored
     STRETCH = 16
     LEAST_TRIED = 1024          # bytes of a chunk that is compressed at both levels
-    ALLOWED = 256               # the faster level is taken where it costs less than a part in so many
+    SAMPLE = 1 << 16            # of these at the beginning of a longer chunk the levels are tried
+    ALLOWED = 45                # the faster level is taken where it costs less than a part in so many
+
+
+cdef inline int64_t size_of(Py_ssize_t written, size_t length) noexcept nogil:
+    """Bytes of what was compressed; 0 written: as it is."""
+    return written if written else <int64_t>length
+
+
+cdef inline Py_ssize_t keep_shorter(
+    const uint8_t* packed, Py_ssize_t other, uint8_t* out, Py_ssize_t written
+) noexcept nogil:
+    """Takes another outcome for the one in its place, where that is longer or there is none."""
+    if not other or (written and written <= other):
+        return written
+    memcpy(out, packed, other)
+    return other
 
 
 cdef class ChunkedStream:
@@ -84,53 +100,59 @@ cdef class ChunkedStream:
 
     cdef int _write_chunk(self, size_t at, size_t length) except -1 nogil:
         cdef Py_ssize_t written = 0
-        cdef int64_t favour = 0
+        cdef Favour favour = Favour(0, 0)
         self._grow_out(length + HEADER)
         if self.chunks % STRETCH < PROBED:
-            written = self._try_both(self.raw + at, length, self.out + self.out_size + HEADER, &favour)
+            written = self._try_levels(self.raw + at, length, self.out + self.out_size + HEADER, &favour)
         elif self.shrinks:
             written = self._compress(self.raw + at, length, self.out + self.out_size + HEADER, self.favour)
         return self._put_chunk(NULL, written, at, length, favour)
 
-    cdef Py_ssize_t _compress(self, const uint8_t* raw, size_t length, uint8_t* out, int64_t favour) except -1 nogil:
+    cdef Py_ssize_t _compress(self, const uint8_t* raw, size_t length, uint8_t* out, Favour favour) except -1 nogil:
         """Compresses a chunk at the level that the probes before it favour."""
-        if favour < 0:
-            return self.compressor.faster.compress(raw, length, out)
-        return self.compressor.compress(raw, length, out)
+        if favour.faster >= 0 and favour.narrow >= 0:
+            return self.compressor.compress(raw, length, out)
+        if favour.narrow < favour.faster:
+            return self.compressor.narrow.compress(raw, length, out)
+        return self.compressor.faster.compress(raw, length, out)
 
-    cdef Py_ssize_t _try_both(self, const uint8_t* raw, size_t length, uint8_t* out, int64_t* favour) except -1 nogil:
-        """Compresses a probe at both levels, where there are two, and keeps what is shorter. ``favour``: below 0 where
-        the faster one may be taken for the chunks behind it."""
-        cdef Py_ssize_t written = self.compressor.compress(raw, length, out)
-        cdef Py_ssize_t other
-        cdef int64_t size, faster
+    cdef Py_ssize_t _try_levels(self, const uint8_t* raw, size_t length, uint8_t* out, Favour* favour) except -1 nogil:
+        """Compresses the beginning of a probe at each level, where there are more, and all of it at the one that is
+        favoured then; what is no longer than the beginning is written as it is shortest."""
+        cdef size_t sample = min(length, <size_t>SAMPLE)
         cdef uint8_t* packed
+        cdef Py_ssize_t written, other
+        cdef int64_t limit
         if self.compressor.faster is None or length < LEAST_TRIED:
-            return written
-        packed = <uint8_t*>malloc(length)
+            return self.compressor.compress(raw, length, out)
+        packed = <uint8_t*>malloc(sample)
         if packed == NULL:
             with gil:
                 raise MemoryError
-        other = self.compressor.faster.compress(raw, length, packed)
-        size = written if written else <int64_t>length
-        faster = other if other else <int64_t>length
-        favour[0] = faster - size - size // ALLOWED - 1
-        if faster < size:
-            memcpy(out, packed, other)
-            written = other
+        written = self.compressor.compress(raw, sample, out)
+        limit = size_of(written, sample)
+        limit += limit // ALLOWED + 1
+        other = self.compressor.faster.compress(raw, sample, packed)
+        favour.faster = favour.narrow = size_of(other, sample) - limit
+        written = keep_shorter(packed, other, out, written)
+        if favour.faster < 0 and self.compressor.narrow is not None:
+            other = self.compressor.narrow.compress(raw, sample, packed)
+            favour.narrow = size_of(other, sample) - limit
+            written = keep_shorter(packed, other, out, written)
         free(packed)
-        return written
+        return written if sample == length else self._compress(raw, length, out, favour[0])
 
     cdef int _put_chunk(
-        self, const uint8_t* packed, Py_ssize_t written, size_t at, size_t length, int64_t favour
+        self, const uint8_t* packed, Py_ssize_t written, size_t at, size_t length, Favour favour
     ) except -1 nogil:
         """Ends a chunk: ``written`` bytes that ``packed`` has, or that are in their place; 0: as it is."""
         self._grow_out(length + HEADER)
         if self.chunks % STRETCH < PROBED:
             if self.chunks % STRETCH == 0:
                 self.shrinks = False
-                self.favour = 0
-            self.favour += favour
+                self.favour = Favour(0, 0)
+            self.favour.faster += favour.faster
+            self.favour.narrow += favour.narrow
             self.shrinks |= written != 0 and <size_t>written <= length - length // 50
         if written == 0:
             memcpy(self.out + self.out_size + HEADER, self.raw + at, length)
@@ -163,11 +185,11 @@ cdef class ChunkedStream:
         cdef size_t length = self.raw_size
         cdef uint8_t* packed = <uint8_t*>malloc(length)
         cdef Py_ssize_t written
-        cdef int64_t favour = 0
+        cdef Favour favour = Favour(0, 0)
         if packed == NULL:
             with gil:
                 raise MemoryError
-        written = self._try_both(self.raw, length, packed, &favour)
+        written = self._try_levels(self.raw, length, packed, &favour)
         if written:
             memcpy(self.raw + HEADER, packed, written)
         else:
@@ -263,7 +285,7 @@ cdef class ChunkedStream:
         self.out = NULL
         self.out_size = self.out_capacity = 0
         self.raw_size = self.chunks = 0
-        self.favour = 0
+        self.favour = Favour(0, 0)
         self.total = 0
         self.joined = False
         free(self.raw)
@@ -308,7 +330,7 @@ cdef class OutStream(ChunkedStream):
         if count:
             self.waiting = <uint8_t**>calloc(count, sizeof(void*))
             self.waiting_sizes = <Py_ssize_t*>calloc(count, sizeof(Py_ssize_t))
-            self.waiting_favours = <int64_t*>calloc(count, sizeof(int64_t))
+            self.waiting_favours = <Favour*>calloc(count, sizeof(Favour))
             if self.waiting == NULL or self.waiting_sizes == NULL or self.waiting_favours == NULL:
                 raise MemoryError
             self.waiting_count = count
@@ -326,7 +348,7 @@ cdef class OutStream(ChunkedStream):
         cdef size_t i
         cdef bint probe = chunk % STRETCH < PROBED
         cdef bint tries = probe
-        cdef int64_t favour = self.favour if first < self.chunks else 0
+        cdef Favour favour = self.favour if first < self.chunks else Favour(0, 0)
         cdef Py_ssize_t written
         cdef uint8_t* packed
         cdef const uint8_t* raw
@@ -339,7 +361,8 @@ cdef class OutStream(ChunkedStream):
                 tries = first < self.chunks and self.shrinks
                 for i in range(max(first, self.chunks), first + PROBED):
                     written = self.waiting_sizes[i - self.chunks]
-                    favour += self.waiting_favours[i - self.chunks]
+                    favour.faster += self.waiting_favours[i - self.chunks].faster
+                    favour.narrow += self.waiting_favours[i - self.chunks].narrow
                     tries |= written != 0 and <size_t>written <= self.block - self.block // 50
         if not tries:
             return
@@ -351,7 +374,7 @@ cdef class OutStream(ChunkedStream):
             self.waiting[number] = packed
             raw = self.raw + number * self.block
             if probe:
-                written = self._try_both(raw, self.block, packed, &self.waiting_favours[number])
+                written = self._try_levels(raw, self.block, packed, &self.waiting_favours[number])
             else:
                 written = self._compress(raw, self.block, packed, favour)
             self.waiting_sizes[number] = written

@@ -208,7 +208,11 @@ class _TextWriter(ColumnWriter):
             super()._write(array.dictionary_decode(), pieces)
             return
         source = Source(array.indices)
-        for piece in pieces:
+        for number, piece in enumerate(pieces):
+            if not self.column.is_dictionary:
+                # Arrow's take brings texts together in a fifth of the time that one by one would be (decision 0190).
+                super()._write(array.dictionary_decode(), pieces[number:])
+                return
             self.column.write_indexes(source, values, piece.start, piece.stop)
             self._end_piece(piece)
 

@@ -7,15 +7,22 @@ cdef enum:
 cdef class Compressor:
     cdef readonly str name
     cdef int level
+    cdef int min_match
+    cdef int window_log
+    cdef int hash_log
     cdef bint is_zstd
     cdef void* create
     cdef void* destroy
     cdef void* call
     cdef void* is_error
+    cdef void* set_parameter
     cdef void* slots[CONTEXT_SLOTS]         # contexts that nobody is using
     cdef readonly Compressor faster         # a lower level, which some streams take better; None: there is none
+    cdef readonly Compressor narrow         # that with a smaller window
+    cdef readonly Compressor for_numbers    # None: this one
     cdef object through                     # a Python function of bytes, where no native one is at hand
 
     # Bytes written to `out`, less than `length`; 0 when they do not shrink; -1 with a Python error set.
     cdef Py_ssize_t compress(self, const uint8_t* raw, size_t length, uint8_t* out) except -1 nogil
+    cdef void* _new_context(self) noexcept nogil
     cdef Py_ssize_t _through_python(self, const uint8_t* raw, size_t length, uint8_t* out) except -1

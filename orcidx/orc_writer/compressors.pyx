@@ -24,28 +24,48 @@ cdef extern from *:
 ctypedef void* (*create_zstd_t)() noexcept nogil
 ctypedef void* (*create_deflate_t)(int level) noexcept nogil
 ctypedef size_t (*destroy_t)(void*) noexcept nogil
-ctypedef size_t (*zstd_t)(void*, void*, size_t, const void*, size_t, int) noexcept nogil
+ctypedef size_t (*zstd_t)(void*, void*, size_t, const void*, size_t) noexcept nogil
+ctypedef size_t (*parameter_t)(void*, int, int) noexcept nogil
 ctypedef size_t (*deflate_t)(void*, const void*, size_t, void*, size_t) noexcept nogil
 ctypedef unsigned int (*is_error_t)(size_t) noexcept nogil
 
+cdef enum:                      # of ZSTD_cParameter, whose numbers are kept (zstd.h)
+    COMPRESSION_LEVEL = 100
+    WINDOW_LOG = 101
+    HASH_LOG = 102
+    MIN_MATCH = 105
+    LONG_CHUNK = 1 << 16        # bytes from which on `min_match` holds
+
 
 cdef class Compressor:
-    """One codec at one level. ``functions``: addresses (create, destroy, compress) of libdeflate's functions, with a
-    fourth (is_error) of zstd's; without them ``through`` compresses a buffer to bytes. ``faster``: the codec at a lower
-    level, which streams try as well."""
+    """One codec at one level. ``functions``: addresses (create, destroy, compress) of libdeflate's functions, with two
+    more (is_error, set_parameter) of zstd's; without them ``through`` compresses a buffer to bytes. ``min_match``: the
+    shortest match that zstd looks for in chunks of 64 KiB and more; 0: what the level has. ``window_log``: how far
+    back it looks, as a power of two; ``hash_log``: how many places it knows. ``faster`` and ``narrow``: the codec at a
+    lower level, and at that with a smaller window, which streams try as well. ``for_numbers``: the codec as streams of
+    integers take it."""
 
-    def __cinit__(self, *, str name, int level=0, through=None, functions=None, Compressor faster=None):
+    def __cinit__(
+        self, *, str name, int level=0, int min_match=0, int window_log=0, int hash_log=0, through=None,
+        functions=None, Compressor faster=None, Compressor narrow=None, Compressor for_numbers=None,
+    ):
         self.name = name
         self.faster = faster
+        self.narrow = narrow
+        self.for_numbers = for_numbers
+        self.min_match = min_match
+        self.window_log = window_log
+        self.hash_log = hash_log
         self.level = level
         self.through = through
         if functions is not None:
             self.create, self.destroy, self.call = (
                 <void*> <size_t> functions[0], <void*> <size_t> functions[1], <void*> <size_t> functions[2]
             )
-            self.is_zstd = len(functions) == 4
+            self.is_zstd = len(functions) == 5
             if self.is_zstd:
                 self.is_error = <void*> <size_t> functions[3]
+                self.set_parameter = <void*> <size_t> functions[4]
 
     def __dealloc__(self):
         cdef int i
@@ -67,16 +87,15 @@ cdef class Compressor:
             if context != NULL:
                 break
         if context == NULL:
-            if self.is_zstd:
-                context = (<create_zstd_t> self.create)()
-            else:
-                context = (<create_deflate_t> self.create)(self.level)
+            context = self._new_context()
             if context == NULL:
                 with gil:
                     raise MemoryError
         # Room for one byte less than there was: a library that needs more says so, and the chunk stays as it is.
         if self.is_zstd:
-            written = (<zstd_t> self.call)(context, out, length - 1, raw, length, self.level)
+            if self.min_match:
+                (<parameter_t> self.set_parameter)(context, MIN_MATCH, self.min_match if length >= LONG_CHUNK else 0)
+            written = (<zstd_t> self.call)(context, out, length - 1, raw, length)
             if (<is_error_t> self.is_error)(written):
                 written = 0
         else:
@@ -88,6 +107,19 @@ cdef class Compressor:
         if context != NULL:
             (<destroy_t> self.destroy)(context)
         return <Py_ssize_t> written
+
+    cdef void* _new_context(self) noexcept nogil:
+        cdef void* context
+        if not self.is_zstd:
+            return (<create_deflate_t> self.create)(self.level)
+        context = (<create_zstd_t> self.create)()
+        if context != NULL:
+            (<parameter_t> self.set_parameter)(context, COMPRESSION_LEVEL, self.level)
+            if self.window_log:
+                (<parameter_t> self.set_parameter)(context, WINDOW_LOG, self.window_log)
+            if self.hash_log:
+                (<parameter_t> self.set_parameter)(context, HASH_LOG, self.hash_log)
+        return context
 
     cdef Py_ssize_t _through_python(self, const uint8_t* raw, size_t length, uint8_t* out) except -1:
         cdef const uint8_t[::1] found

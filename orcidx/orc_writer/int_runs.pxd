@@ -33,7 +33,7 @@ cdef class IntRuns:
     cdef int put_many(self, const int64_t* values, int64_t n) except -1 nogil
     cdef int put_same(self, int64_t value, int64_t n) except -1 nogil
     cdef int end_run(self) except -1 nogil
-    cdef int _encode(self, const int64_t* values, int n) except -1 nogil
+    cdef int _encode(self, const int64_t* values, int n, bint last) except -1 nogil
     cdef void join_sequence(self, IntRuns other) noexcept nogil
     cdef bint is_sequence(self, int64_t count) noexcept nogil
     cdef object write_sequence(self)

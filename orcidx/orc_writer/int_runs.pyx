@@ -6,10 +6,12 @@ One scan of a block (least, greatest, differences, all vectorised) decides betwe
     SHORT_REPEAT   3..10 equal values
     DELTA          equal steps, or values that only rise or only fall: the steps in bits
     DIRECT         each value in as many bits as the widest needs; widths are the tight ones of the format, not the
-                   byte-aligned ones of other writers' default (45 % smaller before a codec, 7 % behind zstd)
+                   byte-aligned ones of other writers' default (45 % smaller before a codec, 7 % behind zstd), but for
+                   few-valued ones in front of an entropy coder (see 0190)
     PATCHED_BASE   the distance from the least value in few bits, with a list of the high bits of the few that need more
 
-Where at least a quarter of the neighbours are equal, the block is cut into repeats and the stretches between them.
+Where at least a quarter of the neighbours are equal, the block is cut into repeats and the stretches between them. A
+repeat at the end of a block is left to the next one, which may go on with it.
 
 Runs that end with row groups let row groups be encoded side by side. In a plain sequence (row numbers) they cost most
 of the file, as the runs of each row group begin elsewhere; so when all values of a stripe turn out to be one, its runs
@@ -19,10 +21,11 @@ are written once more, all but the last of 512 values (see 0076).
 import os
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memmove
 
 from orcidx.orc_writer.bit_packing cimport runs_bits  # no-cython-lint: the C below calls its C
 from orcidx.orc_writer.chunks cimport OutStream
+from orcidx.orc_writer.entropy cimport runs_fill_weights
 from orcidx.orc_writer.even_steps cimport EvenSteps, join_steps, note_steps
 
 import numpy as np
@@ -275,7 +278,15 @@ cdef extern from *:
         return start < n ? runs_block(v + start, n - start, flags | 2, p, NULL) : p;
     }
 
-    static uint8_t* runs_delta(const int64_t* v, int n, int is_signed, int width, uint8_t* p) {
+    static int runs_is_odd(int width) { return width == 3 || (width > 4 && width < 8); }
+
+    static uint8_t* runs_delta(const int64_t* v, int n, int flags, int width, uint8_t* p) {
+        int is_signed = flags & 1;
+        if (flags & 4 && runs_is_odd(width)) {
+            uint64_t steps[512];
+            runs_steps(v + 1, n - 2, steps);
+            width = runs_whole_width(steps, n - 2, width);
+        }
         p = runs_header(p, 3, runs_code(width), n);
         p = runs_varint(p, runs_coded(v[0], is_signed));
         p = runs_varint(p, runs_zigzag((int64_t)((uint64_t)v[1] - (uint64_t)v[0])));
@@ -283,8 +294,19 @@ cdef extern from *:
         return p + (((n - 2) * width + 7) >> 3);
     }
 
+    /* Values in as many bits as the widest needs, or in more that an entropy coder makes less of. */
+    static uint8_t* runs_plain(const int64_t* v, int n, int flags, int width, uint8_t* p) {
+        if (flags & 4 && runs_is_odd(width)) {
+            uint64_t coded[512];
+            if (flags & 1) runs_zigzag_all(v, n, coded);
+            width = runs_whole_width(flags & 1 ? coded : (const uint64_t*)v, n, width);
+        }
+        return runs_direct(v, n, flags & 1, width, p);
+    }
+
     /* One block of n (1..512) values at p, for which there is room for 8 * n + 80 bytes. Flag 1: signed; flag 2: not to
-       be split any more; flag 4: widths one bit below whole bytes are made whole, on which an entropy coder works. */
+       be split any more; flag 4: widths one bit below whole bytes are made whole, on which an entropy coder works, and
+       those below a byte where that pays. */
     static uint8_t* runs_block(const int64_t* v, int n, int flags, uint8_t* p, runs_totals_t* totals) {
         runs_scan_t s;
         runs_patch_t patch;
@@ -294,7 +316,7 @@ cdef extern from *:
         else RUNS_CALL(runs_scan_plain, (v, n, &s));
         if (totals) runs_add(totals, &s, n);
         width = runs_widths[runs_bits(s.bits)];
-        if (flags & 4) width = width == 7 || width == 15 || width == 23 ? width + 1 : width == 30 ? 32 : width;
+        if (flags & 4) width = width == 15 || width == 23 ? width + 1 : width == 30 ? 32 : width;
         if (s.least == s.greatest) return runs_constant(v[0], n, is_signed, p);
         if (n <= 3) return runs_direct(v, n, is_signed, width, p);
         /* A range that overflows makes steps and distances meaningless. */
@@ -310,7 +332,7 @@ cdef extern from *:
                     return runs_block(v + same - 1, n - same + 1, flags, p, NULL);
                 }
             } else if ((n - 2) * step + 64 < n * width) {
-                return runs_delta(v, n, is_signed, step, p);
+                return runs_delta(v, n, flags, step, p);
             }
         }
         if (!(flags & 2) && s.equal * 4 >= n) return runs_split(v, n, flags, width, p);
@@ -319,7 +341,7 @@ cdef extern from *:
                 && runs_find_patch(v, n, s.least, reach, &patch)
                 && patch.cost + 96 < (int64_t)n * width * 9 / 10
                 && (end = runs_patched(v, n, s.least, &patch, p))) return end;
-        return runs_direct(v, n, is_signed, width, p);
+        return runs_plain(v, n, flags, width, p);
     }
 
     static void runs_set_avx2(int on) { runs_avx2 = on && runs_has_avx2(); }
@@ -331,9 +353,15 @@ cdef extern from *:
 
 # ORCIDX_SIMD=none keeps to portable code, for tests and for comparing
 runs_set_avx2(os.environ.get("ORCIDX_SIMD") != "none")
+runs_fill_weights()
 
 cdef enum:
     ROOM = 8 * RUN + 256        # a run of the widest values with its header, cut up or not
+
+
+cdef inline bint ends_in_three(const int64_t* values, int n) noexcept nogil:
+    """Whether the last three of the values are equal."""
+    return n >= 3 and values[n - 1] == values[n - 2] and values[n - 1] == values[n - 3]
 
 
 cdef class IntRuns:
@@ -346,6 +374,8 @@ cdef class IntRuns:
         self.flags = signed
         if stream.compressor is not None and stream.compressor.name in ("ZSTD", "ZLIB"):
             self.flags |= 4
+            if stream.compressor.for_numbers is not None:
+                stream.compressor = stream.compressor.for_numbers
         self.forget_totals()
         self.forget_sequence()
 
@@ -354,12 +384,13 @@ cdef class IntRuns:
         while n:
             part = <int>min(n, <int64_t>(RUN - self.filled))
             if part == RUN:
-                self._encode(values, RUN)           # a whole block needs no copy
+                part -= self._encode(values, RUN, False)    # a whole block needs no copy
             else:
                 memcpy(&self.values[self.filled], values, part * sizeof(int64_t))
                 self.filled += part
                 if self.filled == RUN:
-                    self.end_run()
+                    self.filled = self._encode(self.values, RUN, False)
+                    memmove(self.values, &self.values[RUN - self.filled], self.filled * sizeof(int64_t))
             values += part
             n -= part
         return 0
@@ -386,17 +417,27 @@ cdef class IntRuns:
 
     cdef int end_run(self) except -1 nogil:
         if self.filled:
-            self._encode(self.values, self.filled)
+            self._encode(self.values, self.filled, True)
             self.filled = 0
         return 0
 
-    cdef int _encode(self, const int64_t* values, int n) except -1 nogil:
-        cdef uint8_t* start = self.stream.reserve(ROOM)
+    cdef int _encode(self, const int64_t* values, int n, bint last) except -1 nogil:
+        """Writes a block; returns how many values at its end, all equal, the next block is to begin with."""
+        cdef int kept = 0
+        cdef uint8_t* start
+        if not last:
+            kept = 1
+            while kept < n and values[n - 1 - kept] == values[n - 1]:
+                kept += 1
+            if kept == n or (kept < 3 and not ends_in_three(values, n - kept)):
+                kept = 0                            # a run of their own, or values as any
+            n -= kept
+        start = self.stream.reserve(ROOM)
         cdef uint8_t* end = runs_block(values, n, self.flags, start, &self.totals)
         if not self.sequence.broken:
             note_steps(&self.sequence, values, n, start)
         self.stream.advance(end - start)
-        return 0
+        return kept
 
     cdef void join_sequence(self, IntRuns other) noexcept nogil:
         """Takes over what another stream knows of the values that come behind those here."""

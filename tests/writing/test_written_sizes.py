@@ -9,6 +9,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import orc
@@ -25,24 +26,15 @@ _SPEC.loader.exec_module(shapes)
 SHAPES, sizes, table_of = shapes.SHAPES, shapes.sizes, shapes.table_of
 
 ROWS = 20_000
-LARGER = {
-    "int64 0..9": 1.18,
-    "int64 falling": 1.06,
-    "int64 ids of days": 1.6,
-    "int64 runs": 1.07,
-    "date sorted": 1.7,
-    "string sorted keys": 1.06,
-}
-"""Shapes that are still larger than 1.02 of pyarrow's, and how much they may be (decision 0129)."""
 SLACK = 160
 """Bytes of a small file that say nothing of the shape: statistics of stripes, the name of the writer."""
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_no_shape_is_much_larger_than_pyarrows(name: str) -> None:
+def test_no_shape_is_larger_than_pyarrows(name: str) -> None:
     table = table_of(name, ROWS)
     own, theirs, _ = sizes(table, "zstd")
-    assert own <= LARGER.get(name, 1.02) * theirs + SLACK, f"{own} bytes, pyarrow {theirs}: {own / theirs:.3f}"
+    assert own <= 1.02 * theirs + SLACK, f"{own} bytes, pyarrow {theirs}: {own / theirs:.3f}"
 
 
 @pytest.mark.parametrize("name", ["string hex ids", "string digits", "string sorted keys", "string sentences"])
@@ -71,6 +63,59 @@ def test_streams_that_change_choose_anew() -> None:
 def test_a_level_that_was_asked_for_is_kept() -> None:
     table = table_of("string hex ids", 40_000)
     assert len(_written(table, compression_level=3)) > 1.05 * len(_written(table))
+
+
+@pytest.mark.parametrize("codec", ["zstd", "zlib", "snappy"])
+@pytest.mark.parametrize("bits", [1, 2, 3, 4, 5, 6, 7])
+def test_few_valued_integers_are_read_as_they_were(bits: int, codec: str, rng: np.random.Generator) -> None:
+    """Runs of 3, 5, 6 and 7 bits may be written in 4 or 8, in which an entropy coder finds what the values have."""
+    columns = {}
+    for count in (1, 3, 63, 64, 511, 512, 513, 5000):
+        skewed = np.minimum(rng.geometric(0.3, count), 1 << bits) - 1
+        columns[f"skewed {count}"] = skewed
+        columns[f"even {count}"] = rng.integers(0, 1 << bits, count)
+        columns[f"signed {count}"] = rng.integers(-(1 << bits) // 2, 1 << bits >> 1, count)
+        columns[f"rises {count}"] = np.cumsum(skewed)
+        columns[f"falls {count}"] = -np.cumsum(rng.integers(0, 1 << bits, count))
+    for name, values in columns.items():
+        table = pa.table({"x": values})
+        written = _written(table, compression=codec, row_index_stride=1000)
+        assert orc.read_table(io.BytesIO(written)).equals(table), name
+        assert orcidx.read_table(written).equals(table), name
+
+
+def test_few_valued_integers_take_less_in_whole_bytes(rng: np.random.Generator) -> None:
+    """Ten values in five bits each were 1.13 of pyarrow's."""
+    table = pa.table({"x": rng.integers(0, 10, 100_000)})
+    zstd, plain = (len(_written(table, compression=codec)) for codec in ("zstd", "uncompressed"))
+    assert zstd < 0.46 * 100_000
+    assert plain > 0.62 * 100_000  # five bits
+
+
+def test_repeats_go_on_over_blocks(rng: np.random.Generator) -> None:
+    """Repeats of 50 to 600 values are one run each, or two where a run ends: they were cut every 512 values too."""
+    for length in (3, 50, 511, 513, 600, 1500):
+        values = np.repeat(rng.integers(0, 10**6, 60_000 // length), length)
+        table = pa.table({"x": values, "y": -values})
+        written = _written(table, compression="uncompressed", row_index_stride=0)
+        runs = 2 * len(values) // length * -(-length // 512)
+        assert len(written) <= 6.2 * runs + 400
+        assert orc.read_table(io.BytesIO(written)).equals(table)
+        grouped = _written(table, row_index_stride=700)
+        assert orcidx.read_table(grouped, where="x >= 500000").equals(table.filter(values >= 500_000))
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_dictionary_arrays_are_written_as_their_texts(threads: bool, rng: np.random.Generator) -> None:
+    """Where the dictionary is given up, Arrow brings the texts together: 200,000 entries took four times as long."""
+    entries = pa.array([f"customer-{i:08d}" for i in range(30_000)])
+    numbers = pa.array(rng.integers(0, 30_000, 60_000).astype(np.int32), mask=rng.random(60_000) < 0.1)
+    array = pa.DictionaryArray.from_arrays(numbers, entries)[7:]
+    out = [io.BytesIO(), io.BytesIO()]
+    for target, column in zip(out, (array, array.dictionary_decode()), strict=True):
+        orcidx.write_table(pa.table({"x": column}), target, use_threads=threads, bloom_filter_columns=["x"])
+    assert out[0].getvalue() == out[1].getvalue()
+    assert orc.read_table(out[0])["x"].combine_chunks().equals(array.dictionary_decode())
 
 
 def test_tables_written_at_once_are_as_those_written_alone() -> None:

@@ -1,0 +1,40 @@
+# What an entropy coder behind a run makes of its values; `int_runs` includes it.
+
+cdef extern from *:
+    """
+    #include <math.h>
+    #include <stdint.h>
+    #include <string.h>
+
+    static double runs_weights[513];            /* c * log2(c) */
+    static void runs_fill_weights(void) {
+        int c;
+        for (c = 2; c <= 512; c++) runs_weights[c] = c * log2((double)c);
+    }
+
+    /* The width for n (1..512) codes of 3, 5, 6 or 7 bits: that, or the next power of two where an entropy coder makes
+       less of bytes that hold whole codes. Codes across bytes look like noise to it: they stay as long as they are. */
+    static int runs_whole_width(const uint64_t* codes, int n, int width) {
+        uint16_t counts[2][128];
+        double bits = 0;
+        int distinct = 0, size = 1 << width, i;
+        if (n < 64) return width;
+        memset(counts[0], 0, size * sizeof(uint16_t));
+        memset(counts[1], 0, size * sizeof(uint16_t));
+        for (i = 0; i + 1 < n; i += 2) {        /* two tables: equal neighbours need not wait for each other */
+            counts[0][codes[i]]++;
+            counts[1][codes[i + 1]]++;
+        }
+        if (i < n) counts[0][codes[i]]++;
+        for (i = 0; i < size; i++) {
+            int count = counts[0][i] + counts[1][i];
+            bits -= runs_weights[count];
+            distinct += count != 0;
+        }
+        /* So few values look more alike than they are, by (distinct - 1) / 2 ln 2 bits in all (Miller 1955); a Huffman
+           code is not quite as short as their entropy. */
+        bits += runs_weights[n] + 0.72 * distinct + 0.15 * n;
+        return bits < (double)n * width ? (width == 3 ? 4 : 8) : width;
+    }
+    """
+    void runs_fill_weights()
