@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from orcidx import paimon
     from orcidx.engines.arrow_dataset import dataset
+    from orcidx.engines.duckdb import register_duckdb
     from orcidx.engines.polars import scan_polars
     from orcidx.explain.model import Explanation
     from orcidx.index_directory.scan_files import aggregate, read_table, scan
@@ -77,6 +78,7 @@ __all__ = [
     "read_metadata",
     "read_schema",
     "read_table",
+    "register_duckdb",
     "rewrite",
     "scan",
     "scan_polars",
@@ -107,6 +109,7 @@ _HOMES = {
     "read_metadata": ("orcidx.scanner.shortcuts", "read_metadata"),
     "read_schema": ("orcidx.scanner.shortcuts", "read_schema"),
     "read_table": ("orcidx.index_directory.scan_files", "read_table"),
+    "register_duckdb": ("orcidx.engines.duckdb", "register_duckdb"),
     "rewrite": ("orcidx.rewriting.rewrite", "rewrite"),
     "scan": ("orcidx.index_directory.scan_files", "scan"),
     "scan_polars": ("orcidx.engines.polars", "scan_polars"),

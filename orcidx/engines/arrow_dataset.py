@@ -2,7 +2,8 @@
 filters.
 
 The classes never call their base's ``__init__``: there is no C++ object behind them, so every method of the base is
-either answered here or refused. A filter prunes by orcidx's indexes; ``OrcScanner`` applies it once more.
+either answered here or refused. A filter prunes by orcidx's indexes where those leave out rows (``pruning_gain``);
+``OrcScanner`` applies it in any case.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from orcidx.engines.arrow_scanner import Columns, OrcScanner
+from orcidx.engines.pruning_gain import pays
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.index_directory.scan_files import scan as scan_files
 from orcidx.keywords import lists_options
@@ -87,11 +89,17 @@ class _Scans:
         whole = self._schema if schema is None else schema
         needed = self._needed(whole, columns, filter)
         pushed = self._pushed(needed, filter, batch_size)
+        if filter is not None and not self._is_worth(pushed):
+            pushed = self._pushed(needed, None, batch_size)
         reads = pa.schema([whole.field(name) for name in needed])
         return OrcScanner(pushed, reads, columns, filter, self._begin)
 
     def _begin(self, metrics: ScanMetrics) -> None:
         self.last_metrics = metrics
+
+    def _is_worth(self, pushed: Scan) -> bool:
+        """Whether the scan is to filter before ``OrcScanner`` does."""
+        return True
 
     @property
     def _schema(self) -> pa.Schema:
@@ -253,6 +261,9 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
             jobs, _ = scan.indexes.plan(jobs, scan.request)
         for job in jobs:  # whose indexes are here now: asking anew for each would take longer than reading it
             yield OrcFragment(replace(self._scan, jobs=(job,), request=request, indexes=None), self._schema)
+
+    def _is_worth(self, pushed: Scan) -> bool:
+        return pays(pushed)
 
     def filter(self, expression: pc.Expression) -> OrcDataset:
         """The dataset of the rows for which the expression is true."""

@@ -1,0 +1,247 @@
+"""The 22 queries of TPC-H by DuckDB and Polars, over orcidx and over the engine's own Parquet reader:
+python -m benchmarks.engines
+
+Both sides have the same tables, in ZSTD files: ORC by ``orcidx.write_table``, Parquet by pyarrow. Each query runs on
+all roads in turn, the least time of the rounds counts, and the answers are equal by value. A ratio is Parquet's time by
+the road's: 1 is as fast, 0.5 takes twice as long. Roads:
+
+``parquet``  the engine's own reader
+``orcidx``   ``orcidx.register_duckdb`` in DuckDB, ``orcidx.scan_polars`` in Polars
+``memory``   the tables as Arrow in memory: what is left where decoding takes no time
+
+``--profile`` tells where the time of ``orcidx`` goes: ours is what its scans take, run once more with nobody behind
+them, engine what ``memory`` takes, and hand-over the rest. ``--cpu`` counts processor time of all threads, for a busy
+machine; then a reader that leaves a core idle seems better than it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import math
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import orcidx
+from benchmarks.columns import DATA
+from benchmarks.tpch import TABLES, queries
+from orcidx.scanner.scan import Scan
+
+ROADS = ("parquet", "orcidx", "memory")
+Run = Callable[[str], pa.Table]
+
+
+def files(scale: float) -> Path:
+    """The folder of the tables, ``NAME.orc`` and ``NAME.parquet``; made where it is missing."""
+    folder = DATA / f"engines-sf{scale:g}"
+    if (folder / "done").is_file():
+        return folder
+    program = shutil.which("tpchgen-cli", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if program is None:
+        raise SystemExit("tpchgen-cli is missing: python -m pip install 'orcidx[bench]'")
+    made = folder / "generated"
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [program, "parquet", "-s", f"{scale:g}", f"--output-dir={made}", "--overwrite"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    for name in TABLES:
+        table = pq.read_table(made / f"{name}.parquet")
+        plain = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in table.schema]
+        table = table.cast(pa.schema(plain))
+        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+        orcidx.write_table(table, folder / f"{name}.orc", compression="zstd")
+    shutil.rmtree(made)
+    (folder / "done").touch()
+    return folder
+
+
+def duckdb_roads(folder: Path, roads: list[str], threads: int) -> dict[str, Run]:
+    import duckdb
+
+    def opened(road: str) -> Run:
+        connection = duckdb.connect()
+        connection.execute(f"SET threads = {threads}; SET TimeZone = 'UTC'")
+        for name in TABLES:
+            if road == "parquet":
+                connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{folder / name}.parquet')")
+            elif road == "orcidx":
+                orcidx.register_duckdb(connection, name, folder / f"{name}.orc")
+            else:
+                connection.register(name, pq.read_table(folder / f"{name}.parquet"))
+        return lambda query: connection.sql(query).to_arrow_table()
+
+    return {road: opened(road) for road in roads}
+
+
+def polars_roads(folder: Path, roads: list[str], threads: int) -> dict[str, Run]:
+    os.environ["POLARS_MAX_THREADS"] = str(threads)
+    import polars as pl
+
+    def frame(road: str, name: str) -> pl.LazyFrame:
+        if road == "parquet":
+            return pl.scan_parquet(folder / f"{name}.parquet")
+        if road == "orcidx":
+            return orcidx.scan_polars(folder / f"{name}.orc")
+        return pl.read_parquet(folder / f"{name}.parquet").lazy()
+
+    def opened(road: str) -> Run:
+        context = pl.SQLContext({name: frame(road, name) for name in TABLES})
+        return lambda query: context.execute(query).collect().to_arrow()
+
+    return {road: opened(road) for road in roads}
+
+
+ENGINES = {"duckdb": duckdb_roads, "polars": polars_roads}
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+def plain(value: Any) -> Any:
+    """A value that another is compared with: sums of doubles depend on the order in which batches come."""
+    if isinstance(value, (float, Decimal)):
+        return float(f"{value:.9g}")
+    return value.date() if isinstance(value, dt.datetime) and value.time() == dt.time(0) else value
+
+
+def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
+    rows = zip(*([plain(value) for value in column.to_pylist()] for column in table.columns))
+    return sorted(rows, key=repr)
+
+
+def same_answers(answers: dict[str, list[tuple[Any, ...]]]) -> bool:
+    first, *others = answers.values()
+    return all(other == first for other in others)
+
+
+# --- where the time goes ----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def recorded() -> Iterator[list[Scan]]:
+    """The scans that are run inside."""
+    scans: list[Scan] = []
+    before = {name: getattr(Scan, name) for name in ("to_batches", "to_early_batches")}
+
+    def recording(name: str) -> Callable[[Scan], Any]:
+        def run(self: Scan) -> Any:
+            scans.append(self)
+            return before[name](self)
+
+        return run
+
+    for name in before:
+        setattr(Scan, name, recording(name))
+    try:
+        yield scans
+    finally:
+        for name, method in before.items():
+            setattr(Scan, name, method)
+
+
+def read_all(scans: list[Scan]) -> None:
+    for scan in scans:
+        with scan.to_batches() as batches:
+            for _ in batches:
+                pass
+
+
+def measured(clock: Callable[[], float], call: Callable[[], Any]) -> float:
+    begin = clock()
+    call()
+    return clock() - begin
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def geometric_mean(ratios: list[float]) -> float:
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def run_query(runs: dict[str, Run], query: str, rounds: int, clock: Callable[[], float]) -> dict[str, float]:
+    """The least milliseconds of each road, which have the same answer."""
+    answers = {road: rows_of(run(query)) for road, run in runs.items()}
+    if not same_answers(answers):
+        raise SystemExit(f"the answers differ: { ({road: rows[:3] for road, rows in answers.items()}) }\n{query}")
+    best = dict.fromkeys(runs, math.inf)
+    for turn in range(rounds):
+        order = list(runs) if turn % 2 == 0 else list(reversed(runs))
+        for road in order:
+            best[road] = min(best[road], measured(clock, lambda run=runs[road]: run(query)) * 1e3)
+    return best
+
+
+def profiled(run: Run, query: str, rounds: int, clock: Callable[[], float]) -> float:
+    """The least milliseconds that the scans of a query take alone."""
+    with recorded() as scans:
+        run(query)
+    return min(measured(clock, lambda: read_all(scans)) for _ in range(rounds)) * 1e3
+
+
+def compare(name: str, arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    clock = time.process_time if arguments.cpu else time.perf_counter
+    roads = [road for road in ROADS if road != "memory" or arguments.memory or arguments.profile]
+    runs = ENGINES[name](folder, roads, arguments.threads)
+    texts = queries()
+    results: dict[str, dict[str, float]] = {}
+    print(f"{name}\nquery {' '.join(f'{road:>9}' for road in roads)}   ratios", flush=True)
+    for number in arguments.queries or range(1, len(texts) + 1):
+        query = texts[number - 1]
+        best = run_query(runs, query, arguments.rounds, clock)
+        line = f"{number:5} {' '.join(f'{best[road]:9.1f}' for road in roads)}   "
+        line += " ".join(f"{best['parquet'] / best[road]:5.2f}" for road in roads[1:])
+        if arguments.profile:
+            best["ours"] = profiled(runs["orcidx"], query, arguments.rounds, clock)
+            rest = best["orcidx"] - best["ours"] - best["memory"]
+            line += f"   ours {best['ours']:.1f}, engine {best['memory']:.1f}, hand-over {rest:.1f}"
+        results[str(number)] = best
+        print(line, flush=True)
+    for road in roads[1:]:
+        ratios = [best["parquet"] / best[road] for best in results.values()]
+        total = sum(best[road] for best in results.values())
+        print(
+            f"{road}: geometric mean {geometric_mean(ratios):.3f}, least {min(ratios):.2f}, most {max(ratios):.2f}, "
+            f"in all {total:.0f} ms"
+        )
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--engine", choices=ENGINES, action="append", help="one of them, or both")
+    parser.add_argument("--queries", type=int, nargs="+", metavar="N", help="some of the 22")
+    parser.add_argument("--memory", action="store_true", help="over Arrow in memory, too")
+    parser.add_argument("--profile", action="store_true", help="where the time goes")
+    parser.add_argument("--cpu", action="store_true", help="processor time, for a busy machine")
+    parser.add_argument("--json", type=Path, help="a file for the milliseconds")
+    arguments = parser.parse_args()
+    pa.set_cpu_count(arguments.threads)
+    folder = files(arguments.scale)
+    engines = arguments.engine or list(ENGINES)
+    print(
+        f"TPC-H, scale {arguments.scale:g}, {arguments.threads} threads, best of {arguments.rounds}, "
+        f"{'processor' if arguments.cpu else 'wall-clock'} time, {platform.machine()}"
+    )
+    results = {name: compare(name, arguments, folder) for name in engines}
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""Whether a condition of an engine is worth pushing: how many rows the indexes of a scan leave for it.
+
+An engine filters what it is given in compiled code on all cores. A scan that filters, too, gains only where indexes
+spare it rows: TPC-H, whose conditions rule out none, took 1.4 times as long in DuckDB with its conditions pushed
+(decision 0231). Where rows come over a network they are dear, and every condition is pushed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from orcidx.fetching.drive import run_value
+from orcidx.scanner.file_queue import FileQueue
+from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.scan import Scan
+
+__all__ = ["is_local", "pays"]
+
+WORTH = 0.5
+"""The share of rows that may be left. A scan under a condition takes up to twice as long for a row as one without."""
+
+_LOCAL = ("path", "bytes")
+
+SAMPLE = 8
+"""Files that are asked, evenly spread over a scan's."""
+
+
+def is_local(scan: Scan) -> bool:
+    """Whether all files are on this machine."""
+    return all(job.source.kind in _LOCAL for job in scan.jobs)
+
+
+def pays(scan: Scan) -> bool:
+    """Whether indexes leave at most half of the rows for the scan's own condition, as far as some of its files tell.
+
+    Reads metadata and indexes of local files, and nothing of others, where it always does.
+    """
+    if scan.request.where is None or not is_local(scan):
+        return scan.request.where is not None
+    jobs, request = scan.jobs, scan.resolved
+    if scan.indexes is not None:
+        jobs, _ = scan.indexes.plan(jobs, request)
+        if len(jobs) <= WORTH * len(scan.jobs):
+            return True
+    step = -(-len(jobs) // SAMPLE) or 1
+    total = left = 0
+    with FileQueue(jobs[::step], replace(request, columns=()), ScanMetrics(), open_all=True) as files:
+        for file in files:
+            total += file.scan.wanted_count
+            for number in file.scan.stripe_numbers():
+                left += run_value(file.scan.decide(number), file.storage).rows.may.count
+    return left <= WORTH * total

@@ -1,0 +1,227 @@
+"""What DuckDB and Polars are told and asked: rows for their planners, conditions where indexes answer, frames."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import orcidx
+from orcidx import CorruptFile, col
+from orcidx.engines import duckdb as duckdb_road
+from orcidx.engines import polars as polars_road
+from orcidx.engines.pruning_gain import pays
+from orcidx.scanner.scan import Scan
+
+duckdb = pytest.importorskip("duckdb")
+pl = pytest.importorskip("polars")
+
+ROWS = 3000
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    odd = [math.nan, None, 0.0, -0.0, 1.5, -math.inf, 7.25]
+    return pa.table(
+        {
+            "id": np.arange(3 * ROWS),
+            "x": pa.array([odd[i % 7] if i % 3 else i / 8 for i in range(3 * ROWS)], pa.float64()),
+            "text": [None if i % 10 == 9 else f"v{i % 13}" for i in range(3 * ROWS)],
+            "price": pa.array([Decimal(i % 997) for i in range(3 * ROWS)], pa.decimal128(12, 2)),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    root = tmp_path_factory.mktemp("roads")
+    for part in range(3):
+        orcidx.write_table(table.slice(part * ROWS, ROWS), root / f"{part}.orc", row_index_stride=1000)
+    return root
+
+
+CONDITIONS = [
+    "id = 4321",
+    "id between 100 and 200 or id > 8990",
+    "id < 10 and text = 'v3'",
+    "text = 'v3'",
+    "text in ('v3', 'v4') and x > 1",
+    "text not in ('v3', 'v4')",
+    "text is null and id % 4 = 1",
+    "x > 7 and id < 50",
+    "x = 0",
+    "not (x <= 7)",
+    "isnan(x) and id >= 8999",
+    "price > 990 and id <= 2000",
+    "price = 12.00",
+    "id + 1 = 4322",
+]
+
+
+# --- DuckDB -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["source", "dataset"])
+def connection(request: pytest.FixtureRequest, folder: Any, table: pa.Table, monkeypatch: Any) -> Any:
+    """``rows`` on the road of DuckDB 2, and as an older one has it; ``expected`` from memory."""
+    if request.param == "dataset":
+        monkeypatch.setattr(duckdb_road, "_source_class", lambda: None)
+    connection = duckdb.connect()
+    orcidx.register_duckdb(connection, "rows", folder)
+    connection.register("expected", table)
+    return connection
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_duckdb_answers(connection: Any, condition: str) -> None:
+    query = "select count(*), sum(id), count(x), min(text), sum(price) from {} where " + condition
+    expected = connection.sql(query.format("expected")).fetchall()
+    assert connection.sql(query.format("rows")).fetchall() == expected
+    assert connection.sql(query.format("rows")).fetchall() == expected  # what is pushed is known now
+
+
+def test_duckdb_joins_and_stops_early(connection: Any) -> None:
+    both = "select count(*), sum(a.id) from rows a join rows b on a.id = b.id where a.id < 30 and b.text = 'v3'"
+    assert connection.sql(both).fetchall() == connection.sql(both.replace("rows", "expected")).fetchall()
+    assert len(connection.sql("select * from rows limit 5").fetchall()) == 5
+    assert connection.sql("select count(*) from rows").fetchall() == [(3 * ROWS,)]
+    assert connection.sql("select text from rows where id = 13 order by 1").fetchall() == [("v0",)]
+
+
+def planned(connection: Any, query: str) -> str:
+    return str(connection.sql(f"explain {query}").fetchall()[-1][1])
+
+
+def test_duckdbs_planner_knows_rows_and_what_indexes_answer(folder: Any) -> None:
+    connection = duckdb.connect()
+    orcidx.register_duckdb(connection, "rows", folder)
+    assert "~9,000 rows" in planned(connection, "select * from rows")
+    plan = planned(connection, "select * from rows where id = 4321 and text = 'v3'")
+    assert 'Filters: "id" = 4321' in plan
+    assert "Expression: text = 'v3'" in plan.replace('"text"', "text")
+    assert "Filters" not in planned(connection, "select * from rows where id > 100")
+    orcidx.register_duckdb(connection, "few", folder, where="id < 5", columns=["id"])
+    assert connection.sql("select * from few").fetchall() == [(0,), (1,), (2,), (3,), (4,)]
+    assert "rows" not in planned(connection, "select * from few").partition("~9")[2]
+    connection.unregister("few")
+    with pytest.raises(duckdb.Error):
+        connection.sql("select * from few")
+
+
+def test_a_damaged_file_is_an_error_in_duckdb(folder: Any, tmp_path: Any) -> None:
+    damaged = bytearray((folder / "0.orc").read_bytes())
+    damaged[3 : len(damaged) // 2] = b"\xff" * (len(damaged) // 2 - 3)
+    (tmp_path / "a.orc").write_bytes(damaged)
+    connection = duckdb.connect()
+    orcidx.register_duckdb(connection, "rows", tmp_path / "a.orc")
+    with pytest.raises((CorruptFile, duckdb.Error), match=r"stripe 0"):
+        connection.sql("select sum(id), max(text), sum(x) from rows").fetchall()
+
+
+# --- what is worth pushing --------------------------------------------------------------------------------------------
+
+
+def test_a_condition_pays_where_indexes_leave_out_half(folder: Any) -> None:
+    def worth(where: Any, **more: Any) -> bool:
+        return pays(orcidx.scan(folder, where=where, **more))
+
+    assert worth(col("id") < 4000)
+    assert worth(col("id") < 3900)
+    assert not worth(col("id") < 5000)
+    assert worth(col("id") == -1)
+    assert not worth(col("text") == "v3")
+    assert not worth(None)
+    assert pays(orcidx.scan([folder / "1.orc"] * 100, where=col("id") < 10))  # some of many
+
+
+def test_a_condition_pays_in_a_store(folder: Any) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    fsspec.filesystem("memory").pipe("/roads/a.orc", (folder / "0.orc").read_bytes())
+    assert pays(orcidx.scan("memory://roads/a.orc", where=col("text") == "v3"))
+    connection = duckdb.connect()
+    orcidx.register_duckdb(connection, "rows", "memory://roads/a.orc")
+    plan = planned(connection, "select * from rows where text = 'v3'")
+    assert "Filters" in plan
+    assert "~3,000 rows" in planned(connection, "select * from rows")
+    found = orcidx.scan_polars("memory://roads/a.orc").filter(pl.col("text") == "v3").select("id").collect()
+    assert found.height == connection.sql("select count(*) from rows where text = 'v3'").fetchall()[0][0]
+
+
+# --- Polars -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["reader", "none"])
+def lazy(request: pytest.FixtureRequest, folder: Any, monkeypatch: Any) -> Any:
+    monkeypatch.setenv("ORCIDX_POLARS_READER", request.param)
+    return orcidx.scan_polars(folder)
+
+
+SLICES: dict[str, Any] = {
+    "head": lambda rows: rows.head(7),
+    "within": lambda rows: rows.slice(2999, 3),
+    "far": lambda rows: rows.slice(8998, 50),
+    "none": lambda rows: rows.slice(20_000, 5),
+    "tail": lambda rows: rows.tail(4),
+    "from the end": lambda rows: rows.slice(-3001, 2),
+    "filtered head": lambda rows: rows.filter(pl.col("text") == "v3").head(3),
+    "filtered within": lambda rows: rows.filter(pl.col("id") > 5000).slice(3, 2),
+    "head filtered": lambda rows: rows.head(50).filter(pl.col("id") % 7 == 3),
+    "numbered": lambda rows: rows.with_row_index().filter(pl.col("id") == 4000),
+    "numbered slice": lambda rows: rows.with_row_index().slice(3000, 2),
+    "first in order": lambda rows: rows.sort("id", descending=True).head(3),
+    "no columns": lambda rows: rows.select(pl.len()),
+    "no columns, filtered": lambda rows: rows.filter(pl.col("id") < 17).select(pl.len()),
+    "literal": lambda rows: rows.select(pl.lit(1)),
+    "other order": lambda rows: rows.select("text", "id").slice(5, 3),
+    "joined": lambda rows: rows.join(rows.filter(pl.col("id") < 9), on="id").select("id", "text").sort("id"),
+    "nothing": lambda rows: rows.filter(pl.col("id") < 0),
+}
+
+
+@pytest.mark.parametrize("form", SLICES)
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_polars_slices_and_counts(lazy: Any, table: pa.Table, form: str, engine: Any) -> None:
+    expected = SLICES[form](pl.DataFrame(table).lazy()).collect()
+    assert SLICES[form](lazy).collect(engine=engine).equals(expected)
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_polars_answers(lazy: Any, table: pa.Table, condition: str) -> None:
+    query = "select count(*), sum(id), count(x), min(text), sum(price) from self where " + condition
+    query = query.replace("isnan(x)", "x = cast('nan' as double)")
+    assert lazy.sql(query).collect().equals(pl.DataFrame(table).lazy().sql(query).collect())
+
+
+def test_polars_pushes_what_indexes_answer(lazy: Any, monkeypatch: Any) -> None:
+    scans: list[Scan] = []
+    original = Scan.to_batches
+    monkeypatch.setattr(Scan, "to_batches", lambda self: (scans.append(self), original(self))[1])
+    assert lazy.filter((pl.col("id") == 4321) & (pl.col("text") == "v5")).select("x").collect().height == 1
+    assert scans[-1].request.where is not None
+    assert lazy.filter(pl.col("text") == "v5").select("x").collect().height > 100
+    assert scans[-1].request.where is None
+    assert {path[0] for path in scans[-1].request.columns or ()} == {"x", "text"}
+    assert lazy.head(10).collect().height == 10
+    assert scans[-1].row_limit == 10
+
+
+def test_polars_frames(folder: Any) -> None:
+    assert orcidx.scan_polars(folder, batch_size=100).select("id").collect().height == 3 * ROWS
+    lazy = orcidx.scan_polars(folder)
+    assert pickle.loads(pickle.dumps(lazy)).collect().height == 3 * ROWS
+    source = polars_road._Source(orcidx.scan(folder, batch_size=1 << 18))
+    frames = list(source.frames(["id"], (2990, 20), []))
+    assert [value for frame in frames for value in frame["id"].to_list()] == list(range(2990, 3010))
+
+
+def test_errors_come_through_polars(lazy: Any, folder: Any, tmp_path: Any) -> None:
+    damaged = bytearray((folder / "0.orc").read_bytes())
+    damaged[3 : len(damaged) // 2] = b"\xff" * (len(damaged) // 2 - 3)
+    (tmp_path / "a.orc").write_bytes(damaged)
+    with pytest.raises(CorruptFile, match="stripe 0"):
+        orcidx.scan_polars(tmp_path / "a.orc").collect()
