@@ -16,7 +16,7 @@ from typing import Any
 from orcidx.errors import InvalidQuery
 from orcidx.paimon.registry import parse_size
 
-__all__ = ["FileIndexOptions"]
+__all__ = ["FileIndexOptions", "for_every_reader"]
 
 _PREFIX = "file-index."
 _COLUMNS = "columns"
@@ -99,3 +99,17 @@ def _flag(text: str) -> bool:
     if lowered not in ("true", "false"):
         raise InvalidQuery(f"{_PREFIX}{_READ} is {text!r}, neither true nor false")
     return lowered == "true"
+
+
+def for_every_reader(
+    spec: Mapping[str, Mapping[str, Mapping[str, Any] | None]],
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """The spec with bitmap indexes of version 1 where it leaves the version open.
+
+    Paimon reads version 2, its own default, since 1.1: before that each filtered query of the table fails.
+    """
+    found = {kind: {name: dict(given or {}) for name, given in columns.items()} for kind, columns in spec.items()}
+    for given in found.get("bitmap", {}).values():
+        if not given.keys() & {"version", "index-block-size"}:  # version 1 has no blocks
+            given["version"] = 1
+    return found

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from orcidx.paimon.build import FileIndexBuilder
-from orcidx.paimon.file_index_options import FileIndexOptions
+from orcidx.paimon.file_index_options import FileIndexOptions, for_every_reader
 from orcidx.paimon.registry import parse_size
 from orcidx.paimon_table.column_statistics import ColumnStatistics, stats_modes, stored_stats
 from orcidx.paimon_table.data_file_formats import as_stored, check_writable, open_encoder
@@ -110,7 +110,7 @@ class _OpenFile:
         modes = stats_modes(schema.fields, schema.options)
         self.statistics = {f.name: ColumnStatistics(f.type, modes[f.name]) for f in schema.fields}
         types = {f.name: f.type for f in schema.fields}
-        spec = files.index.spec
+        spec = for_every_reader(files.index.spec)
         self.index = FileIndexBuilder(spec, schema.arrow_schema, types) if any(spec.values()) else None
         self.encoder = open_encoder(schema, files.form)
 

@@ -26,7 +26,7 @@ from orcidx.errors import (
 from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of, split_map_key
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.file_index import read_file_index
-from orcidx.paimon.file_index_options import FileIndexOptions
+from orcidx.paimon.file_index_options import FileIndexOptions, for_every_reader
 from orcidx.paimon_table.candidate import Change, NewFile
 from orcidx.paimon_table.changed import Changed
 from orcidx.paimon_table.commit import Attempt, Committed, Committer
@@ -134,7 +134,7 @@ def plan_rewrite(
     committer = begin(table, "rewrite_file_index", given)
     state = committer.state
     options = FileIndexOptions.parse(state.schema.options)
-    wanted = options.spec if spec is None else spec
+    wanted = for_every_reader(options.spec if spec is None else spec)
     if not any(wanted.values()):
         raise Unsupported("no file index is configured: set file-index.<kind>.columns in the table, or give spec=")
     _check_columns(wanted, state.schema)

@@ -54,7 +54,8 @@ __all__ = [
 
 _LARGEST_ANSWER = 16 << 20
 """Bytes that are asked of the JVM at a time: they come as text of base64 in its memory and in this process's."""
-_APPEAR_WHOLE = frozenset({"s3a", "s3n", "s3", "gs", "abfs", "abfss", "wasb", "wasbs", "oss", "cosn", "obs"})
+_S3 = frozenset({"s3a", "s3n", "s3"})
+_APPEAR_WHOLE = _S3 | frozenset({"gs", "abfs", "abfss", "wasb", "wasbs", "oss", "cosn", "obs"})
 """Schemes of object stores, where a file appears when it is closed."""
 
 
@@ -258,7 +259,7 @@ class HadoopStore:
         scheme = scheme_of(path)
         if scheme == "hdfs":
             return self._files.write(path, data, "rename", temporary_name(path))
-        if scheme != "s3a":
+        if scheme not in _S3:
             raise refused(f"Hadoop's file system of {scheme}:// cannot create a file exclusively")
         if self._files.refuses_second(path):
             prove((self._files.name, top_of(path)), path, self._create_conditionally, self.delete)
@@ -266,7 +267,7 @@ class HadoopStore:
         found = self._files.in_tasks(path)
         if found is None:
             raise refused(
-                "this Hadoop's s3a cannot create a file exclusively (3.4.2 can), and neither s3fs nor obstore is here"
+                "this Hadoop creates no file in S3 exclusively (s3a of 3.4.2 does), and there is no s3fs or obstore"
             )
         store, place = store_of(found)
         return store.create(place, data, single_writer=False)

@@ -31,6 +31,7 @@ from orcidx import (
     ValueOutOfRange,
 )
 from orcidx.paimon import open_table
+from orcidx.paimon.file_index import read_file_index
 from orcidx.paimon_table.option_gates import GATES, HARMLESS, HONOURED, classify
 from orcidx.predicate import col
 from orcidx.storage.folder import Folder
@@ -366,6 +367,30 @@ def test_expired_snapshots_may_have_held_it(folder: Path) -> None:
 def test_commit_options_that_cannot_be(folder: Path, given: dict[str, Any]) -> None:
     with pytest.raises(InvalidQuery):
         open_table(folder).append(rows(1000, 1), **given)
+
+
+@pytest.mark.parametrize(
+    ("options", "version"), [({}, 1), ({"version": 2}, 2), ({"version": 1}, 1), ({"index-block-size": "256b"}, 2)]
+)
+@pytest.mark.parametrize("by", ["spec", "append"])
+def test_bitmaps_are_for_every_reader_unless_asked_otherwise(
+    tmp_path: Path, options: dict[str, Any], version: int, by: str
+) -> None:
+    """Paimon below 1.1 fails in each query that meets version 2."""
+    configured = {f"file_index__bitmap__id__{name.replace('-', '_')}": str(value) for name, value in options.items()}
+    if by == "append":
+        folder = empty_table(tmp_path / "t", file_index__bitmap__columns="id", **configured)
+        open_table(folder).append(rows(0))
+    else:
+        folder = empty_table(tmp_path / "t")
+        open_table(folder).append(rows(0))
+        open_table(folder).rewrite_file_index(spec={"bitmap": {"id": options}})
+    (file,) = open_table(folder).files()
+    given = file.embedded_index if file.embedded_index is not None else file.index
+    with read_file_index(given, types={"id": "BIGINT"}, rows=file.rows) as index:
+        found = index.index("id", "bitmap")
+        assert found is not None
+        assert found.version == version
 
 
 # ---------------------------------------------------------------------- the allow-list

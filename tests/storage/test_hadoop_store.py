@@ -43,14 +43,15 @@ def test_s3a_that_ignores_its_condition_is_refused() -> None:
         folder_in("s3a://bucket/t", files).create("a", b"1")
 
 
-def test_an_older_s3a_creates_as_tasks_do() -> None:
+@pytest.mark.parametrize("scheme", ["s3a", "s3"])
+def test_an_older_s3a_creates_as_tasks_do(scheme: str) -> None:
     pytest.importorskip("fsspec")
     files = MemoryFiles(refuses=False)
-    with pytest.raises(Unsupported, match="neither s3fs nor obstore"):
-        folder_in("s3a://bucket/t", files).create("a", b"1")
+    with pytest.raises(Unsupported, match="no s3fs or obstore"):
+        folder_in(f"{scheme}://bucket/t", files).create("a", b"1")
     files.beside = describe_source("memory://orcidx-beside/t/a")
-    assert folder_in("s3a://bucket/t", files).create("a", b"1")
-    assert not folder_in("s3a://bucket/t", files).create("a", b"2")
+    assert folder_in(f"{scheme}://bucket/t", files).create("a", b"1")
+    assert not folder_in(f"{scheme}://bucket/t", files).create("a", b"2")
     Folder(describe_source("memory://orcidx-beside/t")).delete("a")
 
 
