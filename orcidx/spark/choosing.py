@@ -31,11 +31,12 @@ from orcidx.spark.key_frames import Keys, keys_of, pruning_by
 from orcidx.spark.plan import Query
 from orcidx.spark.relation import FEW, Listing, Relation, relation_of
 from orcidx.spark.schema_differences import without_common_schema
-from orcidx.spark.sessions import POSITIONAL, SessionFacts, is_connect
+from orcidx.spark.sessions import SessionFacts, is_connect
 from orcidx.spark.spark_columns import column_of
-from orcidx.spark.spark_errors import sentence_of, spark_errors, unknown_column
-from orcidx.spark.spark_types import arrow_schema_of, collated, width_of
+from orcidx.spark.spark_errors import sentence_of, spark_errors
+from orcidx.spark.spark_types import arrow_schema_of, collated, width_of, with_defaults
 from orcidx.spark.survivors import PartitionColumns, Survivors, find_survivors, with_old_times
+from orcidx.spark.text_conditions import filtered_by
 from orcidx.storage import Source, list_sources
 from orcidx.storage.listing import is_pattern
 
@@ -196,7 +197,8 @@ def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engin
         counted = _of_all(listing, found, keys) if frame is relation.frame else counts
         return by_spark(how, filtered if frame is relation.frame else _filtered(frame, condition), **counted)
 
-    looked_up = _looked_up(asked.may, found, relation, query.columns, counts) if _may_look_up(query, engine) else None
+    by_keys = _may_look_up(query, facts, engine)
+    looked_up = _looked_up(asked.may, found, relation, query.columns, counts) if by_keys else None
     needed = _needed(relation, asked, query.columns)
     fields = [one for one in relation.frame.schema.fields if one.name in needed]
     if looked_up is None or _may_be_old(stores, sources, found, fields, (query, _partitions(relation, query, sources))):
@@ -207,8 +209,8 @@ def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engin
 
 def _unprunable(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engine) -> str | None:
     """Why the session lets no file be left out."""
-    if facts.by_position and engine != "orcidx":
-        return f"{POSITIONAL} has it find columns by their places, and indexes know them by name"
+    if facts.gates.pruning is not None and engine != "orcidx":
+        return facts.gates.pruning
     if is_connect(spark) and query.table is not None:
         return "Spark Connect does not tell where a table lies"
     return None
@@ -271,10 +273,11 @@ def _indexed(relation: Relation, query: Query) -> tuple[list[Source], list[tuple
     return sources, stores_of(sources)
 
 
-def _may_look_up(query: Query, engine: Engine) -> bool:
-    """Whether orcidx's own tasks may read."""
-    plain = not query.reader_options and query.table is None and not collated(query.schema)
-    return engine != "spark" and plain and road_problem(query.at) is None
+def _may_look_up(query: Query, facts: SessionFacts, engine: Engine) -> bool:
+    """Whether orcidx's own tasks may read, and read what Spark's reader would."""
+    apart = collated(query.schema) | with_defaults(query.schema)
+    is_plain = not (query.reader_options or query.table or apart or facts.gates.tasks)
+    return engine != "spark" and is_plain and road_problem(query.at) is None
 
 
 def _relation(spark: SparkSession, query: Query) -> Relation:
@@ -467,16 +470,4 @@ def _nearest(name: str, names: Sequence[str]) -> str:
 
 
 def _filtered(frame: DataFrame, condition: Column | str | None) -> DataFrame:
-    """Raises ``InvalidQuery`` in one sentence for what Spark does not understand."""
-    from pyspark.errors import PySparkException
-
-    if condition is None:
-        return frame
-    try:
-        filtered = frame.where(condition)
-        if is_connect(frame.sparkSession):
-            filtered.schema  # noqa: B018  (there a condition is looked at when it is asked)
-    except PySparkException as error:
-        text = f"Spark does not understand where={str(condition)!r:.200}: {sentence_of(error)}"
-        raise InvalidQuery(text, column=unknown_column(error)) from None
-    return filtered
+    return frame if condition is None else filtered_by(frame, condition)

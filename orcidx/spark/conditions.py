@@ -9,26 +9,25 @@ changes their places and what is unknown below OR makes the whole unknown.
 from __future__ import annotations
 
 import datetime as dt
-import decimal
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from orcidx.orc.timezones import Zone, load_zone
 from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, any_of
 from orcidx.predicate.nodes import ExactTime
 from orcidx.spark.argument_types import JavaObject
+from orcidx.spark.literal_values import UNKNOWN, Nodes, is_understood, literal_value, wall_clock, with_values
+from orcidx.spark.spark_types import CHAR_TYPE, DEFAULT, NESTED_CHAR
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-__all__ = ["Condition", "Nodes", "analysed", "condition_of_json", "conjuncts", "part_of_json"]
+__all__ = ["Condition", "Nodes", "analysed", "carried_of", "condition_of_json", "conjuncts", "part_of_json"]
 
 _NOW = frozenset({"CurrentDate", "CurrentTimestamp", "Now", "LocalTimestamp", "CurrentTime", "CurrentBatchTimestamp"})
 """What has another value at every action: a file is left out once and for all only by what holds at each."""
@@ -41,11 +40,7 @@ _SLACK = dt.timedelta(days=1)
 """Clocks of machines, and the hour that comes twice, may set a later action back by less."""
 _RULES = ("ReplaceExpressions", "ConstantFolding", "UnwrapCastInBinaryComparison")
 """Spark's own rules that leave a bare column on one side of a comparison, and a literal on the other."""
-_CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 _INTEGERS = ("byte", "short", "integer", "long")
-_EARLIEST = dt.date(1901, 1, 1)
-"""Before it calendars and clocks of writers and readers may differ (docs/decisions/0014)."""
-_LATEST = dt.date(2037, 1, 1)
 _COMPARISONS = {
     "EqualTo": Op.EQ,
     "EqualNullSafe": Op.EQ_NULL_SAFE,
@@ -60,9 +55,6 @@ _COMPARISONS = {
 _TURNED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE, Op.EQ: Op.EQ, Op.EQ_NULL_SAFE: Op.EQ_NULL_SAFE}
 _ANY = Constant(True)
 
-Nodes = list[dict[str, Any]]
-"""An expression in Catalyst's JSON: its nodes in preorder."""
-
 
 @dataclass(frozen=True)
 class Condition:
@@ -76,8 +68,18 @@ class Condition:
 
 @dataclass(frozen=True)
 class _Column:
-    name: str
+    """``is_char``: compared as if it were padded; ``zone``: on whose clock its times are taken for instants."""
+
+    path: tuple[str, ...]
     kind: str
+    is_char: bool = False
+    zone: Zone | None = None
+
+
+@dataclass(frozen=True)
+class _Struct:
+    path: tuple[str, ...]
+    fields: list[Any]
 
 
 @dataclass(frozen=True)
@@ -88,10 +90,11 @@ class _Literal:
 
 @dataclass(frozen=True)
 class _Truth:
-    """Predicates that hold wherever a node may be true, and wherever it may be false."""
+    """Predicates that hold wherever a node may be true, and wherever it may be false; ``exact``: and nowhere else."""
 
     true: Predicate = _ANY
     false: Predicate = _ANY
+    exact: bool = False
 
 
 _UNKNOWN = _Truth()
@@ -108,13 +111,13 @@ def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, c
     if plan.getClass().getSimpleName() != "Filter":  # as for _metadata, whose columns are added below it
         return Condition(_ANY, columns, "Spark asks for more than columns of the files")
     condition = plan.condition()
-    before = _with_collations(condition.toJSON(), collated)
+    before = _nodes(condition, columns, collated)
     obstacle = None if condition.deterministic() else "it is not deterministic"
     if obstacle := obstacle or _obstacle(before, columns):
         return Condition(_ANY, _columns_of(before), obstacle)
     for rule in _rules(jvm):
         plan = rule.apply(plan)
-    nodes = _with_collations(plan.condition().toJSON(), collated)
+    nodes = _nodes(plan.condition(), columns, collated)
     parts = conjuncts(before)
     if not any(map(_asks_the_time, parts)):
         return Condition(condition_of_json(nodes, load_zone(clock_zone)), _columns_of(before))
@@ -125,8 +128,51 @@ def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, c
     return Condition(all_of(*may), _columns_of(before))
 
 
-def _with_collations(text: str, collated: frozenset[str]) -> Nodes:
-    nodes: Nodes = json.loads(text)
+def carried_of(
+    filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, collated: frozenset[str], once: bool
+) -> tuple[Predicate, bool, frozenset[str]]:
+    """What holds wherever the condition is true, as of ``analysed``, fields of structs included; whether it holds
+    nowhere else; and the columns that it names. ``once``: what asks for the time is asked now, and never again."""
+    jvm = filtered.sparkSession._jvm
+    plan = filtered._jdf.queryExecution().analyzed()
+    if plan.getClass().getSimpleName() != "Filter":
+        return _ANY, False, columns
+    condition = plan.condition()
+    before = _nodes(condition, columns, collated)
+    named = _columns_of(before)
+    if not condition.deterministic() or _obstacle(before, columns):
+        return _ANY, False, columns if "Subquery" in str(condition) else named
+    for rule in _rules(jvm):
+        plan = rule.apply(plan)
+    nodes = with_values(_nodes(plan.condition(), columns, collated), plan.condition())
+    clock = load_zone(clock_zone)
+    if once or not _asks_the_time(before):
+        truth = _truth(nodes, clock, whole=True)
+        return truth.true, truth.exact, named
+    parts, folded = conjuncts(before), conjuncts(nodes)
+    if len(folded) != len(parts):
+        return _ANY, False, named
+    return all_of(*(part_of_json(one, now, clock) for one, now in zip(parts, folded))), False, named
+
+
+def _nodes(condition: JavaObject, columns: frozenset[str], collated: frozenset[str]) -> Nodes:
+    """The nodes of an expression, with the columns as the relation spells them, whereas Spark keeps the letters of the
+    text; those of LIKE without a known escape character where one of them may have another than the backslash, which
+    the JSON does not tell."""
+    nodes: Nodes = json.loads(condition.toJSON())
+    spelled = {one.lower(): one for one in columns}
+    for node in nodes:
+        if node["class"].endswith(".AttributeReference") and node["name"] not in columns:
+            node["name"] = spelled.get(node["name"].lower(), node["name"])
+    _with_collations(nodes, collated)
+    likes = [node for node in nodes if _name(node) == "Like"]
+    if likes and " ESCAPE '" in condition.toString():
+        for node in likes:
+            node["escapeChar"] = ""
+    return nodes
+
+
+def _with_collations(nodes: Nodes, collated: frozenset[str]) -> Nodes:
     for node in nodes:
         if collated and node.get("name") in collated:
             node["dataType"] = "collated string"
@@ -237,44 +283,84 @@ def _obstacle(nodes: Nodes, columns: frozenset[str]) -> str | None:
 
 def condition_of_json(nodes: Nodes, clock: Zone) -> Predicate:
     """What holds wherever an expression, in Catalyst's JSON (its nodes in preorder), may be true."""
+    return _truth(nodes, clock).true
+
+
+def _truth(nodes: Nodes, clock: Zone, *, whole: bool = False) -> _Truth:
+    """``whole``: of rows that orcidx reads itself, so that fields of structs, CHAR and times of any age are known."""
     stack: list[Any] = []
     for node in reversed(_inlined(nodes)):
         children = [stack.pop() for _ in range(node["num-children"])]
-        stack.append(_node(node, children, clock))
-    return _as_truth(stack.pop()).true
+        stack.append(_node(node, children, clock, whole=whole))
+    return _as_truth(stack.pop())
 
 
-def _node(node: Mapping[str, Any], children: list[Any], clock: Zone) -> Any:
+def _node(node: Mapping[str, Any], children: list[Any], clock: Zone, *, whole: bool) -> Any:
     name = _name(node)
     if name == "AttributeReference":
-        plain = isinstance(node["dataType"], str) and _CHAR_TYPE not in (node.get("metadata") or {})
-        return _Column(node["name"], node["dataType"]) if plain else _UNKNOWN
+        return _attribute(node, whole=whole)
+    if name == "Cast" and isinstance(children[0], _Column):
+        return _recast(children[0], node, whole=whole)
+    if name == "GetStructField" and isinstance(children[0], _Struct):
+        field = children[0].fields[node["ordinal"]]
+        return _placed((*children[0].path, field["name"]), field["type"], whole=whole)
     if name == "Literal":
-        return _literal(node, clock)
+        value = literal_value(node, clock)
+        return _UNKNOWN if value is UNKNOWN else _Literal(value, node["dataType"])
     if name in ("And", "Or"):
         left, right = (_as_truth(one) for one in children)
+        exact = left.exact and right.exact
         if name == "And":
-            return _Truth(all_of(left.true, right.true), any_of(left.false, right.false))
-        return _Truth(any_of(left.true, right.true), all_of(left.false, right.false))
+            return _Truth(all_of(left.true, right.true), any_of(left.false, right.false), exact)
+        return _Truth(any_of(left.true, right.true), all_of(left.false, right.false), exact)
     if name == "Not":
         truth = _as_truth(children[0])
-        return _Truth(truth.false, truth.true)
+        return _Truth(truth.false, truth.true, truth.exact)
     leaf = _leaf(name, node, children)
     if leaf is None:
         return _UNKNOWN
     if leaf.op is Op.IS_NAN:  # Spark's isnan(NULL) is false, where it is NULL here
-        return _Truth(leaf, any_of(~leaf, Leaf(leaf.path, Op.IS_NULL)))
-    return _Truth(leaf, ~leaf)
+        return _Truth(leaf, any_of(~leaf, Leaf(leaf.path, Op.IS_NULL)), True)
+    # A list of keys is a set of Java's objects to Spark, if it is long: -0.0 is not 0.0 there.
+    zero = leaf.op is Op.IN and any(isinstance(one, float) and one == 0 for one in leaf.literals)
+    return _Truth(leaf, ~leaf, not zero)
+
+
+def _attribute(node: Mapping[str, Any], *, whole: bool) -> Any:
+    metadata = node.get("metadata") or {}
+    stored = metadata.get(CHAR_TYPE, "")
+    if NESTED_CHAR in metadata or DEFAULT in metadata or (stored and not (whole and node["dataType"] == "string")):
+        return _UNKNOWN
+    found = _placed((node["name"],), node["dataType"], whole=whole)
+    return replace(found, is_char=True) if stored.startswith("char(") else found
+
+
+def _recast(column: _Column, node: Mapping[str, Any], *, whole: bool) -> Any:
+    """A column that is cast to its own type, as in a list with a null; or a wall clock's time that becomes an
+    instant."""
+    if node.get("dataType") == column.kind and not column.is_char:
+        return column
+    if whole and (column.kind, node.get("dataType")) == ("timestamp_ntz", "timestamp"):
+        return replace(column, kind="timestamp", zone=load_zone(node["timeZoneId"]))
+    return _UNKNOWN
+
+
+def _placed(path: tuple[str, ...], kind: Any, *, whole: bool) -> Any:
+    """A column, or a field of a struct, of which something is known."""
+    if isinstance(kind, str):
+        return _Column(path, kind)
+    is_struct = whole and isinstance(kind, dict) and kind.get("type") == "struct" and "__COLLATIONS" not in str(kind)
+    return _Struct(path, kind["fields"]) if is_struct else _UNKNOWN
 
 
 def _as_truth(value: object) -> _Truth:
     if isinstance(value, _Truth):
         return value
     if isinstance(value, _Column) and value.kind == "boolean":
-        leaf = Leaf((value.name,), Op.EQ, (True,))
-        return _Truth(leaf, ~leaf)
+        leaf = Leaf(value.path, Op.EQ, (True,))
+        return _Truth(leaf, ~leaf, True)
     if isinstance(value, _Literal) and value.kind in ("boolean", "void"):
-        return _Truth(Constant(value.value is True), Constant(value.value is False))
+        return _Truth(Constant(value.value is True), Constant(value.value is False), True)
     return _UNKNOWN
 
 
@@ -286,7 +372,7 @@ def _leaf(name: str, node: Mapping[str, Any], children: list[Any]) -> Any:
         column, rest, op = rest[0], [column], _TURNED[op]
     if not isinstance(column, _Column):
         return None
-    path = (column.name,)
+    path = column.path
     if name in ("IsNull", "IsNotNull"):
         return Leaf(path, Op.IS_NULL, (), name == "IsNotNull")
     if name == "IsNaN":
@@ -294,67 +380,30 @@ def _leaf(name: str, node: Mapping[str, Any], children: list[Any]) -> Any:
     if not rest or not all(isinstance(one, _Literal) and one.kind == column.kind for one in rest):
         return None
     values = [one.value for one in rest]
-    if any(value is None for value in values) or not _understood(column.kind):
+    if column.zone is not None:
+        walls = [None if one is None else wall_clock(one, column.zone) for one in values]
+        if walls.count(None) > values.count(None):
+            return None
+        values = walls
+    if not is_understood(column.kind) or (column.is_char and name not in ("EqualTo", "EqualNullSafe", "In")):
         return None
     if name == "In":
         return Leaf(path, Op.IN, tuple(values))
-    if name == "Like" and node.get("escapeChar") in ("\\", None) and "\\" not in values[0]:
-        return Leaf(path, Op.LIKE, (values[0], ""))
+    if any(value is None for value in values):
+        return None
+    if name == "Like":
+        return _like(path, values[0], node.get("escapeChar"))
     return Leaf(path, op, (values[0],)) if op is not None else None
 
 
-# ---------------------------------------------------------------------- literals
-
-
-def _literal(node: Mapping[str, Any], clock: Zone) -> Any:
-    kind, text = node["dataType"], node["value"]
-    if not isinstance(kind, str):
-        return _UNKNOWN
-    if text is None:
-        return _Literal(None, kind)
-    if kind == "timestamp":
-        value: Any = _instant(text, clock)
-    else:
-        base = "decimal" if kind.startswith("decimal") else kind
-        value = _READERS[base](text) if base in _READERS else None
-    return _UNKNOWN if value is None else _Literal(value, kind)
-
-
-def _date(text: str) -> dt.date | None:
-    try:
-        day = dt.date.fromisoformat(text)
-    except ValueError:
+def _like(path: tuple[str, ...], pattern: str, escape: str | None) -> Leaf | None:
+    """A pattern in which the escape character stands before what it may escape: Spark raises for any other.
+    ``escape``: None for the backslash, empty where it is not known."""
+    escape = "\\" if escape is None else escape
+    if len(escape) != 1:
         return None
-    return day if day >= _EARLIEST else None
-
-
-def _instant(text: str, clock: Zone) -> ExactTime | None:
-    """A time as ``java.sql.Timestamp`` shows it, where that names one moment."""
-    match = re.fullmatch(r"(\d{4}-\d{2}-\d{2}) (\d{2}):(\d{2}):(\d{2})\.(\d{1,9})", text)
-    day = None if match is None else _date(match[1])
-    if match is None or day is None or not _EARLIEST < day < _LATEST:
-        return None
-    wall = (day - dt.date(1970, 1, 1)).days * 86400 + int(match[2]) * 3600 + int(match[3]) * 60 + int(match[4])
-    offsets = set(clock.offsets_near(wall))
-    offsets = {one for one in offsets if int(clock.offsets_at(np.array([wall - one]))[0]) == one}
-    if len(offsets) != 1:
-        return None
-    return ExactTime((wall - offsets.pop()) * 1_000_000_000 + int(match[5].ljust(9, "0")), "UTC")
-
-
-_READERS: Mapping[str, Callable[[str], Any]] = {
-    "boolean": lambda text: {"true": True, "false": False}.get(text),
-    "byte": int,
-    "short": int,
-    "integer": int,
-    "long": int,
-    "string": str,
-    "date": _date,
-    "decimal": decimal.Decimal,
-    "float": lambda text: float(np.float32(text)),
-    "double": float,
-}
-
-
-def _understood(kind: str) -> bool:
-    return kind in _READERS or kind == "timestamp" or kind.startswith("decimal(")
+    if escape not in pattern:
+        return Leaf(path, Op.LIKE, (pattern, ""))
+    mark = re.escape(escape)
+    is_sound = re.fullmatch(rf"(?:[^{mark}]|{mark}[_%{mark}])*", pattern, re.DOTALL)
+    return Leaf(path, Op.LIKE, (pattern, escape)) if is_sound else None

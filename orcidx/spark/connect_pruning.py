@@ -18,7 +18,6 @@ from orcidx.errors import InvalidQuery
 from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, bind, resolve_column
 from orcidx.predicate.fold import Part, conjuncts, rewritten
 from orcidx.predicate.nodes import ExactTime
-from orcidx.spark.plan import Query
 from orcidx.spark.query_text import may_mean_otherwise
 from orcidx.spark.relation import Listing, paths_of
 from orcidx.spark.spark_columns import is_exact
@@ -28,6 +27,8 @@ from orcidx.storage import Source
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
+
+    from orcidx.spark.plan import Query
 
 __all__ = ["listing_of_client", "listing_of_server", "proven"]
 

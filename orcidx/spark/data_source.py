@@ -24,7 +24,7 @@ from orcidx.predicate.adapters import from_spark
 from orcidx.scanner.scan import Scan
 from orcidx.spark.parts import split_orc, split_paimon
 from orcidx.spark.plan import TARGET_BYTES, Plan, Query, assign, begin
-from orcidx.spark.query_text import parse_text
+from orcidx.spark.query_text import may_mean_otherwise, parse_text
 from orcidx.spark.read_task import ReadTask
 from orcidx.spark.spark_types import arrow_schema_of, json_of_schema
 from orcidx.spark.table_notes import warned_of
@@ -106,11 +106,17 @@ class OrcidxDataSource(DataSource):
                 'no path: write .load(path), or OPTIONS (path "...") of a temporary view in SQL '
                 "(of a CREATE TABLE Spark does not tell it)"
             )
+        if (where := options.get("where")) is not None and may_mean_otherwise(where):
+            raise InvalidQuery(
+                f"no session is asked for the option where, and Spark may mean otherwise by {where!r:.200}: it "
+                "has escapes, double quotes, marked texts or comments; filter the DataFrame by it, or give it to "
+                "orcidx.spark.read"
+            )
         storage = {name.removeprefix("storage."): v for name, v in options.items() if name.startswith("storage.")}
         return Query(
             path=path,
             columns=_names(options.get("columns")),
-            where=options.get("where"),
+            where=where,
             format=options.get("format"),
             snapshot_id=_number(options, "snapshot_id"),
             jvm_zone=options.get("jvm_zone"),

@@ -25,7 +25,8 @@ from orcidx.spark.hadoop_files import reached
 from orcidx.spark.jobs import FileTask, run_over_files, weigh
 from orcidx.spark.plan import Query, begin
 from orcidx.spark.progress import Counters, Progress
-from orcidx.spark.sessions import facts_of
+from orcidx.spark.sessions import facts_of, is_connect
+from orcidx.spark.text_conditions import TextCondition
 from orcidx.storage import Source, list_sources
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def explain(
     query = Query(
         path=_readable_first(sources),
         columns=columns,
-        where=where,
+        where=_condition(spark, where, facts.clock_zone),
         format="orc",
         schema=schema,
         **facts.of_query,
@@ -91,6 +92,12 @@ def explain(
             task = replace(task, make=replace(question, counters=shown.counters))
             found = run_over_files(spark, files, weigh(sizes, facts.slots, target_bytes), task)
     return assemble(store.root.name, repr(request.where), pruned, found)
+
+
+def _condition(spark: SparkSession, where: Where, clock_zone: str) -> Where | TextCondition:
+    """A text as Spark means it, anything else as it is."""
+    is_text = isinstance(where, str) and not is_connect(spark)
+    return TextCondition(spark, str(where), clock_zone) if is_text else where
 
 
 def _readable_first(sources: Sequence[Source]) -> list[Source]:

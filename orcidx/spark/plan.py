@@ -39,7 +39,6 @@ from orcidx.spark.parts import Part, enough, pack
 from orcidx.spark.query_text import check_computed, parse_text
 from orcidx.spark.query_words import check_words
 from orcidx.spark.read_task import ReadTask, broken_files_passed
-from orcidx.spark.sessions import POSITIONAL
 from orcidx.spark.spark_types import (
     arrow_schema_of,
     field_json,
@@ -48,8 +47,11 @@ from orcidx.spark.spark_types import (
     json_of_schema,
     stored_schema,
     struct_json,
+    struct_of_paimon,
+    with_defaults,
 )
 from orcidx.spark.task_session import CASE, INFERENCE, OfSession
+from orcidx.spark.text_conditions import TextCondition
 from orcidx.storage import Source, describe_source, list_sources
 
 Reached: TypeAlias = Any
@@ -84,15 +86,15 @@ class Query:
 
     ``retype``: a schema for some of the columns of ORC files, which keep their other columns; ``session_zone``: None
     where only the tasks will know it; ``jvm_zone``: as of ``paimon.Table.scan``; ``reader_options``: of Spark's reader,
-    as text; ``table``: of the catalog, whose directory ``path`` is; ``by_position``: whether the session finds columns
-    of ORC files by their places. ``path``: a text, several, or sources listed before; ``at``: as orcidx reaches it,
-    where that is otherwise (``hadoop_files.reached``).
+    as text; ``table``: of the catalog, whose directory ``path`` is; ``other_values``: which setting has Spark read
+    other values of ORC files than orcidx's tasks do. ``path``: a text, several, or sources listed before; ``at``: as
+    orcidx reaches it, where that is otherwise (``hadoop_files.reached``).
     """
 
     path: Any
     at: Source | list[Source | str] | None = None
     columns: Sequence[Any] | None = None
-    where: Where | None = None
+    where: Where | TextCondition | None = None
     top: Sequence[Any] | None = None
     limit: int | None = None
     format: Format | None = None
@@ -111,7 +113,7 @@ class Query:
     options: ReadOptions = SPARK_OPTIONS
     reader_options: Mapping[str, str] = field(default_factory=dict)
     table: CatalogTable | None = None
-    by_position: bool = False
+    other_values: str | None = None
 
     def __post_init__(self) -> None:
         check_words(self)
@@ -127,12 +129,20 @@ class Query:
     def scan_options(self) -> ReadOptions:
         return self.options.override(wall_clock_zone=self.clock_zone, case_sensitive=self.case_sensitive)
 
-    def predicate(self, schema: pa.Schema, partitions: Mapping[str, tuple[str, Any]] | None = None) -> Predicate | None:
+    def predicate(
+        self,
+        schema: pa.Schema,
+        partitions: Mapping[str, tuple[str, Any]] | None = None,
+        whole: Mapping[str, Any] | None = None,
+    ) -> Predicate | None:
         """``where``, its times on the session's clock; where that is not known, what is true on any clock.
 
-        ``partitions``: key and type of the columns of directories by name."""
+        ``partitions``: key and type of the columns of directories by name; ``whole``: the schema as Spark's JSON, by
+        which a text of Spark's is analysed."""
         if self.where is None:
             return None
+        if isinstance(self.where, TextCondition):
+            return self.where.carried(whole or {}).where
         where = parse_text(self.where)
         if self.session_zone is None or isinstance(self.where, str):  # a format's is text, too
             check_computed(where, schema, case_sensitive=self.case_sensitive)
@@ -255,10 +265,13 @@ def _table(query: Query) -> Table | None:
 def _begin_orc(query: Query) -> Plan:
     if query.snapshot_id is not None or query.jvm_zone is not None:
         raise InvalidQuery("snapshot_id and jvm_zone are for Paimon tables, and this is a path of ORC files")
-    if query.by_position:
+    if query.other_values is not None:
+        raise InvalidQuery(f"{query.other_values}: unset it, or leave limit, top and engine out")
+    if name := next(iter(with_defaults(query.schema)), None):
         raise InvalidQuery(
-            f"{POSITIONAL} has Spark find columns by their places, and orcidx's tasks find them by name: unset it, or "
-            "leave limit, top and engine out"
+            f"{name!r} has a DEFAULT, which Spark fills in where a file lacks the column, and orcidx's tasks do not: "
+            "leave limit, top and engine out, or the DEFAULT",
+            column=name,
         )
     found = list_sources(query.reached, storage_options=query.storage_options)
     files = [source for source in found if source.size != 0 or source.root is None]
@@ -272,7 +285,7 @@ def _begin_orc(query: Query) -> Plan:
     asked = None if asked is None else _with_order(asked, order)
     shared: dict[str, Any] = {"limit": None, "row_numbers": False, "schema": stored_schema(arrow), "options": options}
     match: Literal["name", "position"] = "position" if positional else "name"
-    where = query.predicate(arrow, types)
+    where = query.predicate(arrow, types, schema)
     if where is not None:
         where = where_as_spelled(where, arrow, case_sensitive=query.case_sensitive)
     if not files:
@@ -441,7 +454,7 @@ def _begin_paimon(query: Query, table: Table) -> Plan:
     options = query.scan_options.override(wall_clock_zone=None, char="stored")
     shown = table.scan(asked, options=options).columns
     every = list(dict.fromkeys((*shown, *(key.column for key in order))))
-    where = query.predicate(table.schema)
+    where = query.predicate(table.schema, whole=struct_of_paimon(table.table_schema.fields))
     rows = table.scan(every, where, top=query.top, limit=query.limit, options=options, jvm_zone=query.jvm_zone)
     fields = table.table_schema.by_name
     schema = struct_json([(name, json_of_paimon(fields[name])) for name in every])

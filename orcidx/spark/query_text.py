@@ -26,6 +26,13 @@ def may_mean_otherwise(text: str) -> bool:
     return _ESCAPED.search(text) is not None or _MARKED.search(re.sub(r"'[^']*'", "'", text)) is not None
 
 
+_ALIKE = frozenset(
+    {"add", "subtract", "multiply", "divide", "cast", "utf8_length", "binary_length", "negate", "invert", "is_null"}
+    | {"add_checked", "subtract_checked", "multiply_checked", "divide_checked", "negate_checked", "invert_kleene"}
+)
+"""pyarrow's functions that compute as Spark's do: trim is of all white space there, round to even, and so on."""
+
+
 def parse_text(where: Where) -> Predicate:
     """As ``parse``; a text has Spark's meaning: isnan(NULL) is false there, so that its negation holds for nulls.
 
@@ -34,8 +41,8 @@ def parse_text(where: Where) -> Predicate:
     if isinstance(where, str) and may_mean_otherwise(where):
         raise InvalidQuery(
             f"{where!r:.200}: Spark reads double quotes, backslashes, quotes within a string and marked strings by "
-            "rules of its own; give the condition as an orcidx.col predicate, or read without limit, top and engine "
-            "and filter the DataFrame by it"
+            "rules of its own, which nobody is asked for here; give the condition as an orcidx.col predicate, or "
+            "filter the DataFrame by it"
         )
     if not isinstance(where, str):
         return parse(where)
@@ -60,6 +67,11 @@ def check_computed(where: Predicate, schema: pa.Schema, *, case_sensitive: bool)
                     f"orcidx would compute with {found[0]} as UTC shows it, and Spark does on the session's clock: "
                     "leave that out of where=, and filter the DataFrame by it"
                 )
+        if other := sorted(set(re.findall(r"\b([a-z_0-9]+)\(", str(part.expression))) - _ALIKE):
+            raise InvalidQuery(
+                f"orcidx would compute {', '.join(other)} by pyarrow, which may mean otherwise than Spark: leave that "
+                "out of where=, and filter the DataFrame by it"
+            )
         if not all(re.match(r"cast\(-?[\d.]*[1-9]", one) for one in _divisors(str(part.expression))):
             raise InvalidQuery(
                 "by zero orcidx divides otherwise than Spark: leave division by a column out of where=, and filter "

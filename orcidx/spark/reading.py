@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery, OrcidxError, StorageError, Unsupported
-from orcidx.predicate import External, Predicate
+from orcidx.predicate import External
 from orcidx.predicate.fold import parts
 from orcidx.scanner.scan import Scan
+from orcidx.scanner.top_rows import parse_order
 from orcidx.spark.argument_types import KeyFrames, Paths, Schema, Where
 from orcidx.spark.arrow_tables import table_of
 from orcidx.spark.catalog_tables import catalog_table
@@ -29,11 +30,12 @@ from orcidx.spark.query_text import parse_text
 from orcidx.spark.read_task import ROW, TASK, ReadTasks
 from orcidx.spark.reader_options import options_of_reader, struct_of_ddl
 from orcidx.spark.schema_differences import damaged_file, with_files_named
-from orcidx.spark.sessions import SessionFacts, facts_of, hadoop_has
+from orcidx.spark.sessions import SessionFacts, facts_of, hadoop_has, is_connect
 from orcidx.spark.spark_types import collated, width_of
 from orcidx.spark.sql_queries import last_scans
 from orcidx.spark.swap_marks import swap_under_way
 from orcidx.spark.table_notes import warned_of
+from orcidx.spark.text_conditions import TextCondition, filtered_by
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -151,7 +153,7 @@ def _by_engine(
             raise InvalidQuery("text with a collation is Spark's to compare, and engine='orcidx' is another")
     if own is not None and (wanted == "spark" or by_spark is not None):
         raise InvalidQuery(f"{by_spark or 'the engine spark'} cannot be had here: {own}")
-    if own is not None or (wanted == "orcidx" and where_in is None and _understood(where)):
+    if own is not None or (wanted == "orcidx" and where_in is None and _understood(spark, where)):
         try:
             return _planned(spark, query, facts, own or "it was asked to")
         except InvalidQuery:
@@ -202,28 +204,66 @@ def _seen_as_table(spark: SparkSession, query: Query) -> bool:
 
 def _planned(spark: SparkSession, query: Query, facts: SessionFacts, reason: str) -> DataFrame:
     """The DataFrame of orcidx's tasks, with the reason why they read; warns of what the rows may not be."""
-    plan = begin(query)
+    if isinstance(query.where, str):
+        text = TextCondition(spark, query.where, facts.clock_zone, query=query)
+        query = replace(query, where=text)
+        plan = begin(query)
+        if not text.last.exact:
+            return _filtered_by_spark(spark, query, text, facts, reason)
+    else:
+        plan = begin(query)
     notes = warned_of(plan.rows)
+    return _with_choice(_of_plan(spark, plan, facts), Choice("orcidx", reason, notes=notes))
+
+
+def _of_plan(spark: SparkSession, plan: Plan, facts: SessionFacts) -> DataFrame:
     target = plan.target(facts.slots)
     parts = _parts(spark, plan, target, facts)
-    frame = _frame(spark, plan, assign(plan, parts, target), parts)
+    return _frame(spark, plan, assign(plan, parts, target), parts)
+
+
+def _filtered_by_spark(
+    spark: SparkSession, query: Query, text: TextCondition, facts: SessionFacts, reason: str
+) -> DataFrame:
+    """The rows that may match, as orcidx's tasks read them, filtered by Spark; then the first ones, if so few are
+    wanted. Raises ``InvalidQuery`` for a path into a struct."""
+    shown, named, order = query.columns, text.last.columns, () if query.top is None else parse_order(query.top)
+    if any(not isinstance(one, str) for one in shown or ()):
+        raise InvalidQuery(
+            f"Spark computes a part of {text.text!r:.200}, and paths into structs are orcidx's to cut out: name the "
+            "whole columns, and select from the DataFrame"
+        )
+    columns = None if shown is None or named is None else [*shown]
+    for one in () if columns is None else (*(named or ()), *(key.column for key in order)):
+        if query.folded(one) not in map(query.folded, columns or ()):
+            assert columns is not None
+            columns.append(one)
+    plan = begin(replace(query, columns=columns, top=None, limit=None))
+    if text.last.chars and not isinstance(plan.rows, Scan):
+        raise InvalidQuery(
+            f"Spark computes a part of {text.text!r:.200}, and {min(text.last.chars)} holds a CHAR, which this table "
+            "stores without its blanks: leave that part out, and filter the DataFrame by it"
+        )
+    notes = (*warned_of(plan.rows), "Spark computes a part of the condition, and filters what was read")
+    frame = filtered_by(_of_plan(spark, plan, facts), text.text)
+    if order:
+        frame = frame.orderBy(*(_sorted(frame[_quoted(key.column)], key) for key in order))
+    if query.limit is not None:
+        frame = frame.limit(query.limit)
+    if shown is not None:
+        frame = frame.select(*map(_quoted, shown))
     return _with_choice(frame, Choice("orcidx", reason, notes=notes))
 
 
-def _understood(where: Where | None) -> bool:
-    """Whether orcidx reads a condition by itself, without Spark's analysis. Of text not what computes: there pyarrow's
-    functions would stand for Spark's (TRY_CAST raised where Spark has null)."""
-    if is_column(where):
-        return False
+def _understood(spark: SparkSession, where: Where | None) -> bool:
+    """Whether orcidx's tasks can be given a condition: a text, which Spark analyses; over Spark Connect, which tells no
+    analysis, one without parts that are computed or that its SQL may read otherwise."""
+    if is_column(where) or not isinstance(where, str) or not is_connect(spark):
+        return not is_column(where)
     try:
-        return where is None or not isinstance(where, str) or not _computes(parse_text(where))
+        return not any(isinstance(one, External) for one in parts(parse_text(where)))
     except InvalidQuery:
-        return not isinstance(where, str)
-
-
-def _computes(where: Predicate) -> bool:
-    """Whether a part of a predicate is evaluated by pyarrow."""
-    return any(isinstance(part, External) for part in parts(where))
+        return False
 
 
 def _with_choice(frame: DataFrame, choice: Choice) -> DataFrame:

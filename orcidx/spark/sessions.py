@@ -10,21 +10,21 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.extras import needed
 from orcidx.spark.argument_types import JavaObject
+from orcidx.spark.orc_settings import Gates, gates_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
     "JAVA_PACKAGE",
-    "POSITIONAL",
     "SessionFacts",
     "facts_of",
     "hadoop_has",
@@ -35,7 +35,6 @@ __all__ = [
 ]
 
 JAVA_PACKAGE = "openjdk-17-jre-headless"
-POSITIONAL = "orc.force.positional.evolution"
 OLDEST_JAVA = 17
 OLDEST_SPARK = (3, 5)
 
@@ -44,7 +43,7 @@ OLDEST_SPARK = (3, 5)
 class SessionFacts:
     """``clock_zone``: the zone of the JVM, for whose wall clock Spark takes ORC's TIMESTAMP; ``session_zone``: that of
     ``spark.sql.session.timeZone``, in which literals are written; ``slots``: tasks that run at once, as far as known;
-    ``by_position``: whether ``orc.force.positional.evolution`` has Spark find columns by their places in the files.
+    ``gates``: what settings of Spark's ORC source shut.
     """
 
     clock_zone: str
@@ -52,7 +51,7 @@ class SessionFacts:
     case_sensitive: bool
     infers_partitions: bool
     slots: int
-    by_position: bool = False
+    gates: Gates = field(default_factory=Gates)
 
     @property
     def of_query(self) -> dict[str, Any]:
@@ -62,7 +61,7 @@ class SessionFacts:
             "session_zone": self.session_zone,
             "case_sensitive": self.case_sensitive,
             "infer_partitions": self.infers_partitions,
-            "by_position": self.by_position,
+            "other_values": self.gates.tasks,
         }
 
 
@@ -166,13 +165,19 @@ def facts_of(spark: SparkSession) -> SessionFacts:
         case_sensitive=conf.get("spark.sql.caseSensitive").lower() == "true",
         infers_partitions=conf.get("spark.sql.sources.partitionColumnTypeInference.enabled").lower() == "true",
         slots=max(1, slots),
-        by_position=_finds_by_position(spark),
+        gates=gates_of(_settings_of(spark)),
     )
 
 
-def _finds_by_position(spark: SparkSession) -> bool:
-    """As ``OrcUtils.requestedColumnIds`` has it, of a Hadoop configuration overlaid by the session's settings."""
-    found = spark.conf.get(POSITIONAL, None)
-    if found is None and not is_connect(spark):
-        found = spark._jsc.hadoopConfiguration().get(POSITIONAL)
-    return str(found).strip().lower() == "true"
+def _settings_of(spark: SparkSession) -> Callable[[str], str | None]:
+    """What Spark's ORC source is given: Hadoop's configuration, overlaid by the session's settings."""
+    if is_connect(spark):
+        return lambda name: spark.conf.get(name, None)
+    texts = [
+        spark._jsc.hadoopConfiguration().getPropsWithPrefix("orc.").toString().strip("{}").replace(", ", "\n"),
+        spark._jsparkSession.conf().getAll().mkString("\n").replace(" -> ", "="),
+    ]
+    found: dict[str, str] = {}
+    for text, prefix in zip(texts, ("orc.", "")):
+        found.update((prefix + name, value) for name, _, value in (one.partition("=") for one in text.split("\n")))
+    return found.get

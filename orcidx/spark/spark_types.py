@@ -6,6 +6,7 @@ that again, CHAR and VARCHAR are strings, and every column may be null.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,9 +17,13 @@ from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.types import SPARK_TYPE, OrcType
 from orcidx.paimon.data_types import DataField, DataType
+from orcidx.paimon_table.schema import char_lengths
 from orcidx.spark.argument_types import Schema
 
 __all__ = [
+    "CHAR_TYPE",
+    "DEFAULT",
+    "NESTED_CHAR",
     "arrow_schema_of",
     "collated",
     "field_json",
@@ -28,7 +33,9 @@ __all__ = [
     "json_of_schema",
     "stored_schema",
     "struct_json",
+    "struct_of_paimon",
     "width_of",
+    "with_defaults",
 ]
 
 Json = Any
@@ -96,7 +103,9 @@ _WIDTHS = {
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 _TEXT = re.compile(r"(?:char|varchar)\(\d+\)|string collate \w+")
 _DAY_TIME = re.compile(r"interval (?:day|hour|minute|second)(?: to (?:hour|minute|second))?")
-_CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+NESTED_CHAR = "orcidx.nested_char"
+DEFAULT = "EXISTS_DEFAULT"
 _ATTRIBUTES = ("timestamp_ntz", "interval ")
 
 
@@ -106,7 +115,7 @@ _ATTRIBUTES = ("timestamp_ntz", "interval ")
 def field_json(name: str, kind: Json, char_type: str | None = None) -> Json:
     """A field; ``char_type``: its type as text where there is a CHAR or VARCHAR in it, by which Spark compares it as
     padded (``CharVarcharUtils``)."""
-    metadata = {} if char_type is None else {_CHAR_TYPE: char_type}
+    metadata = {} if char_type is None else {CHAR_TYPE: char_type}
     return {"name": name, "type": kind, "nullable": True, "metadata": metadata}
 
 
@@ -153,6 +162,19 @@ def json_of_paimon(field: DataField) -> Json:
     return _of_paimon(field.type, field.name)
 
 
+def struct_of_paimon(fields: Sequence[DataField]) -> Json:
+    """The columns that Spark has a type for, with what is a CHAR, by which Spark compares it as padded."""
+    found = []
+    for one in fields:
+        with contextlib.suppress(Unsupported):
+            lengths = char_lengths([one])
+            char = f"char({lengths[one.name,]})" if (one.name,) in lengths else None
+            found.append(field_json(one.name, json_of_paimon(one), char))
+            if any(len(path) > 1 for path in lengths):
+                found[-1]["metadata"] = {NESTED_CHAR: "true"}
+    return {"type": "struct", "fields": found}
+
+
 def _of_paimon(kind: DataType, column: str) -> Json:
     if kind.root in _PAIMON:
         return _PAIMON[kind.root]
@@ -174,6 +196,13 @@ def collated(schema: Schema | None) -> frozenset[str]:
     anything else is none of them."""
     kinds = {one.name: one.dataType for one in getattr(schema, "fields", ())}
     return frozenset(name for name, kind in kinds.items() if getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY")
+
+
+def with_defaults(schema: Schema | None) -> frozenset[str]:
+    """Columns of a ``StructType`` that Spark fills in where a file lacks them."""
+    if isinstance(schema, Mapping):
+        return frozenset(one["name"] for one in schema["fields"] if DEFAULT in (one.get("metadata") or {}))
+    return frozenset(one.name for one in getattr(schema, "fields", ()) if DEFAULT in one.metadata)
 
 
 def json_of_schema(schema: Schema) -> Json:

@@ -40,6 +40,8 @@ from orcidx.spark.placement import place
 from orcidx.spark.progress import Counters, Progress
 from orcidx.spark.query_text import parse_text
 from orcidx.spark.sessions import facts_of
+from orcidx.spark.spark_types import struct_of_paimon
+from orcidx.spark.text_conditions import TextCondition, predicate_of_text
 from orcidx.storage import Source
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ def rewrite_file_index(
     ``table``: a path or URL that driver and tasks reach. ``target_bytes``: of data a task; the rest as there.
     """
     opened = _opened(table, storage_options)
+    where = _predicate(spark, opened, where)
     commit = _named(opened, commit)
     plan = plan_rewrite(opened, where, spec, only_missing=only_missing, given=commit)
     if dry_run or not plan.tasks or plan.committer.earlier("COMPACT"):
@@ -94,14 +97,16 @@ def delete(
     """``Table.delete`` as a job: tasks find the rows, the driver merges and commits; on conflict only files that came
     in anew are looked into again.
 
-    The rows deleted are those that ``read`` with this ``where`` gives: times without a zone are on the session's clock,
-    NaN is the largest number, and names compare as the session says."""
+    The rows deleted are those that ``read`` with this ``where`` gives: a text is analysed by Spark, times without a
+    zone are on the session's clock, NaN is the largest number, and names compare as the session says. Raises
+    ``InvalidQuery`` for a text of which Spark computes a part: comparisons of columns with constants are taken."""
     opened = _opened(table, storage_options)
-    commit = _named(opened, commit)
     facts = facts_of(spark)
     cased = facts.case_sensitive
+    where = _predicate(spark, opened, where)
     if where is not None:
         where = on_session_clock(parse_text(where), opened.schema, facts.session_zone, case_sensitive=cased)
+    commit = _named(opened, commit)
     options = ReadOptions(nan="largest", case_sensitive=cased)
     plan = plan_delete(opened, where, everything=everything, given=commit, options=options)
     if dry_run or plan.committer.earlier("OVERWRITE"):
@@ -145,6 +150,14 @@ def append(
     if result.repeated:  # another driver of the same name was faster
         discard(plan.committer.folder, list(pieces(written)))
     return result
+
+
+def _predicate(spark: SparkSession, table: Table, where: Where | None) -> Where | None:
+    """A text as Spark means it, anything else as it is."""
+    if not isinstance(where, str):
+        return where
+    condition = TextCondition(spark, where, facts_of(spark).clock_zone, once=True)
+    return predicate_of_text(condition, struct_of_paimon(table.table_schema.fields))
 
 
 def _opened(table: TableName, storage_options: Mapping[str, Any] | None) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -88,8 +89,8 @@ def test_text_with_a_collation_proves_nothing() -> None:
         '{"class":"a.AttributeReference","num-children":0,"name":"s","dataType":"string","metadata":{}},'
         '{"class":"a.Literal","num-children":0,"value":"T","dataType":"string"}]'
     )
-    assert condition_of_json(_with_collations(text, frozenset()), load_zone("UTC")) == parse("s = 'T'")
-    assert condition_of_json(_with_collations(text, collated(schema)), load_zone("UTC")) == Constant(True)
+    assert condition_of_json(_with_collations(json.loads(text), frozenset()), load_zone("UTC")) == parse("s = 'T'")
+    assert condition_of_json(_with_collations(json.loads(text), collated(schema)), load_zone("UTC")) == Constant(True)
 
 
 def test_the_client_lists_its_own_files(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pyorc
 import pytest
 from pyarrow import orc
 
-from orcidx import CorruptFile, InvalidQuery
+from orcidx import CorruptFile, InvalidQuery, col
 from orcidx.spark import build_file_index, choosing, disable, enable, explain, read, register, why
 
 pytestmark = pytest.mark.java
@@ -180,3 +180,40 @@ def test_columns_that_are_found_by_their_places(spark: Any, tmp_path: Path, wher
     finally:
         unset(name)
     assert rows(read(spark, tmp_path, where="x = 1", engine="orcidx")) == Counter({"Row(x=1, y=100)": 1})
+
+
+def test_a_default_of_a_schema_is_no_evidence(spark: Any, tmp_path: Path, looked_up: None) -> None:
+    """A file without the column was taken for one of nulls, where Spark fills in the DEFAULT."""
+    orc.write_table(pa.table({"key": [1, 2]}), tmp_path / "a.orc")
+    orc.write_table(pa.table({"key": [3, 4], "c": pa.array([5, 6], pa.int32())}), tmp_path / "b.orc")
+    build_file_index(spark, tmp_path, {"bitmap": {"key": {}, "c": {}}}, progress=False).count()
+    from pyspark.sql import types
+
+    field = {"name": "c", "type": "integer", "nullable": True, "metadata": {"EXISTS_DEFAULT": "9"}}
+    key = {"name": "key", "type": "long", "nullable": True, "metadata": {}}
+    schema = types.StructType.fromJson({"type": "struct", "fields": [key, field]})
+    for where in ("c = 9", "c IS NOT NULL", "c > 5", "key = 1", "key = 3 AND c = 9"):
+        plain = rows(spark.read.schema(schema).orc(str(tmp_path)).where(where))
+        assert rows(read(spark, tmp_path, where=where, schema=schema)) == plain, where
+    for given in ({"engine": "orcidx"}, {"limit": 1}):
+        with pytest.raises(InvalidQuery, match="'c' has a DEFAULT"):
+            read(spark, tmp_path, where=col("c") == 9, schema=schema, **given)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("spark.sql.orc.mergeSchema", "true"), ("orc.schema.evolution.case.sensitive", "false")]
+)
+def test_settings_by_which_orcidx_would_read_other_values(spark: Any, tmp_path: Path, name: str, value: str) -> None:
+    orc.write_table(pa.table({"key": [1, 2]}), tmp_path / "a.orc")
+    orc.write_table(pa.table({"key": [3, 4], "c": [5, 6]}), tmp_path / "b.orc")
+    build_file_index(spark, tmp_path, {"bitmap": {"key": {}}}, progress=False).count()
+    spark.conf.set(name, value)
+    try:
+        plain = spark.read.orc(str(tmp_path)).where("key = 3")
+        frame = read(spark, tmp_path, where="key = 3")
+        assert (rows(frame), frame.schema) == (rows(plain), plain.schema)
+        assert why(frame).files_left == 1
+        with pytest.raises(InvalidQuery, match=name):
+            read(spark, tmp_path, where="key = 3", limit=1)
+    finally:
+        spark.conf.unset(name)

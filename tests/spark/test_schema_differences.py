@@ -152,5 +152,9 @@ def test_options_that_cannot_be_meant(asked: dict[str, Any], told: str) -> None:
     ("where", "own"),
     [("id > 5 AND text = 'a'", True), ("id > 5 AND try_cast(text AS int) = 5", False), ("upper(text) = 'A'", False)],
 )
-def test_what_is_computed_is_sparks(where: str, own: bool) -> None:
-    assert reading._understood(where) == own
+def test_what_is_computed_is_sparks(spark: Any, tmp_path: Path, where: str, own: bool) -> None:
+    orc.write_table(pa.table({"id": [5, 6, 7], "text": ["a", "a", "5"]}), tmp_path / "a.orc")
+    frame = read(spark, tmp_path, where=where, engine="orcidx")
+    assert ("Spark computes a part" not in str(why(frame))) == own
+    expected = spark.read.orc(str(tmp_path)).where(where)
+    assert sorted(frame.collect()) == sorted(expected.collect())

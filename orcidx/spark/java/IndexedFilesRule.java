@@ -27,6 +27,7 @@ public class IndexedFilesRule extends Rule {
   static final String ITEM = "\u0001";
   static final String PART = "\u0002";
   static final String POSITIONAL = "orc.force.positional.evolution";
+  static final String FILE_LENGTH = "orc.max.file.length";
 
   private java.util.function.BiFunction asked;
 
@@ -75,6 +76,7 @@ public class IndexedFilesRule extends Rule {
     // The settings of the session and of Hadoop, overlaid by the options: as the reader of the files gets them.
     Configuration settings = files.sparkSession().sessionState().newHadoopConfWithOptions(files.options());
     if (settings.getBoolean(POSITIONAL, false)) text.append(ITEM).append(POSITIONAL);
+    if (settings.get(FILE_LENGTH) != null) text.append(ITEM).append(FILE_LENGTH);
     return text.toString();
   }
 
