@@ -15,9 +15,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from orcidx.errors import InvalidQuery
+from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
+from orcidx.orc.file_statistics import column_statistics
 from orcidx.orc.kinds import CompressionKind, TypeKind, WriterKind
 from orcidx.orc.metadata import SPARK_VERSION
+from orcidx.orc.reader import OrcReader
 from orcidx.orc_writer.bloom_columns import FILTERED
 from orcidx.orc_writer.codecs import compression_kind, open_compressor
 from orcidx.orc_writer.compressors import Compressor
@@ -163,6 +165,24 @@ def encoded(plan: RewritePlan, reasons: Iterable[str]) -> RewritePlan:
         plan, way="encode", reasons=tuple(reasons), framing=framing, identity=own_identity(), version=(0, 12),
         index=False, everything=False, recompress=frozenset(), user_metadata=without_spark(plan.user_metadata),
     )  # fmt: skip
+
+
+def unions_without_nulls(inputs: Sequence[InputFile]) -> tuple[str, ...]:
+    """What encoding changes of unions: Arrow's have no nulls of their own."""
+    names: dict[str, None] = {}
+    for one in inputs:
+        for node in one.reader.root.walk():
+            if node.kind is TypeKind.UNION and _may_be_null(one.reader, node.id):
+                names[node.dotted] = None
+    return tuple(f"null unions of {name!r} become nulls of their first variant, as Arrow has them" for name in names)
+
+
+def _may_be_null(reader: OrcReader, column: int) -> bool:
+    try:
+        known = column_statistics(reader, column, None, None)
+    except (CorruptFile, Unsupported):  # the data may be sound
+        return True
+    return known is None or known.has_null is not False
 
 
 def without_spark(metadata: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -19,7 +19,7 @@ from orcidx.rewriting.encoding import encode_rows
 from orcidx.rewriting.indexing import bloom_nodes
 from orcidx.rewriting.ordering import asked_order
 from orcidx.rewriting.patching import patch_files
-from orcidx.rewriting.plan import Request, RewritePlan, encoded, plan_rewrite
+from orcidx.rewriting.plan import Request, RewritePlan, encoded, plan_rewrite, unions_without_nulls
 from orcidx.rewriting.progress import RowProgress
 from orcidx.rewriting.sources import InputFile, find_sources, open_inputs, read_options, same_schema
 from orcidx.rewriting.stripes import CannotPatch
@@ -297,7 +297,7 @@ class _Job:
             sources=tuple(one.name for one in inputs),
             way=plan.way,
             reasons=plan.reasons,
-            notes=plan.notes,
+            notes=(*plan.notes, *(unions_without_nulls(inputs) if plan.way == "encode" else ())),
             rows=sum(one.rows for one in inputs),
             bytes_before=sum(one.reader.tail.size for one in inputs),
             writer=plan.identity.software_version or str(plan.identity.writer),
