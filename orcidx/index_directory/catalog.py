@@ -1,4 +1,4 @@
-"""The catalog of a directory of ORC files: one Parquet row for each data file, for planning without opening any.
+"""The catalog of a directory of ORC files: an ORC file with a row for each, for plans and totals without opening any.
 
     path      its place below the directory, with "/"
     size, mtime (ns), etag    which version of the file this is, as the listing told; ``tail``: a checksum of the tail
@@ -8,18 +8,20 @@
     indexes   list of (column, kind, bytes, type): what is in it, ``type`` as Paimon's SQL text
     spec      key of the spec that it was built by
     read_bytes, millis    what building it took
-    s0, s1 …  statistics of one column in one ORC type, for the files that have it: count of values, flags, low, high
+    s0, s1 …  statistics of one column in one ORC type, for the files that have it: count of values, flags, low, high,
+              and the sum of integers or of unscaled decimals, where it is proved and takes 64 bits
 
-The file's metadata (key ``X) has the format's version, the spec, and column and type of each ``s``.
-Low and high are whole numbers (days, nanoseconds, unscaled decimals), doubles, or bytes cut to 64 with the upper end
-raised; they bound every value, whatever the writer's faults. Columns are read alone, so that a plan takes the few that
-its predicate names.
+The file's metadata (key ``orcidx.rollup``) has the format's version, the time at which it was made, the spec, and
+column and type of each ``s``. Low and high are whole numbers (days, nanoseconds, unscaled decimals), doubles, or bytes
+cut to 64 with the upper end raised; they bound every value, whatever the writer's faults. They are values of the column
+where ``_ATTAINED`` says so, and the count is that of its values where ``_COUNTED`` does (see ``orc.stored_totals``).
+Columns are read alone, so that a plan takes the few that its predicate names.
 """
 
 from __future__ import annotations
 
-import json
 import re
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,13 +32,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from orcidx.aggregation.column_totals import Wanted
 from orcidx.errors import CorruptFile
-from orcidx.index_directory.parquet_limits import LimitedParquet
+from orcidx.index_directory.catalog_file import CatalogFile, written_catalog
 from orcidx.options import ReadOptions
 from orcidx.orc.bounds import Bounds, BytesBounds, NumberBounds, StatisticsColumn, bound_statistics
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata import FileTail
 from orcidx.orc.statistics import file_statistics
+from orcidx.orc.stored_totals import StoredTotals, stored_totals
 from orcidx.orc.timezones import Zone, clock_zone
 from orcidx.orc.types import SPARK_TYPE, OrcType, decimal_digits, reads_as_timestamp
 
@@ -47,19 +51,19 @@ __all__ = [
     "Catalog",
     "StatisticsKey",
     "observe",
+    "proved_values",
     "statistics_column",
 ]
 
-VERSION = 1
+VERSION = 2
 STATISTICS_OPTIONS = ReadOptions()
 """How the statistics were read; the bounds do not hold for a scan that reads values otherwise."""
 MOST_COLUMNS = 32
 LONGEST_BOUND = 64
-_METADATA = b"orcidx.rollup"
 _SECOND = 1_000_000_000
 _FARTHEST_CLOCK = (1 << 63) - 2 * 86400 * _SECOND
 """Wall clocks beyond it might leave 64 bits when they are moved to an instant."""
-_MAY_NULL, _ALL_NULL, _MAY_NAN, _LOW_EXACT, _HIGH_EXACT = 1, 2, 4, 8, 16
+_MAY_NULL, _ALL_NULL, _MAY_NAN, _LOW_EXACT, _HIGH_EXACT, _ATTAINED, _COUNTED = 1, 2, 4, 8, 16, 32, 64
 
 _INDEX = pa.struct([("column", pa.string()), ("kind", pa.string()), ("bytes", pa.int64()), ("type", pa.string())])
 FILE_FIELDS = pa.schema(
@@ -95,6 +99,7 @@ OBSERVED = pa.list_(
             ("high_double", pa.float64()),
             ("low_bytes", pa.binary()),
             ("high_bytes", pa.binary()),
+            ("sum", pa.int64()),
         ]
     )
 )
@@ -133,10 +138,12 @@ def observe(tail: FileTail, columns: Mapping[str, OrcType], wanted: Sequence[str
         if name not in first or node.kind not in _KINDS.values():
             continue
         try:
-            column = bound_statistics(file_statistics(tail, node), tail.facts, STATISTICS_OPTIONS)
+            raw = file_statistics(tail, node)
+            column = bound_statistics(raw, tail.facts, STATISTICS_OPTIONS)
+            values = stored_totals(raw, tail.facts, STATISTICS_OPTIONS)
         except CorruptFile:  # what cannot be read bounds nothing
             continue
-        found.append({"column": name, "type": _type_text(node), **_observed(column)})
+        found.append({"column": name, "type": _type_text(node), **_observed(column, values)})
     return found
 
 
@@ -144,13 +151,18 @@ def _type_text(node: OrcType) -> str:
     return "timestamp_ntz" if reads_as_timestamp(node, STATISTICS_OPTIONS) else str(node)
 
 
-def _observed(column: StatisticsColumn) -> dict[str, Any]:
+def _observed(column: StatisticsColumn, proved: StoredTotals) -> dict[str, Any]:
     low, low_exact = _low(column.lower)
     high, high_exact = _high(column.upper)
+    kept = low is not None and high is not None and low_exact and high_exact
     flags = _MAY_NULL * column.may_null[0] + _ALL_NULL * column.all_null[0] + _MAY_NAN * column.may_nan[0]
     flags += _LOW_EXACT * (low_exact and column.lower.exact[0]) + _HIGH_EXACT * (high_exact and column.upper.exact[0])
+    flags += _ATTAINED * (kept and proved.minima[0] is not None) + _COUNTED * (proved.count[0] >= 0)
+    total = proved.sums[0]
+    total = total if total is not None and -(1 << 63) <= total < 1 << 63 else None
     values = _value_kind(column.node)
-    return {"count": int(column.count[0]), "flags": int(flags), f"low_{values}": low, f"high_{values}": high}
+    found = {"count": int(column.count[0]), "flags": int(flags), "sum": total}
+    return {**found, f"low_{values}": low, f"high_{values}": high}
 
 
 def _value_kind(node: OrcType) -> str:
@@ -217,7 +229,8 @@ class StatisticsKey:
     def storage(self) -> pa.StructType:
         """How it is kept."""
         values = _VALUES[_value_kind(self.node)]
-        return pa.struct([("count", pa.int64()), ("flags", pa.uint8()), ("low", values), ("high", values)])
+        known = [("count", pa.int64()), ("flags", pa.int16()), ("low", values), ("high", values), ("sum", pa.int64())]
+        return pa.struct(known)
 
 
 @dataclass(frozen=True)
@@ -229,6 +242,8 @@ class Catalog:
     statistics: Mapping[StatisticsKey, pa.Array]
     spec: Mapping[str, Any] = field(default_factory=dict)
     spec_key: str = ""
+    made: float = 0.0
+    """When it was made, in seconds since 1970; of several the last."""
 
     def __len__(self) -> int:
         return int(self.files.num_rows)
@@ -245,7 +260,7 @@ class Catalog:
     def take(self, rows: npt.NDArray[np.int64] | pa.Array) -> Catalog:
         """Some rows; null makes a row of nulls."""
         statistics = {key: array.take(pa.array(rows)) for key, array in self.statistics.items()}
-        return Catalog(self.files.take(pa.array(rows)), statistics, self.spec, self.spec_key)
+        return replace(self, files=self.files.take(pa.array(rows)), statistics=statistics)
 
     @staticmethod
     def concat(parts: Sequence[Catalog]) -> Catalog:
@@ -257,7 +272,7 @@ class Catalog:
             )
             for key in keys
         }
-        return Catalog(pa.concat_tables([part.files for part in parts]), statistics, parts[-1].spec, parts[-1].spec_key)
+        return replace(parts[-1], files=pa.concat_tables([part.files for part in parts]), statistics=statistics)
 
     def latest(self) -> Catalog:
         """The last row of each path, in the order of the paths' first rows."""
@@ -269,33 +284,31 @@ class Catalog:
     # ------------------------------------------------------------------ bytes
 
     def to_bytes(self, *, whole: bool = True) -> bytes:
-        """The Parquet file; ``whole``: it stands alone, rather than on the catalogs before it."""
-        from pyarrow import parquet
-
+        """The ORC file; ``whole``: it stands alone, rather than on the catalogs before it."""
         columns = {name: self.files[name] for name in FILE_FIELDS.names}
         keys = []
         for number, (key, array) in enumerate(self.statistics.items()):
             columns[f"s{number}"] = array
             keys.append({"column": key.column, "type": key.type})
         described = {"version": VERSION, "spec": self.spec, "spec_key": self.spec_key, "statistics": keys}
-        described["whole"] = whole
+        described |= {"whole": whole, "made": time.time()}
         described["written"] = uuid.uuid4().hex  # no two writers write the same bytes, see Folder.publish
-        table = pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(described)})
-        sink = pa.BufferOutputStream()
-        parquet.write_table(table, sink, compression="zstd", row_group_size=1 << 18, write_page_checksum=True)
-        return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+        return written_catalog(pa.table(columns), described)
 
     @staticmethod
     def read(
-        source: pa.NativeFile, *, files: Sequence[str] | None = None, columns: Iterable[str] | None = None
+        source: CatalogFile | bytes | memoryview,
+        *,
+        files: Sequence[str] | None = None,
+        columns: Iterable[str] | None = None,
     ) -> Catalog:
         """Reads the file columns ``files`` and the statistics of the data columns ``columns`` in any case (None: all).
 
-        ``source``: anything that pyarrow reads Parquet from. Raises ``CorruptFile``.
+        Raises ``CorruptFile``.
         """
+        file = CatalogFile.of(source)
         try:
-            file = LimitedParquet(source)
-            described = json.loads(file.schema_metadata[_METADATA])
+            described = file.described
             if described["version"] != VERSION:
                 message = f"a catalog of version {described['version']}; only {VERSION} is known"
                 raise CorruptFile(f"{message}; build the indexes again")
@@ -305,28 +318,21 @@ class Catalog:
             names = list(FILE_FIELDS.names if files is None else files)
             table = file.read([*names, *chosen])
             found = table.select(names).cast(pa.schema([FILE_FIELDS.field(name) for name in names]))
-            found.validate(full=True)
             _check_places(found)
             statistics = {key: table[name].combine_chunks().cast(key.storage) for name, key in chosen.items()}
-            return Catalog(found, statistics, dict(described["spec"]), described["spec_key"])
-        except (pa.ArrowException, KeyError, TypeError, ValueError, OSError, RecursionError) as error:
-            if _is_of_storage(error) or isinstance(error, CorruptFile):
+            made = float(described.get("made", 0))
+            return Catalog(found, statistics, dict(described["spec"]), described["spec_key"], made)
+        except (pa.ArrowException, KeyError, TypeError, ValueError, RecursionError) as error:
+            if isinstance(error, CorruptFile):
                 raise
             message = f"not a catalog: {type(error).__name__}: {error}"
             raise CorruptFile(f"{message}; build the indexes again") from error
 
     @staticmethod
-    def is_whole(source: pa.NativeFile) -> bool:
+    def is_whole(source: CatalogFile | bytes | memoryview) -> bool:
         """Whether a catalog stands alone; raises ``CorruptFile``."""
-        from pyarrow import parquet
-
-        try:
-            described = json.loads((parquet.read_schema(source).metadata or {})[_METADATA])
-            return bool(described.get("whole", True))
-        except (pa.ArrowException, KeyError, TypeError, ValueError, AttributeError, OSError, RecursionError) as error:
-            if _is_of_storage(error):
-                raise
-            raise CorruptFile(f"not a catalog: {type(error).__name__}: {error}; build the indexes again") from error
+        described = CatalogFile.of(source).described
+        return bool(described.get("whole", True)) if isinstance(described, dict) else False
 
 
 def _check_places(files: pa.Table) -> None:
@@ -339,11 +345,6 @@ def _check_places(files: pa.Table) -> None:
         if len(wrong):
             message = f"a catalog names an index {wrong[0].as_py()!r:.120}, outside of its folder"
             raise CorruptFile(f"{message}; build the indexes again")
-
-
-def _is_of_storage(error: Exception) -> bool:
-    """pyarrow tells damage by a bare OSError, storages do not."""
-    return isinstance(error, OSError) and (type(error) is not OSError or error.errno is not None)
 
 
 def _pivoted(observed: pa.Array) -> dict[StatisticsKey, pa.Array]:
@@ -362,7 +363,7 @@ def _pivoted(observed: pa.Array) -> dict[StatisticsKey, pa.Array]:
         place = np.full(len(observed), -1, np.int64)
         place[parents[items]] = items
         take = pa.array(place, mask=place < 0)
-        names = ["count", "flags", *(f"{side}_{_value_kind(key.node)}" for side in ("low", "high"))]
+        names = ["count", "flags", *(f"{side}_{_value_kind(key.node)}" for side in ("low", "high")), "sum"]
         arrays = [fields[name].take(take).cast(one.type) for name, one in zip(names, key.storage)]
         found[key] = pa.StructArray.from_arrays(arrays, fields=list(key.storage), mask=pa.array(place < 0))
     return found
@@ -378,7 +379,7 @@ def statistics_column(
 
     Of the options ``wall_clock_zone`` may be another than the default.
     """
-    count, flags, low, high = kept.flatten()
+    count, flags, low, high, _ = kept.flatten()
     known = _valid(count)
     bits = flags.fill_null(0).to_numpy(zero_copy_only=False)
     lower, upper = _bounds(key.node, low, (bits & _LOW_EXACT) != 0), _bounds(key.node, high, (bits & _HIGH_EXACT) != 0)
@@ -397,6 +398,20 @@ def statistics_column(
         distrusted=None,
         reasons=(),
     )
+
+
+def proved_values(kept: pa.Array, wanted: Wanted) -> npt.NDArray[np.bool_]:
+    """In which files the count of a column is that of its values, and its sum, minimum and maximum are proved, as far
+    as these are asked for."""
+    count, flags, _, _, total = kept.flatten()
+    bits = flags.fill_null(0).to_numpy(zero_copy_only=False)
+    known = (bits & _COUNTED) != 0
+    empty = count.fill_null(-1).to_numpy(zero_copy_only=False) == 0
+    if wanted.sum:
+        known &= _valid(total) | empty
+    if wanted.minimum or wanted.maximum:
+        known &= ((bits & _ATTAINED) != 0) | empty
+    return np.asarray(known & _valid(count), np.bool_)
 
 
 def _valid(array: pa.Array) -> npt.NDArray[np.bool_]:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from orcidx.errors import InvalidQuery
 from orcidx.explain.render import size_text
 from orcidx.explain.summary import Section, Summary
+from orcidx.index_directory.index_checks import broken_indexes, damaged_indexes
 from orcidx.index_directory.store import FRESH, STALE, IndexStore, listing_table
 from orcidx.storage import OneSource, list_sources
 
@@ -125,7 +126,7 @@ def describe_indexes(
     state = np.where(match.state == FRESH, "fresh", np.where(match.state == STALE, "stale", "new"))
     state = np.concatenate([state, np.full(len(gone), "gone")])
     state = np.where(error & (state == "fresh"), "error", state).astype(object)
-    broken = store.broken_indexes() if verify else dict.fromkeys(np.flatnonzero(store.damaged_indexes()).tolist(), "")
+    broken = broken_indexes(store) if verify else dict.fromkeys(np.flatnonzero(damaged_indexes(store)).tolist(), "")
     errors = rows["error"].to_pylist()
     for place in np.flatnonzero(state == "fresh").tolist():
         if (entry := int(entries[place])) in broken:

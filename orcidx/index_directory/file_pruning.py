@@ -25,6 +25,7 @@ from orcidx.orc.types import arrow_type
 from orcidx.paimon.file_index import read_file_index
 from orcidx.planner.index_evidence import StoredIndex, bind_to_index
 from orcidx.predicate import (
+    Bound,
     BoundLeaf,
     BoundPredicate,
     Constant,
@@ -48,6 +49,7 @@ __all__ = [
     "KnownFiles",
     "Partitions",
     "asked_columns",
+    "changed_statistics",
     "files_with_index_of",
     "open_questions",
     "plan_files",
@@ -159,9 +161,20 @@ class FilePlan:
     fresh: Bools
     known: KnownFiles = field(repr=False)
     has_index: bool
+    predicate: Predicate | None = None
     outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
     by_index: frozenset[int] = frozenset()
     notes: tuple[Note, ...] = ()
+
+    @cached_property
+    def matching(self) -> Bools:
+        """The files of which every row surely matches; all without a predicate."""
+        if self.predicate is None:
+            return np.ones(self.known.count, np.bool_)
+        found = np.zeros(self.known.count, np.bool_)
+        for outcome in self.outcomes:
+            found |= outcome.must.mask()
+        return found
 
     @property
     def rows(self) -> Int64s:
@@ -250,7 +263,7 @@ def plan_files(
     out = _ruled_out(known, left, predicate, options) if has_index and ask_indexes else frozenset()
     if out:
         left = left[~np.isin(left, list(out))]
-    return FilePlan(left, fresh, known, has_index, tuple(outcomes), out, notes)
+    return FilePlan(left, fresh, known, has_index, predicate, tuple(outcomes), out, notes)
 
 
 def _ruled_out(known: KnownFiles, files: Int64s, predicate: Predicate, options: ReadOptions) -> frozenset[int]:
@@ -318,7 +331,7 @@ def prune_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, s
 
     A question means what it means in the type that the file has: ``x = 7.5`` is never true where ``x`` is an integer.
     """
-    off = _off(known.catalog, options)
+    off = changed_statistics(known.catalog, options)
     reading = replace(STATISTICS_OPTIONS, wall_clock_zone=options.wall_clock_zone)
     columns = {
         key: statistics_column(key, array, known.rows, reading)
@@ -333,13 +346,15 @@ def prune_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, s
         evidence: list[Evidence] = [*partitions]
         if own:
             evidence.append(StatisticsEvidence("file statistics", own, bounds, reading))
-        root = _bound(predicate, known.partitions, keys, options)
+        root, is_whole = _bound(predicate, known.partitions, keys, options)
         outcome = evaluate(root, evidence, RowSelection.from_mask(files & span))
+        if not is_whole:  # what could not be asked may be false
+            outcome = replace(outcome, must=RowSelection.none(known.count))
         outcomes.append(replace(outcome, notes=(*outcome.notes, *off.values())))
     return outcomes
 
 
-def _off(catalog: Catalog, options: ReadOptions) -> dict[StatisticsKey, Note]:
+def changed_statistics(catalog: Catalog, options: ReadOptions) -> dict[StatisticsKey, Note]:
     """The statistics that do not hold with these options."""
     changed = [name for name in _OTHERWISE if getattr(options, name) != getattr(STATISTICS_OPTIONS, name)]
     if options.utf8 != "replace" and "utf8" in changed:
@@ -365,8 +380,11 @@ def _alike(known: KnownFiles, keys: Sequence[StatisticsKey]) -> Iterator[tuple[l
         yield [key for key, present in zip(keys, has[example].tolist()) if present], group.reshape(-1) == number
 
 
-def _bound(predicate: Predicate, partitions: Partitions, keys: Sequence[StatisticsKey], options: ReadOptions) -> Any:
-    """The root of the predicate, with True for what names something else or does not fit: the scan will tell."""
+def _bound(
+    predicate: Predicate, partitions: Partitions, keys: Sequence[StatisticsKey], options: ReadOptions
+) -> tuple[Bound, bool]:
+    """The root of the predicate, with True for what names something else or does not fit: the scan will tell; and
+    whether it is all of the predicate."""
     fields = [pa.field(name, values.type) for name, values in partitions.values.items()]
     reading = replace(STATISTICS_OPTIONS, wall_clock_zone=options.wall_clock_zone)
     fields += [pa.field(key.column, arrow_type(key.node, reading)) for key in keys]
@@ -374,7 +392,8 @@ def _bound(predicate: Predicate, partitions: Partitions, keys: Sequence[Statisti
     nodes = {key.column: key.node for key in keys}
     chars: dict[Path, int] = {(name,): node.max_length for name, node in nodes.items() if node.kind is TypeKind.CHAR}
     known = keep_bindable(predicate, schema, case_sensitive=options.case_sensitive)
-    return bind(known, schema, nan=options.nan, case_sensitive=options.case_sensitive, char_lengths=chars).root
+    bound = bind(known, schema, nan=options.nan, case_sensitive=options.case_sensitive, char_lengths=chars)
+    return bound.root, known == predicate
 
 
 class PartitionEvidence:

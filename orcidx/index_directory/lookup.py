@@ -8,14 +8,17 @@ or a list of these. So it is looked for from each place upwards: at the table's 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from orcidx.aggregation.known_units import KnownUnit, TotalledColumn
 from orcidx.errors import CorruptFile, Unsupported
+from orcidx.index_directory.catalog_totals import known_units
 from orcidx.index_directory.store import FOLDER, IndexStore
 from orcidx.options import ReadOptions
 from orcidx.planner.index_evidence import StoredIndex
@@ -39,7 +42,8 @@ class ListingPlan:
 
     ``kept``: positions of the files that may hold a row that matches, in order; ``indexes``: the file index of some of
     them; ``reasons``: why each other file holds none; ``covered``: how many files lie below an indexed directory;
-    ``notes``: what was stale, damaged or missing.
+    ``notes``: what was stale, damaged or missing; ``units``: totals that are known of files that match whole, which are
+    those of ``totalled``.
     """
 
     kept: tuple[int, ...]
@@ -47,6 +51,8 @@ class ListingPlan:
     reasons: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
     covered: int = 0
     notes: tuple[Note, ...] = ()
+    units: tuple[KnownUnit, ...] = ()
+    totalled: frozenset[int] = frozenset()
 
 
 def plan_listing(
@@ -57,9 +63,12 @@ def plan_listing(
     options: ReadOptions | None = None,
     everywhere: bool = True,
     totalled: Collection[str] = (),
+    totals: Mapping[str, TotalledColumn] | None = None,
+    eligible: npt.NDArray[np.bool_] | None = None,
 ) -> ListingPlan:
     """Which of the files ``where`` leaves, by the indexes of their directories; ``schema`` and ``totalled`` as for
-    ``IndexStore.plan``, ``everywhere`` as for ``stores_of``.
+    ``IndexStore.plan``, ``everywhere`` as for ``stores_of``. ``totals``: the columns whose totals are asked for (none:
+    counts of rows alone), of files that are ``eligible``, as for ``known_units``.
 
     An index that is damaged rules nothing out, and a note says so.
     """
@@ -67,6 +76,8 @@ def plan_listing(
     indexes: dict[int, StoredIndex] = {}
     reasons: dict[int, tuple[Reason, ...]] = {}
     notes: list[Note] = []
+    units: list[KnownUnit] = []
+    known: list[int] = []
     covered = 0
     for store, positions in stores_of(sources, everywhere=everywhere):
         covered += len(positions)
@@ -84,7 +95,13 @@ def plan_listing(
             elif (index := plan.index_of(number)) is not None:
                 indexes[position] = index
         notes += plan.notes
-    return ListingPlan(tuple(np.flatnonzero(kept).tolist()), indexes, reasons, covered, tuple(notes))
+        if totals is not None:
+            wanted = None if eligible is None else eligible[positions]
+            found, taken = known_units(plan, totals, options or ReadOptions(), wanted)
+            units += [replace(unit, example=positions[unit.example]) for unit in found]
+            known += np.asarray(positions)[taken].tolist()
+    kept_files = tuple(np.flatnonzero(kept).tolist())
+    return ListingPlan(kept_files, indexes, reasons, covered, tuple(notes), tuple(units), frozenset(known))
 
 
 def index_of_file(

@@ -7,13 +7,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
 
+import numpy as np
 import pyarrow as pa
 
+from orcidx.aggregation.known_units import TotalledColumn
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 from orcidx.index_directory.lookup import ListingPlan, plan_listing
 from orcidx.keywords import lists_options
 from orcidx.options import USUAL_OPTIONS, OptionsByName, ReadOptions
-from orcidx.planner.request import FileJob, ScanRequest
+from orcidx.planner.request import FileJob, KnownTotals, ScanRequest
 from orcidx.predicate import Where
 from orcidx.pruning.evaluate import Note
 from orcidx.scanner.arguments import FilesArguments
@@ -261,37 +263,51 @@ class DirectoryIndexes:
         A catalog goes by names of columns, so that nothing is asked where they are matched otherwise. One that cannot
         be reached keeps the files.
         """
+        found = self._asked(jobs, request, totalled=totalled)
+        return (jobs, found.notes) if not found.covered else (_jobs_left(jobs, found), found.notes)
+
+    def totals(
+        self, jobs: tuple[FileJob, ...], request: ScanRequest, columns: Mapping[str, TotalledColumn]
+    ) -> KnownTotals:
+        """``plan``, and the totals that the catalog knows of files that match whole."""
+        eligible = np.array([job.is_whole for job in jobs], np.bool_)
+        found = self._asked(jobs, request, totalled=tuple(columns), totals=columns, eligible=eligible)
+        if not found.covered:
+            return KnownTotals(jobs, notes=found.notes)
+        if any(_was_replaced(jobs[one].source) for one in found.totalled):  # rare: whatever was known is asked again
+            found = self._asked(jobs, request, totalled=tuple(columns))
+        return KnownTotals(_jobs_left(jobs, found), found.units, found.notes)
+
+    def _asked(self, jobs: tuple[FileJob, ...], request: ScanRequest, **more: Any) -> ListingPlan:
+        """What the indexes say; nothing where they cannot be asked."""
+        everything = tuple(range(len(jobs)))
         if request.match != "name":
-            return jobs, ()
+            return ListingPlan(everything)
         sources = [job.source for job in jobs]
         # The scan's own columns of directories, in its types; of any other directory nothing is ruled out.
         values = jobs[0].constants if jobs else {}
         schema = pa.schema([(name, value.type) for name, value in values.items()])
         try:
             found = plan_listing(
-                sources,
-                request.where,
-                schema=schema,
-                options=request.options,
-                everywhere=self.everywhere,
-                totalled=totalled,
+                sources, request.where, schema=schema, options=request.options, everywhere=self.everywhere, **more
             )
         except (OSError, Unsupported) as error:
-            return jobs, (Note("catalog", "silent", f"the indexes beside the files cannot be read: {error}"),)
+            note = Note("catalog", "silent", f"the indexes beside the files cannot be read: {error}")
+            return ListingPlan(everything, notes=(note,))
         damaged = next((note for note in found.notes if note.kind == "damaged"), None)
         if damaged is not None and request.options.strict_index:
             raise CorruptFile(damaged.text)
-        return _jobs_left(jobs, found), found.notes
+        return found
 
 
 def _jobs_left(jobs: tuple[FileJob, ...], found: ListingPlan) -> tuple[FileJob, ...]:
-    kept = frozenset(found.kept)
+    kept = frozenset(found.kept) - found.totalled
     left = []
     for number, job in enumerate(jobs):
         if number in kept:
             index = found.indexes.get(number)
             left.append(job if index is None or job.file_index is not None else replace(job, file_index=index))
-        elif _was_replaced(job.source):
+        elif number not in found.totalled and _was_replaced(job.source):
             left.append(job)
     return tuple(left)
 

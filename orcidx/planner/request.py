@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from orcidx.aggregation.known_units import KnownUnit, TotalledColumn
 from orcidx.errors import InvalidQuery, located
 from orcidx.options import ReadOptions
 from orcidx.orc.reader import OrcReader
@@ -20,7 +21,7 @@ from orcidx.pruning.evaluate import Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import Fingerprint, Source
 
-__all__ = ["FileIndexes", "FileJob", "ScanRequest", "as_selection", "deleted_rows", "wanted_rows"]
+__all__ = ["FileIndexes", "FileJob", "KnownTotals", "ScanRequest", "as_selection", "deleted_rows", "wanted_rows"]
 
 TOGETHER = 64
 """Batches of small files that a table, which wants all of them, has taken in one go."""
@@ -115,6 +116,12 @@ class FileJob:
     fingerprint: Fingerprint | None = None
     opened: Callable[[], OrcReader | None] | None = field(default=None, repr=False, compare=False)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all rows of the file are wanted, but for a predicate."""
+        chosen = self.stripes, self.row_range, self.selection, self.deleted
+        return all(one is None for one in chosen)
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "opened": None}
 
@@ -128,6 +135,22 @@ class FileIndexes(Protocol):
         """The jobs, in order, whose files may hold a row that matches, each with its file index where there is one of
         a column of the predicate or of ``totalled``; and what was stale or damaged."""
         ...
+
+    def totals(
+        self, jobs: tuple[FileJob, ...], request: ScanRequest, columns: Mapping[str, TotalledColumn]
+    ) -> KnownTotals:
+        """``plan`` for totals of these columns of the files, which are known of some files that match whole."""
+        ...
+
+
+@dataclass(frozen=True)
+class KnownTotals:
+    """What is known of totals before any file is opened, and the jobs of the other files, as ``FileIndexes.plan`` has
+    them."""
+
+    jobs: tuple[FileJob, ...]
+    units: tuple[KnownUnit, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def as_selection(rows: Any, length: int) -> RowSelection:

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from orcidx.aggregation.functions import Aggregate, has_order, parse_aggregates, parse_groups, result_type
 from orcidx.aggregation.groups import Group, GroupTotals
+from orcidx.aggregation.known_units import KnownUnit, TotalledColumn
 from orcidx.aggregation.value_forms import form_of
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 from orcidx.fetching.drive import run, run_value
@@ -32,7 +33,7 @@ from orcidx.orc.statistics import RawStatistics, file_statistics, stripe_statist
 from orcidx.orc.stored_totals import StoredTotals, stored_totals
 from orcidx.orc.types import OrcType, arrow_type
 from orcidx.planner.column_plan import StripeRows
-from orcidx.planner.request import FileJob, ScanRequest
+from orcidx.planner.request import FileIndexes, FileJob, KnownTotals, ScanRequest
 from orcidx.planner.row_indexes import StripeIndexes
 from orcidx.planner.schema_mapping import FieldSource
 from orcidx.planner.stripe_pruning import StripeDecision
@@ -44,10 +45,19 @@ from orcidx.scanner.file_scan import FileScan, count_groups
 from orcidx.scanner.index_totals import IndexedFile, IndexedGroups, UnitColumn
 from orcidx.scanner.metrics import ScanMetrics
 
-__all__ = ["AggregatePlan", "Origins", "add_files", "aggregate_files", "plan_aggregation", "with_origins"]
+__all__ = [
+    "COUNT_ALONE",
+    "AggregatePlan",
+    "Origins",
+    "add_files",
+    "aggregate_files",
+    "asked_of_indexes",
+    "plan_aggregation",
+    "with_origins",
+]
 
 Path = tuple[str, ...]
-Origin = Literal["metadata", "file statistics", "stripe statistics", "row-group statistics", "decoded"]
+Origin = Literal["catalog", "metadata", "file statistics", "stripe statistics", "row-group statistics", "decoded"]
 
 
 @dataclass
@@ -78,6 +88,10 @@ class AggregatePlan:
         return GroupTotals(self.aggregates, {name: self.types[name] for name in self.by}, columns)
 
 
+COUNT_ALONE = AggregatePlan(parse_aggregates({"n": "count(*)"}), (), {}, {})
+"""Nothing but the number of rows."""
+
+
 def plan_aggregation(
     schema: pa.Schema, asked: Mapping[str, str], groups: str | Sequence[str] | None, *, case_sensitive: bool
 ) -> AggregatePlan:
@@ -99,17 +113,73 @@ def plan_aggregation(
     return AggregatePlan(aggregates, by, paths, types)
 
 
+def asked_of_indexes(
+    indexes: FileIndexes | None,
+    jobs: tuple[FileJob, ...],
+    request: ScanRequest,
+    plan: AggregatePlan,
+    metrics: ScanMetrics,
+) -> KnownTotals:
+    """What the indexes beside the files know of the totals, and the files that are left."""
+    if indexes is None:
+        return KnownTotals(jobs)
+    with metrics.stage("open"):
+        known = _known_totals(indexes, jobs, request, plan)
+    metrics.skip_files(len(jobs) - len(known.jobs))
+    return known
+
+
+def _known_totals(
+    indexes: FileIndexes, jobs: tuple[FileJob, ...], request: ScanRequest, plan: AggregatePlan
+) -> KnownTotals:
+    """The catalog knows groups of constants of the files, and totals of other columns."""
+    constants = jobs[0].constants if jobs else {}
+    names = plan.paths.items()
+    whole = all(path[0] != request.file_path for _, path in names)
+    whole &= all(plan.paths[name][0] in constants for name in plan.by)
+    whole &= all(len(path) == 1 for _, path in names)
+    heads = frozenset(path[0] for _, path in names) - constants.keys()
+    if not whole:
+        jobs_left, notes = indexes.plan(jobs, request, totalled=heads)
+        return KnownTotals(jobs_left, notes=notes)
+    totals = plan.totals()
+    columns = {
+        plan.paths[name][0]: TotalledColumn(plan.types[name], totals.wanted(name))
+        for name in plan.totalled
+        if plan.paths[name][0] not in constants
+    }
+    return indexes.totals(jobs, request, columns)
+
+
 def aggregate_files(
-    jobs: Iterable[FileJob], request: ScanRequest, plan: AggregatePlan, *, metrics: ScanMetrics
+    jobs: Sequence[FileJob], known: KnownTotals, request: ScanRequest, plan: AggregatePlan, *, metrics: ScanMetrics
 ) -> pa.Table:
-    """The totals of all matching rows of files; see ``orcidx.aggregate``.
+    """The totals of all matching rows of files; see ``orcidx.aggregate``. ``known``: before any is opened.
 
     The metadata of the result's schema says under ``orcidx`` how many rows came from where (see ``Origin``).
     """
     totals = plan.totals()
-    origins = Origins()
-    add_files(jobs, request, plan, totals, origins, metrics=metrics)
+    origins = Origins(notes=list(known.notes))
+    for unit in known.units:
+        _add_unit(unit, jobs[unit.example].constants, plan, totals)
+        origins.rows["catalog"] += unit.rows
+    _refuse_acid_directories(jobs)
+    add_files(known.jobs, request, plan, totals, origins, metrics=metrics)
     return with_origins(totals.table(nan=request.options.nan), origins, metrics)
+
+
+def _add_unit(unit: KnownUnit, constants: Mapping[str, Any], plan: AggregatePlan, totals: GroupTotals) -> None:
+    """Adds the totals of files whose ``constants`` are the same."""
+    values = {
+        name: constants[path[0]].cast(plan.types[name]) for name, path in plan.paths.items() if path[0] in constants
+    }
+    group = totals.group(tuple(form_of(values[name]) for name in plan.by))
+    group.rows += unit.rows
+    for name, column in group.columns.items():
+        if name in values:
+            column.add_repeated(values[name], unit.rows)
+        else:
+            unit.columns[plan.paths[name][0]].add_to(column)
 
 
 def add_files(
@@ -125,8 +195,6 @@ def add_files(
     """Adds the totals of the matching rows of files. ``origins``: gets where their totals came from;
     ``constants``: values that columns of the plan have in every row, beside those that the jobs know."""
     asked = replace(request, columns=tuple(dict.fromkeys(plan.paths.values())), row_numbers=None)
-    jobs = tuple(jobs)
-    _refuse_acid_directories(jobs)
     with FileQueue(jobs, asked, metrics) as files:
         for file in files:
             if is_acid_file(file.scan.reader.root, file.scan.reader.tail.footer.user_metadata):

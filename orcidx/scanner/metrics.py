@@ -48,5 +48,10 @@ class ScanMetrics:
         """A context manager that adds the time spent inside to a stage."""
         return Stage(self.seconds, name)
 
+    def skip_files(self, count: int) -> None:
+        """Counts files that are not opened."""
+        self.files += count
+        self.files_skipped += count
+
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -7,7 +7,7 @@ files in order, prunes their stripes by all indexes, and reads what is left; see
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +23,12 @@ from orcidx.options import ReadOptions
 from orcidx.planner.index_evidence import StoredIndex
 from orcidx.planner.request import FileIndexes, FileJob, ScanRequest
 from orcidx.planner.stripe_pruning import StripeDecision
-from orcidx.scanner.aggregate_pass import aggregate_files, plan_aggregation
+from orcidx.scanner.aggregate_pass import (
+    COUNT_ALONE,
+    aggregate_files,
+    asked_of_indexes,
+    plan_aggregation,
+)
 from orcidx.scanner.arrow_stream import ArrowStream, Batches, limited
 from orcidx.scanner.batches import Joiner, join_batches
 from orcidx.scanner.explaining import explain_files
@@ -161,16 +166,13 @@ class Scan(RequestNarrowing, ArrowStream):
     def _queue(self, request: ScanRequest, metrics: ScanMetrics, *, tails_alone: bool = False) -> FileQueue:
         return FileQueue(self._jobs_left(request, metrics), request, metrics, tails_alone=tails_alone)
 
-    def _jobs_left(
-        self, request: ScanRequest, metrics: ScanMetrics, totalled: Collection[str] = ()
-    ) -> tuple[FileJob, ...]:
-        """The files that the indexes beside them leave, which are asked now. ``totalled``: columns of totals."""
+    def _jobs_left(self, request: ScanRequest, metrics: ScanMetrics) -> tuple[FileJob, ...]:
+        """The files that the indexes beside them leave, which are asked now."""
         jobs = self.jobs
-        if self.indexes is not None and (request.where is not None or totalled):
+        if self.indexes is not None and request.where is not None:
             with metrics.stage("open"):
-                jobs, _ = self.indexes.plan(jobs, request, totalled=totalled)
-            metrics.files += len(self.jobs) - len(jobs)
-            metrics.files_skipped += len(self.jobs) - len(jobs)
+                jobs, _ = self.indexes.plan(jobs, request)
+            metrics.skip_files(len(self.jobs) - len(jobs))
         return jobs
 
     def to_batches(self) -> Batches:
@@ -275,10 +277,12 @@ class Scan(RequestNarrowing, ArrowStream):
 
     def count_rows(self) -> int:
         """The number of rows; from metadata and indexes alone where those prove it."""
-        total = 0
         request = replace(self.resolved, columns=(), row_numbers=None, file_path=None)
         tails_alone = request.where is None
-        with self._queue(request, ScanMetrics(), tails_alone=tails_alone) as files:
+        metrics = ScanMetrics()
+        known = asked_of_indexes(self.indexes, self.jobs, request, COUNT_ALONE, metrics)
+        total = sum(unit.rows for unit in known.units)
+        with FileQueue(known.jobs, request, metrics, tails_alone=tails_alone) as files:
             while self.row_limit is None or total < self.row_limit:
                 small = files.take_small()
                 if small is not None:
@@ -299,8 +303,8 @@ class Scan(RequestNarrowing, ArrowStream):
         every = replace(self, request=replace(self.request, columns=None, row_numbers=None, options=text))
         metrics = ScanMetrics()
         plan = plan_aggregation(every.schema, aggregates, by, case_sensitive=self.options.case_sensitive)
-        jobs = every._jobs_left(every.resolved, metrics, frozenset(path[0] for path in plan.paths.values()))
-        return aggregate_files(jobs, every.resolved, plan, metrics=metrics)
+        known = asked_of_indexes(self.indexes, every.jobs, every.resolved, plan, metrics)
+        return aggregate_files(every.jobs, known, every.resolved, plan, metrics=metrics)
 
     def splits(self, target_bytes: int = SPLIT_BYTES) -> list[Split]:
         """The scan as tasks of about ``target_bytes`` stored bytes of the columns read; their rows in order are its.

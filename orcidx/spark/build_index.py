@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, Unsupported
 from orcidx.index_directory.build import INDEXED, IndexSpec, index_file, present_part
 from orcidx.index_directory.catalog import Catalog
+from orcidx.index_directory.index_checks import damaged_indexes
 from orcidx.index_directory.store import IndexStore, listing_table
 from orcidx.options import ReadOptions
 from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of
@@ -208,7 +209,7 @@ class _Job:
             match = store.match(listing)
             keys = store.catalog(files=("spec",), columns=()).files["spec"]
             keys = keys.take(pa.array(match.entry, mask=match.entry < 0))
-            damaged = np.append(store.damaged_indexes(), False)[match.entry]
+            damaged = np.append(damaged_indexes(store), False)[match.entry]
         except CorruptFile as error:
             warnings.warn(f"the catalog is damaged and will be replaced: {error}", RuntimeWarning, stacklevel=3)
             store = store.forgotten()

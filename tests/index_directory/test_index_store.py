@@ -422,10 +422,10 @@ def test_news_are_parts_until_they_are_many(tmp_path: Path) -> None:
     store = store.commit(catalog_of([_row(f"{i:04}", i) for i in range(100)], spec))
     for i in range(8):
         store = store.commit(catalog_of([_row(f"{i:04}", 1000 + i), _row(f"new{i}", i)], spec))
-        assert store.catalog_names[0] == "rollup/00000001.parquet"
+        assert store.catalog_names[0] == "rollup/00000001.catalog"
     listed = pa.array([*(f"{i:04}" for i in range(50)), "last"])
     store = store.commit(catalog_of([_row("last", 7)], spec), listed=listed)
-    assert store.catalog_names == ("rollup/00000010.parquet",)
+    assert store.catalog_names == ("rollup/00000010.catalog",)
     files = opened(tmp_path).catalog().files
     assert dict(zip(files["path"].to_pylist(), files["rows"].to_pylist())) == {
         **{f"{i:04}": i for i in range(8, 50)},
@@ -464,7 +464,7 @@ def test_a_commit_on_an_old_listing_is_not_lost(tmp_path: Path) -> None:
     for number in range(3):
         fast = fast.commit(catalog_of([_row(f"{i:02}", 100 + number) for i in range(40)], spec))
     for name in (1, 2):
-        fast.folder.delete(f"rollup/{name:08}.parquet")
+        fast.folder.delete(f"rollup/{name:08}.catalog")
     after = slow.commit(catalog_of([_row("new", 7)], spec))
     files = opened(tmp_path).catalog().files
     rows = dict(zip(files["path"].to_pylist(), files["rows"].to_pylist()))
@@ -493,8 +493,8 @@ def test_what_stands_on_a_catalog_that_is_gone_is_an_error(tmp_path: Path) -> No
     assert store is not None
     store = store.commit(catalog_of([_row(f"{i:02}", i) for i in range(40)], spec))
     store = store.commit(catalog_of([_row("new", 7)], spec))
-    assert store.catalog_names == ("rollup/00000001.parquet", "rollup/00000002.parquet")
-    store.folder.delete("rollup/00000001.parquet")
+    assert store.catalog_names == ("rollup/00000001.catalog", "rollup/00000002.catalog")
+    store.folder.delete("rollup/00000001.catalog")
     with pytest.raises(CorruptFile, match=r"lost their beginning.*build the indexes again"):
         opened(tmp_path).catalog()
     store = opened(tmp_path).commit(catalog_of([_row("x", 1)], spec))
@@ -525,8 +525,8 @@ def test_an_answer_that_is_lost_neither_loses_nor_doubles_a_commit(
 
 def test_a_damaged_catalog_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "_orcidx" / "rollup").mkdir(parents=True)
-    (tmp_path / "_orcidx" / "rollup" / "00000001.parquet").write_bytes(b"PAR1")
-    with pytest.raises(CorruptFile, match=r"not a catalog.*00000001\.parquet"):
+    (tmp_path / "_orcidx" / "rollup" / "00000001.catalog").write_bytes(b"PAR1")
+    with pytest.raises(CorruptFile, match=r"not a catalog.*00000001\.catalog"):
         opened(tmp_path).plan([])
 
 
@@ -563,7 +563,7 @@ def test_a_large_catalog_is_read_in_ranges(directory: Path, monkeypatch: pytest.
 
 def test_statistics_survive_the_bytes() -> None:
     statistics = [
-        [{"column": "a", "type": "bigint", "count": 3, "flags": 1, "low_integer": -1, "high_integer": 5}],
+        [{"column": "a", "type": "bigint", "count": 3, "flags": 1, "low_integer": -1, "high_integer": 5, "sum": 7}],
         [],
         [
             {"column": "a", "type": "string", "count": 3, "flags": 0, "low_bytes": b"x"},
@@ -572,16 +572,16 @@ def test_statistics_survive_the_bytes() -> None:
     ]
     files = pa.Table.from_pylist([_row(f"{i}", i) for i in range(3)], schema=FILE_FIELDS)
     made = Catalog.observed(files, pa.array(statistics, OBSERVED), {"spec": {}}, "key")
-    read = Catalog.read(pa.py_buffer(made.to_bytes()))
+    read = Catalog.read(made.to_bytes())
     assert read.files.equals(made.files)
     assert read.spec_key == "key"
     assert read.statistics[StatisticsKey("a", "bigint")].to_pylist() == [
-        {"count": 3, "flags": 1, "low": -1, "high": 5},
+        {"count": 3, "flags": 1, "low": -1, "high": 5, "sum": 7},
         None,
-        {"count": 0, "flags": 3, "low": None, "high": None},
+        {"count": 0, "flags": 3, "low": None, "high": None, "sum": None},
     ]
     assert read.statistics[StatisticsKey("a", "string")][2].as_py()["low"] == b"x"
-    assert Catalog.read(pa.py_buffer(made.to_bytes()), files=["path"], columns=["b"]).statistics == {}
+    assert Catalog.read(made.to_bytes(), files=["path"], columns=["b"]).statistics == {}
 
 
 def _indexed_rows(store: IndexStore, sources: list[Source], names: set[str]) -> Catalog:
@@ -613,3 +613,44 @@ def test_a_job_that_listed_earlier_drops_nothing_that_another_has_committed(tmp_
         ("path", ["a.orc", "b.orc", "d.orc"]),
         ("rows", [100, 200, 100]),
     ]
+
+
+def test_catalogs_of_version_1_count_as_unknown(directory: Path) -> None:
+    """They were Parquet files: none is read or believed, their numbers stay taken, and a refresh replaces them."""
+    rollup = directory / "_orcidx" / "rollup"
+    rollup.mkdir(parents=True)
+    (rollup / "00000007.parquet").write_bytes(b"PAR1")
+    store = opened(directory)
+    assert (store.generation, store.catalog_names) == (7, ())
+    sources = list_sources(directory)
+    plan = store.plan(sources, "id = 420")
+    assert len(plan.kept) == len(sources)
+    assert not plan.matching.any() or not plan.fresh.any()
+    assert "are not in it" in plan.notes[0].text
+    index_here(directory)
+    assert opened(directory).catalog_names == ("rollup/00000008.catalog",)
+    assert kept(opened(directory), "id = 420") == ["400"]
+
+
+def test_no_flipped_bit_of_a_catalog_is_believed(rng: np.random.Generator) -> None:
+    """ORC has no checksums; a catalog of version 1 had Parquet's."""
+    statistics = [
+        [{"column": "a", "type": "bigint", "count": 3, "flags": 96, "low_integer": i, "sum": i}] for i in range(9)
+    ]
+    files = pa.Table.from_pylist([_row(f"{i}", i) for i in range(9)], schema=FILE_FIELDS)
+    made = Catalog.observed(files, pa.array(statistics, OBSERVED), {"spec": {}}, "key")
+    known = {key: array.to_pylist() for key, array in made.statistics.items()}
+    data = made.to_bytes()
+    damaged = 0
+    for place in rng.integers(0, 8 * len(data), 300).tolist():
+        changed = bytearray(data)
+        changed[place // 8] ^= 1 << place % 8
+        try:
+            found = Catalog.read(bytes(changed))
+        except CorruptFile:
+            damaged += 1
+            continue
+        assert found.files.equals(made.files)
+        assert {key: array.to_pylist() for key, array in found.statistics.items()} == known
+        assert (found.spec, found.spec_key) == (made.spec, made.spec_key)
+    assert damaged > 200

@@ -69,8 +69,8 @@ def test_clean_removes_old_leftovers_only(directory: Path) -> None:
     store = directory / "_orcidx"
     assert index_here(directory).generation == 2
     old, young = [], []
-    in_use = {path for path in store.rglob("*") if path.is_file()} - {store / "rollup" / "00000001.parquet"}
-    for number, place in enumerate(["index/x.orc.0123456789abcdef.index", "rollup/00000001.parquet"]):
+    in_use = {path for path in store.rglob("*") if path.is_file()} - {store / "rollup" / "00000001.catalog"}
+    for number, place in enumerate(["index/x.orc.0123456789abcdef.index", "rollup/00000001.catalog"]):
         path = store / place
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"12345")
@@ -124,9 +124,9 @@ def test_what_was_replaced_a_moment_ago_stays(directory: Path) -> None:
     _write(directory / "1.orc", 7)
     index_here(directory)
     assert not clean(None, directory).removed[1:], "the first catalog was replaced long ago, the second one just now"
-    assert all(path.exists() for path in everything if path.name != "00000001.parquet")
+    assert all(path.exists() for path in everything if path.name != "00000001.catalog")
     gone = {one.name for one in clean(None, directory, older_than=0).removed}
-    assert {name.partition(".orc")[0] for name in gone} == {"rollup/00000002.parquet", "index/1"}
+    assert {name.partition(".orc")[0] for name in gone} == {"rollup/00000002.catalog", "index/1"}
     assert describe_indexes(directory).states == {"fresh": 5, "error": 1}
 
 
@@ -151,7 +151,7 @@ def test_an_index_that_a_build_finds_is_young_again(tmp_path: Path) -> None:
     """The index of a job that died may be old; ``clean`` must not take it from the job that has just found it."""
     _write(tmp_path / "1.orc", 7)
     index_here(tmp_path, embedded_bytes=0)
-    (tmp_path / "_orcidx" / "rollup" / "00000001.parquet").unlink()
+    (tmp_path / "_orcidx" / "rollup" / "00000001.catalog").unlink()
     (index,) = (tmp_path / "_orcidx" / "index").iterdir()
     os.utime(index, (OLD, OLD))
     store = IndexStore.open(tmp_path, create=True)

@@ -51,7 +51,8 @@ def _observed(count: int) -> pa.Array:
         "column": names,
         "type": kinds,
         "count": pa.repeat(10_000, 4 * count).cast(pa.int64()),
-        "flags": pa.repeat(0, 4 * count).cast(pa.int32()),
+        "flags": pa.array(np.where(number_of == 0, 96, 0), pa.int32()),  # values, and counted
+        "sum": pa.array(integers * 10_000 + 49_995_000, mask=number_of > 0),
         "low_integer": pa.array(integers, mask=number_of > 1),
         "high_integer": pa.array(np.where(number_of == 0, integers + 9_999, 10**9), mask=number_of > 1),
         "low_double": pa.array(numbers / 100, mask=number_of != 2),

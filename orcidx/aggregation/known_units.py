@@ -1,0 +1,47 @@
+"""Totals of whole files that are known without opening any: what is asked of an index directory, and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from orcidx.aggregation.column_totals import ColumnTotals, Wanted
+from orcidx.aggregation.value_forms import Comparable
+
+__all__ = ["KnownColumn", "KnownUnit", "TotalledColumn"]
+
+
+@dataclass(frozen=True)
+class TotalledColumn:
+    """A column of the files whose totals are asked for: the type that it is wanted in, and which totals."""
+
+    kind: pa.DataType
+    wanted: Wanted
+
+
+@dataclass(frozen=True)
+class KnownColumn:
+    """The totals of a column over a unit; ``minimum`` and ``maximum`` are in the forms of ``value_forms``."""
+
+    count: int
+    total: int
+    minimum: Comparable | None
+    maximum: Comparable | None
+
+    def add_to(self, totals: ColumnTotals) -> None:
+        """Adds them to others of the column."""
+        totals.count += self.count
+        totals.total += self.total
+        if self.minimum is not None and self.maximum is not None:
+            totals.take_bounds(self.minimum, self.maximum)
+
+
+@dataclass(frozen=True)
+class KnownUnit:
+    """Files of one partition that match whole: the position of one of them, their rows, and totals by column."""
+
+    example: int
+    rows: int
+    columns: Mapping[str, KnownColumn]

@@ -1,0 +1,116 @@
+"""The bytes of a catalog: an ORC file, read by this reader, what it may take in memory, and its checksums.
+
+A value that is repeated takes nothing in a file: a name of 10 KB for 200,000 rows is a file of some KB, and 2 GB as
+Arrow strings. So rows are counted before they are read, and bytes while they are.
+
+ORC has no checksums, and a catalog that is believed must be what was written. So the file's metadata (key
+``orcidx.rollup``, JSON) has the CRC-32 of all stripes and types, and under ``orcidx.rollup.crc`` stands its own.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
+from orcidx.orc_writer.writer import write_table
+from orcidx.scanner.file import OrcFile, open_file
+
+__all__ = ["CatalogFile", "written_catalog"]
+
+T = TypeVar("T")
+
+METADATA = "orcidx.rollup"
+CHECKSUM = "orcidx.rollup.crc"
+_LEAST_ROWS, _LEAST_BYTES = 50_000, 64 << 20
+_ROW_BYTES = 4
+_BYTES_PER_BYTE = 64
+"""Rows and bytes that a file may have in memory whatever its size, and for each stored byte beyond."""
+
+
+def written_catalog(table: pa.Table, described: Mapping[str, Any]) -> bytes:
+    """The file of a table and of what is said of it: written twice, since the metadata has the checksum of the rest."""
+    draft = _written(table, b"")
+    text = json.dumps({**described, "crc": _content_crc(open_file(draft), draft)}).encode()
+    return _written(table, text)
+
+
+def _written(table: pa.Table, text: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    write_table(table, sink, compression="zstd", metadata={METADATA: text, CHECKSUM: str(zlib.crc32(text))})
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def _content_crc(file: OrcFile, data: bytes | memoryview) -> int:
+    """That of everything up to the end of the last stripe, of the types, and of where the stripes lie."""
+    footer = file.tail.footer
+    places = [(one.offset, one.index_length, one.data_length, one.footer_length, one.rows) for one in footer.stripes]
+    ends = [sum(place[:4]) for place in places]
+    told = repr((places, footer.type_bytes)).encode()
+    return zlib.crc32(told, zlib.crc32(memoryview(data)[: max(ends, default=0)]))
+
+
+class CatalogFile:
+    """A catalog that was opened: ``described`` is what it says of itself. Whatever is wrong is ``CorruptFile``."""
+
+    @staticmethod
+    def of(source: CatalogFile | bytes | memoryview) -> CatalogFile:
+        """A catalog that may be open already."""
+        return source if isinstance(source, CatalogFile) else CatalogFile(source)
+
+    def __init__(self, data: bytes | memoryview) -> None:
+        self._file: OrcFile = _damage_of(lambda: open_file(data))
+        self.described: Mapping[str, Any] = _damage_of(lambda: self._described(data))
+
+    def _described(self, data: bytes | memoryview) -> Mapping[str, Any]:
+        metadata = self._file.user_metadata
+        try:
+            text = metadata[METADATA]
+            described = json.loads(text)
+            if int(metadata[CHECKSUM]) != zlib.crc32(text) or described["crc"] != _content_crc(self._file, data):
+                raise CorruptFile("a catalog whose checksum is not that of its bytes")
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            if isinstance(error, CorruptFile):
+                raise
+            raise CorruptFile(f"not a catalog: {type(error).__name__}: {error}") from error
+        return dict(described)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self._file.tail.size
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """These columns."""
+        return _damage_of(lambda: self._read(columns))
+
+    def _read(self, columns: Sequence[str]) -> pa.Table:
+        rows = self._file.num_rows
+        if rows > (most := max(_LEAST_ROWS, self.size // _ROW_BYTES)):
+            raise CorruptFile(f"a catalog of {self.size} bytes claims {rows} rows, more than {most}")
+        missing = [name for name in columns if name not in self._file.schema.names]
+        if missing:
+            raise CorruptFile(f"not a catalog: it lacks the column {missing[0]}")
+        taken, most = 0, max(_LEAST_BYTES, _BYTES_PER_BYTE * self.size)
+        batches = []
+        with self._file.scan(columns).to_batches() as found:
+            for batch in found:
+                taken += batch.nbytes
+                if taken > most:
+                    raise CorruptFile(f"a catalog of {self.size} bytes takes {taken} and more, of {most} at most")
+                batches.append(batch)
+        schema = pa.schema([self._file.schema.field(name) for name in columns])
+        return pa.Table.from_batches(batches, batches[0].schema if batches else schema)
+
+
+def _damage_of(call: Callable[[], T]) -> T:
+    """What a call gives; whatever is wrong with the file is damage of a catalog, which its caller can name."""
+    try:
+        return call()
+    except (CorruptFile, Unsupported, InvalidQuery) as error:
+        kind = "" if error.message.startswith(("a catalog", "not a catalog")) else "not a catalog: "
+        raise CorruptFile(f"{kind}{error.message}; build the indexes again", column=error.column) from error

@@ -1,0 +1,115 @@
+"""Totals of the files of a directory by its catalog: of those that match whole, all at once.
+
+A file counts where the catalog knows its very version, proves that every row matches, and has of each column that is
+asked for a count, a sum, and a minimum and a maximum that are values (see ``orc.stored_totals``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.aggregation.exact_sums import integer_sum
+from orcidx.aggregation.known_units import KnownColumn, KnownUnit, TotalledColumn
+from orcidx.index_directory.catalog import STATISTICS_OPTIONS, StatisticsKey, proved_values
+from orcidx.index_directory.file_pruning import FilePlan, changed_statistics
+from orcidx.options import ReadOptions
+from orcidx.orc.kinds import TypeKind
+from orcidx.orc.types import arrow_type, decimal_digits
+
+__all__ = ["known_units"]
+
+Bools = npt.NDArray[np.bool_]
+Int64s = npt.NDArray[np.int64]
+
+
+def known_units(
+    plan: FilePlan, columns: Mapping[str, TotalledColumn], options: ReadOptions, eligible: Bools | None = None
+) -> tuple[list[KnownUnit], Bools]:
+    """The totals that the catalog proves, by partition, and of which files. ``eligible``: files of which all rows are
+    wanted, but for a predicate."""
+    rows = plan.known.rows
+    taken = plan.fresh & plan.matching & (rows > 0)
+    if eligible is not None:
+        taken &= eligible
+    parts = []
+    for name, asked in columns.items():
+        part = _Column.of(plan, name, asked, options)
+        taken &= part.key >= 0
+        parts.append(part)
+    if not taken.any():
+        return [], taken
+    units = []
+    for files in _alike(plan.known.partitions.codes, [part.key for part in parts], taken):
+        found = {part.name: part.over(files) for part in parts}
+        units.append(KnownUnit(int(files[0]), int(rows[files].sum()), found))
+    return units, taken
+
+
+def _alike(codes: Int64s, keys: list[Int64s], taken: Bools) -> Iterator[Int64s]:
+    """The files that are taken, in groups of one partition and one type of each column."""
+    files = np.flatnonzero(taken)
+    number = codes[files]
+    for key in keys:
+        number = number * (int(key.max()) + 1) + key[files]
+    order = np.argsort(number, kind="stable")
+    ends = np.flatnonzero(np.diff(number[order])) + 1
+    yield from np.split(files[order], ends)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """One column over all files. ``key``: which of ``found`` is that of a file, -1: none proves what is asked."""
+
+    name: str
+    key: Int64s
+    found: list[tuple[StatisticsKey, pa.Array]]
+
+    @staticmethod
+    def of(plan: FilePlan, name: str, asked: TotalledColumn, options: ReadOptions) -> _Column:
+        catalog = plan.known.catalog
+        off = changed_statistics(catalog, options)
+        key = np.full(plan.known.count, -1, np.int64)
+        found: list[tuple[StatisticsKey, pa.Array]] = []
+        if options.row_index and not plan.known.partitions.hides(name):
+            for one, kept in catalog.statistics.items():
+                if one.column == name and one not in off and _is_read_as(one, asked.kind, options):
+                    key[proved_values(kept, asked.wanted)] = len(found)
+                    found.append((one, kept))
+        return _Column(name, key, found)
+
+    def over(self, files: Int64s) -> KnownColumn:
+        """The totals over files that have one key."""
+        key, kept = self.found[int(self.key[files[0]])]
+        count, _, low, high, total = kept.take(pa.array(files)).flatten()
+        has = pc.greater(count, 0)
+        ends = pc.min_max(low.filter(has))["min"], pc.min_max(high.filter(has))["max"]
+        minimum, maximum = (_form(one.as_py(), key) for one in ends)
+        return KnownColumn(pc.sum(count).as_py() or 0, integer_sum(total.drop_null()), minimum, maximum)
+
+
+def _is_read_as(key: StatisticsKey, kind: pa.DataType, options: ReadOptions) -> bool:
+    """Whether a column of this ORC type has the same values in the wanted type."""
+    node = key.node
+    if key.type == "timestamp_ntz" or (node.kind is TypeKind.STRING and options.utf8 != "strict"):
+        return False
+    have = arrow_type(node, STATISTICS_OPTIONS)
+    if have == kind or (pa.types.is_string(have) and pa.types.is_string(kind)):
+        return True
+    both = pa.types.is_integer(have) and pa.types.is_signed_integer(kind)
+    return bool(both and have.bit_width <= kind.bit_width)
+
+
+def _form(value: Any, key: StatisticsKey) -> Any:
+    """A bound of the catalog in the form of ``aggregation.value_forms``."""
+    node = key.node
+    if value is None or node.kind is not TypeKind.DECIMAL:
+        return value + 0.0 if isinstance(value, float) else value
+    return Decimal(value).scaleb(-decimal_digits(node, STATISTICS_OPTIONS)[1])
