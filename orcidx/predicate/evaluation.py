@@ -18,10 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
+from orcidx.predicate.compiled import match_text, match_wide
 from orcidx.predicate.dictionary_answers import DictionaryAnswers
 from orcidx.predicate.external import evaluate_expression
 from orcidx.predicate.fold import Part, fold
-from orcidx.predicate.like import like_regex
+from orcidx.predicate.like import like_parts, like_regex
 from orcidx.predicate.nodes import NANOS, Bound, BoundLeaf, Constant, Domain, External, Op
 
 __all__ = ["evaluate", "matching_values"]
@@ -270,6 +271,11 @@ def _match_decimal(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
     data = array.buffers()[1]
     if data is None or not len(array):
         return np.zeros(len(array), np.bool_)
+    if points is None or len(points) == 1:
+        ends = (low, high) if points is None else (points[0], points[0])
+        found = match_wide(data, array.offset, len(array), *ends)
+        if found is not None:
+            return found
     words = np.frombuffer(data, np.int64, 2 * len(array), array.offset * 16).reshape(-1, 2)
     least, most = words[:, 0], words[:, 1]
     if ((least >> 63) == most).all():  # every value fits 64 bits
@@ -382,6 +388,9 @@ def _as_bytes(leaf: BoundLeaf, array: pa.Array) -> pa.Array:
 
 def _match_bytes(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
     values = _as_bytes(leaf, array)
+    answered = match_text(leaf, values)
+    if answered is not None:
+        return answered
     kind = values.type
     literals = [pa.scalar(value, kind) for value in leaf.literals] if leaf.op is not Op.IN else []
     op = leaf.op
@@ -399,7 +408,8 @@ def _match_bytes(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
 
 
 def _like(leaf: BoundLeaf, values: pa.Array) -> pa.Array:
-    if leaf.domain is Domain.STRING:  # "_" is one character there, one byte in binary
+    # "_" is one character of a string, one byte of a binary; "%" is any bytes, also such as are no character.
+    if leaf.domain is Domain.STRING and like_parts(leaf.literals[0]) is None:
         values = values.view(pa.string() if values.type == pa.binary() else pa.large_string())
     try:
         return pc.match_substring_regex(values, pattern=like_regex(leaf.literals[0]))

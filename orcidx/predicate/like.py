@@ -8,7 +8,7 @@ from __future__ import annotations
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.nodes import Op
 
-__all__ = ["like_prefix", "like_regex", "normalise_like"]
+__all__ = ["like_parts", "like_prefix", "like_regex", "normalise_like"]
 
 _ANY, _ONE, _ESCAPE = b"%", b"_", b"\\"
 
@@ -77,6 +77,19 @@ def like_prefix(pattern: bytes) -> bytes:
             break
         prefix += byte
     return prefix
+
+
+def like_parts(pattern: bytes) -> list[bytes] | None:
+    """The bytes before, between and after the ``%`` of a normalised pattern; None where it has a ``_``, or no ``%``."""
+    parts = [b""]
+    for byte, wild in _split(pattern):
+        if wild and byte == _ONE:
+            return None
+        if wild:
+            parts.append(b"")
+        else:
+            parts[-1] += byte
+    return parts if len(parts) > 1 else None
 
 
 def like_regex(pattern: bytes) -> bytes:

@@ -22,6 +22,9 @@ BoolArray = npt.NDArray[np.bool_]
 _WINDOW = 1 << 20
 SHORT_RUN = 4
 """Rows from which on a run goes into a bitmap by itself: that takes 0.2 us, as long as 4 rows of an array (0113)."""
+LONG_RUN = 256
+"""Rows for each run from which on a mask is filled run by run: 0.4 us each, where the sum over edges takes 3.4 ns a row
+(decision 0220)."""
 _BITMAP_ROWS = 1 << 32
 
 
@@ -127,6 +130,11 @@ class RowForms:
             found[np.asarray(fewer.to_array())] = not mostly
             return found
         runs = self.runs()
+        if len(runs) * LONG_RUN <= self.length:
+            filled = np.zeros(self.length, np.bool_)
+            for start, stop in runs.tolist():
+                filled[start:stop] = True
+            return filled
         edges = np.zeros(self.length + 1, np.int8)
         edges[runs[:, 0]] = 1
         edges[runs[:, 1]] = -1

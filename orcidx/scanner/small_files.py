@@ -22,6 +22,7 @@ from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.planner.schema_plan import SchemaPlan, schema_plan
 from orcidx.planner.stripe_pruning import ruled_out
 from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.small_filter import SmallFilter, small_filter
 from orcidx.scanner.small_stripes import is_for_one_call, read_at_once
 from orcidx.storage import Fingerprint
 from orcidx.storage.local import SMALL_FILE
@@ -60,6 +61,7 @@ class SmallFiles:
         self._last = SMALL_FILE if request.where is None and not tails_alone else TAIL_BYTES
         self._limits = MetadataLimits.of(options)
         self._plan: tuple[bytes, SchemaPlan] | None = None
+        self._filter: tuple[SchemaPlan, SmallFilter | None] | None = None
         cut = request.limit is not None and request.where is None
         usable = not (options.mmap or cut or options.strings == "dictionary")
         self._tries = TRIES if usable else 0
@@ -105,28 +107,59 @@ class SmallFiles:
         plan = self._planned(file, job)
         if self._tails_alone:
             return SmallRows(file.rows, [], lambda: plan.schema, file.rows)
+        is_out = False
         if plan.where is None:
             batches = self._decoded(file, plan)
+        elif ruled_out(plan.where, plan.places, file.kind.root, file, self._request.options):
+            batches, is_out = [], True
+            self._last = TAIL_BYTES
         else:
-            is_out = ruled_out(plan.where, plan.places, file.kind.root, file, self._request.options)
-            batches = [] if is_out else None
+            batches = self._filtered(file, plan)
         if batches is None:
             return None
         metrics, stride = self._metrics, file.kind.facts.row_index_stride
-        metrics.stripes += len(file.stripes)
-        metrics.stripes_skipped += len(file.stripes) - len(batches)
-        metrics.files_skipped += not batches
-        metrics.row_groups += sum([group_count(stripe.rows, stride) for stripe in file.stripes])
+        stripes = kept = rows = 0
+        for stripe in file.stripes:
+            groups = group_count(stripe.rows, stride)
+            metrics.row_groups += groups
+            stripes += 1
+            if stripe.rows and not is_out:
+                kept += 1
+                metrics.row_groups_kept += groups
+                metrics.rows_considered += stripe.rows
         for batch in batches:
-            metrics.row_groups_kept += group_count(batch.num_rows, stride)
-            metrics.rows_considered += batch.num_rows
-        return SmallRows(file.rows if batches else 0, batches, lambda: plan.schema, file.rows)
+            rows += batch.num_rows
+        metrics.stripes += stripes
+        metrics.stripes_skipped += stripes - kept
+        metrics.files_skipped += not kept
+        return SmallRows(rows, batches, lambda: plan.schema, file.rows)
 
     def _planned(self, file: SmallFile, job: FileJob) -> SchemaPlan:
         key = file.type_bytes
         if self._plan is None or self._plan[0] != key:
             self._plan = key, schema_plan(key, file.kind.root, self._request, job)
         return self._plan[1]
+
+    def _filtered(self, file: SmallFile, plan: SchemaPlan) -> list[pa.RecordBatch] | None:
+        """The rows that match; None where the file has to be opened. The next one is read whole from the start."""
+        if self._filter is None or self._filter[0] is not plan:
+            self._filter = plan, small_filter(plan)
+        under = self._filter[1]
+        if under is None or not under.takes(file, self._request):
+            return None
+        self._last = SMALL_FILE
+        if len(file.data) != file.size:
+            return None
+        work = ScanMetrics()
+        with self._metrics.stage("decode"):
+            footer = file.stripe_footer(file.stripes[0], self._limits)
+            held = 0, memoryview(file.data)
+            batch = under.rows_of(file, footer, held, request=self._request, metrics=work)
+        if batch is None:
+            return None
+        self._metrics.chunks_decompressed += work.chunks_decompressed
+        self._metrics.bytes_decompressed += work.bytes_decompressed
+        return [batch] if batch.num_rows else []
 
     def _decoded(self, file: SmallFile, plan: SchemaPlan) -> list[pa.RecordBatch] | None:
         """All rows, a batch for each stripe; None where one of them needs column readers."""

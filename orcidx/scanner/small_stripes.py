@@ -4,6 +4,7 @@ where they are plain."""
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
@@ -18,9 +19,9 @@ from orcidx.orc.held_stripe import HeldStripe
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts, StripeInformation
 from orcidx.orc.reader import OrcReader, held_bytes
-from orcidx.orc.small_stripe import MOST_ROWS, Allowance, read_stripe
+from orcidx.orc.small_stripe import MOST_ROWS, Allowance, Recipe, read_stripe
 from orcidx.orc.stripe_footer import StripeFooter
-from orcidx.planner.column_plan import ColumnPlan
+from orcidx.orc.types import OrcType
 from orcidx.planner.request import ScanRequest
 from orcidx.planner.schema_plan import SchemaPlan
 from orcidx.planner.stripe_pruning import StripeDecision
@@ -28,13 +29,25 @@ from orcidx.scanner.decode_pool import run_all, thread_count
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.storage.local_file import LocalFile
 
-__all__ = ["Held", "held_stripe", "is_for_one_call", "read_at_once"]
+__all__ = ["AtOnce", "Held", "arrays_at_once", "held_stripe", "is_for_one_call", "read_at_once"]
 
 Found = tuple[list[pa.Array], int, int]
 """Arrays, and chunks and bytes that were decompressed for them."""
 
 Held = tuple[int, memoryview]
 """(offset in the file, bytes) of all streams of a stripe."""
+
+
+@dataclass(frozen=True, eq=False)
+class AtOnce:
+    """Columns of small stripes that are read at once: how, and in which options. ``dictionaries``: ids of those that
+    are read as Arrow dictionaries."""
+
+    recipe: Recipe
+    columns: Sequence[OrcType]
+    options: Sequence[ReadOptions]
+    dictionaries: frozenset[int] = frozenset()
+
 
 SMALL_STRIPE = 1 << 20
 """Bytes of a local stripe that is read at once, where all of it is wanted: instead of a read for each stream."""
@@ -75,10 +88,30 @@ def read_at_once(
     """All of a small stripe that is in memory, whose columns take readers where they are not plain, or of one where all
     of them are, which threads share; None of one that has to be read bit by bit."""
     recipe = plan.recipe
-    if recipe is None or (0, StreamKind.PRESENT) in footer.streams:
+    if recipe is None:
+        return None
+    columns = plan.columns(())
+    wanted = AtOnce(recipe, columns.output, columns.output_options, plan.dictionaries)
+    arrays = arrays_at_once(wanted, facts, information, footer, source, request=request, metrics=metrics)
+    return None if arrays is None else pa.RecordBatch.from_arrays(arrays, schema=columns.schema)
+
+
+def arrays_at_once(
+    wanted: AtOnce,
+    facts: FileFacts,
+    information: StripeInformation,
+    footer: StripeFooter,
+    source: Held | LocalFile,
+    *,
+    request: ScanRequest,
+    metrics: ScanMetrics,
+) -> list[pa.Array] | None:
+    """All rows of these columns of such a stripe; see ``read_at_once``."""
+    recipe = wanted.recipe
+    if (0, StreamKind.PRESENT) in footer.streams:
         return None
     rows, options, most = information.rows, request.options, request.bytes_at_once
-    shifted = facts.hybrid_calendar and options.calendar == "proleptic"
+    shifted = facts.hybrid_calendar and wanted.options[0].calendar == "proleptic"
     allowance = Allowance(most, held=held_bytes(information, options))
     arguments = source, footer, rows, open_codec(facts.compression), facts.block_size
     large = information.footer_offset - information.offset > SMALL_STRIPE
@@ -95,8 +128,8 @@ def read_at_once(
         results = [read_stripe(recipe, *arguments, allowance=allowance, shifted=shifted)]
         if recipe.others and results[0] is not None:
             limits = Limits(min(allowance.arrays, options.batch_bytes), held_bytes=allowance.held)
-            held = HeldStripe(source, footer, rows, facts, limits=limits, dictionaries=plan.dictionaries)
-            results.append(_by_readers(plan.columns(()), recipe.others, held, facts))
+            held = HeldStripe(source, footer, rows, facts, limits=limits, dictionaries=wanted.dictionaries)
+            results.append(_by_readers(wanted, held, facts))
     arrays: list[pa.Array] = []
     chunks = size = 0
     for found in results:
@@ -107,17 +140,15 @@ def read_at_once(
         size += found[2]
     metrics.chunks_decompressed += chunks
     metrics.bytes_decompressed += size
-    if recipe.others:
-        arrays = _in_order(arrays, recipe.others)
-    return pa.RecordBatch.from_arrays(arrays, schema=plan.columns(()).schema)
+    return _in_order(arrays, recipe.others) if recipe.others else arrays
 
 
-def _by_readers(columns: ColumnPlan, places: Sequence[int], stripe: HeldStripe, facts: FileFacts) -> Found | None:
-    """All rows of the columns at these places; None where something is wrong, or they are too much at once."""
+def _by_readers(wanted: AtOnce, stripe: HeldStripe, facts: FileFacts) -> Found | None:
+    """All rows of the columns that take readers; None where something is wrong, or they are too much at once."""
     try:
         arrays = [
-            open_column(columns.output[place], stripe, columns.output_options[place], file=facts).read(stripe.rows)
-            for place in places
+            open_column(wanted.columns[place], stripe, wanted.options[place], file=facts).read(stripe.rows)
+            for place in wanted.recipe.others
         ]
     except (OrcidxError, BatchTooLarge):  # the stripe's own reader says where, or reads fewer rows at once
         return None

@@ -24,6 +24,7 @@ from orcidx.paimon import DeletionVector, build_file_index, open_table, write_de
 from orcidx.paimon_table import plan, shared_reading
 from orcidx.paimon_table import scan as table_scan
 from orcidx.predicate import col
+from orcidx.scanner import small_filter
 from orcidx.scanner.file import open_file
 from orcidx.scanner.small_files import SmallFiles
 
@@ -607,6 +608,9 @@ def test_small_files_are_not_opened(table: PaimonTable, monkeypatch: pytest.Monk
     assert scanned.to_table().num_rows == 30
     assert opened == []
     opened_table = open_table(str(table.path))
+    assert opened_table.scan(where=col("number") == 7).to_table().num_rows == 2
+    assert opened == []
+    monkeypatch.setattr(small_filter, "ENABLED", False)
     assert opened_table.scan(where=col("number") == 7).to_table().num_rows == 2
     assert len(opened) == 2, "the others are ruled out by their statistics"
 

@@ -17,8 +17,8 @@ import pytest
 
 import orcidx
 from orcidx import col
-from orcidx.predicate import Leaf, Op, dictionary_answers
-from orcidx.scanner import coded_strings, column_group, decode_ahead, stripe_reader, survivors
+from orcidx.predicate import Leaf, Op, compiled, dictionary_answers
+from orcidx.scanner import coded_strings, column_group, decode_ahead, small_filter, stripe_reader, survivors
 
 ROWS = 6_000
 STRIPE_ROWS = 3_000
@@ -31,6 +31,8 @@ SHORT_CUTS: dict[str, list[tuple[Any, str, Any]]] = {
     "strings as strings": [(coded_strings, "ENABLED", False)],
     "always codes": [(coded_strings, "SHARE", 0)],
     "codes looked up": [(dictionary_answers, "FEW_RUNS", -1), (dictionary_answers, "MOST_BYTES", 0)],
+    "NumPy and pyarrow alone": [(compiled, "ENABLED", False)],
+    "small files opened": [(small_filter, "ENABLED", False)],
     "rows filtered": [(survivors, "LONG_RUNS", 0)],
     "rows taken": [(survivors, "LONG_RUNS", 1 << 40)],
     "never together": [(stripe_reader, "SPREAD", 0)],
@@ -82,7 +84,17 @@ COMPARED = {
     Op.GT: pc.greater,
     Op.GE: pc.greater_equal,
 }
-PATTERNS = ["%AIR%", "AIR", "R%", "%", "_AIL", "1%:%", "%7", "a\\_b", ""]
+PATTERNS = ["%AIR%", "AIR", "R%", "%", "_AIL", "1%:%", "%7", "a\\_b", "", "%:%1%", "R%R", "%A%I%", "-%:2%9", "%1_"]
+
+
+BESIDE: dict[type, Any] = {
+    str: lambda value: f"{value} ",
+    Decimal: lambda value: value + 1,
+    int: lambda value: value + 1,
+    float: lambda value: value + 1,
+    datetime.date: lambda value: value + datetime.timedelta(1),
+    datetime.datetime: lambda value: value + datetime.timedelta(seconds=1),
+}
 
 
 def a_leaf(rng: np.random.Generator, table: pa.Table) -> tuple[Any, Any]:
@@ -93,7 +105,9 @@ def a_leaf(rng: np.random.Generator, table: pa.Table) -> tuple[Any, Any]:
     values = [value for value in column.to_pylist() if value is not None and value == value]
 
     def one() -> Any:
-        return values[int(rng.integers(len(values)))]
+        """A value of the column, or one beside it."""
+        value = values[int(rng.integers(len(values)))]
+        return BESIDE.get(type(value), lambda value: value)(value) if rng.random() < 0.3 else value
 
     negated = bool(rng.random() < 0.25)
     ops = [*COMPARED, Op.IN, Op.BETWEEN, Op.IS_NULL, *([Op.LIKE] * 4 if pa.types.is_string(column.type) else [])]
@@ -141,14 +155,14 @@ def bits(table: pa.Table) -> pa.Table:
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[pa.Table, Path]]:
     rng = np.random.default_rng([20261123, 27])
     made = []
-    for number, threshold in enumerate((0.8, 1.0, 0.0)):
+    small = {"stripe_size": 1 << 20, "row_index_stride": 10_000}  # one row group: decoded at once
+    several = {"stripe_size": 40_000, "row_index_stride": 500}
+    for number, (threshold, sizes) in enumerate([(0.8, several), (1.0, several), (0.0, several), (0.8, small)]):
         table = a_table(rng)
         path = tmp_path_factory.mktemp("conditions") / f"{number}.orc"
         batches = table.to_batches(max_chunksize=STRIPE_ROWS)
         reader = pa.RecordBatchReader.from_batches(table.schema, batches)
-        orcidx.write_table(
-            reader, str(path), stripe_size=40_000, row_index_stride=500, dictionary_key_size_threshold=threshold
-        )
+        orcidx.write_table(reader, str(path), dictionary_key_size_threshold=threshold, **sizes)
         made.append((table, path))
     return made
 

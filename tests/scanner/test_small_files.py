@@ -16,7 +16,7 @@ from orcidx import CorruptFile, StorageError, col
 from orcidx.orc.metadata_cache import KINDS, forget_metadata
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.small_file import split_small
-from orcidx.scanner import file_queue
+from orcidx.scanner import file_queue, small_filter
 from orcidx.scanner.small_files import SmallFiles
 from orcidx.storage.local_file import read_small
 
@@ -69,7 +69,17 @@ def opened(monkeypatch: pytest.MonkeyPatch, call: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "where", [None, col("key") == 317, (col("key") < 50) | (col("key") >= 580), col("word") == "w3"]
+    "where",
+    [
+        None,
+        col("key") == 317,
+        (col("key") < 50) | (col("key") >= 580),
+        col("word") == "w3",
+        col("word").like("%4%"),
+        col("word").is_null(),
+        ~(col("price") > 1e9),
+        (col("word") == "w33") | (col("key") == 317),
+    ],
 )
 def test_rows_and_work_are_those_of_opened_files(
     paths: list[str], where: Any, taken: list[str], monkeypatch: pytest.MonkeyPatch
@@ -93,15 +103,35 @@ def test_rows_and_work_are_those_of_opened_files(
     assert scan.count_rows() == count == table.num_rows
 
 
-def test_which_files_are_opened(paths: list[str], taken: list[str]) -> None:
-    forget_metadata()
-    assert orcidx.scan(paths, where=col("key") == 317).count_rows() == 1
-    assert taken == [path for path in paths if not path.endswith("3.orc")]
-    taken.clear()
+def test_which_files_are_opened(paths: list[str], taken: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for is_on in (False, True):
+        forget_metadata()
+        with monkeypatch.context() as patch:
+            patch.setattr(small_filter, "ENABLED", is_on)
+            assert orcidx.scan(paths, where=col("key") == 317).count_rows() == 1
+        assert taken == [path for path in paths if is_on or not path.endswith("3.orc")]
+        taken.clear()
     assert orcidx.scan(paths, limit=150).to_table().num_rows == 150
     assert orcidx.scan(paths, mmap=True).to_table().num_rows == FILES * ROWS
     assert orcidx.scan(paths, file_path=True).to_table().num_rows == FILES * ROWS
     assert not taken
+
+
+def test_files_whose_indexes_may_spare_rows_are_opened_under_a_condition(tmp_path: Path, taken: list[str]) -> None:
+    """Files of several row groups, with a bloom filter, or asked about a timestamp; not one that is like the others."""
+    table = table_of(0).append_column("at", pa.array([1_000_000] * ROWS, pa.timestamp("us")))
+    made = {"groups": {"row_index_stride": 1000}, "bloom": {"bloom_filter_columns": [3]}, "plain": {}}
+    for name, options in made.items():
+        rows = pa.concat_tables([table] * (20 if name == "groups" else 1))
+        orc.write_table(rows, tmp_path / f"{name}.orc", **options)
+    paths = [str(tmp_path / f"{name}.orc") for name in made]
+    for where, wanted in ((col("word") == "w3", paths[2:]), (col("at").is_not_null(), [])):
+        for path in paths:
+            orcidx.open(path).scan(where=where).to_table()  # known from here on
+        taken.clear()
+        found = orcidx.scan(paths, where=where).to_table()
+        assert taken == wanted
+        assert found == pa.concat_tables([orcidx.open(path).scan(where=where).to_table() for path in paths])
 
 
 def test_a_split_of_a_whole_file_opens_none(tmp_path: Path, taken: list[str]) -> None:

@@ -1,0 +1,19 @@
+from typing import Any
+
+Buffer = Any
+
+def within_wide(words: Buffer, low: int, span: int, out: Buffer) -> None: ...
+def equals(offsets: Buffer, data: Buffer, literal: Buffer, out: Buffer) -> None: ...
+def at_ends(offsets: Buffer, data: Buffer, front: Buffer, back: Buffer, out: Buffer) -> None: ...
+def contains(offsets: Buffer, data: Buffer, part: Buffer, out: Buffer) -> None: ...
+def follows(places: Buffer, offsets: Buffer, data: Buffer, part: Buffer, after: int, out: Buffer) -> None: ...
+def between(
+    offsets: Buffer,
+    data: Buffer,
+    low: bytes | None,
+    high: bytes | None,
+    out: Buffer,
+    *,
+    above: bool = False,
+    below: bool = False,
+) -> None: ...

@@ -1,0 +1,105 @@
+"""``SmallFilter``: small files that are in memory, decoded at once under a condition.
+
+The predicate's columns are decoded first, the others only where rows survive, as in ``stripe_reader``; but without
+readers, windows and row indexes, which take ten times as long as a thousand rows. That is why a file has to have one
+row group: then there is nothing that an index could leave out of it which the file's statistics do not.
+
+``ENABLED`` turns this off for tests: the files are then opened, and the results are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from orcidx.options import ReadOptions
+from orcidx.orc.kinds import StreamKind
+from orcidx.orc.small_file import SmallFile
+from orcidx.orc.small_stripe import MOST_ROWS, recipe_of
+from orcidx.orc.stripe_footer import StripeFooter
+from orcidx.orc.types import OrcType, arrow_type
+from orcidx.planner.column_plan import ColumnPlan
+from orcidx.planner.request import ScanRequest
+from orcidx.planner.schema_plan import SchemaPlan
+from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.small_stripes import AtOnce, Held, arrays_at_once
+from orcidx.scanner.survivors import Survivors, as_batch, picked
+
+__all__ = ["SmallFilter", "small_filter"]
+
+ENABLED = True
+
+BLOOMS = (StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8)
+
+
+@dataclass(frozen=True, eq=False)
+class SmallFilter:
+    """What is decoded of each file of one schema. ``rest``: outputs that the predicate's columns do not give."""
+
+    columns: ColumnPlan
+    asked: AtOnce
+    rest: AtOnce | None
+
+    def takes(self, file: SmallFile, request: ScanRequest) -> bool:
+        """Whether a file has one stripe of one row group, which are decoded in one call."""
+        stride = file.kind.facts.row_index_stride
+        rows = file.stripes[0].rows if len(file.stripes) == 1 else 0
+        return 0 < rows <= min(MOST_ROWS, request.options.batch_size, stride or MOST_ROWS)
+
+    def rows_of(
+        self, file: SmallFile, footer: StripeFooter, held: Held, *, request: ScanRequest, metrics: ScanMetrics
+    ) -> pa.RecordBatch | None:
+        """The rows of a file that match; None where that takes column readers, or a bloom filter might spare them."""
+        stripe, where, facts = file.stripes[0], self.columns.where, file.kind.facts
+        assert where is not None
+        blooms = request.options.bloom_filters and self._has_blooms(footer)
+        asked = None
+        if not blooms:
+            asked = arrays_at_once(self.asked, facts, stripe, footer, held, request=request, metrics=metrics)
+        if asked is None:
+            return None
+        mask = where.evaluate(pa.RecordBatch.from_arrays(asked, names=list(self.columns.predicate_names)))
+        count = int(np.count_nonzero(mask))
+        others: list[pa.Array] | None = []
+        if count and self.rest is not None:
+            others = arrays_at_once(self.rest, facts, stripe, footer, held, request=request, metrics=metrics)
+        if others is None:
+            return None
+        if not count:
+            return pa.RecordBatch.from_arrays(
+                [pa.nulls(0, kind) for kind in self.columns.schema.types], schema=self.columns.schema
+            )
+        found = Survivors(0, stripe.rows, None, asked, count)
+        if count < stripe.rows:
+            found = Survivors(0, stripe.rows, mask, picked(asked, mask), count)
+            others = picked(others, mask)
+        return as_batch(self.columns, found, others, first_row=0)
+
+    def _has_blooms(self, footer: StripeFooter) -> bool:
+        ids = [one for column in self.asked.columns for one in column.ids]
+        return any((one, kind) in footer.streams for one in ids for kind in BLOOMS)
+
+
+def small_filter(plan: SchemaPlan) -> SmallFilter | None:
+    """How files of this schema are decoded at once under the plan's predicate; None where they have to be opened.
+
+    That is where it asks what is no column of the file, or timestamps, whose type is for the file's statistics to say.
+    """
+    if not ENABLED or plan.where is None or plan.request.row_numbers is not None or not plan.is_complete:
+        return None
+    if plan.asked_constants or not plan.predicate or any(plan.timestamps):
+        return None
+    columns = plan.columns((False,) * len(plan.predicate))
+    asked = _at_once(plan, columns.predicate, columns.predicate_options)
+    assert asked is not None
+    rest = [columns.output[place] for place in columns.rest]
+    return SmallFilter(columns, asked, _at_once(plan, rest, [columns.output_options[place] for place in columns.rest]))
+
+
+def _at_once(plan: SchemaPlan, columns: Sequence[OrcType], options: Sequence[ReadOptions]) -> AtOnce | None:
+    types = [arrow_type(*one, dictionaries=plan.dictionaries) for one in zip(columns, options)]
+    recipe = recipe_of(columns, types, checked=plan.options.utf8 != "unchecked")
+    return None if recipe is None else AtOnce(recipe, columns, options, plan.dictionaries)

@@ -1,0 +1,158 @@
+"""The compiled loops beside what they stand for: NumPy and pyarrow, and plain Python on bytes."""
+
+from __future__ import annotations
+
+import os
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from orcidx.predicate import Leaf, Op, bind, compares, compiled, evaluation
+
+ROUNDS = int(os.environ.get("ORCIDX_PREDICATES", "60"))
+ALPHABET = ["a", "b", "ab", "\0", "é", "aaaaaaaa", "aaaaaaab", "\U0001f600", " "]
+ORDERED = (Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ_NULL_SAFE)
+KINDS = {"string": pa.string(), "large": pa.large_string(), "view": pa.string_view(), "binary": pa.binary()}
+
+
+def a_text(rng: np.random.Generator) -> str:
+    return "".join(rng.choice(ALPHABET, int(rng.integers(0, 6))))
+
+
+def a_text_leaf(rng: np.random.Generator) -> tuple[Leaf, Any]:
+    """A leaf, and what it says of bytes."""
+    op = [*ORDERED, Op.IN, Op.BETWEEN, Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS, Op.LIKE][int(rng.integers(12))]
+    one, other = sorted(text.encode() for text in (a_text(rng), a_text(rng)))
+    if op is Op.IN:
+        texts = [a_text(rng) for _ in range(int(rng.integers(1, 8)))]
+        return Leaf(("x",), op, tuple(texts)), lambda value: value in [text.encode() for text in texts]
+    if op is Op.BETWEEN:
+        return Leaf(("x",), op, (one.decode(), other.decode())), lambda value: one <= value <= other
+    if op is Op.LIKE:
+        parts = [a_text(rng) for _ in range(int(rng.integers(2, 5)))]
+        return Leaf(("x",), op, ("%".join(parts), "\\")), lambda value: is_like(
+            value, [part.encode() for part in parts]
+        )
+    tests = {
+        Op.EQ: one.__eq__,
+        Op.EQ_NULL_SAFE: one.__eq__,
+        Op.LT: one.__gt__,
+        Op.LE: one.__ge__,
+        Op.GT: one.__lt__,
+        Op.GE: one.__le__,
+        Op.STARTS_WITH: lambda value: value.startswith(one),
+        Op.ENDS_WITH: lambda value: value.endswith(one),
+        Op.CONTAINS: lambda value: one in value,
+    }
+    return Leaf(("x",), op, (one.decode(),)), tests[op]
+
+
+def is_like(value: bytes, parts: list[bytes]) -> bool:
+    front, *middle, back = parts
+    if len(value) < len(front) + len(back) or not value.startswith(front) or not value.endswith(back):
+        return False
+    value = value[len(front) : len(value) - len(back)]
+    for part in middle:
+        _, found, value = value.partition(part) if part else (b"", b"-", value)
+        if not found:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_strings(name: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(ROUNDS):
+        texts = [None if rng.random() < 0.1 else a_text(rng) for _ in range(int(rng.integers(0, 60)))]
+        array = pa.array(texts, pa.string()).cast(KINDS[name])
+        array = array.slice(int(rng.integers(0, 1 + len(array))))
+        leaf, says = a_text_leaf(rng)
+        if name == "binary":
+            literals = tuple(one.encode() for one in leaf.literals)
+            leaf = Leaf(("x",), leaf.op, (*literals[:1], "\\") if leaf.op is Op.LIKE else literals)
+        where = bind(leaf, pa.schema({"x": array.type}))
+        batch = pa.record_batch({"x": array})
+        found = where.evaluate(batch).tolist()
+        values = [value.encode() if isinstance(value, str) else value for value in array.to_pylist()]
+        assert found == [value is not None and bool(says(value)) for value in values], (leaf, values)
+        with monkeypatch.context() as patch:
+            patch.setattr(compiled, "ENABLED", False)
+            assert where.evaluate(batch).tolist() == found
+
+
+def is_between(low: Any, high: Any, value: Any) -> bool:
+    return bool(low <= value <= high)
+
+
+WIDE = [0, 1, -1, 2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 2**64, 2**64 - 1, 10**38 - 1, -(10**38) + 1]
+
+
+def test_decimals(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(ROUNDS):
+        numbers = [WIDE[place] + int(more) for place, more in zip(rng.integers(0, 9, 40), rng.integers(-1, 2, 40))]
+        values = [None if rng.random() < 0.1 else Decimal(number) for number in [*numbers, *WIDE[-2:]]]
+        array = pa.array(values, pa.decimal128(38, 0)).slice(int(rng.integers(0, 5)))
+        one, other = sorted(Decimal(WIDE[place]) for place in rng.integers(0, len(WIDE), 2))
+        one -= Decimal(rng.choice(["0", "0.5"]))
+        op = [*ORDERED, Op.BETWEEN][int(rng.integers(7))]
+        leaf = Leaf(("x",), op, (one, other) if op is Op.BETWEEN else (one,), negated=bool(rng.random() < 0.3))
+        where = bind(leaf, pa.schema({"x": array.type}))
+        batch = pa.record_batch({"x": array})
+        found = where.evaluate(batch)
+        tests = {
+            Op.EQ: one.__eq__,
+            Op.EQ_NULL_SAFE: one.__eq__,
+            Op.LT: one.__gt__,
+            Op.LE: one.__ge__,
+            Op.GT: one.__lt__,
+            Op.GE: one.__le__,
+            Op.BETWEEN: partial(is_between, one, other),
+        }
+        for value, is_true in zip(array.to_pylist(), found.tolist()):
+            if value is None:
+                assert is_true is (op is Op.EQ_NULL_SAFE and leaf.negated)
+            else:
+                assert is_true is (bool(tests[op](value)) is not leaf.negated), (leaf, value)
+        with monkeypatch.context() as patch:
+            patch.setattr(compiled, "ENABLED", False)
+            assert where.evaluate(batch).tolist() == found.tolist()
+
+
+def test_bytes_that_are_no_text() -> None:
+    """``%`` is any bytes, whether or not they are characters, with the loops and without."""
+    array = pa.array([b"a\xffb", b"ab", b"a\xff"], pa.binary()).view(pa.string())
+    where = bind(Leaf(("x",), Op.LIKE, ("a%b", "\\")), pa.schema({"x": pa.string()}))
+    for is_on in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(compiled, "ENABLED", is_on)
+            assert where.evaluate(pa.record_batch({"x": array})).tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("offsets", [[0, 2, 9], [-1, 2, 3], [3, 2, 1], [0, 1]])
+def test_offsets_beyond_the_data(offsets: list[int]) -> None:
+    out = np.zeros(2, np.uint8)
+    places, data = np.array(offsets, np.int32), np.zeros(4, np.uint8)
+    for call in (
+        lambda: compares.equals(places, data, b"a", out),
+        lambda: compares.at_ends(places, data, b"a", b"", out),
+        lambda: compares.contains(places, data, b"a", out),
+        lambda: compares.between(places, data, b"a", None, out),
+        lambda: compares.follows(places[:-1].astype(np.int64), places, data, b"a", 0, out),
+    ):
+        with pytest.raises(ValueError, match=r"offsets|answers"):
+            call()
+    with pytest.raises(ValueError, match="answers"):
+        compares.within_wide(np.zeros(3, np.uint64), 0, 1, out)
+    with pytest.raises(ValueError, match="nothing"):
+        compares.contains(np.zeros(3, np.int32), data, b"", out)
+
+
+def test_pyarrow_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "_COMPARISONS", {})
+    monkeypatch.setattr(evaluation, "_like", None)
+    batch = pa.record_batch({"x": ["abc", "abd", None]})
+    for leaf in (Leaf(("x",), Op.EQ, ("abd",)), Leaf(("x",), Op.LIKE, ("%b%d", "\\"))):
+        assert bind(leaf, batch.schema).evaluate(batch).tolist() == [False, True, False]
