@@ -23,9 +23,9 @@ from orcidx.paimon_table.file_pruning import FileBounds
 from orcidx.planner import bloom_choice, stripe_pruning
 from orcidx.planner.constant_evidence import ConstantEvidence
 from orcidx.planner.index_evidence import IndexEvidence
-from orcidx.predicate import Leaf, Op
+from orcidx.predicate import Leaf, Op, compiled
 from orcidx.pruning.selection import RowSelection
-from orcidx.scanner import aggregate_pass, coded_strings, file_queue, file_scan, small_files, top_scan
+from orcidx.scanner import aggregate_pass, coded_strings, file_queue, file_scan, small_files, small_filter, top_scan
 from orcidx.scanner.decode_ahead import DecodeAhead
 from orcidx.scanner.scan import Scan
 from orcidx.scanner.small_files import SmallFiles
@@ -79,6 +79,8 @@ SHORT_CUTS: dict[str, tuple[Patch, ...]] = {
     "decoding ahead": ((StripeReader, "_decode_ahead", _gives(None)),),
     "chunks ahead": ((DecodeAhead, "decompress", _gives(None)),),
     "codes of dictionaries": ((coded_strings, "ENABLED", False),),
+    "small files filtered": ((small_filter, "ENABLED", False),),
+    "compiled leaves": ((compiled, "ENABLED", False),),
     "counts without arrays": ((Scan, "count_rows", _counted),),
     "proved rows": ((file_scan, "_tested", _untested),),
     "totals from statistics": (
