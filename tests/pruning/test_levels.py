@@ -56,7 +56,7 @@ PLACES = {
     "constant_evidence.rules_out": "constants of a file",
     "stripe_pruning.ruled_out": "integer range",
     "integer_range.file_rules_out": "integer range",
-    "bounds.rules_out": "integer range",
+    "bounds.numbers_rule_out": "integer range",
     "file_pruning._ruled_out": "indexes in the catalog",
     # No other way gives the same:
     "coded_strings.spelled_out": None,
@@ -98,7 +98,7 @@ def test_all_short_cuts_are_levels() -> None:
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef):
                 result = ast.unparse(node.returns) if node.returns else ""
-                if (inside and _ROWS.search(result)) or re.search(r"rule[sd]_out$", node.name):
+                if (inside and _ROWS.search(result)) or re.search(r"(rule[sd]|numbers_rule)_out$", node.name):
                     found.add(f"{path.stem}.{node.name}")
             if isinstance(node, ast.Assign) and "ENABLED" in ast.unparse(node.targets[0]):
                 assert path.stem in SWITCHED, f"{path}: no level turns this off"
@@ -151,12 +151,12 @@ def test_the_range_of_a_file_counts_its_bounds(tmp_path: Path, monkeypatch: Any)
         return found
 
     assert wrong() == []
-    outside = integer_range.rules_out
+    outside = integer_range.numbers_rule_out
 
     def strict(leaf: Any, low: int, high: int) -> bool:
         return outside(leaf, low, high) or (leaf.op is Op.LE and not leaf.negated and low == leaf.literals[0])
 
-    monkeypatch.setattr(integer_range, "rules_out", strict)
+    monkeypatch.setattr(integer_range, "numbers_rule_out", strict)
     assert len(wrong()) == 3
 
 
