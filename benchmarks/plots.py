@@ -57,6 +57,13 @@ def parquet() -> list[Row]:
     return [(name.replace("`", ""), dict(zip(sides, map(float, cells), strict=True))) for name, *cells in found]
 
 
+def engines() -> list[Row]:
+    """Milliseconds of processor time of TPC-H's 22 queries together, by engine and by what it reads."""
+    sides = ("Parquet, the engine's own reader", "orcidx", "Arrow in memory")
+    found = table("## TPC-H by DuckDB and Polars", "engine")
+    return [(name, dict(zip(sides, map(float, cells[:3]), strict=True))) for name, *cells in found]
+
+
 def picture(title: str, rows: list[Row]) -> str:
     """Bars side by side; each group of bars is of its own longest one's length, as the numbers lie far apart."""
     parts, y = [], 46
@@ -88,6 +95,7 @@ def plots() -> dict[str, str]:
     """The pictures by the names of their files."""
     return {
         "columns.svg": picture("Nanoseconds a value, ZSTD, one thread, 2026-11-21", columns()),
+        "engines.svg": picture("Milliseconds of TPC-H's 22 queries, processor time, 2026-11-24", engines()),
         "lookups.svg": picture("Milliseconds of a lookup, 6 million rows, 2026-11-21", lookups()),
         "parquet.svg": picture("Milliseconds of a read, 6 million rows, 2026-11-23", parquet()),
         "spark.svg": picture("Seconds of a query over 29 million rows, 2026-11-21", spark()),
