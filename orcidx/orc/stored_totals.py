@@ -72,7 +72,7 @@ def stored_totals(raw: RawStatistics, facts: FileFacts, options: ReadOptions) ->
     minima, maxima = _attained(raw, bounded, facts, options)
     sums = nothing
     if raw.node.kind in _INTEGERS:
-        sums = [_integer_sum(raw, bounded, unit) for unit in range(units)]
+        sums = _integer_sums(raw, bounded)
     elif raw.node.kind is TypeKind.DECIMAL and facts.writer is not WriterKind.JAVA:
         scale = decimal_digits(raw.node, options)[1]
         sums = [_decimal_sum(raw, bounded, unit, scale) for unit in range(units)]
@@ -127,15 +127,20 @@ def _is_utf8(value: bytes) -> bool:
 # ---------------------------------------------------------------------- sums
 
 
-def _integer_sum(raw: RawStatistics, column: StatisticsColumn, unit: int) -> int | None:
-    count = int(column.count[unit])
-    if count == 0 and bool(column.all_null[unit]):
-        return 0
-    if not raw.has(3)[unit]:
-        return None
-    total = int(raw.arrays["integers"][2, unit])
-    low, high = _ends(column, unit)
-    return total if low is not None and high is not None and _is_plausible(total, count, low, high) else None
+def _integer_sums(raw: RawStatistics, column: StatisticsColumn) -> list[int | None]:
+    """All at once: a file has thousands of row groups."""
+    every = np.arange(len(raw))
+    sums: list[int | None] = []
+    for is_empty, is_told, count, total, low, high in zip(
+        ((column.count == 0) & column.all_null).tolist(),
+        (raw.has(3) & column.lower.valid & column.upper.valid).tolist(),
+        column.count.tolist(),
+        raw.arrays["integers"][2].tolist(),
+        column.lower.at(every),
+        column.upper.at(every),
+    ):
+        sums.append(0 if is_empty else total if is_told and _is_plausible(total, count, low, high) else None)
+    return sums
 
 
 def _decimal_sum(raw: RawStatistics, column: StatisticsColumn, unit: int, scale: int) -> int | None:
