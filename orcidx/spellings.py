@@ -43,7 +43,9 @@ READING = {
     "coerce_timestamps": "say timestamp_unit=",
     "buffer_size": "say io_bytes=",
     "pre_buffer": "leave it out: what a scan needs is fetched in few requests",
-    "engine": "leave it out",
+    **dict.fromkeys(("engine", "format"), "leave it out"),
+    "use_pandas_metadata": "leave it out",
+    "row_groups": "say stripes= of scan and read of the file, or row_range=",
     "dtype_backend": "leave it out; to_pandas takes types_mapper=",
     **dict.fromkeys(("columns", "where", "limit", "top", "stripes", "row_range", "row_numbers", "schema"), _OF_SCAN),
     **dict.fromkeys(("selection", "deletion_vector", "file_index"), _OF_SCAN),
@@ -62,7 +64,11 @@ WRITING = {
     **dict.fromkeys(("partition_cols", "partitionBy", "partitioning"), "say partition_by= of orcidx.write_dataset"),
     "partition_by": "it belongs to orcidx.write_dataset",
     **dict.fromkeys(("max_rows_per_file", "file_size_bytes"), "say max_file_bytes= of orcidx.write_dataset"),
-    **dict.fromkeys(("mode", "existing_data_behavior"), "it belongs to orcidx.write_dataset; one file is replaced"),
+    "mode": "it belongs to orcidx.write_dataset; one file is replaced",
+    "existing_data_behavior": "say mode= of orcidx.write_dataset; one file is replaced",
+    "overwrite": "leave it out: one file is replaced; orcidx.write_dataset has mode=",
+    "format": "leave it out",
+    "data_page_size": "say compression_block_size=",
     "index": "give pyarrow.Table.from_pandas(frame, preserve_index=...)",
     "preserve_index": "give pyarrow.Table.from_pandas(frame, preserve_index=...)",
     "schema": "cast the table, or give the schema to orcidx.OrcWriter",
@@ -76,7 +82,14 @@ WRITING = {
 
 FUNCTIONS = {
     **dict.fromkeys(("read_orc", "read", "load", "read_parquet"), "orcidx.read_table(path)"),
-    **dict.fromkeys(("ORCFile", "OrcReader", "ParquetFile"), "orcidx.open(path)"),
+    "read_pandas": "orcidx.read_table(path).to_pandas()",
+    **dict.fromkeys(("ORCFile", "OrcReader", "Reader", "ParquetFile"), "orcidx.open(path)"),
+    **dict.fromkeys(("merge", "concat", "compact"), "orcidx.rewrite([path, ...], target)"),
+    "count": "orcidx.scan(path).count(), or orcidx.open(path).num_rows",
+    "schema": "orcidx.read_schema(path)",
+    "from_pandas": "orcidx.write_table(frame, path)",
+    "open_table": "orcidx.paimon.open_table(path)",
+    "Writer": "orcidx.OrcWriter(path, schema)",
     "scan_orc": "orcidx.scan(path), or orcidx.scan_polars(path) for a LazyFrame",
     **dict.fromkeys(("write", "to_orc", "write_orc", "sink_orc"), "orcidx.write_table(table, path)"),
     "ORCWriter": "orcidx.OrcWriter(path, schema)",
@@ -87,7 +100,9 @@ FUNCTIONS = {
 """Names of a module."""
 
 COLUMN = {
-    **dict.fromkeys(("isin", "isInCollection"), "is_in([...])"),
+    **dict.fromkeys(("isin", "isInCollection", "in_"), "is_in([...])"),
+    **dict.fromkeys(("lower", "upper", "strip"), "function(name), or SQL text as where="),
+    **dict.fromkeys(("desc", "asc"), "top= of scan"),
     **dict.fromkeys(("isnull", "isna", "isNull"), "is_null()"),
     **dict.fromkeys(("notnull", "notna", "isNotNull", "is_valid"), "is_not_null()"),
     "isnan": "is_nan()",
@@ -105,7 +120,16 @@ COLUMN = {
 
 _ROWS = {
     **dict.fromkeys(("collect", "to_arrow", "arrow", "fetch_arrow_table", "toArrow", "fetchall"), "to_table()"),
-    **dict.fromkeys(("toPandas", "df", "fetchdf"), "to_pandas()"),
+    **dict.fromkeys(("toPandas", "df", "fetchdf", "to_df", "to_numpy"), "to_pandas()"),
+    **dict.fromkeys(("to_dicts", "rows"), "to_table().to_pylist()"),
+    "to_pylist": "to_table().to_pylist()",
+    "to_pydict": "to_table().to_pydict()",
+    **dict.fromkeys(("slice", "offset", "tail"), "row_range=(start, stop) of one file"),
+    **dict.fromkeys(
+        ("distinct", "unique", "drop_duplicates", "n_unique"), 'aggregate({"n": "count(*)"}, by=[...]), or to_polars()'
+    ),
+    **dict.fromkeys(("join", "merge"), "to_polars(), or duckdb.sql(...) over orcidx.dataset(path)"),
+    **dict.fromkeys(("describe", "summary"), "orcidx.open(path).statistics_table()"),
     **dict.fromkeys(("pl", "lazy"), "to_polars(), or orcidx.scan_polars(path)"),
     **dict.fromkeys(("show", "take", "first", "fetch", "fetchmany"), "head(n)"),
     **dict.fromkeys(
@@ -126,7 +150,8 @@ SCAN = {
     "where": "filter(...), or where= of scan",
     "num_rows": "count_rows()",
     "iter_batches": "to_batches()",
-    "columns": "schema.names",
+    **dict.fromkeys(("columns", "column_names", "names"), "schema.names"),
+    **dict.fromkeys(("dtypes", "printSchema"), "schema"),
 }
 """Attributes of a scan."""
 
@@ -141,7 +166,10 @@ FILE = {
     "select": "scan(columns) or read(columns)",
     "shape": "num_rows and schema",
     **dict.fromkeys(("count", "count_rows"), "num_rows, or scan(where=...).count_rows()"),
-    **dict.fromkeys(("schema_arrow", "dtypes"), "schema"),
+    **dict.fromkeys(("schema_arrow", "dtypes", "printSchema"), "schema"),
+    **dict.fromkeys(("column_names", "names"), "schema.names"),
+    "num_columns": "len(schema)",
+    "iter_stripes": "read_stripe(n) for n in range(nstripes)",
     **dict.fromkeys(("num_row_groups", "num_stripes"), "nstripes"),
     "read_row_group": "read_stripe(n)",
     "read_row_groups": "read(stripes=[...])",
