@@ -56,7 +56,8 @@ def schema_plan(
     options = request.options
     constants = {name: _type_of(value) for name, value in job.constants.items()} if job.constants else {}
     secret = None if encryption is None or options.encrypted == "masked" else encryption
-    leaves_rows = options.strings == "view" and (job.selection, job.deleted, job.row_range) != (None, None, None)
+    chosen = any(one is not None for one in (job.selection, job.deleted, job.row_range))  # arrays have no truth
+    leaves_rows = options.strings == "view" and chosen
     # Predicates and schemas are told apart as objects, which the plan keeps alive: 1, 1.0 and True are equal, and mean
     # different things.
     key: Hashable = (

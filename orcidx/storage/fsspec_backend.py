@@ -69,10 +69,10 @@ def fsspec_backend(filesystem: AbstractFileSystem, path: str) -> Backend:
     return BlockingBackend(filesystem, path)
 
 
-def _fingerprint_of(info: dict[str, Any], path: str) -> Fingerprint:
-    if info.get("type") == "directory":
+def _fingerprint_of(info: dict[str, Any] | None, path: str) -> Fingerprint:
+    if info is not None and info.get("type") == "directory":
         raise IsADirectoryError(errno.EISDIR, "a directory, not a file", path)
-    found = fingerprint_of_info(info)
+    found = None if info is None else fingerprint_of_info(info)  # None: of a file system that is not finished
     if found is None:
         raise StorageError("the storage does not say the object's size")
     return found

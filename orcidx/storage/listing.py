@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from orcidx.errors import StorageError
 from orcidx.storage.failures import translating
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.sources import AT_HAND, IN_NO_STORE, Source, describe_source
@@ -110,7 +111,12 @@ def _expand(source: Source) -> list[Source]:
         return [source]
     if source.kind in AT_HAND:
         store, path = store_class(source.kind).of(source)
-        return store.expand(source, path)
+        try:
+            return store.expand(source, path)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            raise
+        except OSError as error:  # a name that is too long, links in a circle, a disk that fails
+            raise StorageError(f"reading the list of files: {error}", file=source.name) from error
     with translating(source.name, what="the list of files", doing="reading"):
         store, path = store_class(source.kind).of(source)
         return store.expand(source, path)

@@ -302,7 +302,12 @@ class LocalStore:
         os.unlink(path)
 
     def make_parent(self, path: str) -> None:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            raise StorageError(f"cannot be written: {error.strerror}", file=path) from error
 
     def uploads(self, path: str) -> list[Upload]:
         return []  # there are temporary files instead, which listings show

@@ -170,7 +170,11 @@ class RemoteReader:
     async def _read_tail(self, length: int) -> tuple[memoryview, int]:
         backend = self._open_backend()
         started = time.perf_counter()
-        answer = await self._attempt(f"the last {length} bytes", None, lambda: backend.get_tail(length), length)
+
+        async def once() -> Answer:
+            return _with_bytes(await backend.get_tail(length))
+
+        answer = await self._attempt(f"the last {length} bytes", None, once, length)
         data = memoryview(answer.data).cast("B").toreadonly() if len(answer.data) else memoryview(b"")
         if answer.fingerprint is None:
             raise StorageError("the storage did not say the object's size", file=self.name)
@@ -245,7 +249,7 @@ class RemoteReader:
         async def once() -> list[memoryview]:
             started = time.perf_counter()
             buffer = GapDiscardingBuffer(stretches) if length - fetch.needed > _HELD_OVER_READ else None
-            answer = await backend.get(offset, length, buffer)
+            answer = _with_bytes(await backend.get(offset, length, buffer))
             if buffer is not None and len(answer.data):
                 buffer.take(answer.data)
             arrived = len(answer.data) if buffer is None else buffer.seen
@@ -290,6 +294,13 @@ class RemoteReader:
             self._fingerprint = seen
         elif not self._fingerprint.matches(seen):
             raise changed(self.name, self._fingerprint, seen)
+
+
+def _with_bytes(answer: Answer) -> Answer:
+    """The answer, unless a file system of fsspec's that is not finished gave None for bytes."""
+    if answer.data is None:
+        raise StorageError("the storage answered with None, not with bytes")
+    return answer
 
 
 def _run_on(loop: asyncio.AbstractEventLoop, make: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:

@@ -366,3 +366,13 @@ def test_a_changed_object_is_refused(served):
         with pytest.raises(StorageError, match="changed") as caught:
             scan.to_table()
         assert path in caught.value.file
+
+
+@pytest.mark.parametrize("strings", ["string", "view", "dictionary"])
+def test_rows_are_named_by_arrays_whatever_texts_become(tmp_path, strings):
+    path = tmp_path / "a.orc"
+    orcidx.write_table(pa.table({"a": [1, 2, 3], "s": ["x", "y", "z"]}), path)
+    for name, left in (("selection", [1, 3]), ("deletion_vector", [2])):
+        for rows in (np.array([0, 2]), [0, 2], DeletionVector([0, 2]) if name == "deletion_vector" else [0, 2]):
+            assert orcidx.scan(path, strings=strings, **{name: {path: rows}}).to_table()["a"].to_pylist() == left
+            assert orcidx.open(path).scan(strings=strings, **{name: rows}).to_table()["a"].to_pylist() == left

@@ -174,3 +174,26 @@ def test_one_range_fails_and_the_others_are_cancelled() -> None:
         reader.read_ranges([(0, 10), (40_000, 10)])
     cloud.failures.clear()
     assert reader.read_ranges([(0, 10)]) == [DATA[:10]]
+
+
+class WithoutSizes(MemoryFileSystem):
+    protocol = "withoutsizes"
+
+    def info(self, path: str, **_: Any) -> Any:
+        return None
+
+
+class WithoutBytes(MemoryFileSystem):
+    protocol = "withoutbytes"
+
+    def cat_file(self, path: str, **_: Any) -> Any:
+        return None
+
+
+@pytest.mark.parametrize(("unfinished", "said"), [(WithoutSizes, "the object's size"), (WithoutBytes, "None")])
+def test_a_file_system_that_returns_none_is_refused(unfinished: type[MemoryFileSystem], said: str) -> None:
+    MemoryFileSystem().pipe_file("/none.orc", b"0123456789")
+    reader = open_reader("/none.orc", filesystem=unfinished())
+    with pytest.raises(StorageError, match=said):
+        reader.read_tail(4)
+    reader.close()

@@ -324,3 +324,15 @@ def test_paths_that_no_file_can_have(name: str, tmp_path: Path) -> None:
 
 def _table() -> pyarrow.Table:
     return pyarrow.table({"a": [1]})
+
+
+def test_names_that_are_too_long_are_refused_by_an_error_of_ours(tmp_path: Path) -> None:
+    name = "x" * 300
+    for call in (
+        lambda: orcidx.scan(str(tmp_path / name)),
+        lambda: orcidx.open(str(tmp_path / name)),
+        lambda: orcidx.write_table(pyarrow.table({"a": [1]}), str(tmp_path / name)),
+        lambda: orcidx.write_dataset(pyarrow.table({"p": [name], "a": [1]}), tmp_path / "d", partition_by=["p"]),
+    ):
+        with pytest.raises(orcidx.StorageError, match="too long"):
+            call()
