@@ -389,6 +389,8 @@ def _leaf(name: str, node: Mapping[str, Any], children: list[Any]) -> Any:
         return None
     if name == "In":
         return Leaf(path, Op.IN, tuple(values))
+    if name == "EqualNullSafe" and values[0] is None:
+        return Leaf(path, Op.IS_NULL)
     if any(value is None for value in values):
         return None
     if name == "Like":

@@ -471,6 +471,7 @@ BETWEEN = (
         (tree(("Not", 1, {}), ("Or", 2, {}), ("Mystery", 0, {}), ("EqualTo", 2, {}), X, five()), "x <> 5"),
         (tree(("Not", 1, {}), ("And", 2, {}), ("Mystery", 0, {}), ("EqualTo", 2, {}), X, five()), None),
         (tree(("EqualTo", 2, {}), ("Cast", 1, {}), X, five()), None),
+        (tree(("EqualNullSafe", 2, {}), X, ("Literal", 0, {"dataType": "long", "value": None})), "x IS NULL"),
         (tree(("With", 2, {}), *BETWEEN, ("CommonExpressionDef", 1, {}), X), "x >= 5 AND x <= 5"),
         (
             tree(("Not", 1, {}), ("With", 2, {}), *BETWEEN, ("CommonExpressionDef", 1, {}), X),
