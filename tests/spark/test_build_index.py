@@ -101,7 +101,7 @@ def dying(task: Any) -> Any:
                 setattr(local_writing, name, dies_at_the_third(getattr(local_writing, name)))
         yield from task(batches)
 
-    run.schema = task.schema  # type: ignore[attr-defined]
+    run.schema, run.root = task.schema, task.root  # type: ignore[attr-defined]
     return run
 
 
