@@ -9,6 +9,7 @@ for which indexes leave out rows (``pruning_gain``). DuckDB filters by the other
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Unpack
 
@@ -39,7 +40,9 @@ def register_duckdb(
     """Files as a view of a DuckDB connection, with what its planner asks for.
 
     With DuckDB 2 its planner learns how many rows there are, and conditions are pushed where indexes leave out at least
-    half of the rows, or where files are in a store. With older ones the dataset itself is registered.
+    half of the rows, or where files are in a store. Strings of local files come with the dictionaries with which they
+    are stored, and are VARCHAR in any case; give ``strings=`` for anything else. With older ones the dataset itself is
+    registered.
 
     Parameters
     ----------
@@ -67,7 +70,14 @@ def register_duckdb(
     """
     rows = dataset(sources, **scan_options)
     made = _source_class()
-    connection.register(name, rows if made is None else made(rows))
+    if made is None:
+        connection.register(name, rows)
+        return
+    scan = rows._scan
+    if not {"options", "strings"} & scan_options.keys() and is_local(scan):  # which reads the footer of each stripe
+        options = scan.options.override(strings="dictionary")
+        rows = OrcDataset(replace(scan, request=replace(scan.request, options=options)))
+    connection.register(name, made(rows))
 
 
 @cache

@@ -93,6 +93,28 @@ def test_duckdb_joins_and_stops_early(connection: Any) -> None:
     assert connection.sql("select text from rows where id = 13 order by 1").fetchall() == [("v0",)]
 
 
+def test_strings_are_varchar_whatever_stripes_hold(table: pa.Table, tmp_path: Any) -> None:
+    """Dictionaries that differ from stripe to stripe, columns without one, nulls, and strings in lists."""
+    texts = [None if i % 11 == 0 else f"{i // 700}-{i % 17}" for i in range(4000)]
+    unique = [f"u{i}" for i in range(4000)]
+    rows = pa.table({"id": range(4000), "a": texts, "b": unique, "c": [[text] for text in texts]})
+    orcidx.write_table(rows, tmp_path / "a.orc", stripe_size=20_000, batch_size=500)
+    orcidx.write_table(rows.slice(100, 900), tmp_path / "b.orc")
+    connection = duckdb.connect()
+    orcidx.register_duckdb(connection, "rows", [tmp_path / "a.orc", tmp_path / "b.orc"], batch_size=300)
+    connection.register("expected", pa.concat_tables([rows, rows.slice(100, 900)]))
+    for query in (
+        "select * from {} order by id, b",
+        "select a, count(*), min(b), max(id) from {} group by a order by a",
+        "select b, a from {} where a = '2-3' or a is null order by b",
+        "select count(*) from {} x join {} y on x.a = y.a where x.id < 50 and y.b > 'u3'",
+        "select distinct c from {} where id < 900 and a like '1-%' order by c",
+        "describe {}",
+    ):
+        found = connection.sql(query.format("rows", "rows")).fetchall()
+        assert found == connection.sql(query.format("expected", "expected")).fetchall()
+
+
 def planned(connection: Any, query: str) -> str:
     return str(connection.sql(f"explain {query}").fetchall()[-1][1])
 
