@@ -206,7 +206,8 @@ class Scan(RequestNarrowing, ArrowStream):
             if found is not None:
                 metrics.files += 1
                 self.learn_schema(found.schema)
-                yield from join(found.batches) if len(found.batches) > 1 else found.batches
+                rows = found.batches if self.row_limit is None else list(limited(iter(found.batches), self.row_limit))
+                yield from join(rows) if len(rows) > 1 else rows
                 return
             small.give_up()
         with (
