@@ -126,10 +126,12 @@ def stores_of(sources: Sequence[Source], *, everywhere: bool = True) -> list[tup
     starts: dict[tuple[Any, ...], tuple[Source, int | None, list[int]]] = {}
     of_root: dict[tuple[Any, ...], Source | None] = {}
     for position, source in enumerate(sources):
-        if source.root is None or source.kind == "url" or source.listed is None:
+        alone = source.root is None and source.kind != "path"
+        if alone or source.kind == "url" or source.listed is None:
             start = _start(source)
-        else:  # the same for all that were found in one directory
-            root = (source.kind, id(source.filesystem), source.root)
+        else:  # the same for all that were found in one directory, and for local files that lie in one
+            place = str(source.location).rpartition(os.sep)[0] if source.root is None else source.root
+            root = (source.kind, id(source.filesystem), source.root is None, place)
             start = of_root[root] if root in of_root else of_root.setdefault(root, _start(source))
         if start is None or not (everywhere or source.kind == "path" or source.root is not None):
             continue

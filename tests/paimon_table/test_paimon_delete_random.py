@@ -16,6 +16,7 @@ from orcidx.paimon import open_table
 from orcidx.planner.stripe_pruning import FilePruner
 from orcidx.predicate import col
 from orcidx.pruning.selection import RowSelection
+from orcidx.scanner import small_filter
 
 
 def test_random_tables_and_predicates() -> None:
@@ -61,6 +62,7 @@ def test_statistics_that_are_wrong_make_no_row_match(tmp_path: Path, monkeypatch
         return replace(decision, rows=replace(decision.rows, must=RowSelection.all(decision.rows.may.length)))
 
     monkeypatch.setattr(FilePruner, "decide", lying)
+    monkeypatch.setattr(small_filter, "ENABLED", False)  # which asks no pruner
     assert open_table(folder).scan(where=col("id") == 7).to_table().num_rows == 100
     assert open_table(folder).delete(col("id") == 7).rows == 99
 
