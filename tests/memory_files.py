@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 
 from orcidx.storage import Fingerprint, Source
 from orcidx.storage.stores import Found
+
+_NUMBERS = itertools.count()
 
 
 class MemoryFiles:
     """``refuses``: whether a conditional create is refused where the name is taken, as s3a says of itself."""
 
     def __init__(self, *, refuses: bool = True) -> None:
-        self.name = f"memory {id(self)}"
+        self.name = f"memory {next(_NUMBERS)}"  # never that of an earlier one, as its id may be
         self.held: dict[str, bytes] = {}
         self.refuses = refuses
         self.ways: list[str] = []
