@@ -21,10 +21,10 @@ import pyarrow as pa
 
 from orcidx import spark as orcidx_spark
 from orcidx.paimon import open_table
-from orcidx.paimon_table import index_rewriting
-from orcidx.paimon_table.data_file_writing import DataFiles
-from orcidx.paimon_table.row_appending import commit_append, plan_append, write_rows
-from orcidx.spark import table_changes
+from orcidx.paimon_table.commit import index_rewriting
+from orcidx.paimon_table.commit.row_appending import commit_append, plan_append, write_rows
+from orcidx.paimon_table.data_files.data_file_writing import DataFiles
+from orcidx.spark.jobs import table_changes
 
 SPEC = {"bitmap": {"city": {}}, "bloom-filter": {"id": {"items": 100}}}
 

@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 from goldens import GOLDEN_ORC, GOLDEN_PAIMON, absent
 
-from orcidx.spark.sessions import java_problem, spark_version
+from orcidx.spark.sessions.spark_session import java_problem, spark_version
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = int(os.environ.get("ORCIDX_SEED", "20261121"))

@@ -22,7 +22,7 @@ from paimon_invariants import check_table, snapshot, snapshot_numbers
 
 from orcidx import CommitConflict
 from orcidx.paimon import open_table
-from orcidx.paimon_table.changed import Changed
+from orcidx.paimon_table.commit.changed import Changed
 from orcidx.predicate import col
 
 FIRST = 100

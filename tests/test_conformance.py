@@ -28,7 +28,7 @@ from orcidx.index_directory.file_pruning import PartitionEvidence, Partitions
 from orcidx.orc.small_stripe import HeldStream
 from orcidx.orc.stripe_streams import PlannedStream
 from orcidx.paimon.index import EmptyIndex, Index
-from orcidx.paimon_table.file_pruning import Bounds, FileBounds
+from orcidx.paimon_table.read.file_pruning import Bounds, FileBounds
 from orcidx.predicate import BoundLeaf, bind
 from orcidx.pruning.evaluate import Finding
 from orcidx.pruning.selection import RowSelection

@@ -56,13 +56,13 @@ assert orcidx.paimon.read_file_index(index, types={"name": "STRING"}).columns
 NEEDS = {
     "sqlglot": 'orcidx.read_table("a.orc", where="id = 3")',
     "fsspec": 'orcidx.open("memory://a.orc")',
-    "fastavro": "from orcidx.paimon_table.avro_write import write_avro\n"
+    "fastavro": "from orcidx.paimon_table.avro.container_writing import write_avro\n"
     """    write_avro(b'{"type": "record", "name": "r", "fields": []}', "null", [{}])""",
     "rich": 'orcidx.rewrite("a.orc", "d.orc", progress=True)',
     "polars": 'orcidx.scan_polars("a.orc")',
     "pandas": 'orcidx.scan("a.orc").to_pandas()',
     "duckdb": 'orcidx.rewrite("a.orc", "d.orc", sort_by="id", sort_memory=1)',
-    "pyspark": "from orcidx.spark.sessions import require_spark\n    require_spark()",
+    "pyspark": "from orcidx.spark.sessions.spark_session import require_spark\n    require_spark()",
 }
 """Package: what cannot be done without it. fsspec is there for http and s3, which are in their own test."""
 

@@ -22,7 +22,7 @@ import orcidx
 from orcidx import col
 from orcidx.cli import _orcidx as shell
 from orcidx.cli import main
-from orcidx.spark.query_text import parse_text
+from orcidx.spark.conditions.query_text import parse_text
 
 TABLE = pa.table({"id": [1, 2, 3], "city": ["Oslo", "Rom", None], "user": [{"name": "a"}, {"name": "b"}, None]})
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from orcidx.paimon.hash_index import BucketAssigner, HashIndex, key_hash
     from orcidx.paimon.index import Index
     from orcidx.paimon.registry import build_index, read_index
-    from orcidx.paimon_table.changed import Changed
-    from orcidx.paimon_table.commit_options import CommitOptions
-    from orcidx.paimon_table.plan import DeletionFile, FileTask, TableFile, TablePlan
+    from orcidx.paimon_table.commit.changed import Changed
+    from orcidx.paimon_table.commit.commit_options import CommitOptions
+    from orcidx.paimon_table.read.plan import DeletionFile, FileTask, TableFile, TablePlan
     from orcidx.paimon_table.table import Table, open_table
 
 __all__ = [
@@ -55,19 +55,19 @@ __all__ = [
 
 _HOMES = {
     "BucketAssigner": "orcidx.paimon.hash_index",
-    "Changed": "orcidx.paimon_table.changed",
-    "CommitOptions": "orcidx.paimon_table.commit_options",
-    "DeletionFile": "orcidx.paimon_table.plan",
+    "Changed": "orcidx.paimon_table.commit.changed",
+    "CommitOptions": "orcidx.paimon_table.commit.commit_options",
+    "DeletionFile": "orcidx.paimon_table.read.plan",
     "DeletionVector": "orcidx.paimon.deletion_vector",
     "FileIndex": "orcidx.paimon.file_index",
     "FileIndexOptions": "orcidx.paimon.file_index_options",
-    "FileTask": "orcidx.paimon_table.plan",
+    "FileTask": "orcidx.paimon_table.read.plan",
     "HashIndex": "orcidx.paimon.hash_index",
     "Index": "orcidx.paimon.index",
     "Range": "orcidx.paimon.deletion_vector",
     "Table": "orcidx.paimon_table.table",
-    "TableFile": "orcidx.paimon_table.plan",
-    "TablePlan": "orcidx.paimon_table.plan",
+    "TableFile": "orcidx.paimon_table.read.plan",
+    "TablePlan": "orcidx.paimon_table.read.plan",
     "build_file_index": "orcidx.index_building.file_index",
     "build_index": "orcidx.paimon.registry",
     "key_hash": "orcidx.paimon.hash_index",

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from orcidx.errors import CorruptFile, located
-from orcidx.paimon_table.files import TableFiles
-from orcidx.paimon_table.manifest import FileEntry, IndexEntry
-from orcidx.paimon_table.plan import DeletionFile, TableFile
-from orcidx.paimon_table.schema import TableSchema
-from orcidx.paimon_table.table_paths import bucket_path, index_path, partition_values
-from orcidx.paimon_table.table_state import DELETION_VECTORS
+from orcidx.paimon_table.commit.table_state import DELETION_VECTORS
+from orcidx.paimon_table.metadata.files import TableFiles
+from orcidx.paimon_table.metadata.manifest import FileEntry, IndexEntry
+from orcidx.paimon_table.metadata.schema import TableSchema
+from orcidx.paimon_table.read.plan import DeletionFile, TableFile
+from orcidx.paimon_table.read.table_paths import bucket_path, index_path, partition_values
 from orcidx.storage import Source
 
 __all__ = ["FilePlaces"]

@@ -15,13 +15,15 @@ from orcidx.errors import InvalidQuery, located
 from orcidx.explain.facts import facts_html
 from orcidx.keywords import lists_options
 from orcidx.options import OptionsByName, ReadOptions
-from orcidx.paimon_table.changed import Changed
-from orcidx.paimon_table.commit_options import CommitOptions, CommitOptionsByName
+from orcidx.paimon_table.commit.changed import Changed
+from orcidx.paimon_table.commit.commit_options import CommitOptions, CommitOptionsByName
+from orcidx.paimon_table.commit.index_rewriting import rewrite_file_index
+from orcidx.paimon_table.commit.row_appending import append_rows
+from orcidx.paimon_table.commit.row_deleting import delete_rows
+from orcidx.paimon_table.commit.table_state import TableState
 from orcidx.paimon_table.file_places import FilePlaces
-from orcidx.paimon_table.files import TableFiles, table_files
-from orcidx.paimon_table.index_rewriting import rewrite_file_index
-from orcidx.paimon_table.jvm_instants import check_zone
-from orcidx.paimon_table.manifest import (
+from orcidx.paimon_table.metadata.files import TableFiles, table_files
+from orcidx.paimon_table.metadata.manifest import (
     FileEntry,
     IndexEntry,
     ManifestInfo,
@@ -31,14 +33,12 @@ from orcidx.paimon_table.manifest import (
     read_manifest,
     read_manifest_list,
 )
-from orcidx.paimon_table.plan import TableFile, TablePlan, matching_manifests, plan_files
-from orcidx.paimon_table.row_appending import append_rows
-from orcidx.paimon_table.row_deleting import delete_rows
-from orcidx.paimon_table.scan import TableScan
-from orcidx.paimon_table.schema import TableSchema, char_lengths
-from orcidx.paimon_table.snapshot import Snapshot, snapshot_of
-from orcidx.paimon_table.table_state import TableState
-from orcidx.paimon_table.table_totals import aggregate_scan
+from orcidx.paimon_table.metadata.schema import TableSchema, char_lengths
+from orcidx.paimon_table.metadata.snapshot import Snapshot, snapshot_of
+from orcidx.paimon_table.read.jvm_instants import check_zone
+from orcidx.paimon_table.read.plan import TableFile, TablePlan, matching_manifests, plan_files
+from orcidx.paimon_table.read.scan import TableScan
+from orcidx.paimon_table.read.totals import aggregate_scan
 from orcidx.planner.query_words import asked_columns, asked_limit
 from orcidx.predicate import Where, bind, parse, resolve_column
 from orcidx.scanner.top_rows import parse_order

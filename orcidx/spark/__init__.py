@@ -9,16 +9,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orcidx.spark.build_index import build_file_index, refresh
-    from orcidx.spark.explaining import explain
+    from orcidx.spark.jobs.build_index import build_file_index, refresh
+    from orcidx.spark.jobs.explaining import explain
+    from orcidx.spark.jobs.rewrite_directory import recover, rewrite
+    from orcidx.spark.jobs.table_changes import append, delete, rewrite_file_index
+    from orcidx.spark.jobs.upkeep import clean, describe, summarize
     from orcidx.spark.reading import read, why
     from orcidx.spark.registering import register
-    from orcidx.spark.rewrite_directory import recover, rewrite
-    from orcidx.spark.sessions import session
-    from orcidx.spark.shipping import pack
+    from orcidx.spark.sessions.shipping import pack
+    from orcidx.spark.sessions.spark_session import session
     from orcidx.spark.sql_queries import disable, enable, sql
-    from orcidx.spark.table_changes import append, delete, rewrite_file_index
-    from orcidx.spark.upkeep import clean, describe, summarize
 
 __all__ = [
     "append",
@@ -43,24 +43,24 @@ __all__ = [
 ]
 
 _HOMES = {
-    "append": "orcidx.spark.table_changes",
-    "delete": "orcidx.spark.table_changes",
-    "rewrite_file_index": "orcidx.spark.table_changes",
-    "build_file_index": "orcidx.spark.build_index",
-    "clean": "orcidx.spark.upkeep",
-    "describe": "orcidx.spark.upkeep",
+    "append": "orcidx.spark.jobs.table_changes",
+    "delete": "orcidx.spark.jobs.table_changes",
+    "rewrite_file_index": "orcidx.spark.jobs.table_changes",
+    "build_file_index": "orcidx.spark.jobs.build_index",
+    "clean": "orcidx.spark.jobs.upkeep",
+    "describe": "orcidx.spark.jobs.upkeep",
     "disable": "orcidx.spark.sql_queries",
     "enable": "orcidx.spark.sql_queries",
-    "explain": "orcidx.spark.explaining",
-    "pack": "orcidx.spark.shipping",
+    "explain": "orcidx.spark.jobs.explaining",
+    "pack": "orcidx.spark.sessions.shipping",
     "read": "orcidx.spark.reading",
-    "refresh": "orcidx.spark.build_index",
-    "recover": "orcidx.spark.rewrite_directory",
-    "rewrite": "orcidx.spark.rewrite_directory",
+    "refresh": "orcidx.spark.jobs.build_index",
+    "recover": "orcidx.spark.jobs.rewrite_directory",
+    "rewrite": "orcidx.spark.jobs.rewrite_directory",
     "register": "orcidx.spark.registering",
-    "session": "orcidx.spark.sessions",
+    "session": "orcidx.spark.sessions.spark_session",
     "sql": "orcidx.spark.sql_queries",
-    "summarize": "orcidx.spark.upkeep",
+    "summarize": "orcidx.spark.jobs.upkeep",
     "why": "orcidx.spark.reading",
 }
 """Public name to its module."""

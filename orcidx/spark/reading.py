@@ -17,25 +17,34 @@ from orcidx.predicate import External
 from orcidx.predicate.fold import parts
 from orcidx.scanner.scan import Scan
 from orcidx.scanner.top_rows import parse_order
-from orcidx.spark.argument_types import KeyFrames, Paths, Schema, Where
-from orcidx.spark.arrow_tables import table_of
-from orcidx.spark.catalog_tables import catalog_table
-from orcidx.spark.choosing import Choice, Chosen, Engine, Unreadable, choose, engine_of, is_column, own_tasks_only
-from orcidx.spark.hadoop_files import shipped, sources_in_session
-from orcidx.spark.key_frames import restricted_to
-from orcidx.spark.parts import Part, pack, split_orc, split_paimon
-from orcidx.spark.placement import place
-from orcidx.spark.plan import TARGET_BYTES, Format, Plan, Query, assign, begin, is_table
-from orcidx.spark.query_text import parse_text
-from orcidx.spark.read_task import ROW, TASK, ReadTasks
-from orcidx.spark.reader_options import options_of_reader, struct_of_ddl
-from orcidx.spark.schema_differences import damaged_file, with_files_named
-from orcidx.spark.sessions import SessionFacts, facts_of, hadoop_has, is_connect
-from orcidx.spark.spark_types import collated, width_of
+from orcidx.spark.choosing.engine_choice import (
+    Choice,
+    Chosen,
+    Engine,
+    Unreadable,
+    choose,
+    engine_of,
+    is_column,
+    own_tasks_only,
+)
+from orcidx.spark.choosing.schema_differences import damaged_file, with_files_named
+from orcidx.spark.conditions.key_frames import restricted_to
+from orcidx.spark.conditions.query_text import parse_text
+from orcidx.spark.conditions.text_conditions import TextCondition, filtered_by
+from orcidx.spark.jobs.swap_marks import swap_under_way
+from orcidx.spark.query.parts import Part, pack, split_orc, split_paimon
+from orcidx.spark.query.placement import place
+from orcidx.spark.query.plan import TARGET_BYTES, Format, Plan, Query, assign, begin, is_table
+from orcidx.spark.query.read_task import ROW, TASK, ReadTasks
+from orcidx.spark.query.reader_options import options_of_reader, struct_of_ddl
+from orcidx.spark.query.table_notes import warned_of
+from orcidx.spark.sessions.arrow_tables import table_of
+from orcidx.spark.sessions.catalog_tables import catalog_table
+from orcidx.spark.sessions.hadoop_files import shipped, sources_in_session
+from orcidx.spark.sessions.spark_session import SessionFacts, facts_of, hadoop_has, is_connect
 from orcidx.spark.sql_queries import last_scans
-from orcidx.spark.swap_marks import swap_under_way
-from orcidx.spark.table_notes import warned_of
-from orcidx.spark.text_conditions import TextCondition, filtered_by
+from orcidx.spark.types.argument_types import KeyFrames, Paths, Schema, Where
+from orcidx.spark.types.spark_types import collated, width_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

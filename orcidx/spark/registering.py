@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from orcidx.errors import Unsupported
-from orcidx.spark.sessions import facts_of, spark_version
+from orcidx.spark.sessions.spark_session import facts_of, spark_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +41,7 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
         )
     from pyspark.sql.datasource import DataSourceReader
 
-    from orcidx.spark.data_source import OrcidxDataSource
+    from orcidx.spark.query.data_source import OrcidxDataSource
 
     if pushdown and not hasattr(DataSourceReader, "pushFilters"):
         raise Unsupported("Spark pushes filters since 4.1; leave pushdown out, and give the option where")

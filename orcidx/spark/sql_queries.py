@@ -20,14 +20,14 @@ from orcidx.errors import InvalidQuery, OrcidxError, Unsupported
 from orcidx.index_directory.lookup import store_above, stores_of
 from orcidx.orc.timezones import load_zone
 from orcidx.predicate import Constant, all_of
-from orcidx.spark.choosing import Choice
-from orcidx.spark.conditions import Nodes, condition_of_json
-from orcidx.spark.hadoop_files import SessionFiles
-from orcidx.spark.plan import SPARK_OPTIONS
-from orcidx.spark.relation import listing_of
-from orcidx.spark.session_rule import add_rule, check_session, has_rule, remove_rule
-from orcidx.spark.sessions import facts_of
-from orcidx.spark.survivors import PartitionColumns, Survivors, find_survivors
+from orcidx.spark.choosing.engine_choice import Choice
+from orcidx.spark.conditions.analysed_conditions import Nodes, condition_of_json
+from orcidx.spark.conditions.relation import listing_of
+from orcidx.spark.conditions.survivors import PartitionColumns, Survivors, find_survivors
+from orcidx.spark.query.plan import SPARK_OPTIONS
+from orcidx.spark.sessions.hadoop_files import SessionFiles
+from orcidx.spark.sessions.session_rule import add_rule, check_session, has_rule, remove_rule
+from orcidx.spark.sessions.spark_session import facts_of
 from orcidx.storage import Source, list_sources
 from orcidx.storage.hadoop_store import hadoop_source
 

@@ -4,7 +4,7 @@ there, with the session's settings.
 =================================  =====================================================================================
 ``s3a://``                         s3fs, else obstore, by the settings ``fs.s3a.*`` of the bucket
 ``hdfs://``                        Hadoop's library (libhdfs) where the environment names it, else WebHDFS
-others                             none: Spark hands whole files to tasks (``orcidx.spark.whole_files``)
+others                             none: Spark hands whole files to tasks (``orcidx.spark.jobs.whole_files``)
 =================================  =====================================================================================
 """
 

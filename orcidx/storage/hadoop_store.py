@@ -1,7 +1,7 @@
 """The store of a Spark session's Hadoop file systems: HDFS, s3a, and whatever else the session has.
 
 A source is a URL as Hadoop spells it, without escapes. On the driver its file system is ``HadoopFiles``, which asks the
-JVM (``orcidx.spark.hadoop_files``); it pickles as ``TaskFiles``, by which a task reaches the same files without one.
+JVM (``orcidx.spark.sessions.hadoop_files``). It pickles as ``TaskFiles``: a task reaches the same files without a JVM.
 
 What makes its ``create`` exclusive:
 

@@ -19,10 +19,10 @@ from paimon_tables import INDEX_MANIFEST, MANIFEST, MANIFEST_LIST
 from orcidx.index_directory.catalog import FILE_FIELDS, Catalog
 from orcidx.index_directory.catalog_file import written_catalog
 from orcidx.orc_writer.writer import write_table
-from orcidx.paimon_table.avro_file import read_avro_file
-from orcidx.paimon_table.manifest import live_files, read_index_manifest, read_manifest, read_manifest_list
-from orcidx.paimon_table.schema import parse_schema
-from orcidx.paimon_table.snapshot import parse_hint, parse_snapshot
+from orcidx.paimon_table.avro.container import read_avro_file
+from orcidx.paimon_table.metadata.manifest import live_files, read_index_manifest, read_manifest, read_manifest_list
+from orcidx.paimon_table.metadata.schema import parse_schema
+from orcidx.paimon_table.metadata.snapshot import parse_hint, parse_snapshot
 from orcidx.predicate import predicate_from_json
 from orcidx.scanner.scan import Split
 

@@ -39,7 +39,7 @@ from orcidx.index_directory.lookup import plan_listing
 from orcidx.options import ReadOptions
 from orcidx.planner.request import FileJob
 from orcidx.scanner.file import make_scan
-from orcidx.spark import build_index
+from orcidx.spark.jobs import build_index
 from orcidx.storage import failures, list_sources, writers
 
 ROOT = "bucket/data"

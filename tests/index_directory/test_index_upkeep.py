@@ -19,7 +19,7 @@ from orcidx.index_directory.build import IndexSpec, index_file
 from orcidx.index_directory.clean import clean_indexes
 from orcidx.index_directory.describe import describe_indexes
 from orcidx.index_directory.store import IndexStore
-from orcidx.spark.upkeep import clean, describe, summarize
+from orcidx.spark.jobs.upkeep import clean, describe, summarize
 from orcidx.storage import list_sources
 from orcidx.storage.folder import Folder, is_temporary
 

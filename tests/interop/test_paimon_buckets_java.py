@@ -12,7 +12,7 @@ from paimon_java_values import TYPES, random_rows
 
 from orcidx import write_table
 from orcidx.paimon import open_table
-from orcidx.paimon_table.row_conforming import conformed, placed
+from orcidx.paimon_table.data_files.row_conforming import conformed, placed
 
 BUCKETS = 97
 

@@ -18,7 +18,7 @@ from orcidx import write_table
 from orcidx.errors import InvalidQuery
 from orcidx.paimon import DeletionVector, open_table, write_deletion_vectors
 from orcidx.paimon.data_types import parse_type
-from orcidx.paimon_table.binary_row import BinaryRow
+from orcidx.paimon_table.metadata.binary_row import BinaryRow
 from orcidx.predicate import col
 
 TYPES = {"id": "BIGINT", "city": "STRING"}

@@ -14,7 +14,7 @@ from paimon_java_values import TYPES, random_rows
 from orcidx import write_table
 from orcidx.paimon import open_table
 from orcidx.paimon.data_types import parse_type
-from orcidx.paimon_table.binary_row import BinaryRow
+from orcidx.paimon_table.metadata.binary_row import BinaryRow
 
 MODES = {
     "fields.code.stats-mode": "truncate(3)",

@@ -37,7 +37,7 @@ from pruning.soundness_tables import AWARE, HALF_SECONDS, STAMP_LITERALS, litera
 import orcidx
 from orcidx.options import ReadOptions
 from orcidx.paimon import open_table
-from orcidx.paimon_table.row_deleting import plan_delete
+from orcidx.paimon_table.commit.row_deleting import plan_delete
 from orcidx.predicate import And, Leaf, Op, Or
 
 TIMES = [datetime.time(0), datetime.time(0, 0, 0, 1000), datetime.time(12, 30), datetime.time(23, 59, 59, 999_000)]

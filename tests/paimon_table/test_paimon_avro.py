@@ -15,10 +15,10 @@ import pytest
 import zstandard
 
 from orcidx.errors import CorruptFile, Unsupported
-from orcidx.paimon_table import avro_file
-from orcidx.paimon_table.avro_file import read_avro
-from orcidx.paimon_table.avro_write import write_avro
-from orcidx.paimon_table.manifest_schemas import MANIFEST_SCHEMA, field_names
+from orcidx.paimon_table.avro import container as avro_file
+from orcidx.paimon_table.avro.container import read_avro
+from orcidx.paimon_table.avro.container_writing import write_avro
+from orcidx.paimon_table.metadata.manifest_schemas import MANIFEST_SCHEMA, field_names
 
 SCHEMA = {
     "type": "record",

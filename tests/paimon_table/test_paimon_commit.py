@@ -32,7 +32,7 @@ from orcidx import (
 )
 from orcidx.paimon import open_table
 from orcidx.paimon.file_index import read_file_index
-from orcidx.paimon_table.option_gates import GATES, HARMLESS, HONOURED, classify
+from orcidx.paimon_table.commit.option_gates import GATES, HARMLESS, HONOURED, classify
 from orcidx.predicate import col
 from orcidx.storage.folder import Folder
 

@@ -17,9 +17,9 @@ from paimon_soak import SPEC, rows
 
 from orcidx import CommitConflict, CommitUncertain, CorruptFile, InvalidQuery, Unsupported
 from orcidx.paimon import open_table
-from orcidx.paimon_table import commit
-from orcidx.paimon_table.index_rewriting import IndexTask
-from orcidx.paimon_table.row_deleting import DeleteTask
+from orcidx.paimon_table.commit import committing as commit
+from orcidx.paimon_table.commit.index_rewriting import IndexTask
+from orcidx.paimon_table.commit.row_deleting import DeleteTask
 from orcidx.predicate import col
 from orcidx.storage.folder import Folder
 from orcidx.storage.local import LocalReader

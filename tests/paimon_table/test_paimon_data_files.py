@@ -16,7 +16,7 @@ from paimon_soak import rows
 import orcidx
 from orcidx import CorruptFile, InvalidQuery, OrcidxError, Unsupported, ValueOutOfRange
 from orcidx.paimon import open_table
-from orcidx.paimon_table.parquet_rows import read_parquet
+from orcidx.paimon_table.read.parquet_rows import read_parquet
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import describe_source
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orcidx.paimon.data_types import DataField, parse_type
-from orcidx.paimon_table.binary_row import BinaryRow
-from orcidx.paimon_table.column_statistics import ColumnStatistics, StatsMode, stored_stats
+from orcidx.paimon_table.data_files.column_statistics import ColumnStatistics, StatsMode, stored_stats
+from orcidx.paimon_table.metadata.binary_row import BinaryRow
 
 TEXT = st.text(st.sampled_from("ab\x00\x7fé߿ࠀ☃\ud7ff\ue000\uffff\U00010000\U0010ffff"), max_size=8)
 EPOCH = datetime.datetime(1970, 1, 1)

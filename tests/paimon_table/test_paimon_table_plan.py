@@ -25,9 +25,9 @@ from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, Unsupported
 from orcidx.paimon import DeletionVector, open_table, write_deletion_vectors
 from orcidx.paimon.data_types import DataField, parse_type
 from orcidx.paimon.hash_index import bucket_of_hash, key_hash
-from orcidx.paimon_table.binary_row import BinaryRow
-from orcidx.paimon_table.file_pruning import Bounds, FileBounds
-from orcidx.paimon_table.partition_path import partition_path
+from orcidx.paimon_table.metadata.binary_row import BinaryRow
+from orcidx.paimon_table.metadata.partition_path import partition_path
+from orcidx.paimon_table.read.file_pruning import Bounds, FileBounds
 from orcidx.predicate import bind, col, parse
 from orcidx.pruning.selection import RowSelection
 

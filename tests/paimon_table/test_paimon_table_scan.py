@@ -21,8 +21,8 @@ from paimon_tables import PaimonTable, serialized
 import orcidx
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, ValueOutOfRange
 from orcidx.paimon import DeletionVector, build_file_index, open_table, write_deletion_vectors
-from orcidx.paimon_table import plan, shared_reading
-from orcidx.paimon_table import scan as table_scan
+from orcidx.paimon_table.read import plan, shared_reading
+from orcidx.paimon_table.read import scan as table_scan
 from orcidx.predicate import col
 from orcidx.scanner import small_filter
 from orcidx.scanner.file import open_file

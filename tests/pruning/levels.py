@@ -17,9 +17,9 @@ from orcidx.index_directory import file_pruning as catalog_pruning
 from orcidx.index_directory.file_pruning import PartitionEvidence
 from orcidx.index_directory.scan_files import DirectoryIndexes
 from orcidx.orc.evidence import BloomEvidence, DictionaryEvidence, StatisticsEvidence
-from orcidx.paimon_table import plan as table_plan
-from orcidx.paimon_table import scan as table_scan
-from orcidx.paimon_table.file_pruning import FileBounds
+from orcidx.paimon_table.read import plan as table_plan
+from orcidx.paimon_table.read import scan as table_scan
+from orcidx.paimon_table.read.file_pruning import FileBounds
 from orcidx.planner import bloom_choice, stripe_pruning
 from orcidx.planner.constant_evidence import ConstantEvidence
 from orcidx.planner.index_evidence import IndexEvidence

@@ -17,7 +17,7 @@ from pruning.levels import EVIDENCE, LEVELS, SHORT_CUTS, alone, bare, edges, wit
 import orcidx
 from orcidx.orc import integer_range
 from orcidx.paimon import open_table
-from orcidx.paimon_table import file_pruning
+from orcidx.paimon_table.read import file_pruning
 from orcidx.predicate import Op
 
 PACKAGE = Path(orcidx.__file__).parent

@@ -20,7 +20,7 @@ import orcidx
 from orcidx import InvalidQuery, ReadOptions, StorageError, col
 from orcidx.options import OptionsByName
 from orcidx.orc_writer.options import WriteOptions, WriteOptionsByName
-from orcidx.paimon_table.commit_options import CommitOptions, CommitOptionsByName
+from orcidx.paimon_table.commit.commit_options import CommitOptions, CommitOptionsByName
 from orcidx.paimon_table.table import Table
 from orcidx.scanner.arguments import FilesArguments, RowArguments, ScanArguments
 

@@ -17,9 +17,9 @@ from spark_frames import collected
 
 from orcidx import CorruptFile, InvalidQuery, Unsupported, paimon
 from orcidx.index_directory.store import IndexStore
-from orcidx.spark import build_index
-from orcidx.spark.build_index import build_file_index, refresh
-from orcidx.spark.jobs import FILES_PER_TASK, run_over_files, weigh
+from orcidx.spark.jobs import build_index
+from orcidx.spark.jobs.build_index import build_file_index, refresh
+from orcidx.spark.jobs.file_jobs import FILES_PER_TASK, run_over_files, weigh
 from orcidx.storage.folder import is_temporary
 
 

@@ -14,7 +14,8 @@ import pytest
 from pyarrow import orc
 
 from orcidx import CorruptFile, InvalidQuery, col
-from orcidx.spark import build_file_index, choosing, disable, enable, explain, read, register, why
+from orcidx.spark import build_file_index, disable, enable, explain, read, register, why
+from orcidx.spark.choosing import engine_choice as choosing
 
 pytestmark = pytest.mark.java
 

@@ -14,7 +14,7 @@ from pyarrow import orc
 
 import orcidx.spark
 from orcidx import InvalidQuery, Unsupported
-from orcidx.spark import explaining
+from orcidx.spark.jobs import explaining
 
 SPEC = {"bitmap": {"city": {}}, "bloom-filter": {"user": {"items": 5000, "fpp": 0.001}}}
 FILES, ROWS = 12, 5000

@@ -33,7 +33,7 @@ from orcidx.spark import (
     rewrite,
     why,
 )
-from orcidx.spark.hadoop_files import SessionFiles, reached
+from orcidx.spark.sessions.hadoop_files import SessionFiles, reached
 from orcidx.storage.folder import Folder
 from orcidx.storage.hadoop_store import hadoop_source
 
@@ -153,7 +153,7 @@ def test_a_key_in_each_directory(spark: Any, indexed: str, number: int) -> None:
 
 
 def test_files_are_chosen_by_their_names(spark: Any, indexed: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orcidx.spark.choosing.FEW", 0)
+    monkeypatch.setattr("orcidx.spark.choosing.engine_choice.FEW", 0)
     frame = read(spark, indexed, where="k IN (0, 4, 5, 8, 9)", engine="spark")
     assert sorted(row.id for row in frame.collect()) == sorted(
         row.id for row in spark.read.orc(indexed).where("k IN (0, 4, 5, 8, 9)").collect()

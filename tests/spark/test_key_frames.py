@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from orcidx.spark import key_frames
-from orcidx.spark.key_frames import keys_of
+from orcidx.spark.conditions import key_frames
+from orcidx.spark.conditions.key_frames import keys_of
 
 
 def taken(spark: Any, group: str, small: Any) -> tuple[list[Any], int]:

@@ -13,7 +13,7 @@ from orcidx import InvalidQuery, col
 from orcidx.orc.timezones import load_zone
 from orcidx.predicate import bind, parse
 from orcidx.predicate.nodes import ExactTime
-from orcidx.spark.local_times import instant_of, on_any_clock, on_session_clock
+from orcidx.spark.types.local_times import instant_of, on_any_clock, on_session_clock
 
 SCHEMA = pa.schema([("at", pa.timestamp("us", "UTC")), ("plain", pa.timestamp("us")), ("text", pa.string())])
 EPOCH = dt.datetime(1970, 1, 1)

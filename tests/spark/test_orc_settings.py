@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from orcidx.spark.orc_settings import METADATA, SETTINGS, gates_of
+from orcidx.spark.sessions.orc_settings import METADATA, SETTINGS, gates_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "tutorials" / "spark.md"
 OF_WRITERS = re.compile(

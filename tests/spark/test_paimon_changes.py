@@ -17,7 +17,7 @@ from paimon_invariants import check_table, snapshot_numbers
 from orcidx import CorruptFile, InvalidQuery, Unsupported
 from orcidx import spark as orcidx_spark
 from orcidx.paimon import open_table
-from orcidx.spark import table_changes
+from orcidx.spark.jobs import table_changes
 
 
 def ids(folder: Path) -> list[int]:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from orcidx.spark import build_file_index, choosing, read, why
-from orcidx.spark.relation import Relation, relation_of
+from orcidx.spark import build_file_index, read, why
+from orcidx.spark.choosing import engine_choice as choosing
+from orcidx.spark.conditions.relation import Relation, relation_of
 
 
 def of_files(spark: Any, path: Path, kept: str) -> tuple[Any, list[str]]:

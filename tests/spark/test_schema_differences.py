@@ -12,8 +12,10 @@ from pyarrow import orc
 
 import orcidx
 from orcidx import CorruptFile, InvalidQuery
-from orcidx.spark import choosing, plan, read, reading, why
-from orcidx.spark.plan import Query
+from orcidx.spark import read, reading, why
+from orcidx.spark.choosing import engine_choice as choosing
+from orcidx.spark.query import plan
+from orcidx.spark.query.plan import Query
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,9 @@ from pyarrow import orc
 import orcidx
 from orcidx import paimon
 from orcidx.spark import read, register
-from orcidx.spark.data_source import OrcidxReader
-from orcidx.spark.plan import Query
-from orcidx.spark.sessions import is_connect
+from orcidx.spark.query.data_source import OrcidxReader
+from orcidx.spark.query.plan import Query
+from orcidx.spark.sessions.spark_session import is_connect
 
 pytestmark = pytest.mark.java
 
@@ -253,7 +253,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession, functions
 from orcidx import CorruptFile, col
 from orcidx.spark import build_file_index, explain, read, refresh, register, why
-from orcidx.spark.sessions import facts_of
+from orcidx.spark.sessions.spark_session import facts_of
 
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)

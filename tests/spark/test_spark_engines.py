@@ -18,9 +18,11 @@ import pytest
 from orcidx import InvalidQuery, col
 from orcidx.orc.timezones import load_zone
 from orcidx.predicate import Constant, parse
-from orcidx.spark import build_file_index, choosing, key_frames, read, survivors, why
-from orcidx.spark.conditions import condition_of_json, conjuncts, part_of_json
-from orcidx.spark.relation import relation_of
+from orcidx.spark import build_file_index, read, why
+from orcidx.spark.choosing import engine_choice as choosing
+from orcidx.spark.conditions import key_frames, survivors
+from orcidx.spark.conditions.analysed_conditions import condition_of_json, conjuncts, part_of_json
+from orcidx.spark.conditions.relation import relation_of
 
 pytestmark = pytest.mark.java
 

@@ -13,8 +13,8 @@ from pyarrow import orc
 from orcidx.errors import InvalidQuery, StorageError
 from orcidx.scanner.scan import Scan
 from orcidx.spark import build_file_index, read, refresh
-from orcidx.spark.parts import split_orc
-from orcidx.spark.plan import Plan, Query, begin
+from orcidx.spark.query.parts import split_orc
+from orcidx.spark.query.plan import Plan, Query, begin
 
 pytestmark = pytest.mark.java
 

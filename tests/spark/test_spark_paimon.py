@@ -19,8 +19,8 @@ import orcidx
 from orcidx import col, paimon
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.spark import append, delete, read, register, rewrite_file_index, why
-from orcidx.spark.plan import Query, begin
-from orcidx.spark.spark_types import arrow_schema_of
+from orcidx.spark.query.plan import Query, begin
+from orcidx.spark.types.spark_types import arrow_schema_of
 
 pytestmark = pytest.mark.java
 
@@ -205,7 +205,7 @@ def test_names_and_types_are_checked_at_once(spark: Any, tmp_path: Path) -> None
 
 def test_nested_types_and_nanoseconds(tmp_path: Path) -> None:
     """Without Spark: nanoseconds are cut towards the past at every depth, and names are Spark's."""
-    from orcidx.spark.read_task import conform
+    from orcidx.spark.query.read_task import conform
 
     stamp = pa.timestamp("ns")
     nanos = [-1, 1, None]

@@ -14,9 +14,9 @@ from pyarrow import orc
 
 from orcidx.errors import InvalidQuery
 from orcidx.scanner.scan import Scan
-from orcidx.spark.hive_columns import partition_types
-from orcidx.spark.parts import Part, pack, split_orc, split_paimon
-from orcidx.spark.plan import FILE_BYTES, LEAST_BYTES, Plan, Query, assign, begin
+from orcidx.spark.query.parts import Part, pack, split_orc, split_paimon
+from orcidx.spark.query.plan import FILE_BYTES, LEAST_BYTES, Plan, Query, assign, begin
+from orcidx.spark.types.hive_columns import partition_types
 from orcidx.storage import Source
 
 
@@ -140,7 +140,7 @@ def test_directories_rule_files_out_before_any_is_opened(tmp_path: Path) -> None
 
 def test_a_file_is_not_asked_whether_it_is_a_table(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would cost a few requests of remote storage."""
-    monkeypatch.setattr("orcidx.spark.plan.open_table", lambda *_, **__: pytest.fail("asked"))
+    monkeypatch.setattr("orcidx.spark.query.plan.open_table", lambda *_, **__: pytest.fail("asked"))
     assert len(begin(Query(path=str(data / "plain" / "0.orc"))).rows.schema.names) == 1
     with pytest.raises(FileNotFoundError):
         begin(Query(path="memory://nowhere/0.orc"))

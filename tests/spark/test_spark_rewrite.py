@@ -20,7 +20,7 @@ import orcidx
 from orcidx import CorruptFile, InvalidQuery, StorageError, col
 from orcidx import spark as orcidx_spark
 from orcidx.index_directory.describe import describe_indexes
-from orcidx.spark import rewrite_directory as rewriting
+from orcidx.spark.jobs import rewrite_directory as rewriting
 
 FILES, ROWS = 4, 2000
 

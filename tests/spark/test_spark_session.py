@@ -9,11 +9,13 @@ import pyarrow as pa
 import pytest
 
 from orcidx.errors import InvalidQuery, Unsupported
-from orcidx.spark import arrow_tables, register, registering, sessions
+from orcidx.spark import register, registering
 from orcidx.spark import session as new_session
-from orcidx.spark.arrow_tables import frame_of, table_of
-from orcidx.spark.placement import keys_of_partitions, place
-from orcidx.spark.sessions import facts_of, java_problem
+from orcidx.spark.query.placement import keys_of_partitions, place
+from orcidx.spark.sessions import arrow_tables
+from orcidx.spark.sessions import spark_session as sessions
+from orcidx.spark.sessions.arrow_tables import frame_of, table_of
+from orcidx.spark.sessions.spark_session import facts_of, java_problem
 
 
 def test_without_java_the_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from pyarrow import orc
 import orcidx
 from orcidx.errors import Unsupported
 from orcidx.spark import pack
-from orcidx.spark.sessions import java_problem
+from orcidx.spark.sessions.spark_session import java_problem
 
 JOB = """
 import sys

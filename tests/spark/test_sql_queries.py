@@ -19,7 +19,7 @@ from pyarrow import orc
 import orcidx.spark
 from orcidx.errors import Unsupported
 from orcidx.spark import build_file_index, disable, enable, refresh, sql, why
-from orcidx.spark.session_rule import has_rule
+from orcidx.spark.sessions.session_rule import has_rule
 from orcidx.spark.sql_queries import _Scan
 
 FILES, ROWS = 8, 400
@@ -307,5 +307,5 @@ def test_connect_is_refused(call: Any) -> None:
 
 
 def test_the_rule_is_in_the_package() -> None:
-    source = Path(orcidx.spark.__file__).parent / "java" / "IndexedFilesRule.java"
+    source = Path(orcidx.spark.__file__).parent / "sessions" / "java" / "IndexedFilesRule.java"
     assert "class IndexedFilesRule extends Rule" in source.read_text()

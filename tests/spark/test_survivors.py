@@ -14,9 +14,9 @@ from orcidx.index_directory.lookup import stores_of
 from orcidx.index_directory.store import IndexStore
 from orcidx.options import ReadOptions
 from orcidx.predicate import parse
-from orcidx.spark import kept_stores, survivors
-from orcidx.spark.relation import Relation
-from orcidx.spark.survivors import PartitionColumns, Survivors, find_survivors
+from orcidx.spark.conditions import kept_stores, survivors
+from orcidx.spark.conditions.relation import Relation
+from orcidx.spark.conditions.survivors import PartitionColumns, Survivors, find_survivors
 from orcidx.storage import list_sources
 
 

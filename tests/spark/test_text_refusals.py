@@ -6,7 +6,7 @@ import pytest
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate import col
-from orcidx.spark.query_text import may_mean_otherwise, parse_text
+from orcidx.spark.conditions.query_text import may_mean_otherwise, parse_text
 
 OTHERWISE = [
     r"t = 'a\\b'",

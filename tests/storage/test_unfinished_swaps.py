@@ -13,7 +13,7 @@ import pytest
 
 import orcidx
 from orcidx.errors import CorruptFile, StorageError
-from orcidx.spark import leases
+from orcidx.spark.jobs import leases
 from orcidx.storage import describe_source, unfinished_swaps
 from orcidx.storage.folder import Folder
 from orcidx.storage.listing import list_sources

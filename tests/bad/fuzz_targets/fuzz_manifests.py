@@ -4,8 +4,8 @@ from bad.fuzz_targets.harness import fuzz, instrumented
 
 with instrumented():
     from orcidx.errors import OrcidxError
-    from orcidx.paimon_table.avro_file import read_avro
-    from orcidx.paimon_table.manifest import read_index_manifest, read_manifest, read_manifest_list
+    from orcidx.paimon_table.avro.container import read_avro
+    from orcidx.paimon_table.metadata.manifest import read_index_manifest, read_manifest, read_manifest_list
 
 
 def one(data: bytes) -> None:

@@ -1,0 +1,1 @@
+"""Avro object container files, as Paimon writes its manifests."""

@@ -1,0 +1,282 @@
+"""Avro object container files, as Paimon writes its manifests: opened here, their records decoded by ``fastavro``.
+
+    "Obj\\x01"  metadata map {"avro.schema": JSON, "avro.codec": text}  sync marker 16 bytes
+    blocks: record count long, byte length long, bytes (compressed), sync marker
+
+The schema in an untrusted file must not let a few bytes stand for endless work: no type may be recursive, the items of
+arrays and maps take at least a byte, and what all values will take in memory is counted before they are made
+(``values``). Logical types are dropped: values come as stored.
+"""
+
+from __future__ import annotations
+
+import bz2
+import io
+import lzma
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import cramjam
+import zstandard
+
+from orcidx.errors import CorruptFile, Unsupported, located
+from orcidx.extras import needed
+from orcidx.paimon.json_object import parse_json_object
+from orcidx.paimon_table.avro.values import ValueSizes
+
+__all__ = ["SYNC", "AvroFile", "parsed_schema", "read_avro", "read_avro_file"]
+
+MAGIC = b"Obj\x01"
+SYNC = 16
+_LARGEST_BLOCK = 1 << 25  # uncompressed bytes; writers start a new block every 64 KiB
+_PIECE = 1 << 18
+_LEAST_MEMORY = 64 << 20
+_MEMORY_PER_STORED, _MEMORY_PER_BYTE = 1024, 40
+"""What the values of a file may take in memory for each of its bytes, and for each that is not compressed any more, or
+``_LEAST_MEMORY`` if that is more. An entry for a data file takes some 3 KiB; that is 14 for each of its bytes, and 140
+to 830 for each of a compressed manifest, the most where one writer has named all files (decision 0090)."""
+_DEEPEST = 32
+_XZ_MEMORY = 1 << 27
+_PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
+_DECODE_ERRORS = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, struct.error, MemoryError)
+
+
+@dataclass(frozen=True)
+class AvroFile:
+    """A whole file as it is stored: the text of its schema, to write more of the same, and every record's every field.
+
+    The records are not to be changed: they may be shared."""
+
+    schema_text: bytes
+    codec: str
+    records: tuple[dict[str, Any], ...] = field(repr=False)
+
+
+def read_avro_file(data: memoryview) -> AvroFile:
+    """The file with its schema's text; raises as ``read_avro``."""
+    schema_text, codec, _ = _header(data)
+    return AvroFile(schema_text, codec, tuple(read_avro(data)))
+
+
+def parsed_schema(schema_text: bytes) -> Any:
+    """A schema as fastavro takes it, checked, and without logical types; raises ``CorruptFile``."""
+    with needed("fastavro"):
+        import fastavro
+    return fastavro.parse_schema(_checked_schema(schema_text))
+
+
+def _header(data: memoryview) -> tuple[bytes, str, int]:
+    """The schema's text, the codec, and where the header ends (at the sync marker)."""
+    if data[:4] != MAGIC:
+        raise CorruptFile("not an Avro file", offset=0)
+    metadata, at = _metadata(data, 4)
+    codec = metadata.get("avro.codec", b"null").decode("latin-1")
+    if codec not in _CODECS:
+        raise Unsupported(f"Avro codec {codec!r:.40}; known are {', '.join(_CODECS)}")
+    return metadata.get("avro.schema", b""), codec, at
+
+
+def read_avro(data: memoryview) -> Iterator[dict[str, Any]]:
+    """The records of a whole file. Raises ``CorruptFile``, and ``Unsupported`` for codecs that Avro does not name."""
+    schema_text, codec, at = _header(data)
+    schema = parsed_schema(schema_text)
+    sync = data[at : at + SYNC]
+    at += SYNC
+    if len(sync) != SYNC:
+        raise CorruptFile("Avro file is cut off in its header", offset=at)
+    sizes = ValueSizes(schema)
+    taken = plain = 0
+    while at < len(data):
+        start = at
+        count, at = _long(data, at)
+        size, at = _long(data, at)
+        if size < 0 or count < 0 or at + size + SYNC > len(data) or data[at + size : at + size + SYNC] != sync:
+            raise CorruptFile(f"Avro block of {size} bytes does not end in its sync marker", offset=start)
+        block = _decompress(codec, data[at : at + size], start)
+        if count > len(block):
+            raise CorruptFile(f"Avro block of {len(block)} bytes cannot hold {count} records", offset=start)
+        plain += len(block)
+        most = max(_LEAST_MEMORY, min(_MEMORY_PER_STORED * len(data), _MEMORY_PER_BYTE * plain))
+        with located(offset=start):
+            more = sizes.check(block, count, most - taken)
+        if more < 0:
+            message = f"the values of an Avro file of {len(data)} bytes take more than {most} bytes of memory"
+            raise CorruptFile(message, offset=start)
+        taken += more
+        yield from _records(schema, block, count, start)
+        at += size + SYNC
+
+
+def _records(schema: Any, block: bytes, count: int, start: int) -> Iterator[dict[str, Any]]:
+    with needed("fastavro"):
+        import fastavro
+    stream = io.BytesIO(block)
+    for _ in range(count):
+        try:
+            record: Any = fastavro.schemaless_reader(stream, schema, None)
+        except _DECODE_ERRORS as error:
+            raise CorruptFile(f"Avro record: {type(error).__name__}: {error}", offset=start) from None
+        yield record
+
+
+def _metadata(data: memoryview, at: int) -> tuple[dict[str, bytes], int]:
+    metadata: dict[str, bytes] = {}
+    while True:
+        count, at = _long(data, at)
+        if count == 0:
+            return metadata, at
+        if count < 0:  # a negative count is followed by the block's size in bytes
+            count = -count
+            _, at = _long(data, at)
+        if count > len(data) - at:
+            raise CorruptFile(f"Avro metadata cannot have {count} entries", offset=at)
+        for _ in range(count):
+            key, at = _bytes(data, at)
+            value, at = _bytes(data, at)
+            metadata[key.decode("utf-8", "replace")] = value
+
+
+def _bytes(data: memoryview, at: int) -> tuple[bytes, int]:
+    length, at = _long(data, at)
+    if not 0 <= length <= len(data) - at:
+        raise CorruptFile(f"Avro text of {length} bytes does not fit the file", offset=at)
+    return bytes(data[at : at + length]), at + length
+
+
+def _long(data: memoryview, at: int) -> tuple[int, int]:
+    """A zigzag variable-length integer of at most 64 bits."""
+    value = shift = 0
+    while shift < 64:
+        if at >= len(data):
+            break
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+    raise CorruptFile("Avro integer is cut off or too long", offset=at)
+
+
+# ---------------------------------------------------------------------- schema
+
+
+def _checked_schema(text: bytes) -> dict[str, Any]:
+    schema, smallest, _ = _checked(parse_json_object(text, "Avro schema"), {}, _DEEPEST)
+    if not isinstance(schema, dict) or schema["type"] != "record":
+        raise CorruptFile("Avro schema is not a record")
+    if not smallest:
+        raise CorruptFile("Avro schema has records of no bytes")
+    return schema
+
+
+_Checked = tuple[Any, int, int]
+"""A schema, rebuilt from what is known; the least bytes of a value; how deep its types are nested."""
+
+
+def _checked(schema: Any, named: dict[str, tuple[int, int]], depth: int) -> _Checked:
+    """``named``: least bytes and depth of the types that are complete; ``depth``: levels that are left."""
+    if depth <= 0:
+        raise CorruptFile(f"Avro schema is nested more than {_DEEPEST} levels deep")
+    if isinstance(schema, list):
+        branches = [_checked(branch, named, depth - 1) for branch in schema]
+        if not branches or any(isinstance(branch, list) for branch, _, _ in branches):
+            raise CorruptFile("Avro union of nothing, or of unions")
+        smallest = 1 + min(smallest for _, smallest, _ in branches)
+        return [branch for branch, _, _ in branches], smallest, 1 + max(levels for _, _, levels in branches)
+    if isinstance(schema, str):
+        if schema in _PRIMITIVES:
+            return schema, _PRIMITIVES[schema], 1
+        if schema not in named:
+            raise CorruptFile(f"Avro type {schema!r:.60} is unknown or contains itself")
+        smallest, levels = named[schema]
+        if levels > depth:  # types that only name each other go as deep as those that hold each other
+            raise CorruptFile(f"Avro schema is nested more than {_DEEPEST} levels deep")
+        return schema, smallest, levels
+    if not isinstance(schema, dict):
+        raise CorruptFile(f"{schema!r:.60} is no Avro type")
+    kind = schema.get("type")
+    if kind == "record":
+        return _checked_record(schema, named, depth)
+    if kind in ("array", "map"):
+        part = "items" if kind == "array" else "values"
+        inner, smallest, levels = _checked(schema.get(part), named, depth - 1)
+        if not smallest and kind == "array":
+            raise CorruptFile("Avro array of items without bytes")
+        return {"type": kind, part: inner}, 1, 1 + levels
+    if isinstance(kind, str) and kind in _PRIMITIVES:
+        return kind, _PRIMITIVES[kind], 1
+    raise CorruptFile(f"Avro type {kind!r:.60} has no place in a manifest")
+
+
+def _checked_record(schema: dict[str, Any], named: dict[str, tuple[int, int]], depth: int) -> _Checked:
+    name, fields = schema.get("name"), schema.get("fields")
+    if not isinstance(name, str) or not isinstance(fields, list):
+        raise CorruptFile("Avro record without a name or fields")
+    rebuilt, total, deepest = [], 0, 0
+    for part in fields:
+        if not isinstance(part, dict) or not isinstance(part.get("name"), str):
+            raise CorruptFile("Avro field without a name")
+        inner, smallest, levels = _checked(part.get("type"), named, depth - 1)
+        rebuilt.append({"name": part["name"], "type": inner})
+        total += smallest
+        deepest = max(deepest, levels)
+    if name in named or len({part["name"] for part in rebuilt}) != len(rebuilt):
+        raise CorruptFile(f"Avro name {name!r:.60} or one of its fields' is there twice")
+    named[name] = total, 1 + deepest
+    return {"type": "record", "name": name, "fields": rebuilt}, total, 1 + deepest
+
+
+# ---------------------------------------------------------------------- codecs
+
+
+def _decompress(codec: str, block: memoryview, start: int) -> bytes:
+    try:
+        data = _CODECS[codec](block)
+    except (zlib.error, lzma.LZMAError, zstandard.ZstdError, cramjam.DecompressionError, OSError, EOFError) as error:
+        raise CorruptFile(f"Avro block: {error}", offset=start) from None
+    if len(data) > _LARGEST_BLOCK:
+        raise CorruptFile(f"Avro block is larger than {_LARGEST_BLOCK} bytes", offset=start)
+    return data
+
+
+def _deflate(block: memoryview) -> bytes:
+    return zlib.decompressobj(-15).decompress(block, _LARGEST_BLOCK + 1)
+
+
+def _zstandard(block: memoryview) -> bytes:
+    pieces, size = [], 0
+    with zstandard.ZstdDecompressor().stream_reader(bytes(block)) as stream:
+        while size <= _LARGEST_BLOCK and (piece := stream.read(_PIECE)):  # a read takes the room of all it may give
+            pieces.append(piece)
+            size += len(piece)
+    return b"".join(pieces)
+
+
+def _snappy(block: memoryview) -> bytes:
+    """One raw Snappy block and the big-endian CRC-32 of its content."""
+    length = shift = 0
+    for byte in block[:5]:
+        length |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if len(block) < 5 or length > _LARGEST_BLOCK:
+        raise CorruptFile(f"Snappy block claims {length} bytes")
+    data = bytes(cramjam.snappy.decompress_raw(bytes(block[:-4])))
+    if zlib.crc32(data) != int.from_bytes(block[-4:], "big"):
+        raise CorruptFile("Snappy block fails its CRC")
+    return data
+
+
+_CODECS: dict[str, Callable[[memoryview], bytes]] = {
+    "null": bytes,
+    "deflate": _deflate,
+    "snappy": _snappy,
+    "zstandard": _zstandard,
+    "bzip2": lambda block: bz2.BZ2Decompressor().decompress(bytes(block), _LARGEST_BLOCK + 1),
+    "xz": lambda block: lzma.LZMADecompressor(memlimit=_XZ_MEMORY).decompress(bytes(block), _LARGEST_BLOCK + 1),
+}

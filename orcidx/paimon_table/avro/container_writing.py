@@ -1,0 +1,92 @@
+"""Avro object container files, written with the text of a schema that is given, byte for byte.
+
+The records are encoded by ``fastavro`` and read back before anything is stored: a record that would not come back as it
+is (a field that the schema lacks, a union that is read otherwise) is an error, not a loss.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import zlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import cramjam
+import zstandard
+
+from orcidx.errors import Unsupported
+from orcidx.extras import needed
+from orcidx.paimon_table.avro.container import MAGIC, SYNC, parsed_schema, read_avro
+
+__all__ = ["write_avro"]
+
+_BLOCK = 64_000
+"""Bytes after which a block ends, as other writers do."""
+
+
+def write_avro(schema_text: bytes, codec: str, records: Iterable[dict[str, Any]]) -> bytes:
+    """A whole file. Raises ``Unsupported`` where the records cannot be written so that they come back equal."""
+    if codec not in _CODECS:
+        raise Unsupported(f"Avro codec {codec!r} is not written; known are {', '.join(_CODECS)}")
+    records = list(records)
+    sync = os.urandom(SYNC)
+    metadata = {b"avro.schema": schema_text, b"avro.codec": codec.encode()}
+    pairs = b"".join(_bytes(name) + _bytes(value) for name, value in metadata.items())
+    parts = [MAGIC, _long(len(metadata)), pairs, _long(0), sync]
+    for count, block in _blocks(schema_text, records):
+        packed = _CODECS[codec](block)
+        parts += [_long(count), _long(len(packed)), packed, sync]
+    data = b"".join(parts)
+    if list(read_avro(memoryview(data))) != records:
+        raise Unsupported("a manifest's records do not come back as they were written; its Avro schema is not known")
+    return data
+
+
+def _blocks(schema_text: bytes, records: list[dict[str, Any]]) -> Iterable[tuple[int, bytes]]:
+    with needed("fastavro"):
+        import fastavro
+    schema = parsed_schema(schema_text)
+    stream, count = io.BytesIO(), 0
+    for record in records:
+        try:
+            fastavro.schemaless_writer(stream, schema, record, strict=True)
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+            raise Unsupported(f"a manifest's record does not fit its Avro schema: {error}") from None
+        count += 1
+        if stream.tell() >= _BLOCK:
+            yield count, stream.getvalue()
+            stream, count = io.BytesIO(), 0
+    if count:
+        yield count, stream.getvalue()
+
+
+def _long(value: int) -> bytes:
+    value = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _bytes(data: bytes) -> bytes:
+    return _long(len(data)) + data
+
+
+def _deflate(block: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-15)
+    return packer.compress(block) + packer.flush()
+
+
+def _snappy(block: bytes) -> bytes:
+    return bytes(cramjam.snappy.compress_raw(block)) + zlib.crc32(block).to_bytes(4, "big")
+
+
+_CODECS: dict[str, Callable[[bytes], bytes]] = {
+    "null": bytes,
+    "deflate": _deflate,
+    "snappy": _snappy,
+    "zstandard": lambda block: zstandard.ZstdCompressor(level=1).compress(block),
+}

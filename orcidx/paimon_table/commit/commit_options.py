@@ -1,0 +1,97 @@
+"""``CommitOptions``: who commits to a table, how often it is tried, and what the caller vouches for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypedDict, TypeVar
+
+from orcidx.errors import InvalidQuery
+from orcidx.paimon_table.read.jvm_instants import check_zone
+from orcidx.spellings import READING, unknown_keyword
+
+__all__ = ["CommitOptions", "CommitOptionsByName"]
+
+T = TypeVar("T")
+LARGEST_IDENTIFIER = (1 << 63) - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommitOptions:
+    """Options of every change of a table, each given by keyword. Raises ``InvalidQuery`` for values that cannot be."""
+
+    commit_user: str | None = None
+    """Who commits, as snapshots record it; None: ``commit.user-prefix`` or "orcidx", and a random UUID."""
+    identifier: int | None = None
+    """Together with ``commit_user`` makes a change happen once: made again with the same two, it returns the first
+    commit. Where snapshots have expired, ``since`` must say from which on to look."""
+    since: int | None = None
+    """The newest snapshot before the first call with this ``commit_user`` and ``identifier`` (0: there was none)."""
+    retries: int | None = None
+    """How often a lost race is run again; None: the table's ``commit.max-retries``, 10."""
+    timeout: float | None = None
+    """Seconds after which no other try begins; None: the table's ``commit.timeout``, none."""
+    lock: AbstractContextManager[Any] | None = None
+    """Held while the snapshot is written, for a storage that cannot create a file exclusively."""
+    single_writer: bool = False
+    """The caller vouches that nobody else commits meanwhile: such a storage is then written to without a lock."""
+    allow_options: tuple[str, ...] = ()
+    """Names of table options and snapshot fields that are not known here and that the caller knows to be harmless."""
+    jvm_zone: str | None = None
+    """"UTC": the caller vouches that every JVM that writes or reads the table's ORC files with TIMESTAMP WITH LOCAL
+    TIME ZONE runs in UTC. Elsewhere their instants depend on its zone, unless ``orc.timestamp-ltz.legacy.type`` is
+    false."""
+
+    progress: Callable[[int, int], Any] | None = None
+    """Called with the number of files that are done, and of all, as an index rewrite or a delete goes through them."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "allow_options", tuple(self.allow_options))
+        if self.identifier is not None and not self.commit_user:
+            raise InvalidQuery("identifier needs commit_user: only the two together name a commit")
+        if self.identifier is not None and not 0 <= self.identifier < LARGEST_IDENTIFIER:
+            raise InvalidQuery(f"identifier is {self.identifier}, not in 0 to {LARGEST_IDENTIFIER - 1}")
+        if self.since is not None and (self.identifier is None or self.since < 0):
+            raise InvalidQuery("since is the number of a snapshot, or 0, and belongs to an identifier")
+        if self.retries is not None and self.retries < 0:
+            raise InvalidQuery(f"retries must not be negative, and is {self.retries}")
+        object.__setattr__(self, "jvm_zone", check_zone(self.jvm_zone))
+        if self.jvm_zone not in (None, "UTC"):
+            raise InvalidQuery(
+                f'jvm_zone is {self.jvm_zone!r}; "UTC" is the only zone in which it is known what is stored'
+            )
+
+    @classmethod
+    def of(cls, given: CommitOptionsByName) -> CommitOptions:
+        """From keywords; an unknown one raises ``InvalidQuery``."""
+        names = [field.name for field in fields(cls)]
+        if unknown := sorted(given.keys() - set(names)):
+            raise unknown_keyword(unknown[0], names, READING)
+        return cls(**given)
+
+    def counted(self, tasks: Sequence[T]) -> Iterator[T]:
+        """The tasks in turn; ``progress`` hears when each is done."""
+        for number, task in enumerate(tasks, 1):
+            yield task
+            if self.progress is not None:
+                self.progress(number, len(tasks))
+
+    def named(self, user: str) -> CommitOptions:
+        """With a user where none was given."""
+        return self if self.commit_user else replace(self, commit_user=user)
+
+
+class CommitOptionsByName(TypedDict, total=False):
+    """The fields of ``CommitOptions`` as keywords; a test holds the two together."""
+
+    commit_user: str | None
+    identifier: int | None
+    since: int | None
+    retries: int | None
+    timeout: float | None
+    lock: AbstractContextManager[Any] | None
+    single_writer: bool
+    allow_options: tuple[str, ...]
+    jvm_zone: str | None
+    progress: Callable[[int, int], Any] | None

@@ -1,0 +1,162 @@
+"""Index files of deletion vectors: new positions merged with those there, and the index manifest that follows.
+
+Append tables without buckets: a vector belongs to its data file; the index files that held one of the files' vectors
+are replaced, their other vectors written anew. Tables with buckets: one index file a bucket, with all its vectors.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orcidx.errors import CorruptFile, Unsupported
+from orcidx.paimon.deletion_vector import DeletionVector, Range, encode_deletion_vectors, read_deletion_vector
+from orcidx.paimon.registry import parse_size
+from orcidx.paimon_table.commit.candidate import NewFile
+from orcidx.paimon_table.commit.committing import Attempt
+from orcidx.paimon_table.commit.table_state import DELETION_VECTORS, TableState
+from orcidx.paimon_table.metadata.manifest import ADD, IndexEntry
+from orcidx.paimon_table.metadata.manifest_schemas import INDEX_MANIFEST_SCHEMA, completed
+from orcidx.paimon_table.read.table_paths import bucket_path, index_path, partition_values
+
+__all__ = ["Merged", "merged_index"]
+
+Place = tuple[bytes, int, str]
+_UNAWARE = -1
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The new index manifest's records; the data files with more deletions than before, and how many."""
+
+    records: tuple[dict[str, Any], ...]
+    new_files: tuple[NewFile, ...]
+    files: tuple[str, ...]
+    rows: int
+    size: int
+
+
+def merged_index(attempt: Attempt, wanted: Mapping[Place, DeletionVector]) -> Merged | None:
+    """Writes the index files; None where every position is deleted already."""
+    state = attempt.state
+    bitmap64 = state.schema.is_on("deletion-vectors.bitmap64")
+    before = _vectors_of(state)
+    rows, grown = 0, {}
+    for place, vector in wanted.items():
+        old = _read(state, *before[place]) if place in before else DeletionVector()
+        new = old | vector
+        if len(new) > len(old):
+            grown[place] = new
+            rows += len(new) - len(old)
+    if not grown:
+        return None
+    writer = _Writer(attempt, bitmap64)
+    unaware = state.schema.buckets == _UNAWARE
+    for partition, bucket in dict.fromkeys(place[:2] for place in grown):
+        here = {place[2]: vector for place, vector in grown.items() if place[:2] == (partition, bucket)}
+        writer.replace(partition, bucket, here, unaware=unaware)
+    files = tuple(place[2] for place in grown)
+    size = sum(new.size for new in writer.new_files)
+    return Merged(tuple(writer.records()), tuple(writer.new_files), files, rows, size)
+
+
+def _vectors_of(state: TableState) -> dict[Place, tuple[IndexEntry, Any]]:
+    """Where the vector of each data file is."""
+    found: dict[Place, tuple[IndexEntry, Any]] = {}
+    for entry in state.index_entries:
+        for name, where in entry.deletion_ranges if entry.index_type == DELETION_VECTORS else ():
+            place = (entry.partition, entry.bucket, name)
+            if place in found:  # merging one of them would bring back what the other deletes
+                raise CorruptFile(f"two deletion vectors for {name}: in {found[place][0].name} and {entry.name}")
+            found[place] = (entry, where)
+    return found
+
+
+def _read(state: TableState, entry: IndexEntry, where: Any) -> DeletionVector:
+    """A vector that is there. Damage is an error: what it deletes would come back."""
+    if entry.external_path is not None:
+        raise Unsupported(f"index file {entry.name} is outside the table; delete with Paimon's Java")
+    source = state.files.source(index_path(state.schema, entry))
+    vector = read_deletion_vector(source, where.offset, where.length)
+    if where.cardinality is not None and where.cardinality != len(vector):
+        raise CorruptFile(
+            f"deletion vector of {len(vector)} positions, where the manifest says {where.cardinality}", file=source.name
+        )
+    return vector
+
+
+class _Writer:
+    """The index manifest as it becomes."""
+
+    def __init__(self, attempt: Attempt, bitmap64: bool) -> None:
+        self.attempt = attempt
+        self.state = attempt.state
+        self.bitmap64 = bitmap64
+        options = self.state.schema.options
+        name = "deletion-vector.index-file.target-size"
+        self.target = parse_size(name, options.get(name, "2 mb"))
+        self.replaced: set[int] = set()
+        self.added: list[dict[str, Any]] = []
+        self.new_files: list[NewFile] = []
+        self.uuid = uuid.uuid4()
+        self.live = {(file.entry.partition, file.entry.bucket, file.entry.name) for file in self.state.live.values()}
+
+    def replace(self, partition: bytes, bucket: int, grown: Mapping[str, DeletionVector], *, unaware: bool) -> None:
+        """New index files of one bucket, in place of those that they make superfluous.
+
+        Vectors of data files that are no more, which Paimon's compaction has left behind at times, are dropped.
+        """
+        vectors: dict[str, DeletionVector] = {}
+        for number, entry in enumerate(self.state.index_entries):
+            mine = (entry.partition, entry.bucket, entry.index_type) == (partition, bucket, DELETION_VECTORS)
+            if not mine or (unaware and not any(name in grown for name, _ in entry.deletion_ranges)):
+                continue
+            self.replaced.add(number)
+            for name, where in entry.deletion_ranges:
+                if name not in grown and (partition, bucket, name) in self.live:
+                    vectors[name] = _read(self.state, entry, where)
+        vectors |= grown
+        target = self.target if unaware else None
+        for data, ranges in encode_deletion_vectors(vectors, bitmap64=self.bitmap64, target_size=target):
+            self._store(partition, bucket, data, ranges)
+
+    def _store(self, partition: bytes, bucket: int, data: bytes, ranges: Mapping[str, Range]) -> None:
+        name = f"index-{self.uuid}-{len(self.new_files)}"
+        directory = "index"
+        if self.state.schema.is_on("index-file-in-data-file-dir"):
+            directory = bucket_path(self.state.schema, bucket, partition_values(self.state.schema, partition))
+        self.attempt.put(f"{directory}/{name}", data)
+        self.new_files.append(NewFile(f"{directory}/{name}", len(data)))
+        schema = INDEX_MANIFEST_SCHEMA if self.state.index is None else self.state.index.schema_text
+        self.added.append(_index_record(schema, partition, bucket, name, len(data), ranges))
+
+    def records(self) -> Sequence[dict[str, Any]]:
+        """All of the new index manifest: what was not replaced as it was, to the last field."""
+        old = () if self.state.index is None else self.state.index.records
+        return [*(record for number, record in enumerate(old) if number not in self.replaced), *self.added]
+
+
+def _index_record(
+    schema: bytes, partition: bytes, bucket: int, name: str, size: int, ranges: Mapping[str, Range]
+) -> dict[str, Any]:
+    items = [
+        {"f0": file, "f1": where.offset, "f2": where.length, "_CARDINALITY": where.cardinality}
+        for file, where in ranges.items()
+    ]
+    record = {
+        "_VERSION": 1,
+        "_KIND": ADD,
+        "_PARTITION": partition,
+        "_BUCKET": bucket,
+        "_INDEX_TYPE": DELETION_VECTORS,
+        "_FILE_NAME": name,
+        "_FILE_SIZE": size,
+        "_ROW_COUNT": len(ranges),
+        "_DELETIONS_VECTORS_RANGES": [
+            completed(schema, item, "_DELETIONS_VECTORS_RANGES", may_lose=("_CARDINALITY",)) for item in items
+        ],
+        "_EXTERNAL_PATH": None,
+    }
+    return completed(schema, record)

@@ -1,0 +1,378 @@
+"""``Table.rewrite_file_index``: file indexes for data files that are there already, committed as COMPACT.
+
+Tasks build (here one after the other, in Spark each on its own machine) and one commit gives every file its new entry:
+the same data file, with an index in the manifest or in a sidecar whose name comes from its content, so that no file
+is ever written over. A file that compaction or another rewrite took meanwhile is left out, and the rest is committed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from orcidx.errors import (
+    CommitConflict,
+    CommitUncertain,
+    CorruptFile,
+    InvalidQuery,
+    OrcidxError,
+    Unsupported,
+    located,
+)
+from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of, split_map_key
+from orcidx.paimon.data_types import DataType
+from orcidx.paimon.file_index import read_file_index
+from orcidx.paimon.file_index_options import FileIndexOptions, for_every_reader
+from orcidx.paimon_table.commit.candidate import Change, NewFile
+from orcidx.paimon_table.commit.changed import Changed
+from orcidx.paimon_table.commit.commit_options import CommitOptionsByName
+from orcidx.paimon_table.commit.committing import Attempt, Committed, Committer
+from orcidx.paimon_table.commit.table_change import begin, changed, check_inside, check_instants, check_table
+from orcidx.paimon_table.metadata.manifest import ADD, file_entry
+from orcidx.paimon_table.metadata.schema import TableSchema, char_lengths
+from orcidx.paimon_table.read.parquet_rows import read_parquet
+from orcidx.paimon_table.read.plan import POSTPONE_BUCKET, SkippedFile, TableFile, files_in_partitions
+from orcidx.paimon_table.read.table_paths import bucket_path, partition_values
+from orcidx.predicate import Where, bind, parse
+from orcidx.pruning.selection import RowSelection
+from orcidx.scanner.file import open_file
+from orcidx.storage import Source
+from orcidx.storage.folder import Folder
+
+if TYPE_CHECKING:
+    from orcidx.paimon_table.table import Table
+
+__all__ = ["BuiltIndex", "IndexTask", "RewritePlan", "commit_rewrite", "plan_rewrite", "rewrite_file_index"]
+
+KIND = "COMPACT"
+Unit = Literal["s", "ms", "us", "ns"]
+_UNITS: tuple[Unit, ...] = ("s", "ms", "us", "ns")
+_BATCH = 65536
+
+
+@dataclass(frozen=True)
+class BuiltIndex:
+    """The index of one data file: ``container`` to be embedded, or the ``sidecar`` that was written; ``size`` bytes."""
+
+    identity: tuple[Any, ...]
+    container: bytes | None = field(repr=False)
+    sidecar: str | None
+    size: int
+
+
+@dataclass(frozen=True)
+class IndexTask:
+    """Building the index of one data file; picklable. ``spec`` and ``types`` in the file's own names; ``directory``:
+    that of the data file in the table."""
+
+    root: Source
+    source: Source
+    identity: tuple[Any, ...]
+    name: str
+    rows: int
+    size: int
+    directory: str
+    spec: Spec
+    types: Mapping[str, DataType]
+    threshold: int
+
+    def build(self) -> BuiltIndex:
+        """Reads the file's columns, and writes the sidecar where the index is too large for the manifest."""
+        with located(file=self.source.name):
+            data = self._container()
+        if len(data) <= self.threshold:
+            return BuiltIndex(self.identity, data, None, len(data))
+        sidecar = f"{self.name}.{hashlib.sha256(data).hexdigest()[:16]}.index"
+        Folder(self.root).put(f"{self.directory}/{sidecar}", data)
+        return BuiltIndex(self.identity, None, sidecar, len(data))
+
+    def _container(self) -> bytes:
+        columns = columns_of(self.spec)
+        finest = [(self.types[name].precision + 2) // 3 for name in columns if self.types[name].root in _TIMES]
+        unit = _UNITS[max(finest, default=0)]
+        if self.name.lower().endswith(".orc"):
+            with open_file(self.source) as opened:
+                if opened.num_rows != self.rows:
+                    raise CorruptFile(f"has {opened.num_rows} rows, where the manifest says {self.rows}")
+                with opened.scan([(name,) for name in columns], timestamp_unit=unit).to_batches() as batches:
+                    return self._built(batches)
+        return self._built(read_parquet(self.source, columns, RowSelection.all(self.rows), batch_size=_BATCH))
+
+    def _built(self, batches: Iterable[Any]) -> bytes:
+        builder = None
+        for batch in batches:
+            builder = builder or FileIndexBuilder(self.spec, batch.schema, self.types)
+            builder.add(batch)
+        if builder is None or builder.rows != self.rows:
+            raise CorruptFile(f"gave {builder.rows if builder else 0} rows, where the manifest says {self.rows}")
+        return builder.finish().to_bytes()
+
+
+_TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ")
+
+
+@dataclass
+class RewritePlan:
+    """What a rewrite is going to do: ``tasks``, and the files that need none, by status."""
+
+    committer: Committer
+    tasks: list[IndexTask]
+    files: dict[str, list[str]]
+    planned_on: int
+    schema_id: int
+    known: frozenset[tuple[Any, ...]]
+
+
+def plan_rewrite(
+    table: Table, where: Where, spec: Spec | None, *, only_missing: bool, given: CommitOptionsByName
+) -> RewritePlan:
+    """Which files get which indexes; reads metadata, and the heads of sidecars."""
+    committer = begin(table, "rewrite_file_index", given)
+    state = committer.state
+    options = FileIndexOptions.parse(state.schema.options)
+    wanted = for_every_reader(options.spec if spec is None else spec)
+    if not any(wanted.values()):
+        raise Unsupported("no file index is configured: set file-index.<kind>.columns in the table, or give spec=")
+    _check_columns(wanted, state.schema)
+    current = table.at(state)
+    chosen: list[TableFile] = current.files()
+    others: Sequence[SkippedFile] = ()
+    if where is not None:
+        chosen, others = _in_partitions(current, where)
+    files: dict[str, list[str]] = {"complete": [], "skipped": [skipped.file.entry.name for skipped in others]}
+    tasks = []
+    for file in chosen:
+        if file.bucket == POSTPONE_BUCKET:
+            files["skipped"].append(file.entry.name)
+            continue
+        task = _task(committer, current, file, wanted, options)
+        if task is None or (only_missing and _is_complete(file, task)):
+            files["complete"].append(file.entry.name)
+        else:
+            tasks.append(task)
+    return RewritePlan(committer, tasks, files, state.snapshot_id, state.schema.id, frozenset(state.live))
+
+
+def _check_columns(spec: Spec, schema: TableSchema) -> None:
+    for column in columns_of(spec):
+        if column not in schema.by_name:
+            raise InvalidQuery(f"no column {column!r}; the columns are {', '.join(schema.by_name)}", column=column)
+
+
+def _in_partitions(table: Table, where: Any) -> tuple[list[TableFile], list[SkippedFile]]:
+    schema = table.table_schema
+    bound = bind(parse(where), table.schema, char_lengths=char_lengths(schema.fields))
+    if other := [path[0] for path in bound.columns if path[0] not in schema.partition_keys]:
+        keys = ", ".join(schema.partition_keys) or "none"
+        raise InvalidQuery(f"where chooses partitions, and {other[0]!r} is no partition key; they are: {keys}")
+    return files_in_partitions(table.files(), schema, table.schema_of, bound)
+
+
+def _task(
+    committer: Committer, table: Table, file: TableFile, wanted: Spec, options: FileIndexOptions
+) -> IndexTask | None:
+    """None where the file has none of the columns."""
+    check_inside(file.entry)
+    if file.format not in ("orc", "parquet"):
+        raise Unsupported(f"data files of format {file.format!r} get no index here; use Paimon", file=file.path)
+    written_with = table.schema_of(file.schema_id)
+    spec, types = _in_file(wanted, table.table_schema, written_with)
+    if not spec:
+        return None
+    check_instants(written_with, list(types), file.format, committer.options, "building an index")
+    directory = bucket_path(table.table_schema, file.bucket, file.partition_values)
+    entry = file.entry
+    root = committer.files.root
+    return IndexTask(
+        root,
+        file.source,
+        entry.identity,
+        entry.name,
+        entry.rows,
+        entry.size,
+        directory,
+        spec,
+        types,
+        options.in_manifest_threshold,
+    )
+
+
+def _in_file(wanted: Spec, table: TableSchema, file: TableSchema) -> tuple[Spec, dict[str, DataType]]:
+    """The spec in the names of the file's schema, by field id, and the types there; without columns it lacks."""
+    by_id = {entry.id: entry for entry in file.fields}
+    spec: dict[str, dict[str, Any]] = {}
+    types: dict[str, DataType] = {}
+    for kind, columns in wanted.items():
+        for column, given in columns.items():
+            name, key = split_map_key(column, table.by_name)
+            found = by_id.get(table.by_name[name].id)
+            if found is None:
+                continue
+            types[found.name] = found.type
+            spec.setdefault(kind, {})[found.name if key is None else f"{found.name}[{key}]"] = dict(given or {})
+    return spec, types
+
+
+def _is_complete(file: TableFile, task: IndexTask) -> bool:
+    """Whether the file has every index that is wanted; a damaged one is made anew."""
+    source = file.embedded_index if file.embedded_index is not None else file.index
+    if source is None or (file.embedded_index is not None and file.index is not None):
+        return False
+    try:
+        with read_file_index(source, types=dict(task.types), rows=file.rows) as index:
+            return all(kind in index.columns.get(column, ()) for kind in task.spec for column in task.spec[kind])
+    except (CorruptFile, FileNotFoundError):
+        return False
+
+
+# ---------------------------------------------------------------------- commit
+
+
+def commit_rewrite(plan: RewritePlan, built: Sequence[BuiltIndex]) -> Changed:
+    """Commits what tasks built; files that are gone or changed meanwhile are left out, and named."""
+    status: dict[str, list[str]] = {}
+    rows: list[int] = []
+
+    def change(attempt: Attempt) -> Change | None:
+        check_table(attempt.state, "rewrite_file_index", plan.committer.options)
+        if attempt.state.schema.id != plan.schema_id:
+            raise CommitConflict(
+                "the table's schema changed meanwhile; plan again", snapshot_id=attempt.state.snapshot_id
+            )
+        made = _change(attempt, plan, built, status)
+        rows[:] = [old.entry.rows for old, _ in made.replaced]
+        return made if made.replaced else None
+
+    with _naming_sidecars(plan, built):
+        committed = plan.committer.commit(KIND, change)
+    if committed is not None and committed.repeated:
+        return _repeated(plan.committer, committed, plan)
+    names = {name: tuple(found) for name, found in {**status, **plan.files}.items() if found}
+    size = sum(index.size for index in built)
+    return changed(plan.committer, committed, KIND, plan.planned_on, files=names, rows=sum(rows), bytes=size)
+
+
+@contextmanager
+def _naming_sidecars(plan: RewritePlan, built: Sequence[BuiltIndex]) -> Iterator[None]:
+    """Names in an error the sidecars that it leaves behind: they are not deleted, since they are named by their content
+    and another job may have committed the same ones."""
+    try:
+        yield
+    except BaseException as error:
+        directories = {task.identity: task.directory for task in plan.tasks}
+        left = [f"{directories[index.identity]}/{index.sidecar}" for index in built if index.sidecar is not None]
+        if left and isinstance(error, (CommitConflict, CommitUncertain)):
+            error.left_behind = (*error.left_behind, *left)
+        elif left:
+            error.add_note(f"left behind, named by no snapshot unless another job uses them: {', '.join(left)}")
+        raise
+
+
+@contextmanager
+def naming_what_tasks_left(plan: RewritePlan) -> Iterator[None]:
+    """Names in an error the sidecars that tasks of other processes left behind, which it has to look for."""
+    try:
+        yield
+    except BaseException as error:
+        try:
+            left = _sidecars_there(plan)
+        except (OrcidxError, OSError):
+            left = ["nobody can list what: the storage fails"]
+        if left:
+            error.add_note(f"left behind, named by no snapshot unless another job uses them: {', '.join(left)}")
+        raise
+
+
+def _sidecars_there(plan: RewritePlan) -> list[str]:
+    """Sidecars of the planned files that the snapshot they were planned on does not name."""
+    named = {name for file in plan.committer.state.live.values() for name in file.entry.extra_files}
+    planned = {f"{task.directory}/{task.name}" for task in plan.tasks}
+    found = []
+    for directory in sorted({task.directory for task in plan.tasks}):
+        for stored in plan.committer.folder.list(directory):
+            ours = re.fullmatch(r"(.+)\.[0-9a-f]{16}\.index", stored.name)
+            if ours and ours[1] in planned and stored.name.rpartition("/")[2] not in named:
+                found.append(stored.name)
+    return found
+
+
+def _repeated(committer: Committer, committed: Committed, plan: RewritePlan) -> Changed:
+    return changed(committer, committed, KIND, plan.planned_on)
+
+
+def _change(attempt: Attempt, plan: RewritePlan, built: Sequence[BuiltIndex], status: dict[str, list[str]]) -> Change:
+    live = attempt.state.live
+    by_name = {(file.entry.partition, file.entry.bucket, file.entry.name): file for file in live.values()}
+    for name in ("done", "gone", "changed", "new"):
+        status[name] = []
+    replaced, new_files = [], []
+    planned = {_place(identity) for identity in plan.known}
+    for index in built:
+        old = live.get(index.identity)
+        place = _place(index.identity)
+        if old is None:
+            status["changed" if place in by_name else "gone"].append(place[2])
+            continue
+        record, sidecar = _record(attempt, old.record, index)
+        replaced.append((old, record))
+        status["done"].append(place[2])
+        if sidecar is not None:
+            new_files.append(sidecar)
+    status["new"] = [place[2] for place in by_name if place not in planned]
+    return Change(KIND, replaced=tuple(replaced), new_files=tuple(new_files))
+
+
+def _place(identity: tuple[Any, ...]) -> tuple[bytes, int, str]:
+    partition, bucket, _, name, *_ = identity
+    return partition, bucket, name
+
+
+def _record(attempt: Attempt, old: dict[str, Any], index: BuiltIndex) -> tuple[dict[str, Any], NewFile | None]:
+    """The file's new record: exactly one of embedded index and sidecar, other extra files as they were.
+
+    An identity that a manifest deletes stays dead, so an index that a file had before comes back under another name.
+    """
+    schema = attempt.state.schema
+    others = [name for name in old["_FILE"]["_EXTRA_FILES"] if not name.endswith(".index")]
+    directory = bucket_path(schema, old["_BUCKET"], partition_values(schema, old["_PARTITION"]))
+    sidecar, container = index.sidecar, index.container
+    for number in range(1, len(attempt.state.deleted) + 2):
+        extra = [*others, *([sidecar] if sidecar is not None else [])]
+        file = {**old["_FILE"], "_EXTRA_FILES": extra, "_EMBEDDED_FILE_INDEX": container}
+        record = {**old, "_KIND": ADD, "_FILE": file}
+        identity = file_entry(record).identity
+        if identity not in attempt.state.deleted and identity != file_entry(old).identity:
+            break
+        data = container if container is not None else attempt.folder.read(f"{directory}/{sidecar}")
+        if data is None:
+            raise CorruptFile(f"sidecar {sidecar} is gone")
+        digest = hashlib.sha256(data).hexdigest()[:16]
+        sidecar, container = f"{old['_FILE']['_FILE_NAME']}.{digest}-{number}.index", None
+        attempt.folder.put(f"{directory}/{sidecar}", data)
+    return record, None if sidecar is None else NewFile(f"{directory}/{sidecar}", index.size)
+
+
+def rewrite_file_index(
+    table: Table, where: Where, spec: Spec | None, *, only_missing: bool, dry_run: bool, given: CommitOptionsByName
+) -> Changed:
+    """See ``Table.rewrite_file_index``."""
+    plan = plan_rewrite(table, where, spec, only_missing=only_missing, given=given)
+    committer = plan.committer
+    if found := committer.earlier(KIND):
+        return _repeated(committer, found, plan)
+    if dry_run:
+        names = {"done": tuple(task.name for task in plan.tasks)} | {k: tuple(v) for k, v in plan.files.items() if v}
+        rows = sum(task.rows for task in plan.tasks)
+        return Changed(None, KIND, names, rows, planned_on=plan.planned_on, dry_run=True)
+    if not plan.tasks:
+        names = {name: tuple(found) for name, found in plan.files.items() if found}
+        return changed(committer, None, KIND, plan.planned_on, files=names)
+    built: list[BuiltIndex] = []
+    with _naming_sidecars(plan, built):
+        for task in committer.options.counted(plan.tasks):
+            built.append(task.build())
+    return commit_rewrite(plan, built)

@@ -1,0 +1,220 @@
+"""``Table.append``: rows added to an append table, committed as APPEND.
+
+Data files are written once, however often the commit is tried; what depends on the other files of the table, such as
+the
+numbers that order the rows of a bucket, is taken from the newest snapshot on each try. Where the change is known not to
+have happened, the data files are deleted again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from orcidx.errors import CommitConflict, CommitUncertain, CorruptFile, Unsupported
+from orcidx.paimon_table.commit.candidate import Change, NewFile
+from orcidx.paimon_table.commit.changed import Changed
+from orcidx.paimon_table.commit.commit_options import CommitOptionsByName
+from orcidx.paimon_table.commit.committing import Attempt, Committer
+from orcidx.paimon_table.commit.orphans import discard, take_back
+from orcidx.paimon_table.commit.table_change import begin, changed, check_instants, check_table
+from orcidx.paimon_table.commit.table_state import TableState
+from orcidx.paimon_table.data_files.data_file_formats import check_writable
+from orcidx.paimon_table.data_files.data_file_writing import DataFiles, WrittenFile
+from orcidx.paimon_table.data_files.row_conforming import arrow_batches, check_columns, conformed, placed
+from orcidx.paimon_table.metadata.manifest import ADD
+from orcidx.paimon_table.metadata.manifest_schemas import MANIFEST_SCHEMA, completed, field_names
+from orcidx.paimon_table.metadata.schema import TableSchema
+
+if TYPE_CHECKING:
+    from orcidx.paimon_table.table import Table
+
+__all__ = ["AppendPlan", "append_rows", "commit_append", "plan_append", "write_rows"]
+
+KIND = "APPEND"
+UNAWARE = -1
+_LARGEST = (1 << 63) - 1
+_NO_KEY = bytes(12)
+"""A row without fields, as keys of files without a primary key are stored."""
+
+
+@dataclass
+class AppendPlan:
+    """What an append is going to do: rows of ``schema`` into ``buckets`` (-1: none)."""
+
+    committer: Committer
+    schema: TableSchema
+    buckets: int
+    dense: bool
+    """Whether statistics leave out columns that have none."""
+
+
+def plan_append(table: Table, given: CommitOptionsByName) -> AppendPlan:
+    """Checks that the table takes appends here; reads metadata only."""
+    committer = begin(table, "append", given)
+    state = committer.state
+    schema = state.schema
+    if schema.primary_keys:
+        raise Unsupported("rows of a primary-key table must be merged by their keys; append with Spark or Flink")
+    buckets = schema.buckets
+    if buckets != UNAWARE and buckets < 1:
+        raise Unsupported(f"rows are not appended to bucket = {buckets} here; append with Paimon")
+    if buckets > 0 and not schema.bucket_fields:
+        raise CorruptFile("the table has buckets, but no bucket-key", file=committer.files.root.name)
+    form = check_writable(schema)
+    check_instants(schema, list(schema.by_name), form, committer.options, "appending to ORC files")
+    dense = schema.is_on("metadata.stats-dense-store", default=True)
+    dense = dense and "_VALUE_STATS_COLS" in field_names(_newest_schema(state), "_FILE")
+    return AppendPlan(committer, schema, buckets, dense)
+
+
+def _newest_schema(state: TableState) -> bytes:
+    """The Avro schema of the newest manifest."""
+    return state.manifests[state.infos[-1]["_FILE_NAME"]].avro.schema_text if state.infos else MANIFEST_SCHEMA
+
+
+def write_rows(plan: AppendPlan, data: object, files: DataFiles | None) -> tuple[int, list[WrittenFile]]:
+    """Writes rows to data files that nothing names yet (None: only checks them); how many, and the files."""
+    given, batches = arrow_batches(data)
+    check_columns(given, plan.schema)
+    count = 0
+    for batch in batches:
+        rows = conformed(batch, plan.schema)
+        count += rows.num_rows
+        if files is None or not rows.num_rows:
+            continue
+        for partition, values, bucket, part in placed(rows, plan.schema, plan.buckets):
+            files.write(partition, values, bucket, part)
+    return count, [] if files is None else files.close()
+
+
+def commit_append(plan: AppendPlan, written: Sequence[WrittenFile]) -> Changed:
+    """Commits data files that were written."""
+
+    def change(attempt: Attempt) -> Change | None:
+        check_table(attempt.state, "append", plan.committer.options)
+        if attempt.state.schema.id != plan.schema.id:
+            said = "the table's schema changed while rows were written; run the append again"
+            raise CommitConflict(said, snapshot_id=attempt.state.snapshot_id)
+        return _change(attempt.state, plan, written)
+
+    committed = plan.committer.commit(KIND, change)
+    if committed is not None and committed.repeated:
+        return changed(plan.committer, committed, KIND, plan.committer.state.snapshot_id)
+    size = sum(file.size + (file.sidecar_size if file.sidecar else 0) for file in written)
+    rows = sum(file.rows for file in written)
+    names = {"new": tuple(file.name for file in written)}
+    planned_on = plan.committer.state.snapshot_id
+    return changed(plan.committer, committed, KIND, planned_on, files=names, rows=rows, bytes=size)
+
+
+def _change(state: TableState, plan: AppendPlan, written: Sequence[WrittenFile]) -> Change | None:
+    if not written:
+        return None
+    _check_buckets(state, plan, written)
+    newest = _newest_schema(state)
+    following = _next_numbers(state) if plan.buckets > 0 else {}
+    added, new_files = [], []
+    for file in written:
+        first = following.get((file.partition, file.bucket), 0)
+        if first + file.rows - 1 > _LARGEST:
+            raise CorruptFile(f"bucket {file.bucket} has the sequence number {first - 1}, and no room for more")
+        if plan.buckets > 0:
+            following[file.partition, file.bucket] = first + file.rows
+        added.append(_record(newest, plan, file, first))
+        new_files.append(NewFile(f"{file.directory}/{file.name}", file.size))
+        if file.sidecar is not None:
+            new_files.append(NewFile(f"{file.directory}/{file.sidecar}", file.sidecar_size))
+    return Change(KIND, added=tuple(added), added_schema=newest, new_files=tuple(new_files))
+
+
+def _check_buckets(state: TableState, plan: AppendPlan, written: Sequence[WrittenFile]) -> None:
+    """The number of buckets of a partition is that of its files."""
+    touched = {file.partition for file in written}
+    for live in state.live.values():
+        if live.entry.partition in touched and live.entry.total_buckets != plan.buckets:
+            raise Unsupported(
+                f"a partition has {live.entry.total_buckets} buckets and the table says {plan.buckets}; rescale the "
+                "partition first (INSERT OVERWRITE)"
+            )
+
+
+def _next_numbers(state: TableState) -> dict[tuple[bytes, int], int]:
+    """The sequence number that the next row of each bucket gets."""
+    following: dict[tuple[bytes, int], int] = {}
+    for live in state.live.values():
+        place = (live.entry.partition, live.entry.bucket)
+        last = live.record["_FILE"].get("_MAX_SEQUENCE_NUMBER")
+        if type(last) is not int:
+            raise CorruptFile(f"data file {live.entry.name} has no sequence number")
+        following[place] = max(following.get(place, 0), last + 1)
+    return following
+
+
+def _record(schema_text: bytes, plan: AppendPlan, file: WrittenFile, first: int) -> dict[str, Any]:
+    nothing: Mapping[str, Any] = {"_MIN_VALUES": _NO_KEY, "_MAX_VALUES": _NO_KEY, "_NULL_COUNTS": []}
+    data = {
+        "_FILE_NAME": file.name,
+        "_FILE_SIZE": file.size,
+        "_ROW_COUNT": file.rows,
+        "_MIN_KEY": _NO_KEY,
+        "_MAX_KEY": _NO_KEY,
+        "_KEY_STATS": dict(nothing),
+        "_VALUE_STATS": file.stats,
+        "_MIN_SEQUENCE_NUMBER": first,
+        "_MAX_SEQUENCE_NUMBER": first + file.rows - 1,
+        "_SCHEMA_ID": plan.schema.id,
+        "_LEVEL": 0,
+        "_EXTRA_FILES": [] if file.sidecar is None else [file.sidecar],
+        "_CREATION_TIME": _wall_clock(),
+        "_DELETE_ROW_COUNT": 0,
+        "_EMBEDDED_FILE_INDEX": file.container,
+        "_FILE_SOURCE": 0,
+        "_VALUE_STATS_COLS": file.stats_columns,
+        "_EXTERNAL_PATH": None,
+        "_FIRST_ROW_ID": None,
+        "_WRITE_COLS": None,
+    }
+    lossy = ("_DELETE_ROW_COUNT", "_FILE_SOURCE", "_CREATION_TIME")
+    record = {
+        "_VERSION": 2,
+        "_KIND": ADD,
+        "_PARTITION": file.partition,
+        "_BUCKET": file.bucket,
+        "_TOTAL_BUCKETS": plan.buckets,
+        "_FILE": completed(schema_text, data, "_FILE", may_lose=lossy),
+    }
+    return completed(schema_text, record)
+
+
+def _wall_clock() -> int:
+    """Milliseconds of the local time of day, as if it were UTC: so Paimon stores when a file was made."""
+    now = time.time()
+    return int((now + time.localtime(now).tm_gmtoff) * 1000)
+
+
+def append_rows(table: Table, data: object, *, dry_run: bool, given: CommitOptionsByName) -> Changed:
+    """See ``Table.append``."""
+    plan = plan_append(table, given)
+    committer = plan.committer
+    if earlier := committer.earlier(KIND):
+        return changed(committer, earlier, KIND, committer.state.snapshot_id)
+    if dry_run:
+        rows, _ = write_rows(plan, data, None)
+        return Changed(None, KIND, {}, rows, planned_on=committer.state.snapshot_id, dry_run=True)
+    files = DataFiles(committer.files.root, plan.schema, dense=plan.dense)
+    try:
+        _, written = write_rows(plan, data, files)
+        result = commit_append(plan, written)
+    except CommitUncertain as error:
+        error.left_behind = (*error.left_behind, *files.stored)
+        raise
+    except BaseException as error:
+        if not committer.in_doubt:
+            take_back(committer.folder, files.stored, error)
+        raise
+    if result.repeated:
+        discard(committer.folder, files.stored)
+    return result

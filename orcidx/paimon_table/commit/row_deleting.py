@@ -1,0 +1,265 @@
+"""``Table.delete``: rows of an append table, deleted by deletion vectors and committed as OVERWRITE.
+
+Each file is scanned at most once, however often the commit is tried, for its rows never change. Vectors are merged with
+those that are there on each try, so that a delete that came first is never undone; a file that compaction took
+meanwhile has its rows elsewhere, and the whole delete is planned again on the newest snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from orcidx.errors import CommitConflict, CorruptFile, InvalidQuery, Unsupported, ValueOutOfRange, located
+from orcidx.options import ReadOptions
+from orcidx.paimon.deletion_vector import DeletionVector
+from orcidx.paimon_table.commit.candidate import Change
+from orcidx.paimon_table.commit.changed import Changed
+from orcidx.paimon_table.commit.commit_options import CommitOptionsByName
+from orcidx.paimon_table.commit.committing import Attempt, Committer
+from orcidx.paimon_table.commit.deletion_files import merged_index
+from orcidx.paimon_table.commit.table_change import begin, changed, check_inside, check_instants, check_table
+from orcidx.paimon_table.commit.table_state import TableState
+from orcidx.paimon_table.metadata.schema import char_lengths
+from orcidx.paimon_table.read.plan import FileTask
+from orcidx.paimon_table.read.scan import TableScan, matching_rows
+from orcidx.predicate import External, Predicate, Where, bind, parse
+
+if TYPE_CHECKING:
+    from orcidx.paimon_table.table import Table
+
+__all__ = ["DeletePlan", "DeleteTask", "commit_delete", "delete_rows", "plan_delete"]
+
+KIND = "OVERWRITE"
+LARGEST_FILE = (1 << 31) - 1
+"""Rows of a file whose positions a vector takes; Java's readers hold them in an int."""
+
+_AS_READ = ReadOptions()
+Place = tuple[bytes, int, str]
+Isolation = Literal["snapshot", "serializable"]
+
+
+@dataclass(frozen=True)
+class DeleteTask:
+    """Finding the rows to delete in one file; picklable. ``scan`` is None when every row goes."""
+
+    place: Place
+    rows: int
+    file: FileTask = field(repr=False)
+    scan: TableScan | None = field(repr=False)
+
+    def find(self) -> DeletionVector:
+        """Positions of the rows for which the predicate is true, those deleted already, too."""
+        if self.scan is None:
+            return DeletionVector(np.arange(self.rows))
+        pieces = list(matching_rows(self.file, self.scan))
+        positions = np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
+        if len(positions) and int(positions.max()) >= self.rows:
+            raise CorruptFile(f"row {positions.max()} of a file of {self.rows} rows", file=self.file.file.path)
+        return DeletionVector(positions)
+
+
+@dataclass
+class DeletePlan:
+    """What a delete looks at: ``tasks`` on the snapshot ``planned_on``."""
+
+    committer: Committer
+    table: Table
+    where: Predicate | None
+    options: ReadOptions
+    tasks: list[DeleteTask]
+    planned_on: int
+    schema_id: int
+
+    def again(self, state: TableState) -> None:
+        """Plans on another snapshot."""
+        self.tasks = _tasks(self.table.at(state), self.where, self.options, self.committer.options.jvm_zone)
+        self.planned_on = state.snapshot_id
+
+
+def plan_delete(
+    table: Table, where: Where, *, everything: bool, given: CommitOptionsByName, options: ReadOptions = _AS_READ
+) -> DeletePlan:
+    """Which files can have rows to delete; reads metadata only. ``options``: how values and names compare."""
+    if (where is None) != everything:
+        raise InvalidQuery("say which rows by where, or everything=True for all of them; one of the two")
+    committer = begin(table, "delete", given)
+    predicate = None if where is None else _deterministic(parse(where))
+    plan = DeletePlan(committer, table, predicate, options, [], 0, committer.state.schema.id)
+    _check(committer.state, plan)
+    plan.again(committer.state)
+    return plan
+
+
+def _check(state: TableState, plan: DeletePlan) -> None:
+    """Raises ``Unsupported`` where such a table does not take deletes here."""
+    options = plan.committer.options
+    check_table(state, "delete", options)
+    if state.schema.primary_keys:
+        raise Unsupported("a primary-key table is deleted from by Spark or Flink; deletes here are for append tables")
+    if not state.schema.is_on("deletion-vectors.enabled"):
+        raise Unsupported(
+            "the table has no deletion vectors, without which files would have to be rewritten: set "
+            "deletion-vectors.enabled (ALTER TABLE ... SET TBLPROPERTIES), or delete with Spark"
+        )
+    if plan.where is not None:
+        _check_instants(state, plan, plan.where)
+
+
+def _check_instants(state: TableState, plan: DeletePlan, where: Predicate) -> None:
+    """Raises ``Unsupported`` where instants are compared that depend on the zone of the JVM that wrote a file."""
+    schema = state.schema
+    bound = bind(
+        where,
+        schema.arrow_schema,
+        nan=plan.options.nan,
+        case_sensitive=plan.options.case_sensitive,
+        char_lengths=char_lengths(schema.fields),
+    )
+    fields = {schema.by_name[path[0]].id for path in bound.columns if schema.by_name[path[0]].type.has_instants}
+    orc = [file.entry for file in state.live.values() if file.entry.name.lower().endswith(".orc")]
+    for number in sorted({entry.schema_id for entry in orc}) if fields else ():
+        written_with = plan.table.schema_of(number)
+        names = [field.name for field in written_with.fields if field.id in fields]
+        check_instants(written_with, names, "orc", plan.committer.options, "comparing values")
+
+
+def _deterministic(where: Predicate) -> Predicate:
+    """Raises ``Unsupported`` for an expression that may answer otherwise when it is asked again."""
+    waiting: list[Any] = [where]
+    while waiting:
+        node = waiting.pop()
+        waiting.extend(getattr(node, "children", ()))
+        if isinstance(node, External) and "random" in str(node.expression):
+            raise Unsupported(f"{node.expression} is random: a delete that is tried again would delete other rows")
+    return where
+
+
+def _tasks(table: Table, where: Predicate | None, options: ReadOptions, jvm_zone: str | None) -> list[DeleteTask]:
+    plan = table.plan(where, nan=options.nan, case_sensitive=options.case_sensitive, jvm_zone=jvm_zone)
+    scan = None if where is None else TableScan(plan, table.table_schema, (), where, options, jvm_zone=jvm_zone)
+    tasks = []
+    for task in plan.tasks:
+        check_inside(task.file.entry)
+        if task.file.rows > LARGEST_FILE:
+            raise Unsupported(f"a file of {task.file.rows} rows takes no deletions", file=task.file.path)
+        entry = task.file.entry
+        tasks.append(DeleteTask((entry.partition, entry.bucket, entry.name), entry.rows, task, scan))
+    return tasks
+
+
+# ---------------------------------------------------------------------- commit
+
+
+@dataclass
+class _Outcome:
+    files: tuple[str, ...] = ()
+    rows: int = 0
+    size: int = 0
+
+
+def commit_delete(
+    plan: DeletePlan,
+    found: dict[Place, DeletionVector],
+    *,
+    isolation: Isolation,
+    find: Callable[[list[DeleteTask]], Iterable[tuple[Place, DeletionVector]]],
+) -> Changed:
+    """Commits vectors with the rows that were ``found``, by file; ``find`` is asked for files that come in anew."""
+    outcome = _Outcome()
+
+    def change(attempt: Attempt) -> Change | None:
+        _check(attempt.state, plan)
+        _renew(attempt.state, plan, found, isolation=isolation, find=find)
+        wanted = {task.place: found[task.place] for task in plan.tasks if found[task.place]}
+        return _change(attempt, wanted, outcome)
+
+    committed = plan.committer.commit(KIND, change)
+    facts = {"files": {"done": outcome.files}, "rows": outcome.rows, "bytes": outcome.size}
+    if committed is None or committed.repeated:
+        facts = {"files": {}, "rows": 0, "bytes": 0}
+    return changed(plan.committer, committed, KIND, plan.planned_on, **facts)
+
+
+def _renew(
+    state: TableState,
+    plan: DeletePlan,
+    found: dict[Place, DeletionVector],
+    *,
+    isolation: Isolation,
+    find: Callable[[list[DeleteTask]], Iterable[tuple[Place, DeletionVector]]],
+) -> None:
+    """Looks into the files that the newest snapshot has and the plan has not, where the delete has to see them."""
+    if state.schema.id != plan.schema_id:
+        raise CommitConflict(
+            "the table's schema changed meanwhile; run the delete again", snapshot_id=state.snapshot_id
+        )
+    live = {(file.entry.partition, file.entry.bucket, file.entry.name) for file in state.live.values()}
+    gone = any(task.place not in live for task in plan.tasks if task.place not in found or found[task.place])
+    if state.snapshot_id != plan.planned_on and (gone or isolation == "serializable"):
+        plan.again(state)
+    missing = [task for task in plan.tasks if task.place not in found]
+    found.update(find(missing))
+
+
+def _change(attempt: Attempt, wanted: Mapping[Place, DeletionVector], outcome: _Outcome) -> Change | None:
+    rows = {
+        (file.entry.partition, file.entry.bucket, file.entry.name): file.entry.rows
+        for file in attempt.state.live.values()
+    }
+    for place, vector in wanted.items():
+        if place not in rows:
+            raise CommitConflict(f"data file {place[2]} was compacted or overwritten meanwhile", files=(place[2],))
+        if int(vector.positions[-1]) >= rows[place]:
+            raise ValueOutOfRange(f"row {vector.positions[-1]} of {place[2]}, which has {rows[place]} rows")
+    merged = merged_index(attempt, wanted)
+    if merged is None:
+        return None
+    outcome.files, outcome.rows, outcome.size = merged.files, merged.rows, merged.size
+    return Change(KIND, index_records=merged.records, new_files=merged.new_files)
+
+
+def delete_rows(
+    table: Table,
+    where: Where,
+    *,
+    everything: bool,
+    isolation: Isolation,
+    dry_run: bool,
+    given: CommitOptionsByName,
+    options: ReadOptions = _AS_READ,
+) -> Changed:
+    """See ``Table.delete``; ``options`` as of ``plan_delete``."""
+    if isolation not in ("snapshot", "serializable"):
+        raise InvalidQuery(f'isolation is "snapshot" or "serializable", not {isolation!r}')
+    plan = plan_delete(table, where, everything=everything, given=given, options=options)
+    if earlier := plan.committer.earlier(KIND):
+        return changed(plan.committer, earlier, KIND, plan.planned_on)
+
+    def find(tasks: list[DeleteTask]) -> Iterable[tuple[Place, DeletionVector]]:
+        return _find(plan.committer.options.counted(tasks))
+
+    found = dict(find(plan.tasks))
+    if dry_run:
+        counts = {task.place[2]: _count(task, found[task.place]) for task in plan.tasks}
+        names = tuple(name for name, count in counts.items() if count)
+        return Changed(None, KIND, {"done": names}, sum(counts.values()), planned_on=plan.planned_on, dry_run=True)
+    return commit_delete(plan, found, isolation=isolation, find=find)
+
+
+def _count(task: DeleteTask, found: DeletionVector) -> int:
+    """Rows of the file that are not deleted yet."""
+    deletion = task.file.file.deletion
+    if deletion is None or not found:
+        return len(found)
+    before = deletion.read()
+    return len(found | before) - len(before)
+
+
+def _find(tasks: Iterable[DeleteTask]) -> Iterable[tuple[Place, DeletionVector]]:
+    for task in tasks:
+        with located(file=task.file.file.path):
+            yield task.place, task.find()

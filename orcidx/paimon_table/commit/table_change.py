@@ -1,0 +1,106 @@
+"""What every change of a table begins with: the newest snapshot, and whether such a table may be changed here."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from orcidx.errors import Unsupported
+from orcidx.paimon_table.commit.changed import Changed
+from orcidx.paimon_table.commit.commit_options import CommitOptions, CommitOptionsByName
+from orcidx.paimon_table.commit.committing import Committed, Committer
+from orcidx.paimon_table.commit.option_gates import Operation, check_options
+from orcidx.paimon_table.commit.table_state import TableState
+from orcidx.paimon_table.metadata.manifest import FileEntry
+from orcidx.paimon_table.metadata.schema import TableSchema
+
+if TYPE_CHECKING:
+    from orcidx.paimon_table.table import Table
+
+__all__ = ["begin", "changed", "check_inside", "check_instants", "check_table"]
+
+_BRANCH = re.compile(r"(?:^|/)branch/branch-[^/]+/?$")
+
+
+def begin(table: Table, operation: Operation, given: CommitOptionsByName) -> Committer:
+    """A committer at the newest snapshot, which the operation takes; ``given``: commit options by keyword."""
+    files = table.table_files
+    place = files.root.name
+    if files.root.kind == "path":
+        place = os.path.realpath(str(files.root.location))
+    if _BRANCH.search(place.replace("\\", "/")):
+        raise Unsupported(f"{files.root.name} is a branch, and only the main branch is changed here")
+    committer = Committer(files, CommitOptions.of(given))
+    if not table.is_latest and table.snapshot_id != committer.state.snapshot_id:
+        raise Unsupported(
+            f"the table was opened at snapshot {table.snapshot_id}, and only the newest, "
+            f"{committer.state.snapshot_id}, can be changed; open it without snapshot_id"
+        )
+    check_table(committer.state, operation, committer.options)
+    return committer
+
+
+def check_table(state: TableState, operation: Operation, options: CommitOptions) -> None:
+    """Raises ``Unsupported`` where an option of the newest schema stands against the operation, and for keys of the
+    schema that are not known: they may change what a commit has to do."""
+    admitted = [*options.allow_options, *(["lock.enabled"] if options.lock is not None else [])]
+    if unknown := [key for key in state.schema.unknown if key not in admitted]:
+        raise Unsupported(
+            f"schema {state.schema.id} has the key {unknown[0]!r}, which is not known; change the table with the "
+            f"Paimon that wrote it, or, if it means nothing to {operation}, admit it: allow_options=[{unknown[0]!r}]"
+        )
+    check_options(state.schema.options, operation, admitted)
+
+
+def check_inside(entry: FileEntry) -> None:
+    """Raises ``Unsupported`` for a data file outside the table."""
+    if entry.external_path is not None:
+        raise Unsupported(f"data file {entry.name} is outside the table; change it with Paimon's Java")
+
+
+def check_instants(
+    schema: TableSchema, columns: Sequence[str], data_format: str, options: CommitOptions, doing: str
+) -> None:
+    """Raises ``Unsupported`` where ORC files hold instants that depend on a JVM's zone, and nobody vouches for it.
+
+    ``schema``: the one that the files are written with; ``columns``: by its names."""
+    if data_format != "orc" or options.jvm_zone == "UTC" or not schema.moves_instants:
+        return
+    zoned = [name for name in columns if name in schema.by_name and schema.by_name[name].type.has_instants]
+    if zoned:
+        raise Unsupported(
+            f"{doing}: Paimon's Java moves TIMESTAMP WITH LOCAL TIME ZONE of ORC files by the zone of its JVM; if all "
+            'of them run in UTC say jvm_zone="UTC", else set orc.timestamp-ltz.legacy.type to false in a new table',
+            column=zoned[0],
+        )
+
+
+def changed(committer: Committer, committed: Committed | None, kind: str, planned_on: int, **facts: Any) -> Changed:
+    """The result of a change that was committed, or had nothing to do."""
+    named: dict[str, Any] = {"commit_user": committer.user, "identifier": committer.options.identifier}
+    if committed is None:
+        return Changed(None, kind, planned_on=planned_on, **named, **facts)
+    number = committed.document["id"]
+    notes = (*facts.pop("notes", ()), *(one.note() for one in committed.overwritten))
+    return Changed(
+        number,
+        kind,
+        attempts=committed.attempts,
+        previous_snapshot_id=number - 1 or None,
+        planned_on=planned_on,
+        rollback=_rollback(committer, number - 1),
+        repeated=committed.repeated,
+        notes=notes,
+        **named,
+        **facts,
+    )
+
+
+def _rollback(committer: Committer, number: int) -> str | None:
+    """Paimon's own call that takes the commit back."""
+    parts = committer.files.root.name.rstrip("/").replace("\\", "/").split("/")
+    named = len(parts) > 1 and parts[-2].endswith(".db")
+    name = f"{parts[-2].removesuffix('.db')}.{parts[-1]}" if named else "database.table"
+    return f"CALL sys.rollback(table => '{name}', version => '{number}')" if number else None

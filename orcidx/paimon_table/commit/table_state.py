@@ -1,0 +1,242 @@
+"""A table as a change finds it: its newest snapshot with every record of every manifest, unread fields included.
+
+What is read here is carried into the next snapshot, so nothing may be passed over: a snapshot field, a manifest version
+or an index type that is not known is ``Unsupported``, and what does not add up is ``CorruptFile``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from orcidx.errors import CorruptFile, Unsupported
+from orcidx.paimon.json_object import parse_json_object
+from orcidx.paimon_table.avro.container import AvroFile, read_avro_file
+from orcidx.paimon_table.metadata.files import TableFiles
+from orcidx.paimon_table.metadata.manifest import DELETE, FileEntry, IndexEntry, file_entry, index_entry, manifest_info
+from orcidx.paimon_table.metadata.schema import TableSchema
+from orcidx.paimon_table.metadata.snapshot import is_file_name
+
+__all__ = [
+    "DELETION_VECTORS",
+    "LiveFile",
+    "ManifestFile",
+    "TableState",
+    "live_entries",
+    "read_manifest_file",
+    "read_state",
+]
+
+DELETION_VECTORS = "DELETION_VECTORS"
+_INDEX_TYPES = ("HASH", DELETION_VECTORS)
+_KINDS = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
+_VERSION, _MANIFEST_VERSION, _INDEX_MANIFEST_VERSION = 3, 2, 1
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_SNAPSHOT_FIELDS = _words(
+    """version uuid id schemaId baseManifestList baseManifestListSize deltaManifestList deltaManifestListSize
+    changelogManifestList changelogManifestListSize indexManifest commitUser commitIdentifier commitKind timeMillis
+    logOffsets totalRecordCount deltaRecordCount changelogRecordCount watermark statistics properties nextRowId
+    writerVersion operation"""
+)
+"""Paimon 0.8 to 2.1."""
+_TRIES = 5
+_LONG = 1 << 63
+
+
+@dataclass(frozen=True)
+class ManifestFile:
+    """A manifest: its records as they are stored, and read. ``size``: its bytes."""
+
+    avro: AvroFile
+    entries: tuple[FileEntry, ...]
+    size: int
+
+
+@dataclass(frozen=True)
+class LiveFile:
+    """A live data file: its entry, and the record that it was read from, of a manifest with this schema."""
+
+    entry: FileEntry
+    record: dict[str, Any] = field(repr=False)
+    schema_text: bytes = field(repr=False)
+    codec: str
+
+
+@dataclass(frozen=True)
+class TableState:
+    """One snapshot, whole. ``document``: its JSON (None: nothing was written yet); ``schema``: the table's newest;
+    ``infos``: the records of both manifest lists, in order; ``deleted``: identities of files that a manifest of the
+    snapshot deletes; ``index``: the index manifest."""
+
+    files: TableFiles
+    document: Mapping[str, Any] | None
+    schema: TableSchema
+    list_file: AvroFile | None
+    infos: tuple[dict[str, Any], ...]
+    manifests: Mapping[str, ManifestFile] = field(repr=False)
+    live: Mapping[tuple[Any, ...], LiveFile] = field(repr=False)
+    deleted: frozenset[tuple[Any, ...]] = field(repr=False)
+    index: AvroFile | None = field(repr=False)
+    index_entries: tuple[IndexEntry, ...] = field(repr=False)
+
+    @property
+    def snapshot_id(self) -> int:
+        """0 before the first snapshot."""
+        return 0 if self.document is None else int(self.document["id"])
+
+    @property
+    def rows(self) -> int:
+        """Rows of the live files, deleted ones included."""
+        return sum(live.entry.rows for live in self.live.values())
+
+
+def read_state(files: TableFiles, cache: dict[str, ManifestFile], *, admitted: Sequence[str] = ()) -> TableState:
+    """The newest snapshot, by the directory's listing, too: a change that went by a hint below a gap would be hidden by
+    the snapshots above. ``cache``: manifests that were read before, which never change; grows.
+
+    ``admitted``: names of snapshot fields that the caller lets pass. Raises ``CorruptFile`` and ``Unsupported``.
+    """
+    for _ in range(_TRIES):
+        latest = files.newest_snapshot()
+        try:
+            return _read(files, None if latest is None else latest.id, cache, admitted)
+        except FileNotFoundError as error:
+            now = files.latest_snapshot()
+            if latest is None or now is None or now.id == latest.id:
+                raise CorruptFile(f"snapshot {latest and latest.id} names a file that is missing: {error}") from error
+    raise CorruptFile(f"snapshots of {files.root.name} expire faster than they can be read")
+
+
+def _read(
+    files: TableFiles, snapshot_id: int | None, cache: dict[str, ManifestFile], admitted: Sequence[str]
+) -> TableState:
+    if snapshot_id is None:
+        schema = files.latest_schema(0)
+        if schema is None:
+            raise FileNotFoundError(f"{files.root.name} is no Paimon table: it has no schema")
+        return TableState(files, None, schema, None, (), {}, {}, frozenset(), None, ())
+    document = _checked_document(files, snapshot_id, admitted)
+    schema = files.latest_schema(document["schemaId"])
+    if schema is None:
+        raise CorruptFile(f"snapshot {snapshot_id} names schema {document['schemaId']}, which is missing")
+    lists = [_read_list(files, document, name) for name in ("baseManifestList", "deltaManifestList")]
+    if lists[0].records and lists[1].records and lists[0].schema_text != lists[1].schema_text:
+        raise Unsupported(
+            "the manifest lists of the newest snapshot have two schemas; compact its manifests with Paimon"
+        )
+    list_file = lists[1] if lists[1].records else lists[0]
+    infos = (*lists[0].records, *lists[1].records)
+    manifests = _read_manifests(files, infos, cache)
+    live, deleted = live_entries([manifests[info["_FILE_NAME"]] for info in infos])
+    index, index_entries = _read_index(files, document.get("indexManifest"))
+    state = TableState(files, document, schema, list_file, infos, manifests, live, deleted, index, index_entries)
+    total = document.get("totalRecordCount")
+    if state.rows >= _LONG:
+        raise CorruptFile(f"the manifests of snapshot {snapshot_id} have {state.rows} rows")
+    if total is not None and total != state.rows:
+        raise CorruptFile(f"snapshot {snapshot_id} counts {total} rows, where its manifests have {state.rows}")
+    return state
+
+
+def _checked_document(files: TableFiles, snapshot_id: int, admitted: Sequence[str]) -> dict[str, Any]:
+    files.snapshot(snapshot_id)  # names and numbers are of their types
+    document = files.parsed(f"snapshot/snapshot-{snapshot_id}", lambda data: parse_json_object(data, "snapshot"))
+    if document.get("version", _VERSION) != _VERSION:
+        raise Unsupported(f"snapshot {snapshot_id} is of version {document['version']!r}; {_VERSION} is known")
+    unknown = sorted(name for name in document.keys() - _SNAPSHOT_FIELDS - set(admitted) if document[name] is not None)
+    if unknown:
+        raise Unsupported(
+            f"snapshot {snapshot_id} has the field {unknown[0]!r}, which is not known; change the table with the "
+            "Paimon that wrote it, or, if dropping it is harmless, admit it by allow_options"
+        )
+    for name in ("watermark", "nextRowId"):
+        value = document.get(name)
+        if value is not None and not (type(value) is int and -_LONG <= value < _LONG):
+            raise CorruptFile(f"snapshot {snapshot_id} has {name} {value!r:.60}")
+    statistics = document.get("statistics")
+    if statistics is not None and not (isinstance(statistics, str) and is_file_name(statistics)):
+        raise CorruptFile(f"snapshot {snapshot_id} has statistics {statistics!r:.60}, which is no name of a file")
+    properties = document.get("properties") or {}
+    if not isinstance(properties, dict):
+        raise CorruptFile(f"snapshot {snapshot_id} has properties {properties!r:.60}")
+    if foreign := sorted(set(properties) - set(admitted)):
+        raise Unsupported(f"snapshot {snapshot_id} has the property {foreign[0]!r}, which may have to be carried on")
+    if document.get("commitKind") not in _KINDS:
+        raise Unsupported(f"snapshot {snapshot_id} is of kind {document.get('commitKind')!r}, which is not known")
+    return document
+
+
+def _read_list(files: TableFiles, document: Mapping[str, Any], name: str) -> AvroFile:
+    size, found = files.parsed(f"manifest/{document[name]}", lambda data: (len(data), read_avro_file(data)))
+    expected = document.get(f"{name}Size")
+    if expected is not None and expected != size:
+        raise CorruptFile(f"{document[name]} has {size} bytes, where the snapshot says {expected}")
+    _check_versions(found, document[name], _MANIFEST_VERSION)
+    for record in found.records:
+        manifest_info(record)
+    return found
+
+
+def read_manifest_file(data: memoryview) -> ManifestFile:
+    """A manifest, every record as it is stored."""
+    avro = read_avro_file(data)
+    _check_versions(avro, "manifest", _MANIFEST_VERSION)
+    entries = tuple(file_entry(record) for record in avro.records)
+    if avro.records and "_EMBEDDED_FILE_INDEX" not in avro.records[0]["_FILE"]:
+        raise Unsupported(
+            "manifests of Paimon before 0.8 have no place for file indexes; compact the table's manifests"
+        )
+    return ManifestFile(avro, entries, len(data))
+
+
+def _read_manifests(
+    files: TableFiles, infos: Sequence[dict[str, Any]], cache: dict[str, ManifestFile]
+) -> dict[str, ManifestFile]:
+    names = list(dict.fromkeys(info["_FILE_NAME"] for info in infos))
+    missing = [name for name in names if name not in cache]
+    read = files.parsed_all([f"manifest/{name}" for name in missing], read_manifest_file)
+    cache.update(zip(missing, read))
+    for info in infos:
+        if info.get("_FILE_SIZE") != cache[info["_FILE_NAME"]].size:
+            raise CorruptFile(f"manifest {info['_FILE_NAME']} is not as long as its list says")
+    return {name: cache[name] for name in names}
+
+
+def live_entries(
+    manifests: Sequence[ManifestFile],
+) -> tuple[dict[tuple[Any, ...], LiveFile], frozenset[tuple[Any, ...]]]:
+    """The live files by identity, and the identities that are deleted; an identity that was ever deleted is dead, for
+    that is how Paimon's scan reads the manifests."""
+    deleted = frozenset(e.identity for manifest in manifests for e in manifest.entries if e.kind == DELETE)
+    live: dict[tuple[Any, ...], LiveFile] = {}
+    for manifest in manifests:
+        for entry, record in zip(manifest.entries, manifest.avro.records):
+            if entry.kind == DELETE or entry.identity in deleted:
+                continue
+            if entry.identity in live:
+                raise CorruptFile(f"data file {entry.name} is added twice")
+            live[entry.identity] = LiveFile(entry, record, manifest.avro.schema_text, manifest.avro.codec)
+    return live, deleted
+
+
+def _read_index(files: TableFiles, name: str | None) -> tuple[AvroFile | None, tuple[IndexEntry, ...]]:
+    if name is None:
+        return None, ()
+    index = files.parsed(f"manifest/{name}", read_avro_file)
+    _check_versions(index, name, _INDEX_MANIFEST_VERSION)
+    entries = tuple(index_entry(record) for record in index.records)
+    if unknown := sorted({entry.index_type for entry in entries} - set(_INDEX_TYPES)):
+        raise Unsupported(f"the table has an index of type {unknown[0]!r}, which a change here would not keep up")
+    return index, entries
+
+
+def _check_versions(avro: AvroFile, name: str, wanted: int) -> None:
+    for record in avro.records:
+        if record.get("_VERSION") != wanted:
+            raise Unsupported(f"{name} has records of version {record.get('_VERSION')!r}; {wanted} is known")

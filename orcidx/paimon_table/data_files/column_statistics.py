@@ -1,0 +1,162 @@
+"""Statistics of a data file's columns, as manifests store them: minima, maxima, null counts, cut as the table says.
+
+``metadata.stats-mode``: none, counts, truncate(n), full; ``fields.<column>.stats-mode`` for one column. Text is cut
+to n characters, its maximum then raised in the last one that can be; where none can be, both bounds are unknown.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.errors import InvalidQuery
+from orcidx.paimon.data_types import DataField, DataType
+from orcidx.paimon_table.metadata.binary_row import write_binary_row
+from orcidx.paimon_table.metadata.option_values import parse_whole
+
+__all__ = ["ColumnStatistics", "StatsMode", "physical", "stats_modes", "stored_stats"]
+
+_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+_TEXTS = ("CHAR", "VARCHAR")
+_NUMBERS = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
+_BOUNDED = (*_NUMBERS, *_TEXTS, "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
+_MODE = re.compile(r"(none|counts|full|truncate\((\d{1,9})\))")
+_LAST_CHARACTER = 0x10FFFF
+
+
+@dataclass(frozen=True)
+class StatsMode:
+    """``kind``: none, counts, full or truncate, then ``length`` in characters."""
+
+    kind: str
+    length: int = 0
+
+    @classmethod
+    def parse(cls, option: str, text: str) -> StatsMode:
+        found = _MODE.fullmatch(text.strip().lower())
+        if found is None or found[2] == "0":
+            raise InvalidQuery(f"{option} is {text!r}; modes are none, counts, truncate(n) and full")
+        return cls("truncate", int(found[2])) if found[2] else cls(found[1])
+
+
+def stats_modes(fields: Sequence[DataField], options: Mapping[str, str]) -> dict[str, StatsMode]:
+    """The mode of each column; after the first n that ``metadata.stats-keep-first-n-columns`` names, none."""
+    default = StatsMode.parse("metadata.stats-mode", options.get("metadata.stats-mode", "truncate(16)"))
+    name = "metadata.stats-keep-first-n-columns"
+    most = parse_whole(name, options.get(name, "-1"), least=-1)
+    modes = {}
+    for number, field in enumerate(fields):
+        option = f"fields.{field.name}.stats-mode"
+        if option in options:
+            modes[field.name] = StatsMode.parse(option, options[option])
+        else:
+            modes[field.name] = default if most < 0 or number < most else StatsMode("none")
+    return modes
+
+
+class ColumnStatistics:
+    """Bounds and nulls of one column; takes its arrays in order."""
+
+    def __init__(self, data_type: DataType, mode: StatsMode) -> None:
+        self.type = data_type
+        self.mode = mode
+        self.nulls = 0
+        self._least: Any = None
+        self._most: Any = None
+        self._unordered = data_type.root not in _BOUNDED or mode.kind in ("none", "counts")
+
+    def add(self, array: pa.Array) -> None:
+        self.nulls += array.null_count
+        if self._unordered or array.null_count == len(array):
+            return
+        if self.type.root in ("FLOAT", "DOUBLE") and pc.any(pc.is_nan(array)).as_py():
+            self._unordered = True  # NaN has no place among bounds that all readers agree on
+            return
+        found = pc.min_max(array)
+        least, most = (physical(found[name], self.type) for name in ("min", "max"))
+        if self.type.root in ("FLOAT", "DOUBLE"):
+            least, most = _signed_zeros(array, least, most)
+        self._least = least if self._least is None else min(self._least, least, key=_order)
+        self._most = most if self._most is None else max(self._most, most, key=_order)
+
+    @property
+    def bounds(self) -> tuple[Any, Any]:
+        """Minimum and maximum in the physical domain, cut as the mode says; None: unknown."""
+        if self._unordered or self._least is None:
+            return None, None
+        if self.mode.kind == "full" or self.type.root not in _TEXTS:
+            return self._least, self._most
+        most = _raised(self._most, self.mode.length)
+        return (None, None) if most is None else (_cut(self._least, self.mode.length), most)
+
+
+def stored_stats(
+    fields: Sequence[DataField], columns: Mapping[str, ColumnStatistics], *, dense: bool
+) -> tuple[dict[str, Any], list[str] | None]:
+    """The record of a file's statistics, and the columns that it has (None: all). ``dense`` leaves out those
+    without."""
+    kept = [field for field in fields if not dense or columns[field.name].mode.kind != "none"]
+    types = [field.type for field in kept]
+    bounds = [columns[field.name].bounds for field in kept]
+    counts = [None if columns[f.name].mode.kind == "none" else columns[f.name].nulls for f in kept]
+    record = {
+        "_MIN_VALUES": write_binary_row(types, [least for least, _ in bounds]),
+        "_MAX_VALUES": write_binary_row(types, [most for _, most in bounds]),
+        "_NULL_COUNTS": counts,
+    }
+    return record, None if len(kept) == len(fields) else [field.name for field in kept]
+
+
+def physical(scalar: pa.Scalar, data_type: DataType) -> Any:
+    """An Arrow value as ``BinaryRow`` gives and takes it; None for null."""
+    if not scalar.is_valid:
+        return None
+    if data_type.root in ("TIMESTAMP", "TIMESTAMP_LTZ", "TIME"):
+        return scalar.value * _NANOS[scalar.type.unit]
+    if data_type.root == "DATE":
+        return scalar.value
+    value = scalar.as_py()
+    return value.encode() if isinstance(value, str) else value
+
+
+def _order(value: Any) -> Any:
+    """-0.0 below 0.0, as Java orders them."""
+    return (value, math.copysign(1.0, value)) if isinstance(value, float) else value
+
+
+def _signed_zeros(array: pa.Array, least: float, most: float) -> tuple[float, float]:
+    """Arrow finds the zeros equal; a bound that is zero is -0.0 below and 0.0 above where both are there."""
+    if least != 0.0 and most != 0.0:
+        return least, most
+    zeros = pc.filter(array, pc.equal(array, 0.0))
+    signs = {math.copysign(1.0, value) for value in (pc.unique(zeros).to_pylist() or [0.0])}
+    least = -0.0 if least == 0.0 and -1.0 in signs else least if least != 0.0 else 0.0
+    most = 0.0 if most == 0.0 and 1.0 in signs else most if most != 0.0 else -0.0
+    return least, most
+
+
+def _cut(value: bytes, length: int) -> bytes:
+    return value.decode()[:length].encode()
+
+
+def _raised(value: bytes, length: int) -> bytes | None:
+    """Text of at most so many characters that is not below ``value``; None where there is none.
+
+    Surrogates are passed over: they cannot be stored as UTF-8 (Java would store "?", which is no bound).
+    """
+    text = value.decode()
+    if len(text) <= length:
+        return value
+    for end in range(length - 1, -1, -1):
+        following = ord(text[end]) + 1
+        if 0xD800 <= following <= 0xDFFF:
+            following = 0xE000
+        if following <= _LAST_CHARACTER:
+            return (text[:end] + chr(following)).encode()
+    return None

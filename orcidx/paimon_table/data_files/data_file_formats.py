@@ -1,0 +1,211 @@
+"""How rows of a table are encoded in data files: ORC by the project's own writer, Parquet by pyarrow.
+
+ORC types, ids and options are those of Paimon's Java: CHAR padded, times of day as milliseconds, ``paimon.id`` on every
+type, and the table's ``orc.*`` options. Parquet is as its reader wants it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.orc_writer.options import WriteOptions
+from orcidx.orc_writer.writer import OrcWriter
+from orcidx.paimon.data_types import DataField, DataType
+from orcidx.paimon.registry import parse_size
+from orcidx.paimon_table.metadata.schema import TableSchema
+
+__all__ = ["Encoder", "as_stored", "check_writable", "open_encoder"]
+
+_ORC_CODECS = {"zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "zlib": "zlib", "none": "uncompressed"}
+_PARQUET_CODECS = {"zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "gzip": "gzip", "none": "none"}
+_FLAT = """BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE DECIMAL CHAR VARCHAR BINARY VARBINARY DATE TIME TIMESTAMP
+TIMESTAMP_LTZ"""
+_WRITTEN_TYPES = frozenset(_FLAT.split())
+_FINEST_IN_PARQUET = 6
+_LONGEST_IN_ORC = 65535
+"""Characters that the type of an ORC text column can tell."""
+
+
+class Encoder(Protocol):
+    """A data file that is being encoded into memory."""
+
+    @property
+    def size(self) -> int:
+        """Bytes so far, those that wait among them."""
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Takes rows as of ``as_stored``."""
+
+    def finish(self) -> bytes:
+        """The whole file."""
+
+
+def check_writable(schema: TableSchema) -> str:
+    """The format of new data files; raises ``Unsupported`` for a format, codec or type that is not written."""
+    options = schema.options
+    form = options.get("file.format", "parquet").strip().lower()
+    _codec(form, options)
+    for column in schema.fields:
+        if column.type.root not in _WRITTEN_TYPES:
+            raise Unsupported(f"{column.type} is not written here; append with Paimon", column=column.name)
+        fine = column.type.root.startswith("TIMESTAMP") and column.type.precision > _FINEST_IN_PARQUET
+        if form == "parquet" and fine:
+            raise Unsupported(f"{column.type} is not written to parquet; append with Paimon", column=column.name)
+    if form == "orc":
+        orc_options(schema)
+    return form
+
+
+def open_encoder(schema: TableSchema, form: str) -> Encoder:
+    """A new data file."""
+    return _Orc(schema) if form == "orc" else _Parquet(schema)
+
+
+def as_stored(rows: pa.RecordBatch, schema: TableSchema, form: str) -> pa.RecordBatch:
+    """The rows as the file has them, and its statistics, too: CHAR is padded in ORC."""
+    arrays = []
+    for array, field in zip(rows.columns, schema.fields):
+        if form == "orc" and field.type.root == "CHAR":
+            array = pc.utf8_rpad(array, field.type.length, " ")
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
+
+
+def _codec(form: str, options: Mapping[str, str]) -> str:
+    name = options.get("file.compression", "zstd").strip().lower()
+    if form == "orc":
+        name = options.get("orc.compress", name).strip().lower()
+    codecs = _ORC_CODECS if form == "orc" else _PARQUET_CODECS
+    if name not in codecs:
+        raise Unsupported(f"{form} files are not written with compression {name!r}; {', '.join(codecs)} are")
+    return codecs[name]
+
+
+# ---------------------------------------------------------------------- ORC
+
+
+class _NewFile(io.BytesIO):
+    name = "a new data file"
+    """For messages."""
+
+
+_UNFILTERED = frozenset({"BOOLEAN", "ARRAY", "MAP", "MULTISET", "ROW"})
+"""Types of columns that have no bloom filter in a file of ours."""
+
+
+class _Orc:
+    def __init__(self, schema: TableSchema) -> None:
+        self._sink = _NewFile()
+        self._schema = pa.schema([_orc_field(field) for field in schema.fields])
+        self._writer = OrcWriter(self._sink, self._schema, options=orc_options(schema))
+
+    @property
+    def size(self) -> int:
+        return self._writer.bytes_written + self._writer.bytes_buffered
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        arrays = [_cast(array, field.type) for array, field in zip(rows.columns, self._schema)]
+        self._writer.write(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+
+    def finish(self) -> bytes:
+        self._writer.close()
+        return self._sink.getvalue()
+
+
+def _orc_field(field: DataField) -> pa.Field:
+    """Paimon looks columns up by name; the id is for those who go by it (Iceberg's readers)."""
+    metadata = {"paimon.id": str(field.id)}
+    if field.type.root in ("CHAR", "VARCHAR") and field.type.length <= _LONGEST_IN_ORC:
+        metadata["orc.type"] = f"{field.type.root.lower()}({field.type.length})"
+    return pa.field(field.name, _orc_type(field.type), metadata=metadata)
+
+
+def _orc_type(data_type: DataType) -> pa.DataType:
+    """ORC has no times of day, which Paimon stores as milliseconds."""
+    return pa.int32() if data_type.root == "TIME" else data_type.arrow_type
+
+
+def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    return array if array.type == kind else array.cast(kind)
+
+
+def orc_options(schema: TableSchema) -> WriteOptions:
+    """The table's ``orc.*`` options, which win over ``file.*`` but for ``file.block-size``, as in Paimon's Java."""
+    options = schema.options
+    given: dict[str, Any] = {"compression": _codec("orc", options)}
+    if given["compression"] == "zstd":
+        option = "orc.compression.zstd.level"
+        given["compression_level"] = _whole(options, option, _whole(options, "file.compression.zstd-level", 1))
+    given["compression_block_size"] = _whole(options, "orc.compress.size", WriteOptions.compression_block_size)
+    given["stripe_size"] = _whole(options, "orc.stripe.size", WriteOptions.stripe_size)
+    if "file.block-size" in options:
+        given["stripe_size"] = parse_size("file.block-size", options["file.block-size"])
+    given["row_index_stride"] = _whole(options, "orc.row.index.stride", WriteOptions.row_index_stride)
+    if not schema.is_on("orc.create.index", default=True):
+        given["row_index_stride"] = 0
+    if "orc.dictionary.key.threshold" in options:
+        given["dictionary_key_size_threshold"] = _share(options, "orc.dictionary.key.threshold")
+    names = [name.strip() for name in options.get("orc.bloom.filter.columns", "").split(",") if name.strip()]
+    # Java takes them for every column, and has no use for these.
+    bare = {field.name for field in schema.fields if field.type.root in _UNFILTERED}
+    if names := [name for name in names if name not in bare]:
+        given["bloom_filter_columns"] = names
+        if "orc.bloom.filter.fpp" in options:
+            given["bloom_filter_fpp"] = _share(options, "orc.bloom.filter.fpp")
+    try:
+        return WriteOptions(**given)
+    except InvalidQuery as error:
+        raise Unsupported(f"the table's orc.* options cannot be honoured: {error}; append with Paimon") from None
+
+
+def _whole(options: Mapping[str, str], name: str, default: int) -> int:
+    text = options.get(name, str(default)).strip()
+    if not text.isascii() or not text.isdigit():
+        raise InvalidQuery(f"the table option {name} is {text!r}, which is no whole number")
+    return int(text)
+
+
+def _share(options: Mapping[str, str], name: str) -> float:
+    try:
+        return float(options[name])
+    except ValueError:
+        raise InvalidQuery(f"the table option {name} is {options[name]!r}, which is no number") from None
+
+
+# ---------------------------------------------------------------------- Parquet
+
+
+class _Parquet:
+    def __init__(self, schema: TableSchema) -> None:
+        self._sink = io.BytesIO()
+        fields = [pa.field(f.name, f.type.arrow_type, metadata={"PARQUET:field_id": str(f.id)}) for f in schema.fields]
+        self._schema = pa.schema(fields)
+        codec = _codec("parquet", schema.options)
+        # Java looks for a wide decimal in a dictionary with bytes of another width, and misses it.
+        wide = [f.name for f in schema.fields if f.type.root == "DECIMAL" and f.type.precision > 18]
+        self._writer = pyarrow.parquet.ParquetWriter(
+            self._sink,
+            self._schema,
+            compression=codec,
+            compression_level=_whole(schema.options, "file.compression.zstd-level", 1) if codec == "zstd" else None,
+            use_dictionary=[field.name for field in fields if field.name not in wide],
+            store_decimal_as_integer=True,
+        )
+
+    @property
+    def size(self) -> int:
+        return self._sink.tell()
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        self._writer.write(pa.Table.from_arrays(rows.columns, schema=self._schema))
+
+    def finish(self) -> bytes:
+        self._writer.close()
+        return self._sink.getvalue()

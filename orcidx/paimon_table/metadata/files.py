@@ -1,0 +1,173 @@
+"""The files of a table's directory, wherever it is: snapshots, schemas, manifests, and the sources of data files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from orcidx.errors import CorruptFile, InvalidQuery, StorageError, located
+from orcidx.paimon.small_files import read_whole
+from orcidx.paimon_table.metadata.schema import TableSchema, parse_schema
+from orcidx.paimon_table.metadata.snapshot import Snapshot, parse_hint, parse_snapshot
+from orcidx.storage import OneSource, Source, describe_source, list_sources
+from orcidx.storage.inside import in_one_store, is_inside
+from orcidx.threads.tasks import side_by_side
+
+__all__ = ["TableFiles"]
+
+T = TypeVar("T")
+_READERS = 8
+_HINT_READS = 3
+_MOST_PROBES = 100_000
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """The directory of one table; ``root`` is its path, URL, or path in a file system.
+
+    ``external_paths``: directories or URL prefixes in other stores that its manifests may name files in.
+    """
+
+    root: Source
+    external_paths: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.root.location, str):
+            raise InvalidQuery(f"{self.root.name}: a table is a directory: give a path or URL")
+
+    def source(self, path: str) -> Source:
+        """A file by its path within the table, with slashes."""
+        return replace(
+            self.root,
+            name=f"{self.root.name.rstrip('/')}/{path}",
+            location=f"{self.root.location.rstrip('/')}/{path}",
+        )
+
+    def external(self, path: str) -> Source:
+        """A file that a manifest names by its own absolute path.
+
+        Whoever wrote the table chose it, and it is opened with the reader's credentials: so it has to be in the table's
+        own store (scheme and bucket or host), or in one of ``external_paths``. Raises ``InvalidQuery`` otherwise.
+        """
+        if self.root.filesystem is not None:
+            return describe_source(path, filesystem=self.root.filesystem)
+        trusted = in_one_store(path, str(self.root.location))
+        if not trusted and not any(is_inside(path, one) for one in self.external_paths):
+            message = f"a manifest names a file of another store, {path!r:.200}; if that is trusted, open the table"
+            raise InvalidQuery(
+                f"{message} with external_paths=[...] (in the shell --external-paths), the directories it may name",
+                file=self.root.name,
+            )
+        return describe_source(path, storage_options=self.root.storage_options)
+
+    def parsed(self, path: str, parse: Callable[[memoryview], T]) -> T:
+        """One file, parsed; its name is added to errors."""
+        source = self.source(path)
+        with located(file=source.name):
+            return parse(read_whole(source))
+
+    def parsed_all(self, paths: Sequence[str], parse: Callable[[memoryview], T]) -> list[T]:
+        """Several files, read in parallel."""
+        if len(paths) < 2:
+            return [self.parsed(path, parse) for path in paths]
+        return side_by_side(lambda path: self.parsed(path, parse), paths, _READERS)
+
+    def snapshot(self, snapshot_id: int) -> Snapshot:
+        """A snapshot by number; ``FileNotFoundError`` when it is not there (any more)."""
+        snapshot = self.parsed(f"snapshot/snapshot-{snapshot_id}", parse_snapshot)
+        if snapshot.id != snapshot_id:
+            raise CorruptFile(f"snapshot {snapshot_id} says that it is {snapshot.id}")
+        return snapshot
+
+    def latest_snapshot(self) -> Snapshot | None:
+        """The newest snapshot; None for a table that nothing was written to.
+
+        LATEST is only a hint: numbers are probed upwards from it, and the directory is listed where it leads nowhere.
+        """
+        hint = self.hint("LATEST")
+        latest = None if hint is None else self._last(self.snapshot, hint)
+        if latest is not None:
+            return latest
+        numbers = self._listed("snapshot", "snapshot-")
+        if hint is not None and not numbers:
+            raise CorruptFile(f"LATEST names snapshot {hint}, but there is none", file=self.root.name)
+        return self.snapshot(max(numbers)) if numbers else None
+
+    def newest_snapshot(self) -> Snapshot | None:
+        """As ``latest_snapshot``, for writers: raises ``CorruptFile`` where numbers beyond it are taken.
+
+        Paimon's own readers then go by the hint or by the listing, as it happens; only a damaged table has such a gap.
+        """
+        latest = self.latest_snapshot()
+        most = max(self._listed("snapshot", "snapshot-"), default=0)
+        if latest is not None and most > latest.id:
+            latest = self._last(self.snapshot, latest.id)  # committed meanwhile, or rolled back
+        if latest is not None and most > latest.id:
+            raise CorruptFile(
+                f"snapshot {latest.id + 1} is missing, and {most} is there, into which commits to come would run: roll "
+                f"the table back to {most}, or delete the files of snapshot/ above {latest.id}",
+                file=self.root.name,
+            )
+        return latest
+
+    def nearest_below(self, number: int) -> int | None:
+        """The largest number of a snapshot below this one."""
+        return max((one for one in self._listed("snapshot", "snapshot-") if one < number), default=None)
+
+    def schema(self, schema_id: int) -> TableSchema:
+        """A schema by number."""
+        schema = self.parsed(f"schema/schema-{schema_id}", parse_schema)
+        if schema.id != schema_id:
+            raise CorruptFile(f"schema {schema_id} says that it is {schema.id}")
+        return schema
+
+    def latest_schema(self, known: int) -> TableSchema | None:
+        """The newest schema, from number ``known`` on; None when that does not exist."""
+        return self._last(self.schema, known)
+
+    def _listed(self, directory: str, prefix: str) -> list[int]:
+        """The numbers of the files of this name in a directory."""
+        try:
+            sources = list_sources(self.source(directory))
+        except FileNotFoundError:
+            return []
+        names = [source.name.replace("\\", "/").rpartition("/")[2] for source in sources]
+        texts = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+        return [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) <= 19]
+
+    def hint(self, name: str) -> int | None:
+        """The number in LATEST or EARLIEST; None where there is none that can be read.
+
+        The only files of a table that are written over in place: one that changes while it is read is read again.
+        """
+        for _ in range(_HINT_READS):
+            try:
+                return self.parsed(f"snapshot/{name}", parse_hint)
+            except FileNotFoundError:
+                return None
+            except StorageError:
+                continue
+        return None  # whoever asks goes by the listing, and tells of a storage that fails
+
+    def _last(self, read: Callable[[int], T], first: int) -> T | None:
+        found: T | None = None
+        for number in range(first, first + _MOST_PROBES):
+            try:
+                found = read(number)
+            except FileNotFoundError:
+                return found
+        return found
+
+
+def table_files(
+    path: OneSource,
+    storage_options: Mapping[str, Any] | None,
+    filesystem: object,
+    external_paths: Sequence[str] = (),
+) -> TableFiles:
+    """The table at a path or URL, or at a path in ``filesystem``."""
+    if isinstance(external_paths, str):
+        raise InvalidQuery(f"external_paths is a list: give [{external_paths!r}]")
+    root = describe_source(path, storage_options=storage_options, filesystem=filesystem)
+    return TableFiles(root, tuple(external_paths))

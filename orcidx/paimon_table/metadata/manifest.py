@@ -1,0 +1,253 @@
+"""Manifests: which data files and index files a snapshot has.
+
+A manifest list (Avro) names manifests; a manifest (Avro) holds entries that add or delete a data file; an index
+manifest (Avro) is the full list of the index files, with the ranges of the deletion vectors in them. Fields that newer
+writers append may be missing in older files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from orcidx.errors import CorruptFile, Unsupported
+from orcidx.paimon_table.avro.container import read_avro
+from orcidx.paimon_table.metadata.snapshot import is_file_name
+
+__all__ = [
+    "ADD",
+    "DELETE",
+    "DeletionRange",
+    "FileEntry",
+    "IndexEntry",
+    "ManifestInfo",
+    "RowStats",
+    "file_entry",
+    "index_entry",
+    "live_files",
+    "manifest_info",
+    "read_index_manifest",
+    "read_manifest",
+    "read_manifest_list",
+]
+
+ADD, DELETE = 0, 1
+
+
+@dataclass(frozen=True)
+class RowStats:
+    """Minima and maxima as BinaryRow bytes, and null counts, of some columns."""
+
+    minima: bytes
+    maxima: bytes
+    null_counts: tuple[int | None, ...] | None
+
+
+@dataclass(frozen=True)
+class ManifestInfo:
+    """A manifest in a manifest list; ``partition_stats`` over its entries' partitions."""
+
+    name: str
+    partition_stats: RowStats
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """A data file in a manifest. ``partition`` and the keys are BinaryRow bytes; see ``TableFile`` for the rest."""
+
+    kind: int
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    name: str
+    size: int
+    rows: int
+    level: int
+    schema_id: int
+    min_key: bytes
+    max_key: bytes
+    key_stats: RowStats
+    value_stats: RowStats
+    extra_files: tuple[str, ...] = ()
+    embedded_index: bytes | None = field(default=None, repr=False)
+    deleted_rows: int | None = None
+    value_stats_columns: tuple[str, ...] | None = None
+    external_path: str | None = None
+    first_row_id: int | None = None
+    written_columns: tuple[str, ...] | None = None
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What a delete has in common with the add that it cancels; an index that is rewritten changes it."""
+        return (
+            self.partition,
+            self.bucket,
+            self.level,
+            self.name,
+            self.extra_files,
+            self.embedded_index,
+            self.external_path,
+        )
+
+
+@dataclass(frozen=True)
+class DeletionRange:
+    """Where the deletion vector of a data file is in its index file."""
+
+    offset: int
+    length: int
+    cardinality: int | None
+
+
+@dataclass(frozen=True)
+class IndexEntry:
+    """An index file: ``index_type`` is HASH, DELETION_VECTORS or the name of a global index."""
+
+    partition: bytes
+    bucket: int
+    index_type: str
+    name: str
+    size: int
+    rows: int
+    deletion_ranges: tuple[tuple[str, DeletionRange], ...] = ()
+    external_path: str | None = None
+
+
+def live_files(entries: Iterable[FileEntry]) -> list[FileEntry]:
+    """The files that were added and not deleted, in the order of the entries."""
+    entries = list(entries)
+    deleted = {entry.identity for entry in entries if entry.kind == DELETE}
+    live: dict[tuple[Any, ...], FileEntry] = {}
+    for entry in entries:
+        if entry.kind == ADD and entry.identity not in deleted:
+            live.setdefault(entry.identity, entry)
+    return list(live.values())
+
+
+def read_manifest_list(data: memoryview) -> list[ManifestInfo]:
+    """The manifests of a list, in order."""
+    return [manifest_info(record) for record in read_avro(data)]
+
+
+def read_manifest(data: memoryview) -> list[FileEntry]:
+    """The entries of a manifest, in order."""
+    return [file_entry(record) for record in read_avro(data)]
+
+
+def read_index_manifest(data: memoryview) -> list[IndexEntry]:
+    """The live index files."""
+    return [index_entry(record) for record in read_avro(data)]
+
+
+def manifest_info(record: dict[str, Any]) -> ManifestInfo:
+    """A record of a manifest list."""
+    return ManifestInfo(_file_name(record, "_FILE_NAME"), _stats(_record(record, "_PARTITION_STATS")))
+
+
+def index_entry(record: dict[str, Any]) -> IndexEntry:
+    """A record of an index manifest."""
+    if (kind := _int(record, "_KIND")) == DELETE:
+        raise CorruptFile("index manifest holds a deletion")
+    _check_kind(kind, "an index manifest")
+    ranges = _optional(record, "_DELETIONS_VECTORS_RANGES", list) or []
+    return IndexEntry(
+        partition=_get(record, "_PARTITION", bytes),
+        bucket=_int(record, "_BUCKET"),
+        index_type=_get(record, "_INDEX_TYPE", str),
+        name=_file_name(record, "_FILE_NAME"),
+        size=_int(record, "_FILE_SIZE"),
+        rows=_int(record, "_ROW_COUNT"),
+        deletion_ranges=tuple(_deletion_range(item) for item in ranges if item is not None),
+        external_path=_optional(record, "_EXTERNAL_PATH", str),
+    )
+
+
+def file_entry(record: dict[str, Any]) -> FileEntry:
+    """A record of a manifest."""
+    file = _record(record, "_FILE")
+    kind, rows = _int(record, "_KIND"), _int(file, "_ROW_COUNT")
+    _check_kind(kind, "a manifest")
+    if rows < 0:
+        raise CorruptFile(f"manifest entry with {rows} rows")
+    return FileEntry(
+        kind=kind,
+        partition=_get(record, "_PARTITION", bytes),
+        bucket=_int(record, "_BUCKET"),
+        total_buckets=_int(record, "_TOTAL_BUCKETS"),
+        name=_file_name(file, "_FILE_NAME"),
+        size=_int(file, "_FILE_SIZE"),
+        rows=rows,
+        level=_int(file, "_LEVEL"),
+        schema_id=_int(file, "_SCHEMA_ID"),
+        min_key=_get(file, "_MIN_KEY", bytes),
+        max_key=_get(file, "_MAX_KEY", bytes),
+        key_stats=_stats(_record(file, "_KEY_STATS")),
+        value_stats=_stats(_record(file, "_VALUE_STATS")),
+        extra_files=tuple(_checked_name(name) for name in _texts(file, "_EXTRA_FILES") or ()),
+        embedded_index=_optional(file, "_EMBEDDED_FILE_INDEX", bytes),
+        deleted_rows=_optional(file, "_DELETE_ROW_COUNT", int),
+        value_stats_columns=_texts(file, "_VALUE_STATS_COLS"),
+        external_path=_optional(file, "_EXTERNAL_PATH", str),
+        first_row_id=_optional(file, "_FIRST_ROW_ID", int),
+        written_columns=_texts(file, "_WRITE_COLS"),
+    )
+
+
+def _check_kind(kind: int, what: str) -> None:
+    if kind not in (ADD, DELETE):
+        raise Unsupported(f"{what} has an entry of kind {kind}, and {ADD} (added) and {DELETE} (deleted) are known")
+
+
+def _stats(record: dict[str, Any]) -> RowStats:
+    counts = _optional(record, "_NULL_COUNTS", list)
+    if counts is not None and any(count is not None and type(count) is not int for count in counts):
+        raise CorruptFile("manifest has null counts that are not numbers")
+    minima, maxima = (_get(record, name, bytes) for name in ("_MIN_VALUES", "_MAX_VALUES"))
+    return RowStats(minima, maxima, None if counts is None else tuple(counts))
+
+
+def _deletion_range(record: Any) -> tuple[str, DeletionRange]:
+    if not isinstance(record, dict):
+        raise CorruptFile("index manifest has a deletion range that is not a record")
+    where = DeletionRange(_int(record, "f1"), _int(record, "f2"), _optional(record, "_CARDINALITY", int))
+    return _get(record, "f0", str), where
+
+
+def _get(record: dict[str, Any], name: str, kind: type) -> Any:
+    value = record.get(name)
+    if type(value) is not kind:
+        raise CorruptFile(f"manifest has {name} {value!r:.60}")
+    return value
+
+
+def _int(record: dict[str, Any], name: str) -> int:
+    value: int = _get(record, name, int)
+    return value
+
+
+def _record(record: dict[str, Any], name: str) -> dict[str, Any]:
+    value: dict[str, Any] = _get(record, name, dict)
+    return value
+
+
+def _optional(record: dict[str, Any], name: str, kind: type) -> Any:
+    return None if record.get(name) is None else _get(record, name, kind)
+
+
+def _texts(record: dict[str, Any], name: str) -> tuple[str, ...] | None:
+    values = _optional(record, name, list)
+    if values is not None and any(type(value) is not str for value in values):
+        raise CorruptFile(f"manifest has {name} that are not texts")
+    return None if values is None else tuple(values)
+
+
+def _file_name(record: dict[str, Any], name: str) -> str:
+    return _checked_name(_get(record, name, str))
+
+
+def _checked_name(name: str) -> str:
+    """File names stay inside their directory."""
+    if not is_file_name(name):
+        raise CorruptFile(f"manifest has the file name {name!r:.120}")
+    return name

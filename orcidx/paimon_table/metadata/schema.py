@@ -1,0 +1,209 @@
+"""The schemas of a table, and how the fields of a data file become those of the table: by field id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
+from orcidx.paimon.data_types import DataField, DataType, arrow_field, parse_field
+from orcidx.paimon.json_object import parse_json_object
+from orcidx.paimon_table.metadata.option_values import parse_whole
+
+__all__ = ["FieldMapping", "TableSchema", "char_lengths", "map_fields", "parse_schema", "same_type"]
+
+_INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+_FLOATS = ("FLOAT", "DOUBLE")
+_TEXTS = ("CHAR", "VARCHAR")
+_BINARIES = ("BINARY", "VARBINARY")
+# What Paimon 2.1's TableSchema, DataField and data types write as JSON.
+_KEYS = frozenset(
+    ("version", "id", "fields", "highestFieldId", "partitionKeys", "primaryKeys", "options", "comment", "timeMillis")
+)
+_FIELD_KEYS = frozenset(("id", "name", "type", "description", "defaultValue"))
+_TYPE_KEYS = frozenset(("type", "fields", "element", "key", "value"))
+_EXACT_INTEGERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """One version of a table's schema. ``options`` are the table's, as Paimon spells them. ``defaults``: the texts of
+    values that Paimon's Java writes for null, by column; ``unknown``: keys of the document that are not known here."""
+
+    id: int
+    fields: tuple[DataField, ...]
+    partition_keys: tuple[str, ...] = ()
+    primary_keys: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    defaults: Mapping[str, str] = field(default_factory=dict, hash=False)
+    unknown: tuple[str, ...] = ()
+
+    @cached_property
+    def by_name(self) -> dict[str, DataField]:
+        """Fields by name."""
+        return {field.name: field for field in self.fields}
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The Arrow schema, nullability as declared."""
+        return pa.schema([arrow_field(field) for field in self.fields])
+
+    @property
+    def partition_fields(self) -> tuple[DataField, ...]:
+        """The fields of ``partition_keys``, in that order."""
+        return tuple(self.by_name[name] for name in self.partition_keys)
+
+    @property
+    def key_fields(self) -> tuple[DataField, ...]:
+        """The primary key without the partition keys, which data files are sorted by."""
+        return tuple(self.by_name[name] for name in self.primary_keys if name not in self.partition_keys)
+
+    @property
+    def bucket_fields(self) -> tuple[DataField, ...]:
+        """What rows are hashed by into a fixed number of buckets."""
+        if named := self.options.get("bucket-key", "").strip():
+            names = [name.strip() for name in named.split(",")]
+            if unknown := [name for name in names if name not in self.by_name]:
+                raise CorruptFile(f"bucket-key names {unknown[0]!r}, which is no column")
+            return tuple(self.by_name[name] for name in names)
+        return self.key_fields
+
+    @property
+    def buckets(self) -> int:
+        """The option ``bucket``: rows of a key go into one of so many; -1: an append table has none."""
+        return parse_whole("bucket", self.options.get("bucket", "-1"), least=-(1 << 31))
+
+    @property
+    def moves_instants(self) -> bool:
+        """Whether TIMESTAMP WITH LOCAL TIME ZONE of its ORC files depends on the zone of the JVM that wrote them."""
+        return self.is_on("orc.timestamp-ltz.legacy.type", default=True)
+
+    def is_on(self, option: str, *, default: bool = False) -> bool:
+        """A boolean option."""
+        return self.options.get(option, str(default)).strip().lower() == "true"
+
+
+@dataclass(frozen=True)
+class FieldMapping:
+    """A field of the table, and the file's field of the same id; ``None`` where the file is older than the field."""
+
+    field: DataField
+    file_field: DataField | None
+
+    @property
+    def is_same(self) -> bool:
+        """Whether the file has it under the same name and of the same type, nullability aside."""
+        file_field = self.file_field
+        return (
+            file_field is not None
+            and file_field.name == self.field.name
+            and same_type(file_field.type, self.field.type)
+        )
+
+
+def parse_schema(data: bytes | memoryview) -> TableSchema:
+    """A schema file. Raises ``CorruptFile``; ``Unsupported`` for a type that is not known."""
+    document = parse_json_object(data, "schema")
+    fields, options = document.get("fields"), document.get("options", {})
+    if type(document.get("id")) is not int or not isinstance(fields, list) or not isinstance(options, dict):
+        raise CorruptFile("schema without id, fields or options")
+    try:
+        parsed = tuple(parse_field(entry) for entry in fields)
+    except InvalidQuery as error:
+        raise Unsupported(f"schema {document['id']}: {error}") from None
+    names = [entry.name for entry in parsed]
+    if len(set(names)) != len(names) or len({entry.id for entry in parsed}) != len(parsed):
+        raise CorruptFile("schema names a column or a field id twice")
+    known = set(names)
+    keys = {part: _names(document.get(part, []), part, known) for part in ("partitionKeys", "primaryKeys")}
+    texts = {str(name): str(value) for name, value in options.items()}
+    defaults = {str(one["name"]): str(one["defaultValue"]) for one in fields if one.get("defaultValue") is not None}
+    unknown = (*(key for key in document if key not in _KEYS), *_unknown_keys(fields))
+    return TableSchema(
+        document["id"], parsed, keys["partitionKeys"], keys["primaryKeys"], texts, defaults, tuple(map(str, unknown))
+    )
+
+
+def _unknown_keys(value: Any) -> list[str]:
+    """Keys of fields and types, at any depth."""
+    if isinstance(value, list):
+        return [key for item in value for key in _unknown_keys(item)]
+    if not isinstance(value, dict):
+        return []
+    known = _FIELD_KEYS if "id" in value or "name" in value else _TYPE_KEYS
+    return [*(key for key in value if key not in known), *_unknown_keys(list(value.values()))]
+
+
+def _names(value: Any, part: str, known: set[str]) -> tuple[str, ...]:
+    if not isinstance(value, list) or any(not isinstance(name, str) or name not in known for name in value):
+        raise CorruptFile(f"schema has {part} that are not columns")
+    if len(set(value)) != len(value):
+        raise CorruptFile(f"schema names a column twice in its {part}")
+    return tuple(value)
+
+
+def map_fields(table: TableSchema, file: TableSchema) -> tuple[FieldMapping, ...]:
+    """Each field of the table in the schema that a file was written with.
+
+    Raises ``Unsupported`` naming the column whose type did not change by a safe widening.
+    """
+    by_id = {entry.id: entry for entry in file.fields}
+    mappings = tuple(FieldMapping(entry, by_id.get(entry.id)) for entry in table.fields)
+    for mapping in mappings:
+        file_field = mapping.file_field
+        if file_field is not None and not _widens(file_field.type, mapping.field.type):
+            raise Unsupported(
+                f"was {file_field.type} when the file was written and is {mapping.field.type} now; reading across this "
+                "change needs a cast",
+                column=mapping.field.name,
+            )
+    return mappings
+
+
+def same_type(a: DataType, b: DataType) -> bool:
+    """Equal but for nullability."""
+    return (
+        (a.root, a.length, a.precision, a.scale) == (b.root, b.length, b.precision, b.scale)
+        and len(a.children) == len(b.children)
+        and all(map(same_type, a.children, b.children))
+        and [(x.id, x.name) for x in a.fields] == [(y.id, y.name) for y in b.fields]
+        and all(same_type(x.type, y.type) for x, y in zip(a.fields, b.fields))
+    )
+
+
+def char_lengths(fields: Sequence[DataField]) -> dict[tuple[str, ...], int]:
+    """The declared lengths of CHAR columns, which compare without trailing blanks, by path."""
+    found: dict[tuple[str, ...], int] = {}
+    for entry in fields:
+        if entry.type.root == "CHAR":
+            found[entry.name,] = entry.type.length
+        found.update({(entry.name, *path): length for path, length in char_lengths(entry.type.fields).items()})
+    return found
+
+
+def _widens(old: DataType, new: DataType) -> bool:
+    """Whether every value of ``old`` is one of ``new``, the same one."""
+    if same_type(old, new):
+        return True
+    for family in (_INTEGERS, _FLOATS):
+        if old.root in family and new.root in family:
+            return family.index(old.root) <= family.index(new.root)
+    for family in (_TEXTS, _BINARIES):
+        if old.root in family and new.root in family:
+            return old.length <= new.length
+    if new.root == "DECIMAL" and old.root in _EXACT_INTEGERS:
+        return _EXACT_INTEGERS[old.root] <= new.precision - new.scale
+    if new.root == "DECIMAL" and old.root == "DECIMAL":
+        return old.scale <= new.scale and old.precision - old.scale <= new.precision - new.scale
+    if old.root != new.root:
+        return False
+    if old.root in ("TIMESTAMP", "TIMESTAMP_LTZ", "TIME"):
+        return old.precision <= new.precision
+    if old.root == "ROW":
+        by_id = {entry.id: entry for entry in old.fields}
+        return all(entry.id not in by_id or _widens(by_id[entry.id].type, entry.type) for entry in new.fields)
+    return len(old.children) == len(new.children) and all(map(_widens, old.children, new.children))

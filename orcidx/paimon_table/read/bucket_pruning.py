@@ -1,0 +1,89 @@
+"""Which buckets can hold a row that matches, in a table with a fixed number of buckets.
+
+A row's bucket follows from the hash of its bucket key, so a predicate that fixes every column of the key by equality
+leaves as many buckets as it leaves keys.
+"""
+
+from __future__ import annotations
+
+import decimal
+import itertools
+from typing import Any
+
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery
+from orcidx.paimon.data_types import DataField
+from orcidx.paimon.hash_index import Hashes, bucket_of_hash, key_hash
+from orcidx.paimon_table.metadata.schema import TableSchema
+from orcidx.predicate import Bound, BoundLeaf, Op
+from orcidx.predicate.fold import conjuncts
+
+__all__ = ["BucketFilter", "bucket_filter"]
+
+_MOST_KEYS = 1000
+# Equal values of these types can have different bytes: zeros of both signs, and blanks at the end of CHAR.
+_AMBIGUOUS = frozenset({"FLOAT", "DOUBLE", "CHAR"})
+
+
+class BucketFilter:
+    """The hashes of the only bucket keys that can match."""
+
+    def __init__(self, hashes: Hashes) -> None:
+        self._hashes = hashes
+        self._buckets: dict[int, frozenset[int]] = {}
+
+    def may_hold(self, bucket: int, total_buckets: int) -> bool:
+        """Whether a matching row can be in this bucket of so many; always, where the number is not fixed."""
+        if total_buckets <= 0 or bucket < 0:
+            return True
+        if total_buckets not in self._buckets:
+            self._buckets[total_buckets] = frozenset(bucket_of_hash(self._hashes, total_buckets).tolist())
+        return bucket in self._buckets[total_buckets]
+
+
+def bucket_filter(schema: TableSchema, root: Bound) -> BucketFilter | None:
+    """From a bound predicate; None when it does not fix the bucket key, or rows are not placed by its hash."""
+    fields = schema.bucket_fields
+    if not fields or schema.options.get("bucket-function.type", "default").strip().lower() != "default":
+        return None
+    if any(field.type.root in _AMBIGUOUS for field in fields):
+        return None
+    choices = [_choices(field, conjuncts(root)) for field in fields]
+    keys = 1
+    for choice in choices:
+        keys *= len(choice) if choice is not None else _MOST_KEYS + 1
+        if keys > _MOST_KEYS:
+            return None
+    rows = list(itertools.product(*(choice for choice in choices if choice is not None)))
+    try:
+        columns = [_literals([row[i] for row in rows], field) for i, field in enumerate(fields)]
+        batch = pa.RecordBatch.from_arrays(columns, [field.name for field in fields])
+        return BucketFilter(key_hash(batch, [field.type for field in fields]))
+    except (InvalidQuery, pa.ArrowException, OverflowError):
+        return None  # a literal that no value of the column equals; the other evidence will say so
+
+
+def _choices(field: DataField, leaves: Any) -> tuple[Any, ...] | None:
+    """The only values that the column can have."""
+    for leaf in leaves:
+        if isinstance(leaf, BoundLeaf) and leaf.path == (field.name,) and not leaf.negated:
+            if leaf.op in (Op.EQ, Op.EQ_NULL_SAFE, Op.IN):
+                return leaf.literals
+            if leaf.op is Op.IS_NULL:
+                return (None,)
+    return None
+
+
+def _literals(values: list[Any], field: DataField) -> pa.Array:
+    root = field.type.root
+    if root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        wide = [None if value is None else decimal.Decimal(value) for value in values]
+        return pa.array(wide, pa.decimal128(38, 0))
+    if root == "TIME":
+        return pa.array([None if value is None else value // 1_000_000 for value in values], pa.int32())
+    if root == "DATE":
+        return pa.array(values, pa.int32())
+    if root == "VARCHAR":
+        return pa.array(values, pa.binary())
+    return pa.array(values, field.type.arrow_type)

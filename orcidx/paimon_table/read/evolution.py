@@ -1,0 +1,170 @@
+"""A data file of an older schema: the predicate in the file's words, and its values in the table's.
+
+Names go by field id, so that renamed columns are found; a column that the file is too old to have is null in each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from orcidx.errors import ValueOutOfRange
+from orcidx.paimon.data_types import DataType
+from orcidx.paimon_table.metadata.schema import FieldMapping, same_type
+from orcidx.predicate import Constant, External, Leaf, Op, Predicate, all_of, resolve_column
+from orcidx.predicate.fold import Part, conjuncts, rewritten
+
+__all__ = ["FileWhere", "convert", "translate"]
+
+
+class FileWhere:
+    """A predicate for one file: ``pushed`` in the file's own words, and ``rest``, in the table's, to be tested after
+    conversion. None: nothing."""
+
+    def __init__(self, pushed: Any, rest: Any) -> None:
+        self.pushed = None if isinstance(pushed, Constant) and pushed.value else pushed
+        self.rest = None if isinstance(rest, Constant) and rest.value else rest
+
+
+def translate(
+    where: Predicate,
+    mapping: Sequence[FieldMapping],
+    schema: pa.Schema,
+    *,
+    times_are_numbers: bool,
+    case_sensitive: bool,
+    instants_moved: bool = False,
+) -> FileWhere:
+    """Splits a predicate over the table's ``schema``: what a file can be asked as exactly the same question, and the
+    rest. ``times_are_numbers``: the file stores times of day as numbers (ORC). ``instants_moved``: it has other
+    instants than the table (see ``jvm_instants``)."""
+    translator = _Translator(mapping, schema, times_are_numbers, case_sensitive, instants_moved)
+    pushed: list[Any] = []
+    rest: list[Any] = []
+    for part in conjuncts(where):
+        asked = rewritten(part, translator.part)
+        (rest if asked is None else pushed).append(part if asked is None else asked)
+    return FileWhere(all_of(*pushed), all_of(*rest))
+
+
+class _Translator:
+    def __init__(
+        self,
+        mapping: Sequence[FieldMapping],
+        schema: pa.Schema,
+        times_are_numbers: bool,
+        case_sensitive: bool,
+        instants_moved: bool,
+    ) -> None:
+        self.by_name = {entry.field.name: entry for entry in mapping}
+        self.schema = schema
+        self.times_are_numbers = times_are_numbers
+        self.case_sensitive = case_sensitive
+        self.instants_moved = instants_moved
+
+    def part(self, node: Part) -> Part | None:
+        """A part of a predicate in the file's words; None where the file cannot be asked the same."""
+        if isinstance(node, Leaf):
+            return self._leaf(node)
+        if isinstance(node, External):
+            paths = node.columns or ()
+            same = node.columns is not None and all(self._is_same(path) for path in paths)
+            return node if same else None
+        return node
+
+    def _is_same(self, path: tuple[str, ...]) -> bool:
+        found, _ = resolve_column(path, self.schema)
+        entry = self.by_name[found[0]]
+        return entry.is_same and not self._is_stored_otherwise(entry.field.type)
+
+    def _is_stored_otherwise(self, data_type: DataType) -> bool:
+        return (self.times_are_numbers and data_type.root == "TIME") or (self.instants_moved and data_type.has_instants)
+
+    def _leaf(self, leaf: Leaf) -> Part | None:
+        path, _ = resolve_column(leaf.path, self.schema, case_sensitive=self.case_sensitive)
+        entry = self.by_name[path[0]]
+        names, table, file = [], entry.field, entry.file_field
+        for name in path[1:]:
+            if file is None:
+                break
+            names.append(file.name)
+            table = next(child for child in table.type.fields if child.name == name)
+            file = next((child for child in file.type.fields if child.id == table.id), None)
+        if file is None:
+            return _of_null(leaf)
+        if self._is_stored_otherwise(table.type) or not _compares_alike(file.type, table.type):
+            return None
+        return Leaf((*names, file.name), leaf.op, leaf.literals, leaf.negated)
+
+
+def _of_null(leaf: Leaf) -> Constant:
+    """What a leaf answers of a column that is null in every row."""
+    if leaf.op is Op.IS_NULL or (leaf.op is Op.EQ_NULL_SAFE and leaf.literals[0] is None):
+        return Constant(not leaf.negated)
+    return Constant(leaf.negated if leaf.op is Op.EQ_NULL_SAFE else None)
+
+
+def _compares_alike(file: DataType, table: DataType) -> bool:
+    """Whether a literal compares the same before and after widening; CHAR alone compares without trailing blanks."""
+    return same_type(file, table) or (file.root == "CHAR") == (table.root == "CHAR")
+
+
+# ---------------------------------------------------------------------- values
+
+
+def convert(array: pa.Array, file: DataType, table: DataType, target: pa.DataType) -> pa.Array:
+    """An array of the file's type as one of the table's, in the Arrow type ``target``.
+
+    Raises ``ValueOutOfRange`` for a value that ``target`` cannot hold.
+    """
+    if array.type == target:
+        return array
+    if file.root == "ROW" and pa.types.is_struct(target):
+        return _convert_row(array, file, table, target)
+    if file.root == "ARRAY" and pa.types.is_list(target) and pa.types.is_list(array.type):
+        values = convert(array.values, file.children[0], table.children[0], target.value_type)
+        return pa.ListArray.from_arrays(_offsets(array), values, type=target, mask=_mask(array))
+    if file.root in ("MAP", "MULTISET") and pa.types.is_map(target) and pa.types.is_map(array.type):
+        counts = DataType("INT")
+        keys = convert(array.keys, file.children[0], table.children[0], target.key_type)
+        kinds = (file.children[1], table.children[1]) if file.root == "MAP" else (counts, counts)
+        items = convert(array.items, *kinds, target.item_type)
+        return pa.MapArray.from_arrays(_offsets(array), keys, items, type=target, mask=_mask(array))
+    try:
+        # Stored timestamps have no digits below the column's precision; what another writer left there is floored.
+        return array.cast(target, safe=not pa.types.is_timestamp(target) or _is_coarser(array.type, target))
+    except pa.ArrowInvalid as error:
+        raise ValueOutOfRange(f"{table}: {error}") from None
+
+
+_FINENESS = {"s": 0, "ms": 1, "us": 2, "ns": 3}
+
+
+def _is_coarser(have: pa.DataType, want: pa.DataType) -> bool:
+    return pa.types.is_timestamp(have) and _FINENESS[have.unit] <= _FINENESS[want.unit]
+
+
+def _offsets(array: pa.Array) -> pa.Array:
+    """Offsets that start a buffer of their own, as ``from_arrays`` needs them for a mask."""
+    return pa.array(np.array(array.offsets.to_numpy()))
+
+
+def _mask(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
+
+
+def _convert_row(array: pa.StructArray, file: DataType, table: DataType, target: pa.StructType) -> pa.Array:
+    places = {field.id: i for i, field in enumerate(file.fields)}
+    children = []
+    for i, field in enumerate(table.fields):
+        kind = target.field(i).type
+        place = places.get(field.id)
+        if place is None:
+            children.append(pa.nulls(len(array), kind))
+        else:
+            children.append(convert(array.field(place), file.fields[place].type, field.type, kind))
+    fields = [target.field(i) for i in range(target.num_fields)]
+    return pa.StructArray.from_arrays(children, fields=fields, mask=_mask(array))

@@ -1,0 +1,172 @@
+"""Which data files can hold a row that matches: by their partition values and their minima, maxima and null counts.
+
+The span of this evidence is a list of files, one "row" per file, so that it combines per leaf like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from orcidx.errors import CorruptFile
+from orcidx.paimon.data_types import DataField, DataType
+from orcidx.paimon_table.metadata.binary_row import BinaryRow
+from orcidx.paimon_table.metadata.manifest import FileEntry, RowStats
+from orcidx.paimon_table.metadata.schema import TableSchema
+from orcidx.predicate import BoundLeaf, Domain
+from orcidx.pruning.bounds import ColumnBounds, ValueBounds, leaf_in_bounds
+from orcidx.pruning.evaluate import Finding, Note
+from orcidx.pruning.selection import RowSelection
+
+__all__ = ["Bounds", "FileBounds", "partition_bounds", "value_bounds"]
+
+_ORDERED = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR"})
+_ORDERED |= {"BINARY", "VARBINARY", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"}
+_INTEGERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
+_TEXTS = frozenset({"VARCHAR", "CHAR"})
+_MILLI = 1_000_000
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What is known of a column in one file: least and largest value (None: unknown), nulls (None: unknown), rows."""
+
+    low: Any
+    high: Any
+    nulls: int | None
+    rows: int
+
+    @classmethod
+    def all_null(cls, rows: int) -> Bounds:
+        """A column without a value."""
+        return cls(None, None, rows, rows)
+
+    def __str__(self) -> str:
+        if self.nulls == self.rows:
+            return "all null"
+        values = "" if self.low is None and self.high is None else f"min {_show(self.low)}, max {_show(self.high)}, "
+        return f"{values}{'?' if self.nulls is None else self.nulls} of {self.rows} null"
+
+
+def _show(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+class FileBounds:
+    """Evidence over a list of files; ``bounds_of`` gives what is known of a top-level column in file ``i``, or None."""
+
+    def __init__(self, name: str, files: int, bounds_of: Callable[[int, str], Bounds | None]) -> None:
+        self.name = name
+        self.notes: list[Note] = []
+        self._files = files
+        self._bounds_of = bounds_of
+
+    def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
+        """See ``orcidx.pruning.evaluate.Evidence``."""
+        if len(leaf.path) != 1:
+            return None
+        known: dict[int, Bounds] = {}
+        for i in alive.positions().tolist():
+            try:
+                bounds = self._bounds_of(i, leaf.path[0])
+            except CorruptFile as error:
+                self.notes.append(Note(self.name, "damaged", str(error), leaf.column))
+                continue
+            if bounds is not None:
+                known[i] = bounds
+        if not known:
+            return None
+        may, must = np.ones(self._files, np.bool_), np.zeros(self._files, np.bool_)
+        files = list(known)
+        may[files], must[files] = leaf_in_bounds(leaf, _together(list(known.values()), leaf))
+        if may.all() and not must.any():
+            return None
+        return Finding(RowSelection.from_mask(may), RowSelection.from_mask(must), self.name, _Described(known))
+
+
+def _together(known: Sequence[Bounds], leaf: BoundLeaf) -> ColumnBounds:
+    """Bounds of floats leave NaN out, so that any file may have one."""
+    return ColumnBounds(
+        lower=ValueBounds.of([bounds.low for bounds in known]),
+        upper=ValueBounds.of([bounds.high for bounds in known]),
+        may_null=np.array([bounds.nulls != 0 for bounds in known], np.bool_),
+        all_null=np.array([bounds.nulls == bounds.rows for bounds in known], np.bool_),
+        may_nan=np.full(len(known), leaf.domain is Domain.FLOAT),
+    )
+
+
+@dataclass(frozen=True)
+class _Described:
+    known: Mapping[int, Bounds]
+
+    def __call__(self, files: npt.NDArray[np.int64]) -> list[str]:
+        return [str(self.known[file]) if file in self.known else "" for file in files.tolist()]
+
+
+# ---------------------------------------------------------------------- from manifests
+
+
+def partition_bounds(fields: Sequence[DataField], values: Sequence[Any], rows: int) -> dict[str, Bounds]:
+    """A partition column has one value in all rows."""
+    return {
+        field.name: Bounds.all_null(rows) if value is None else Bounds(*_compared(field.type, value, value), 0, rows)
+        for field, value in zip(fields, values)
+    }
+
+
+def _compared(data_type: DataType, low: Any, high: Any) -> tuple[Any, Any]:
+    """Bounds as predicates compare them: a CHAR has no blanks at its end, while manifests have it padded.
+
+    Without its blanks a value is at most what it was, so that the maximum holds as it is. The minimum holds up to its
+    first byte below the blank: "a" comes before "a\\x01", and "a " after it.
+    """
+    if data_type.root != "CHAR" or low is None or high is None:
+        return low, high
+    if low == high:
+        return low.rstrip(b" "), high.rstrip(b" ")
+    least = next((place for place, byte in enumerate(low) if byte < ord(" ")), len(low))
+    return low[:least].rstrip(b" "), high
+
+
+def value_bounds(entry: FileEntry, file_schema: TableSchema, field: DataField) -> Bounds | None:
+    """What the manifest says of the table's ``field`` in a file that was written with ``file_schema``.
+
+    A field that the file is too old to have is null in every row. None: nothing is known. Raises ``CorruptFile``.
+    """
+    columns = entry.value_stats_columns
+    if columns is None:
+        columns = entry.written_columns or tuple(other.name for other in file_schema.fields)
+    file_field = next((other for other in file_schema.fields if other.id == field.id), None)
+    if file_field is None:
+        return Bounds.all_null(entry.rows)
+    if file_field.name not in columns or not _comparable(file_field.type, field.type):
+        return None
+    return stats_bounds(entry.value_stats, columns.index(file_field.name), file_field.type, entry.rows)
+
+
+def stats_bounds(stats: RowStats, position: int, data_type: DataType, rows: int) -> Bounds:
+    """Column ``position`` of the statistics of ``rows`` rows."""
+    counts = stats.null_counts
+    nulls = counts[position] if counts is not None and position < len(counts) else None
+    if nulls is not None and not 0 <= nulls <= rows:
+        raise CorruptFile(f"{nulls} nulls in {rows} rows")
+    low = BinaryRow(stats.minima).value(position, data_type)
+    high = BinaryRow(stats.maxima).value(position, data_type)
+    if data_type.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and high is not None and high % _MILLI == 0:
+        high += _MILLI - 1  # some ORC writers record maxima in whole milliseconds
+    if isinstance(low, float) and (low != low or high != high):
+        low = high = None  # a NaN that came first hides the others
+    if low is not None and high is not None and high < low:
+        raise CorruptFile(f"minimum {_show(low)} is above maximum {_show(high)}")
+    return Bounds(*_compared(data_type, low, high), nulls, rows)
+
+
+def _comparable(file: DataType, table: DataType) -> bool:
+    """Whether bounds in the file's type hold for the table's: CHAR compares trimmed, which its bounds do not."""
+    if file.root not in _ORDERED or table.root not in _ORDERED:
+        return False
+    return file.root == table.root or {file.root, table.root} <= _INTEGERS or {file.root, table.root} <= _TEXTS

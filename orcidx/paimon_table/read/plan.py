@@ -1,0 +1,373 @@
+"""What a scan of a table reads: its files, pruned by what the manifests say, as one work item per file.
+
+Nothing is read here: planning is a function of the files, the schemas and the predicate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from orcidx.errors import CorruptFile, Unsupported, located
+from orcidx.paimon.deletion_vector import DeletionVector, read_deletion_vector
+from orcidx.paimon_table.metadata.manifest import FileEntry, ManifestInfo, RowStats
+from orcidx.paimon_table.metadata.schema import FieldMapping, TableSchema, map_fields
+from orcidx.paimon_table.read.bucket_pruning import bucket_filter
+from orcidx.paimon_table.read.file_pruning import Bounds, FileBounds, partition_bounds, stats_bounds, value_bounds
+from orcidx.paimon_table.read.raw_files import hides_level_zero, merging_needed
+from orcidx.predicate import BoundPredicate
+from orcidx.pruning.evaluate import Note, Outcome, evaluate
+from orcidx.pruning.reasons import Reason
+from orcidx.pruning.selection import RowSelection
+from orcidx.spellings import counted
+from orcidx.storage import Source
+
+__all__ = [
+    "DeletionFile",
+    "FileTask",
+    "SkippedFile",
+    "TableFile",
+    "TablePlan",
+    "files_in_partitions",
+    "matching_manifests",
+    "plan_files",
+]
+
+POSTPONE_BUCKET = -2
+
+
+@dataclass(frozen=True)
+class DeletionFile:
+    """Where the deletion vector of a data file is; ``length`` as manifests count it (see ``deletion_vector``)."""
+
+    source: Source
+    offset: int
+    length: int
+    cardinality: int | None
+
+    @property
+    def path(self) -> str:
+        """The index file."""
+        return self.source.name
+
+    def read(self) -> DeletionVector:
+        """Reads it; ``CorruptFile`` for damage, and where the manifest says another cardinality."""
+        vector = read_deletion_vector(self.source, self.offset, self.length)
+        if self.cardinality is not None and self.cardinality != len(vector):
+            raise CorruptFile(
+                f"deletion vector of {len(vector)} positions, where the manifest says {self.cardinality}",
+                file=self.path,
+                offset=self.offset,
+            )
+        return vector
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A data file of a snapshot.
+
+    ``partition`` maps partition columns to values in the predicates' domain (text as str; DATE as days, timestamps as
+    nanoseconds). ``embedded_index``: the bytes of its file index; ``index``: the source of the file that holds it. One
+    of the two, or neither. ``entry`` is the manifest's entry, with keys and statistics.
+    """
+
+    source: Source
+    partition: Mapping[str, Any]
+    partition_values: tuple[Any, ...] = field(repr=False)
+    entry: FileEntry
+    embedded_index: bytes | None
+    index: Source | None
+    deletion: DeletionFile | None
+
+    def __repr__(self) -> str:
+        facts = [f"{counted(self.rows, 'row')}", f"{counted(self.size, 'byte')}"]
+        facts += [f"{name}={value!r:.60}" for name, value in self.partition.items()]
+        facts += ["a file index"] if self.index is not None or self.embedded_index is not None else []
+        facts += ["a deletion vector"] if self.deletion is not None else []
+        return f"<TableFile {self.path!r}: {', '.join(facts)}>"
+
+    @property
+    def path(self) -> str:
+        """The data file."""
+        return self.source.name
+
+    @property
+    def format(self) -> str:
+        """The format by the file's extension: "orc", "parquet", "avro" ..."""
+        return self.entry.name.rpartition(".")[2].lower()
+
+    @property
+    def bucket(self) -> int:
+        """Its bucket; -2: postponed."""
+        return self.entry.bucket
+
+    @property
+    def rows(self) -> int:
+        """Rows in the file, deleted ones included."""
+        return self.entry.rows
+
+    @property
+    def level(self) -> int:
+        """Its level in the bucket's LSM tree; 0 in append tables."""
+        return self.entry.level
+
+    @property
+    def schema_id(self) -> int:
+        """The schema that it was written with."""
+        return self.entry.schema_id
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.entry.size
+
+
+@dataclass(frozen=True)
+class FileTask:
+    """A file to read, and how its fields become those of the table (``mapping``, in the table's order).
+
+    ``moves_instants``: its TIMESTAMP WITH LOCAL TIME ZONE depends on the zone of the JVM that wrote it.
+    """
+
+    file: TableFile
+    mapping: tuple[FieldMapping, ...] = field(repr=False)
+    moves_instants: bool = False
+
+
+@dataclass(frozen=True)
+class _Ruled:
+    """The reasons of one file of an outcome over many, put into words when they are asked for."""
+
+    outcome: Outcome
+    place: int
+
+    def __call__(self) -> tuple[Reason, ...]:
+        return self.outcome.reasons(self.place, self.place + 1)
+
+
+@dataclass(frozen=True)
+class _Known:
+    reason: Reason
+
+    def __call__(self) -> tuple[Reason, ...]:
+        return (self.reason,)
+
+
+@dataclass(frozen=True)
+class SkippedFile:
+    """A file that a plan leaves out, and why."""
+
+    file: TableFile
+    why: _Ruled | _Known = field(repr=False, compare=False)
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """What ruled the file out."""
+        return self.why()
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """What a scan reads and what it leaves out, both in the manifests' order."""
+
+    tasks: tuple[FileTask, ...]
+    skipped: tuple[SkippedFile, ...]
+    notes: tuple[Note, ...]
+
+    def __repr__(self) -> str:
+        return f"<TablePlan of {counted(len(self.tasks), 'file')} to read and {len(self.skipped):,} left out>"
+
+
+def matching_manifests(
+    manifests: Sequence[ManifestInfo], schema: TableSchema, bound: BoundPredicate, *, instants_as_stored: bool = False
+) -> list[ManifestInfo]:
+    """Manifests with a partition that can match; an add and its delete are always of one partition.
+
+    ``instants_as_stored`` as of ``plan_files``.
+    """
+    places = {
+        field.name: (i, field.type)
+        for i, field in enumerate(schema.partition_fields)
+        if not (instants_as_stored and field.type.has_instants)
+    }
+    if not places:
+        return list(manifests)
+
+    def bounds_of(i: int, column: str) -> Bounds | None:
+        if column not in places:
+            return None
+        # The row count that null counts refer to is not recorded: one row stands for "not empty".
+        position, data_type = places[column]
+        stats = manifests[i].partition_stats
+        counts = stats.null_counts
+        none_null = counts is not None and position < len(counts) and counts[position] == 0
+        known = stats_bounds(RowStats(stats.minima, stats.maxima, None), position, data_type, 1)
+        return replace(known, nulls=0 if none_null else None)
+
+    outcome = evaluate(
+        bound.root, [FileBounds("partition range", len(manifests), bounds_of)], RowSelection.all(len(manifests))
+    )
+    return [manifests[i] for i in outcome.may.positions().tolist()]
+
+
+def plan_files(
+    files: Sequence[TableFile],
+    schema: TableSchema,
+    schema_of: Callable[[int], TableSchema],
+    bound: BoundPredicate | None,
+    *,
+    jvm_zone: str | None = None,
+) -> TablePlan:
+    """Plans a scan of ``files`` into ``schema``; ``schema_of`` gives a file's schema by its number.
+
+    ``jvm_zone``: that of the JVMs that wrote ORC files, as far as it is known; see ``jvm_instants``.
+
+    Raises ``Unsupported``, saying why, where rows must be merged before they can be filtered.
+    """
+    if schema.is_on("data-evolution.enabled"):
+        raise Unsupported("the rows of a data-evolution table are spread over several files, which is not supported")
+    plan = _Planner(schema, schema_of, list(files), jvm_zone)
+    if schema.primary_keys:
+        plan.hide_uncompacted()
+    if bound is not None:
+        plan.prune_partitions(bound)
+        plan.prune_buckets(bound)
+    if schema.primary_keys:
+        plan.check_raw()
+    if bound is not None:
+        plan.prune_statistics(bound)
+    tasks = tuple(FileTask(file, plan.mapping(file), plan.moves_instants(file)) for file in plan.files)
+    return TablePlan(tasks, tuple(plan.skipped), tuple(plan.notes))
+
+
+def files_in_partitions(
+    files: Sequence[TableFile],
+    schema: TableSchema,
+    schema_of: Callable[[int], TableSchema],
+    bound: BoundPredicate,
+) -> tuple[list[TableFile], list[SkippedFile]]:
+    """The files of partitions that match a predicate over the partition keys, and the others."""
+    plan = _Planner(schema, schema_of, list(files), "UTC")  # no value of a file is compared
+    plan.prune_partitions(bound)
+    return plan.files, plan.skipped
+
+
+class _Planner:
+    """The files that are left after each step, and those that are not."""
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        schema_of: Callable[[int], TableSchema],
+        files: list[TableFile],
+        jvm_zone: str | None,
+    ) -> None:
+        self.schema = schema
+        self.schema_of = schema_of
+        self.files = files
+        self.jvm_zone = jvm_zone
+        self.skipped: list[SkippedFile] = []
+        self.notes: list[Note] = []
+        self._mappings: dict[int, tuple[FieldMapping, ...]] = {}
+
+    def mapping(self, file: TableFile) -> tuple[FieldMapping, ...]:
+        """Files of one schema share theirs."""
+        found = self._mappings.get(file.schema_id)
+        if found is None:
+            with located(file=file.path):
+                found = self._mappings[file.schema_id] = map_fields(self.schema, self.schema_of(file.schema_id))
+        return found
+
+    def moves_instants(self, file: TableFile) -> bool:
+        """By the options that the file was written with, which may have been others than the table's are now."""
+        with located(file=file.path):
+            return file.format == "orc" and self.schema_of(file.schema_id).moves_instants
+
+    def _as_stored(self, file: TableFile, column: str) -> bool:
+        """Whether the column is compared by what the file has, which may not be what the table's metadata tell of."""
+        field = self.schema.by_name.get(column)
+        return field is not None and field.type.has_instants and self.jvm_zone is None and self.moves_instants(file)
+
+    def _keep(self, reason_to_skip: Callable[[int, TableFile], _Ruled | _Known | None]) -> None:
+        kept = []
+        for i, file in enumerate(self.files):
+            why = reason_to_skip(i, file)
+            if why is None:
+                kept.append(file)
+            else:
+                self.skipped.append(SkippedFile(file, why))
+        self.files = kept
+
+    def hide_uncompacted(self) -> None:
+        """Leaves out what no reader of a primary-key table sees yet."""
+        level_hidden = hides_level_zero(self.schema)
+
+        def reason(_: int, file: TableFile) -> _Known | None:
+            if file.bucket == POSTPONE_BUCKET:
+                return _Known(Reason("bucket", "", "postponed rows wait for compaction"))
+            if level_hidden and file.level == 0:
+                return _Known(Reason("level", "", "level 0 is not visible before compaction"))
+            return None
+
+        self._keep(reason)
+
+    def prune_partitions(self, bound: BoundPredicate) -> None:
+        fields = self.schema.partition_fields
+        if fields:
+            files = self.files
+            known = [partition_bounds(fields, file.partition_values, file.rows or 1) for file in files]
+
+            def bounds_of(i: int, column: str) -> Bounds | None:
+                return None if self._as_stored(files[i], column) else known[i].get(column)
+
+            self._prune("partition", bound, bounds_of)
+
+    def prune_buckets(self, bound: BoundPredicate) -> None:
+        buckets = bucket_filter(self.schema, bound.root)
+        if buckets is None:
+            return
+        other = _Known(Reason("bucket", "", "the key that is asked for hashes into another bucket"))
+        names = [field.name for field in self.schema.bucket_fields]
+
+        def reason(_: int, file: TableFile) -> _Known | None:
+            if any(self._as_stored(file, name) for name in names):
+                return None
+            return None if buckets.may_hold(file.bucket, file.entry.total_buckets) else other
+
+        self._keep(reason)
+
+    def prune_statistics(self, bound: BoundPredicate) -> None:
+        files, fields = self.files, self.schema.by_name
+        partitions = [
+            partition_bounds(self.schema.partition_fields, file.partition_values, file.rows) for file in files
+        ]
+
+        def bounds_of(i: int, column: str) -> Bounds | None:
+            if column in partitions[i]:
+                return None if self._as_stored(files[i], column) else partitions[i][column]
+            zoned = column in fields and fields[column].type.has_instants
+            if zoned and self.jvm_zone != "UTC" and self.moves_instants(files[i]):
+                return None  # Java's statistics are of before its JVM's zone moved what the file has
+            with located(file=files[i].path):
+                return value_bounds(files[i].entry, self.schema_of(files[i].schema_id), fields[column])
+
+        self._prune("file statistics", bound, bounds_of)
+
+    def _prune(self, name: str, bound: BoundPredicate, bounds_of: Callable[[int, str], Bounds | None]) -> None:
+        span = RowSelection.all(len(self.files))
+        outcome: Outcome = evaluate(bound.root, [FileBounds(name, len(self.files), bounds_of)], span)
+        self.notes.extend(outcome.notes)
+        may = outcome.may.mask()
+        self._keep(lambda i, _: None if may[i] else _Ruled(outcome, i))
+
+    def check_raw(self) -> None:
+        """Raises ``Unsupported`` where a bucket's files cannot be read one by one."""
+        buckets: dict[tuple[bytes, int], list[FileEntry]] = {}
+        for file in self.files:
+            buckets.setdefault((file.entry.partition, file.bucket), []).append(file.entry)
+        for (_, bucket), entries in buckets.items():
+            if reason := merging_needed(entries, self.schema):
+                raise Unsupported(
+                    f"bucket {bucket} needs merging by primary key: {reason}; compact the table, or read it with Paimon"
+                )

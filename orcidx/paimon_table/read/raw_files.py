@@ -1,0 +1,65 @@
+"""Which files of a primary-key table can be read one by one, without merging rows of equal keys.
+
+A bucket's files can when none is on level 0 or holds deletions, and deletion vectors (or the first-row engine) have
+taken care of older rows, or all files are of one level, whose keys never overlap. Otherwise each group of files with
+overlapping keys must be a single file without deletions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from orcidx.paimon.data_types import DataType
+from orcidx.paimon_table.metadata.binary_row import BinaryRow
+from orcidx.paimon_table.metadata.manifest import FileEntry
+from orcidx.paimon_table.metadata.schema import TableSchema
+
+__all__ = ["hides_level_zero", "merging_needed"]
+
+
+def _first_row(schema: TableSchema) -> bool:
+    return schema.options.get("merge-engine", "deduplicate").strip().lower() == "first-row"
+
+
+def hides_level_zero(schema: TableSchema) -> bool:
+    """Whether rows of level 0 are not visible until they are compacted: no deletion vector covers them yet."""
+    if schema.is_on("deletion-vectors.enabled"):
+        return not schema.is_on("deletion-vectors.merge-on-read")
+    return _first_row(schema)
+
+
+def merging_needed(files: Sequence[FileEntry], schema: TableSchema) -> str | None:
+    """Why the visible files of one bucket cannot be read one by one; None when they can."""
+    clean = all(file.level != 0 and not file.deleted_rows for file in files)
+    if clean:
+        if schema.is_on("deletion-vectors.enabled") or _first_row(schema):
+            return None
+        if len({file.level for file in files}) == 1:
+            return None
+    types = [field.type for field in schema.key_fields]
+    ranges = sorted(((_key(file.min_key, types), _key(file.max_key, types), file) for file in files), key=_by_range)
+    for i, (low, high, file) in enumerate(ranges):
+        if file.deleted_rows:
+            return f"{file.name} holds {file.deleted_rows} deletions"
+        if low > high:
+            return f"{file.name} has a least key above its largest"
+        if i and low <= ranges[i - 1][1]:
+            return f"keys of {ranges[i - 1][2].name} (level {ranges[i - 1][2].level}) and {file.name} overlap"
+    return None
+
+
+def _by_range(item: tuple[Any, Any, FileEntry]) -> Any:
+    return item[:2]
+
+
+def _key(data: bytes, types: Sequence[DataType]) -> tuple[Any, ...]:
+    """A key in the order of Paimon: null first, floats by Java's total order."""
+    return tuple((value is not None, _ordered(value)) for value in BinaryRow(data).values(types))
+
+
+def _ordered(value: Any) -> Any:
+    if isinstance(value, float):
+        return (value != value, value if value == value else 0.0, math.copysign(1.0, value))
+    return value

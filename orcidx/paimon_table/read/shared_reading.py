@@ -1,0 +1,110 @@
+"""What the files of a table have in common for a scan, where they were written with one schema: made once for all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from orcidx.options import ReadOptions
+from orcidx.paimon.data_types import DataField
+from orcidx.paimon_table.metadata.schema import FieldMapping, TableSchema, char_lengths
+from orcidx.paimon_table.read.evolution import FileWhere, translate
+from orcidx.predicate import BoundPredicate, Predicate, bind
+from orcidx.scanner.file import make_scan
+from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.small_files import SmallFiles
+
+if TYPE_CHECKING:
+    from orcidx.paimon_table.read.scan import TableScan
+
+__all__ = ["Shared", "SharedReading", "shared_reading", "table_arrow_schema", "table_bound"]
+
+_UNITS = ("s", "ms", "us", "ns")
+
+
+@dataclass(frozen=True)
+class SharedReading:
+    """``where`` in the files' words, and the ``rest`` of it, for the table's rows; ``entries`` of the columns that are
+    read, and the ``schema`` that they come in; ``options`` of the files; ``small``: takes those that need not be
+    opened."""
+
+    where: FileWhere
+    rest: BoundPredicate | None
+    entries: Sequence[FieldMapping]
+    schema: pa.Schema
+    options: ReadOptions
+    small: SmallFiles | None
+
+
+Shared = dict[tuple[Any, ...], SharedReading]
+"""Of one scan, by what else it depends on."""
+
+
+def shared_reading(
+    scan: TableScan, mapping: Sequence[FieldMapping], metrics: ScanMetrics, *, is_orc: bool, instants_moved: bool
+) -> SharedReading:
+    """For files of one mapping. ``metrics``: of the pass, for files that are not opened."""
+    where = FileWhere(None, None)
+    if scan.where is not None:
+        where = translate(
+            scan.where,
+            mapping,
+            scan.table_schema.arrow_schema,
+            times_are_numbers=is_orc,
+            case_sensitive=scan.options.case_sensitive,
+            instants_moved=instants_moved,
+        )
+    rest = None if where.rest is None else table_bound(where.rest, scan.table_schema, scan.options)
+    names = dict.fromkeys(scan.columns)
+    if rest is not None:
+        names.update(dict.fromkeys(path[0] for path in rest.columns))
+    by_name = {entry.field.name: entry for entry in mapping}
+    entries = [by_name[name] for name in names]
+    schema = table_arrow_schema([entry.field for entry in entries], scan.options)
+    known = {"case_sensitive": True, "strings": "string", "wall_clock_zone": None}  # what the table's types settle
+    options = scan.options.override(**known, timestamp_unit=_unit(schema))
+    small = _small_files(where, entries, options, metrics) if is_orc and not scan.top else None
+    return SharedReading(where, rest, entries, schema, options, small)
+
+
+def _small_files(
+    where: FileWhere, entries: Sequence[FieldMapping], options: ReadOptions, metrics: ScanMetrics
+) -> SmallFiles | None:
+    """None where no column of the files is read, of which only their rows are counted then."""
+    names = [(entry.file_field.name,) for entry in entries if entry.file_field is not None]
+    if not names:
+        return None
+    asked = make_scan([], names, where.pushed, limit=None, row_numbers=False, schema=None, options=options)
+    return SmallFiles(asked.request, metrics, tails_alone=False)
+
+
+def table_bound(where: Predicate, schema: TableSchema, options: ReadOptions) -> BoundPredicate:
+    """A predicate bound to a table's own columns."""
+    return bind(
+        where,
+        schema.arrow_schema,
+        nan=options.nan,
+        case_sensitive=options.case_sensitive,
+        char_lengths=char_lengths(schema.fields),
+    )
+
+
+def table_arrow_schema(fields: Sequence[DataField], options: ReadOptions) -> pa.Schema:
+    """The Arrow schema in which a scan gives these fields."""
+    views = options.strings == "view"
+    kinds = [pa.string_view() if views and f.type.root in ("CHAR", "VARCHAR") else f.type.arrow_type for f in fields]
+    return pa.schema([pa.field(f.name, kind, f.type.nullable) for f, kind in zip(fields, kinds)])
+
+
+def _unit(schema: pa.Schema) -> str:
+    """The finest unit that the columns need: each is cast to its own afterwards."""
+    finest, waiting = 0, list(schema.types)
+    while waiting:
+        kind = waiting.pop()
+        waiting.extend(kind.field(i).type for i in range(kind.num_fields))
+        if pa.types.is_timestamp(kind):
+            finest = max(finest, _UNITS.index(kind.unit))
+    return _UNITS[finest]

@@ -1,0 +1,173 @@
+"""Totals of the rows of a table: from the statistics of its ORC files where those prove them, by decoding where not.
+
+The statistics of a file speak of the file's own values. They count where the table has the same values: the column was
+not widened to another kind, no instant is put back, and the whole condition can be asked in the file's words. The rows
+of any other file are decoded and converted as a scan gives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.aggregation.groups import GroupTotals
+from orcidx.aggregation.value_forms import comparable, restored
+from orcidx.errors import InvalidQuery, located
+from orcidx.paimon.data_types import DataType
+from orcidx.paimon_table.metadata.schema import TableSchema
+from orcidx.paimon_table.read.plan import FileTask
+from orcidx.paimon_table.read.scan import TableScan, TaskRun, rows_left
+from orcidx.paimon_table.read.shared_reading import Shared
+from orcidx.predicate import resolve_column
+from orcidx.scanner.aggregate_pass import AggregatePlan, Origins, add_files, plan_aggregation, with_origins
+from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.scan import Scan
+
+__all__ = ["aggregate_scan"]
+
+_KNOWN_PARTITIONS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN", "DATE", "VARCHAR")
+"""Types whose values in a partition's row are the forms in which ``value_forms`` compares them."""
+
+
+def aggregate_scan(scan: TableScan, aggregates: Mapping[str, str], by: str | Sequence[str] | None) -> pa.Table:
+    """The totals of the rows of a scan of whole columns, without a limit; see ``Table.aggregate``."""
+    scan = replace(scan, options=scan.options.override(strings="string"))
+    schema = scan.table_schema.arrow_schema
+    sensitive = scan.options.case_sensitive
+    plan = plan_aggregation(schema, aggregates, by, case_sensitive=sensitive)
+    names = tuple(dict.fromkeys(path[0] for path in plan.paths.values()))
+    narrow = replace(scan, columns=names or scan.columns[:1])
+    totals = _TableTotals(plan, narrow)
+    for task in scan.plan.tasks:
+        totals.add(task)
+    result = totals.groups.table(nan=scan.options.nan)
+    totals.origins.notes[:0] = narrow.notes
+    return with_origins(result, totals.origins, totals.metrics)
+
+
+class _TableTotals:
+    """Adds the totals of one file after the other."""
+
+    def __init__(self, plan: AggregatePlan, scan: TableScan) -> None:
+        self.plan = plan
+        self.scan = scan
+        self.groups: GroupTotals = plan.totals()
+        self.origins = Origins()
+        self.metrics = ScanMetrics(files_skipped=len(scan.plan.skipped))
+        self._shared: Shared = {}
+        self._types = {name: _leaf(scan.table_schema, path) for name, path in plan.paths.items()}
+
+    def add(self, task: FileTask) -> None:
+        """Adds the rows of a file."""
+        constants = self._constants(task)
+        if self.scan.where is None and not self.plan.totalled and len(constants) == len(self.plan.by):
+            self._count(task, constants)
+            return
+        run = TaskRun(task, self.scan, self.metrics, self.origins.notes, self._shared)
+        if not (run.is_orc and run.rest is None and self._add_proved(run, constants)):
+            self._decode(run)
+
+    def _count(self, task: FileTask, constants: Mapping[str, pa.Scalar]) -> None:
+        """Rows alone are counted by the manifests and the deletion vectors."""
+        rows = rows_left(task)
+        if not rows and self.plan.by:  # a group without a row is none
+            return
+        values = [_key_form(constants[name]) for name in self.plan.by]
+        self.groups.group(tuple(values)).rows += rows
+        self.origins.rows["metadata"] += rows
+
+    def _constants(self, task: FileTask) -> dict[str, pa.Scalar]:
+        """The named columns that have one value in all rows of the file, by its partition."""
+        known = dict(zip((field.name for field in self.scan.table_schema.partition_fields), task.file.partition_values))
+        found = {}
+        for name, path in self.plan.paths.items():
+            kind = self._types[name]
+            if len(path) == 1 and path[0] in known and kind.root in _KNOWN_PARTITIONS:
+                value = known[path[0]]
+                if not isinstance(value, bytes) or _is_text(value):
+                    found[name] = restored([value], self.plan.types[name])[0]
+        return found
+
+    # ------------------------------------------------------------------ an ORC file's own words
+
+    def _add_proved(self, run: TaskRun, constants: Mapping[str, pa.Scalar]) -> bool:
+        """Adds a file whose values are the table's, with its statistics; whether it is one."""
+        paths = self._paths_in_file(run)
+        if paths is None:
+            return False
+        plan = replace(self.plan, paths=paths)
+        with located(file=run.file.path), run.orc_scan(indexed=True) as scan:
+            if not self._gives_values(scan, plan):
+                return False
+            add_files(
+                scan.jobs, scan.request, plan, self.groups, self.origins, metrics=self.metrics, constants=constants
+            )
+        return True
+
+    def _paths_in_file(self, run: TaskRun) -> dict[str, tuple[str, ...]] | None:
+        """The columns as the file calls them; None where it lacks one or has other values."""
+        entries = {entry.field.name: entry for entry in run.task.mapping}
+        found = {}
+        for name, path in self.plan.paths.items():
+            entry = entries[path[0]]
+            if entry.file_field is None or self._types[name].root == "CHAR":
+                return None
+            if len(path) > 1 and not entry.is_same:
+                return None
+            if run.moved_by is not None and entry.file_field.type.has_instants:
+                return None
+            found[name] = (entry.file_field.name, *path[1:])
+        return found
+
+    def _gives_values(self, scan: Scan, plan: AggregatePlan) -> bool:
+        """Whether the file's values are the table's as they are: of one type, or integers that were widened."""
+        for name, path in plan.paths.items():
+            _, have = resolve_column(path, scan.schema)
+            want = plan.types[name]
+            wider = pa.types.is_integer(have) and pa.types.is_integer(want) and have.bit_width <= want.bit_width
+            if have != want and not wider:
+                return False
+        return True
+
+    # ------------------------------------------------------------------ rows
+
+    def _decode(self, run: TaskRun) -> None:
+        for batch in run.batches():
+            self.origins.rows["decoded"] += batch.num_rows
+            keys = [self._values(batch, name) for name in self.plan.by]
+            values = {name: self._values(batch, name) for name in self.plan.totalled}
+            self.groups.add(batch.num_rows, keys, values)
+
+    def _values(self, batch: pa.RecordBatch, name: str) -> pa.Array:
+        head, *below = self.plan.paths[name]
+        values = batch.column(head)
+        if below:
+            values = pc.struct_field(values, below)
+        return pc.ascii_rtrim(values, " ") if self._types[name].root == "CHAR" else values
+
+
+def _key_form(constant: pa.Scalar) -> object:
+    """The form in which a key has a constant."""
+    return comparable(pa.array([constant.as_py()], constant.type))[0].as_py()
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _leaf(schema: TableSchema, path: Sequence[str]) -> DataType:
+    """The table's type of a column or of a field inside it. Raises ``InvalidQuery`` for one inside an array or map."""
+    kind = schema.by_name[path[0]].type
+    for name in path[1:]:
+        inner = next((field for field in kind.fields if field.name == name), None)
+        if inner is None:
+            raise InvalidQuery("is no field of a ROW: a total takes a column or a field of one", column=".".join(path))
+        kind = inner.type
+    return kind

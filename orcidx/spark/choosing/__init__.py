@@ -1,0 +1,1 @@
+"""Which engine carries out a read, and why."""

@@ -1,0 +1,473 @@
+"""Which engine reads what: Spark's own reader, without the files that indexes rule out, or orcidx in tasks of its own.
+
+Spark's reader is the faster one wherever it decodes what it must; orcidx knows better what to leave out. So Spark's
+relation is made first, and files that are proven empty leave it. orcidx decodes what Spark has no reader for, and keys
+of an index, of which it finds the rows without decoding the other columns of their row groups.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from orcidx.errors import InvalidQuery, OrcidxError
+from orcidx.index_directory.lookup import store_above, stores_of
+from orcidx.index_directory.store import IndexStore
+from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, bind
+from orcidx.predicate.fold import conjuncts
+from orcidx.spark.choosing.schema_differences import without_common_schema
+from orcidx.spark.conditions.analysed_conditions import Condition, analysed
+from orcidx.spark.conditions.connect_pruning import listing_of_client, listing_of_server, proven
+from orcidx.spark.conditions.key_frames import Keys, keys_of, pruning_by
+from orcidx.spark.conditions.relation import FEW, Listing, Relation, relation_of
+from orcidx.spark.conditions.survivors import PartitionColumns, Survivors, find_survivors, with_old_times
+from orcidx.spark.conditions.text_conditions import filtered_by
+from orcidx.spark.query.plan import Query
+from orcidx.spark.sessions.hadoop_files import road_problem
+from orcidx.spark.sessions.spark_errors import sentence_of, spark_errors
+from orcidx.spark.sessions.spark_session import SessionFacts, is_connect
+from orcidx.spark.types.argument_types import KeyFrames
+from orcidx.spark.types.spark_columns import column_of
+from orcidx.spark.types.spark_types import arrow_schema_of, collated, width_of, with_defaults
+from orcidx.storage import Source, list_sources
+from orcidx.storage.listing import is_pattern
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructField
+
+__all__ = ["Choice", "Chosen", "Engine", "Unreadable", "choose", "engine_of", "is_column", "own_tasks_only"]
+
+Engine = Literal["auto", "spark", "orcidx"]
+CONF = "spark.orcidx.engine"
+KEYS = 32
+"""So many keys are looked up row by row; of more, most row groups have one."""
+LATE_COLUMNS = 4
+LEAST_BYTES = 16 << 20
+"""Stored bytes of the files that are left, below which starting a Python worker costs more than decoding them."""
+RARE = 0.5
+"""Keys that are in files of more than this share of the bytes have rows in most row groups: none is passed over."""
+FILTER_SHARE = 0.5
+"""A filter on the names of files costs every row that is read; it must spare this share of the bytes."""
+_WARNED: set[str] = set()
+"""Paths of which a warning has said that they have no index."""
+_DEARER = "would cost more than it spares, so all are read"
+
+
+class Unreadable(Exception):
+    """Spark makes no relation of a path; the text is its sentence."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which engine reads a DataFrame, why, and what was left out. ``str()`` is a sentence or two.
+
+    ``files``, ``bytes``: listed; ``files_left``, ``bytes_left``: read; ``by``: how many files fell by which evidence.
+    None where the engine tells only when it runs.
+    """
+
+    engine: Literal["spark", "orcidx"]
+    reason: str
+    files: int | None = None
+    files_left: int | None = None
+    bytes: int | None = None
+    bytes_left: int | None = None
+    by: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        who = "Spark's reader" if self.engine == "spark" else "orcidx"
+        text = f"{who} reads it: {self.reason}"
+        if self.files is not None:
+            text += (
+                f"; {self.files_left:,} of {self.files:,} files are read, {self.bytes_left:,} of {self.bytes:,} bytes"
+            )
+        if self.by:
+            text += " (" + ", ".join(f"{count:,} fell by {name}" for name, count in self.by.items()) + ")"
+        return "\n".join((text, *self.notes))
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A choice with what it is carried out by: ``frame`` of Spark's reader, or ``where`` to prune by and ``needed``,
+    the columns to read, for orcidx; then ``condition`` and ``keys`` are tested by Spark. ``instead``: what is done
+    where orcidx does not read those columns as of the very ``types`` that Spark reads."""
+
+    choice: Choice
+    frame: DataFrame | None = None
+    where: Predicate | None = None
+    needed: tuple[str, ...] | None = None
+    condition: Column | str | None = None
+    keys: tuple[Keys, ...] = ()
+    types: tuple[tuple[str, str], ...] = ()
+    instead: Callable[[], Chosen] | None = None
+
+
+def is_column(where: object) -> bool:
+    """Whether a condition is a Column of Spark."""
+    return hasattr(where, "cast") and hasattr(where, "alias")
+
+
+def engine_of(spark: SparkSession, engine: str | None) -> Engine:
+    """The engine asked for, else that of the session's ``spark.orcidx.engine``, else "auto"."""
+    asked = engine if engine is not None else spark.conf.get(CONF, "auto")
+    if asked not in get_args(Engine):
+        named = f"engine={asked!r}" if engine is not None else f"{CONF} is {asked!r}, which"
+        raise InvalidQuery(f"{named} is no engine: it is 'auto', 'spark' or 'orcidx'")
+    return cast(Engine, asked)
+
+
+def own_tasks_only(query: Query) -> str | None:
+    """What Spark's reader cannot do of a query; None where it can do all."""
+    reasons = {
+        "deletion_vector": "deletion vectors are orcidx's to apply",
+        "file_index": "file indexes given by path are orcidx's to read",
+        "top": "the first rows in an order are looked for by orcidx's evidence",
+        "limit": "orcidx reads no more files than a limit takes",
+        "snapshot_id": "Paimon tables are read by orcidx",
+        "jvm_zone": "Paimon tables are read by orcidx",
+        "storage_options": "storage_options= are for orcidx's readers",
+    }
+    for name, reason in reasons.items():
+        if getattr(query, name) is not None:
+            return reason
+    if query.format == "paimon":
+        return reasons["snapshot_id"]
+    if any(not isinstance(one, str) for one in query.columns or ()):
+        return "paths into structs are cut out by orcidx"
+    return None
+
+
+def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engine, where_in: KeyFrames) -> Chosen:
+    """Makes Spark's relation and says who reads it; the columns of the query are still to be selected.
+
+    Raises ``InvalidQuery`` for columns, keys or a condition that the relation does not have, and ``Unreadable`` where
+    there is no relation.
+    """
+    relation = _relation(spark, query)
+    _check_columns(query, relation.frame)
+    condition = query.where
+    if condition is not None and not isinstance(condition, str) and not is_column(condition):
+        condition = _as_column(relation, query)
+    filtered = _filtered(relation.frame, condition)
+    keys = keys_of(where_in, relation.frame, case_sensitive=query.case_sensitive)
+
+    def by_spark(reason: str, frame: DataFrame = filtered, **counts: Any) -> Chosen:
+        return Chosen(Choice("spark", reason, **counts), frame, keys=keys)
+
+    if condition is None and not keys:
+        return by_spark("nothing is asked of the rows")
+    if reason := _unprunable(spark, facts, query, engine):
+        return by_spark(reason)
+    if engine != "orcidx" and _has_no_index(query.reached):
+        return by_spark(_warned_once(query.path, engine))
+    asked = _asked(relation, query, filtered, facts)
+    if asked.obstacle is not None:
+        return by_spark(f"no file can be left out by a condition where {asked.obstacle}")
+    asked = Condition(all_of(asked.may, pruning_by(keys)), asked.columns | {one.column for one in keys})
+    if engine == "orcidx":
+        needed = _needed(relation, asked, query.columns)
+        return Chosen(Choice("orcidx", "it was asked to"), None, asked.may, needed, condition, keys)
+    if asked.may == Constant(True):
+        return by_spark("the condition asks nothing that an index could rule out")
+    try:
+        sources, stores = _indexed(relation, query)
+    except (OrcidxError, OSError, ImportError) as error:
+        return by_spark(f"orcidx cannot list the files to look for indexes ({error})")
+    if not stores:
+        return by_spark(_warned_once(query.path, engine))
+    found = _survivors(stores, sources, relation, asked, (query, facts))
+    if reason := _not_worth(sources, found, query):
+        return by_spark(reason, **_of_all(listing_of_client(sources), found, keys))
+    if (listing := _listing(relation, query, sources, found)) is None:
+        return by_spark("Spark does not tell its files")
+    kept = found.kept_of(listing, sources)
+    counts = _counts(listing, kept, found, keys)
+
+    def by_files() -> Chosen:
+        frame, how = _restricted(relation, listing, kept, counts)
+        counted = _of_all(listing, found, keys) if frame is relation.frame else counts
+        return by_spark(how, filtered if frame is relation.frame else _filtered(frame, condition), **counted)
+
+    by_keys = _may_look_up(query, facts, engine)
+    looked_up = _looked_up(asked.may, found, relation, query.columns, counts) if by_keys else None
+    needed = _needed(relation, asked, query.columns)
+    fields = [one for one in relation.frame.schema.fields if one.name in needed]
+    if looked_up is None or _may_be_old(stores, sources, found, fields, (query, _partitions(relation, query, sources))):
+        return by_files()
+    choice, texts = Choice("orcidx", looked_up, **counts), _types_of(fields)
+    return Chosen(choice, None, asked.may, needed, condition, keys, texts, by_files)
+
+
+def _unprunable(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engine) -> str | None:
+    """Why the session lets no file be left out."""
+    if facts.gates.pruning is not None and engine != "orcidx":
+        return facts.gates.pruning
+    if is_connect(spark) and query.table is not None:
+        return "Spark Connect does not tell where a table lies"
+    return None
+
+
+def _listing(relation: Relation, query: Query, sources: list[Source], found: Survivors) -> Listing | None:
+    """Spark's listing; that of the client where its counts are all that is wanted."""
+    if not (found.fallen.any() or query.reader_options):
+        return listing_of_client(sources)
+    if is_connect(relation.spark):
+        return listing_of_server(relation.spark, query.path, query.reader_options)
+    return relation.listing()
+
+
+def _asked(relation: Relation, query: Query, filtered: DataFrame, facts: SessionFacts) -> Condition:
+    """What of the condition rules out files, and the columns that it names."""
+    columns = frozenset(relation.frame.columns)
+    if query.where is None:
+        return Condition(Constant(True), frozenset())
+    schema = relation.frame.schema
+    if not is_connect(relation.spark):
+        return analysed(filtered, columns, facts.clock_zone, collated=collated(schema))
+    may = proven(query, schema)
+    if may == Constant(True):
+        return Condition(may, columns, "Spark Connect does not tell what it means, and orcidx does not read it so")
+    return Condition(may, columns)
+
+
+def _warned_once(path: str | Sequence[str], engine: Engine) -> str:
+    """That there is no index, which a warning says once of a path, unless Spark's reader was asked for: without one
+    ``read`` is no better than Spark's."""
+    reason = "there is no index of the directory"
+    if engine == "auto" and (name := f"{path!r:.300}") not in _WARNED:
+        _WARNED.add(name)
+        warnings.warn(
+            f"{reason} {name}: all of its files are read; orcidx.spark.build_file_index makes one",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return reason
+
+
+def _has_no_index(path: object) -> bool:
+    """Whether that is known without listing the files."""
+    try:
+        if isinstance(path, Source):
+            return not is_pattern(str(path.location)) and store_above(path) is None
+        return isinstance(path, str) and os.path.isdir(path) and store_above(path) is None
+    except (OrcidxError, OSError):  # it is told where the files are listed
+        return False
+
+
+def _indexed(relation: Relation, query: Query) -> tuple[list[Source], list[tuple[IndexStore, list[int]]]]:
+    """The files as orcidx lists them, in a session's file systems as Spark has listed them already; and the indexed
+    directories among them."""
+    given = query.at if isinstance(query.at, list) else [query.at]
+    ours = [one for one in given if isinstance(one, Source)]
+    listing = relation.listing() if len(ours) == len(given) else None
+    sources = list_sources(query.reached) if listing is None else listing.sources(ours)
+    return sources, stores_of(sources)
+
+
+def _may_look_up(query: Query, facts: SessionFacts, engine: Engine) -> bool:
+    """Whether orcidx's own tasks may read, and read what Spark's reader would."""
+    apart = collated(query.schema) | with_defaults(query.schema)
+    is_plain = not (query.reader_options or query.table or apart or facts.gates.tasks)
+    return engine != "spark" and is_plain and road_problem(query.at) is None
+
+
+def _relation(spark: SparkSession, query: Query) -> Relation:
+    try:
+        found = relation_of(
+            spark, query.path, query.schema, options=query.reader_options, table=query.table, at=query.at
+        )
+        if is_connect(spark):
+            found.frame.schema  # noqa: B018  (there the files are looked at when it is asked)
+    except spark_errors() as error:
+        if query.reader_options.get("mergeSchema") == "true" and (text := without_common_schema(query)):
+            raise InvalidQuery(text) from None
+        raise Unreadable(sentence_of(error)) from error
+    return found
+
+
+def _as_column(relation: Relation, query: Query) -> Column:
+    """The predicate of the query for Spark. Raises ``Unreadable`` where Spark has no word for it."""
+    schema = arrow_schema_of(relation.frame.schema.jsonValue())
+    where = query.predicate(schema)
+    assert where is not None
+    bind(where, schema, nan=query.options.nan, case_sensitive=query.case_sensitive)
+    column = column_of(where, schema, case_sensitive=query.case_sensitive)
+    if column is None:
+        raise Unreadable("it has no word for the predicate")
+    return column
+
+
+def _needed(relation: Relation, asked: Condition, columns: Sequence[str] | None) -> tuple[str, ...]:
+    """What is read of the relation: the columns wanted, and those of the condition."""
+    wanted = {one.casefold() for one in (*(columns or relation.frame.columns), *asked.columns)}
+    return tuple(name for name in relation.frame.columns if name.casefold() in wanted)
+
+
+def _survivors(
+    stores: Sequence[tuple[IndexStore, list[int]]],
+    sources: Sequence[Source],
+    relation: Relation,
+    asked: Condition,
+    session: tuple[Query, SessionFacts],
+) -> Survivors:
+    query, facts = session
+    types = {one.name: _type_name(one.dataType) for one in relation.frame.schema.fields}
+    widths = {one.name: width_of(one.dataType.jsonValue()) for one in relation.frame.schema.fields}
+    needed = _needed(relation, asked, query.columns)
+    found = Survivors(np.zeros(len(sources), np.bool_), {})
+    for store, positions in stores:
+        part = find_survivors(
+            store,
+            sources,
+            positions,
+            asked.may,
+            types=types,
+            options=query.scan_options.override(case_sensitive=True),
+            slots=facts.slots,
+            partitions=_partitions(relation, query, sources),
+            share=sum(widths[name] for name in needed) / max(1, sum(widths.values())),
+        )
+        found = found.with_other(part)
+    return found
+
+
+def _partitions(relation: Relation, query: Query, sources: Sequence[Source]) -> PartitionColumns:
+    """The partition columns of Spark's relation: as it tells them, over Spark Connect whatever the files' paths may
+    make one by the option basePath."""
+    names = relation.partition_columns
+    if names is None:
+        folders = {one for source in sources for one in str(source.location).split("/")[:-1]}
+        names = frozenset(one.partition("=")[0] for one in folders if "=" in one)
+    return PartitionColumns(names, query.infer_partitions, by_directory=query.table is None)
+
+
+def _may_be_old(
+    stores: Sequence[tuple[IndexStore, list[int]]],
+    sources: Sequence[Source],
+    found: Survivors,
+    fields: Sequence[StructField],
+    session: tuple[Query, PartitionColumns],
+) -> bool:
+    """Whether files that are left may have dates and times that Spark reads otherwise than orcidx does: by their
+    statistics, which do not tell of those inside other columns."""
+    query, partitions = session
+    types = {one.name: _type_name(one.dataType) for one in fields}
+    texts = {one.name: one.dataType.simpleString() for one in fields}
+    times = [name for name, kind in types.items() if kind in ("date", "timestamp")]
+    if any(re.search(r"\b(date|timestamp)\b", text) for name, text in texts.items() if name not in times):
+        return True
+    left = ~found.fallen
+    for store, positions in stores if times else ():
+        options = query.scan_options.override(case_sensitive=True)
+        old = with_old_times(store, sources, positions, times, types=types, options=options, partitions=partitions)
+        if (old & left).any():
+            return True
+        left[positions] = False
+    return bool(times and left.any())  # of files without an index nothing is known
+
+
+def _type_name(kind: DataType) -> str:
+    found = kind.jsonValue()
+    return found if isinstance(found, str) else ""
+
+
+def _counts(listing: Listing, kept: npt.NDArray[np.bool_], found: Survivors, keys: Sequence[Keys]) -> dict[str, Any]:
+    return {
+        "files": len(listing.names),
+        "files_left": int(kept.sum()),
+        "bytes": int(listing.sizes.sum()),
+        "bytes_left": int(listing.sizes[kept].sum()),
+        "by": found.by,
+        "notes": (*(one.note for one in keys), *found.notes),
+    }
+
+
+def _types_of(fields: Sequence[StructField]) -> tuple[tuple[str, str], ...]:
+    return tuple((one.name, one.dataType.simpleString()) for one in fields)
+
+
+def _of_all(listing: Listing, found: Survivors, keys: Sequence[Keys]) -> dict[str, Any]:
+    """The counts where all files are read, whatever is proven of some."""
+    return _counts(listing, np.ones(len(listing.names), np.bool_), replace(found, by={}), keys)
+
+
+def _not_worth(sources: Sequence[Source], found: Survivors, query: Query) -> str | None:
+    """Why nothing is left out, though files are proven to be without rows: too little of too many. Known before Spark
+    is asked for its listing, 70 ms of 2,000 files."""
+    left = ~found.fallen
+    if left.all() or left.sum() <= FEW or query.reader_options:
+        return None
+    sizes = np.array([one.size or 0 for one in sources], np.int64)
+    if sizes[left].sum() <= FILTER_SHARE * sizes.sum():
+        return None
+    fell = f"{found.fallen.sum():,} of {len(left):,} files are proven to be without such rows"
+    return f"{fell}, and a filter on names {_DEARER}"
+
+
+def _looked_up(
+    may: Predicate, found: Survivors, relation: Relation, columns: Sequence[str] | None, counts: Mapping[str, Any]
+) -> str | None:
+    """Why orcidx had better decode what is left: few keys of a column with a bloom filter, and other columns that are
+    decoded for their rows alone. None where Spark had."""
+    read = len(columns if columns is not None else relation.frame.columns)
+    if not LEAST_BYTES <= counts["bytes_left"] <= RARE * counts["bytes"] or read < LATE_COLUMNS:
+        return None
+    for leaf in conjuncts(may):
+        if not isinstance(leaf, Leaf) or leaf.negated or leaf.op not in (Op.EQ, Op.IN):
+            continue
+        if leaf.path[0] in found.keyed and len(leaf.literals) <= KEYS:
+            return f"few keys of {leaf.path[0]} are looked up, and {read} columns decoded for their rows alone"
+    return None
+
+
+def _restricted(
+    relation: Relation, listing: Listing, kept: npt.NDArray[np.bool_], counts: Mapping[str, Any]
+) -> tuple[DataFrame, str]:
+    """Spark's relation without what fell, and how that is said."""
+    left = np.flatnonzero(kept)
+    if len(left) == len(listing.names):
+        return relation.frame, "no file is proven to be without such rows"
+    if not len(left):
+        return relation.spark.createDataFrame([], relation.frame.schema).limit(0), "no file has such rows"
+    names = [listing.names[number] for number in left.tolist()]
+    dropped = [listing.names[number] for number in np.flatnonzero(~kept).tolist()]
+    if len(names) <= FEW and relation.named_files_are_alike:
+        return relation.of_files(names, dropped), "the files that are left are few, and named"
+    if counts["bytes_left"] > FILTER_SHARE * counts["bytes"]:
+        return relation.frame, f"a filter on the names of files {_DEARER}"
+    filtered = relation.by_names(names, dropped)
+    if filtered is None:
+        return relation.frame, "the names of the files that are left cannot be given to Spark, so all are read"
+    return filtered, "the files that are left are chosen by their names"
+
+
+# ---------------------------------------------------------------------- columns and conditions
+
+
+def _check_columns(query: Query, frame: DataFrame) -> None:
+    """Raises ``InvalidQuery`` with the nearest name for an unknown column."""
+    if not query.columns:  # its schema is a long text of the JVM's
+        return
+    names = frame.columns
+    known = {query.folded(name) for name in names}
+    for one in query.columns:
+        if query.folded(one) not in known:
+            raise InvalidQuery(f"no column {one!r}{_nearest(one, names)}", column=one)
+
+
+def _nearest(name: str, names: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, names, 1, 0.5)
+    return f"; did you mean {close[0]!r}?" if close else f"; the columns are {', '.join(names[:20])}"
+
+
+def _filtered(frame: DataFrame, condition: Column | str | None) -> DataFrame:
+    return frame if condition is None else filtered_by(frame, condition)

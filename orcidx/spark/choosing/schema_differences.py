@@ -1,0 +1,120 @@
+"""What is said where files of one read differ in their columns: two of the files, and the option that reads both.
+
+And which file is no ORC file at all. Asked only when a read has failed, so that it costs nothing else; of many files
+the first ones are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+
+from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError
+from orcidx.orc.types import OrcType
+from orcidx.scanner.file import open_file
+from orcidx.spark.query.plan import Query
+from orcidx.spark.query.read_task import broken_files_passed
+from orcidx.spark.types.spark_types import json_of_schema
+from orcidx.storage import Source, list_sources
+
+__all__ = ["damaged_file", "with_files_named", "without_common_schema"]
+
+FILES = 256
+"""So many files are opened for a message, at about a millisecond each."""
+
+
+def with_files_named(query: Query, error: InvalidQuery) -> InvalidQuery:
+    """The error, with two files and the option for both where it is about a column in which files differ."""
+    if error.column is None or "mergeSchema" in query.reader_options or query.table is not None:
+        return error
+    hint = _of_types(query, error) if error.file is not None else _of_columns(query, error.column)
+    if hint is not None:
+        error.message = f"{error.message}; {hint}"
+    return error
+
+
+def without_common_schema(query: Query) -> str | None:
+    """The sentence on two files of which ``mergeSchema`` makes no schema; None where all that are looked at agree."""
+    first: dict[str, tuple[str, OrcType]] = {}
+    for file, columns in _columns_of_files(query):
+        for name, kind in columns.items():
+            other, known = first.setdefault(query.folded(name), (file, kind))
+            if str(known) != str(kind):
+                return (
+                    f"the column {name!r} is {known} in {other!r} and {kind} in {file!r}, which mergeSchema does not "
+                    "join: give schema= with a type that both widen to, or read the files apart"
+                )
+    return None
+
+
+def damaged_file(query: Query) -> CorruptFile | None:
+    """What is wrong with the first file that is no whole ORC file; None where all that are looked at are."""
+    passed = query.reader_options.get("ignoreCorruptFiles") == "true"
+    for source in _sources(query):
+        try:
+            with (
+                nullcontext() if passed else broken_files_passed(),
+                open_file(source, storage_options=query.storage_options),
+            ):
+                pass
+        except CorruptFile as error:
+            if passed:
+                error.message += "; Spark looks for the schema in such files all the same: give schema= as well"
+            return error
+        except (OrcidxError, OSError):
+            continue
+    return None
+
+
+def _of_columns(query: Query, name: str) -> str | None:
+    """Where a column is that the first file, whose schema is read, has not."""
+    lacking = None
+    if query.schema is not None:
+        if any(query.folded(one["name"]) == query.folded(name) for one in json_of_schema(query.schema)["fields"]):
+            return None
+        lacking = "schema="
+    for file, columns in _columns_of_files(query):
+        if any(query.folded(one) == query.folded(name) for one in columns):
+            if lacking is None:
+                return None
+            if query.schema is not None:
+                return f"{file!r} has it, and schema= leaves it out"
+            return (
+                f"{file!r} has it and {lacking!r} has not: options={{'mergeSchema': True}} reads the columns of all "
+                "files, schema= those that it names"
+            )
+        lacking = lacking or file
+    return None
+
+
+def _of_types(query: Query, error: InvalidQuery) -> str | None:
+    """Which file has a column in the type that another one does not widen to."""
+    if query.schema is not None:
+        return None
+    for file, columns in _columns_of_files(query):
+        kind = next((columns[one] for one in columns if query.folded(one) == query.folded(error.column or "")), None)
+        if file == error.file:
+            return None
+        if kind is not None:
+            return f"it is {kind} in {file!r}, whose schema is read: schema= with a type that both widen to reads both"
+    return None
+
+
+def _columns_of_files(query: Query) -> Iterator[tuple[str, Mapping[str, OrcType]]]:
+    """The names of the first files with their columns, but of those that are not there or cannot be read."""
+    for source in _sources(query):
+        try:
+            with open_file(source, storage_options=query.storage_options) as file:
+                columns = {node.path[0]: node for node in file.columns if node.path}
+        except (OrcidxError, OSError):
+            continue
+        if columns:
+            yield source.name, columns
+
+
+def _sources(query: Query) -> list[Source]:
+    try:
+        found = list_sources(query.reached, storage_options=query.storage_options)
+    except (OrcidxError, OSError, ValueError, ImportError):  # as of a scheme that Hadoop alone knows
+        return []
+    return [source for source in found if source.size != 0][:FILES]

@@ -1,0 +1,1 @@
+"""What a condition means to Spark, and which files it rules out."""

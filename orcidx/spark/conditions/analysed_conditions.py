@@ -1,0 +1,411 @@
+"""What of a condition of Spark's can rule out files: read from the expression as Spark has analysed it, not from text.
+
+Spark's analysis has resolved columns, casts, functions and variables; the constant parts are folded by its own rules. A
+comparison of a bare column with a literal of the column's own type becomes a predicate, anything else is unknown. For
+each node two predicates are kept, one that holds wherever it may be true and one wherever it may be false, so that NOT
+changes their places and what is unknown below OR makes the whole unknown.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from orcidx.orc.timezones import Zone, load_zone
+from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, any_of
+from orcidx.predicate.nodes import ExactTime
+from orcidx.spark.types.argument_types import JavaObject
+from orcidx.spark.types.literal_values import UNKNOWN, Nodes, is_understood, literal_value, wall_clock, with_values
+from orcidx.spark.types.spark_types import CHAR_TYPE, DEFAULT, NESTED_CHAR
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+__all__ = ["Condition", "Nodes", "analysed", "carried_of", "condition_of_json", "conjuncts", "part_of_json"]
+
+_NOW = frozenset({"CurrentDate", "CurrentTimestamp", "Now", "LocalTimestamp", "CurrentTime", "CurrentBatchTimestamp"})
+"""What has another value at every action: a file is left out once and for all only by what holds at each."""
+_GROWS = _NOW | {
+    "Literal", "Cast", "DateAdd", "DateSub", "DateAddInterval", "DateAddYMInterval", "AddMonths", "TruncDate",
+    "TruncTimestamp", "TimeAdd", "TimestampAddInterval", "TimestampAddYMInterval",
+}  # fmt: skip
+"""What never falls as time goes on: the time itself, moved by a constant or cut to a unit."""
+_SLACK = dt.timedelta(days=1)
+"""Clocks of machines, and the hour that comes twice, may set a later action back by less."""
+_RULES = ("ReplaceExpressions", "ConstantFolding", "UnwrapCastInBinaryComparison")
+"""Spark's own rules that leave a bare column on one side of a comparison, and a literal on the other."""
+_INTEGERS = ("byte", "short", "integer", "long")
+_COMPARISONS = {
+    "EqualTo": Op.EQ,
+    "EqualNullSafe": Op.EQ_NULL_SAFE,
+    "LessThan": Op.LT,
+    "LessThanOrEqual": Op.LE,
+    "GreaterThan": Op.GT,
+    "GreaterThanOrEqual": Op.GE,
+    "StartsWith": Op.STARTS_WITH,
+    "EndsWith": Op.ENDS_WITH,
+    "Contains": Op.CONTAINS,
+}
+_TURNED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE, Op.EQ: Op.EQ, Op.EQ_NULL_SAFE: Op.EQ_NULL_SAFE}
+_ANY = Constant(True)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """``may``: true of every row of which the condition is; ``columns``: that it names; ``obstacle``: why nothing may
+    be left out by it, None where something may."""
+
+    may: Predicate
+    columns: frozenset[str]
+    obstacle: str | None = None
+
+
+@dataclass(frozen=True)
+class _Column:
+    """``is_char``: compared as if it were padded; ``zone``: on whose clock its times are taken for instants."""
+
+    path: tuple[str, ...]
+    kind: str
+    is_char: bool = False
+    zone: Zone | None = None
+
+
+@dataclass(frozen=True)
+class _Struct:
+    path: tuple[str, ...]
+    fields: list[Any]
+
+
+@dataclass(frozen=True)
+class _Literal:
+    value: Any
+    kind: str
+
+
+@dataclass(frozen=True)
+class _Truth:
+    """Predicates that hold wherever a node may be true, and wherever it may be false; ``exact``: and nowhere else."""
+
+    true: Predicate = _ANY
+    false: Predicate = _ANY
+    exact: bool = False
+
+
+_UNKNOWN = _Truth()
+
+
+def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, collated: frozenset[str]) -> Condition:
+    """The condition of a DataFrame that was made by one filter, over a relation of ``columns``. Classic sessions only.
+
+    ``clock_zone``: of the JVM, on whose clock Spark writes times down in its plans; ``collated``: columns of text that
+    is not compared by its bytes, of which Catalyst's JSON does not tell.
+    """
+    jvm = filtered.sparkSession._jvm
+    plan = filtered._jdf.queryExecution().analyzed()
+    if plan.getClass().getSimpleName() != "Filter":  # as for _metadata, whose columns are added below it
+        return Condition(_ANY, columns, "Spark asks for more than columns of the files")
+    condition = plan.condition()
+    before = _nodes(condition, columns, collated)
+    obstacle = None if condition.deterministic() else "it is not deterministic"
+    if obstacle := obstacle or _obstacle(before, columns):
+        return Condition(_ANY, _columns_of(before), obstacle)
+    for rule in _rules(jvm):
+        plan = rule.apply(plan)
+    nodes = _nodes(plan.condition(), columns, collated)
+    parts = conjuncts(before)
+    if not any(map(_asks_the_time, parts)):
+        return Condition(condition_of_json(nodes, load_zone(clock_zone)), _columns_of(before))
+    folded = conjuncts(nodes)
+    if len(folded) != len(parts):
+        return Condition(_ANY, _columns_of(before), "it asks for the time of each action")
+    may = [part_of_json(one, now, load_zone(clock_zone)) for one, now in zip(parts, folded)]
+    return Condition(all_of(*may), _columns_of(before))
+
+
+def carried_of(
+    filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, collated: frozenset[str], once: bool
+) -> tuple[Predicate, bool, frozenset[str]]:
+    """What holds wherever the condition is true, as of ``analysed``, fields of structs included; whether it holds
+    nowhere else; and the columns that it names. ``once``: what asks for the time is asked now, and never again."""
+    jvm = filtered.sparkSession._jvm
+    plan = filtered._jdf.queryExecution().analyzed()
+    if plan.getClass().getSimpleName() != "Filter":
+        return _ANY, False, columns
+    condition = plan.condition()
+    before = _nodes(condition, columns, collated)
+    named = _columns_of(before)
+    if not condition.deterministic() or _obstacle(before, columns):
+        return _ANY, False, columns if "Subquery" in str(condition) else named
+    for rule in _rules(jvm):
+        plan = rule.apply(plan)
+    nodes = with_values(_nodes(plan.condition(), columns, collated), plan.condition())
+    clock = load_zone(clock_zone)
+    if once or not _asks_the_time(before):
+        truth = _truth(nodes, clock, whole=True)
+        return truth.true, truth.exact, named
+    parts, folded = conjuncts(before), conjuncts(nodes)
+    if len(folded) != len(parts):
+        return _ANY, False, named
+    return all_of(*(part_of_json(one, now, clock) for one, now in zip(parts, folded))), False, named
+
+
+def _nodes(condition: JavaObject, columns: frozenset[str], collated: frozenset[str]) -> Nodes:
+    """The nodes of an expression, with the columns as the relation spells them, whereas Spark keeps the letters of the
+    text; those of LIKE without a known escape character where one of them may have another than the backslash, which
+    the JSON does not tell."""
+    nodes: Nodes = json.loads(condition.toJSON())
+    spelled = {one.lower(): one for one in columns}
+    for node in nodes:
+        if node["class"].endswith(".AttributeReference") and node["name"] not in columns:
+            node["name"] = spelled.get(node["name"].lower(), node["name"])
+    _with_collations(nodes, collated)
+    likes = [node for node in nodes if _name(node) == "Like"]
+    if likes and " ESCAPE '" in condition.toString():
+        for node in likes:
+            node["escapeChar"] = ""
+    return nodes
+
+
+def _with_collations(nodes: Nodes, collated: frozenset[str]) -> Nodes:
+    for node in nodes:
+        if collated and node.get("name") in collated:
+            node["dataType"] = "collated string"
+    return nodes
+
+
+@lru_cache(maxsize=1)
+def _rules(jvm: JavaObject) -> list[JavaObject]:
+    """Objects of the JVM, as long as it lives."""
+    names = (f"org.apache.spark.sql.catalyst.optimizer.{name}$" for name in _RULES)
+    return [jvm.java.lang.Class.forName(name).getField("MODULE$").get(None) for name in names]
+
+
+def conjuncts(nodes: Nodes) -> list[Nodes]:
+    """The parts of a condition that are all to be true, each with its nodes in preorder."""
+    parts, at = [], 0
+    while at < len(nodes):
+        if _name(nodes[at]) == "And":
+            at += 1
+            continue
+        end = _end(nodes, at)
+        parts.append(nodes[at:end])
+        at = end
+    return parts
+
+
+def _end(nodes: Nodes, at: int) -> int:
+    """Where the expression that begins at a node ends."""
+    wanted = 1
+    while wanted:
+        wanted += nodes[at]["num-children"] - 1
+        at += 1
+    return at
+
+
+def _inlined(nodes: Nodes) -> Nodes:
+    """The expression with a bare column in all its places, where Spark (since 4.0) names it once and refers to it: it
+    does so of BETWEEN. References have no numbers in JSON, so one of several names, or inside another, stays."""
+    found: Nodes = []
+    at = 0
+    while at < len(nodes):
+        if _name(nodes[at]) != "With":
+            found.append(nodes[at])
+            at += 1
+            continue
+        end = _end(nodes, at)
+        middle = _end(nodes, at + 1)
+        body, named = nodes[at + 1 : middle], nodes[middle + 1 : end]
+        if nodes[at]["num-children"] == 2 and len(named) == 1 and not any(_name(one) == "With" for one in body):
+            found += [named[0] if _name(one) == "CommonExpressionRef" else one for one in body]
+        else:
+            found += nodes[at:end]
+        at = end
+    return found
+
+
+def part_of_json(before: Nodes, folded: Nodes, clock: Zone) -> Predicate:
+    """What holds wherever a conjunct may be true, at any action from now on.
+
+    ``folded``: the same with the time of now. A column at or after a time that only grows is after today's; of
+    anything else that asks the time nothing is known.
+    """
+    may = condition_of_json(folded, clock)
+    if not _asks_the_time(before):
+        return may
+    name = _name(before[0])
+    if name in ("GreaterThan", "GreaterThanOrEqual"):
+        column, grows = before[1], before[2:]
+    elif name in ("LessThan", "LessThanOrEqual"):
+        column, grows = before[-1], before[1:-1]
+    else:
+        return _ANY
+    if _name(column) != "AttributeReference" or not all(_name(one) in _GROWS for one in grows):
+        return _ANY
+    if not isinstance(may, Leaf) or may.op not in (Op.GT, Op.GE):
+        return _ANY
+    (value,) = may.literals
+    if isinstance(value, ExactTime):
+        return replace(
+            may, literals=(replace(value, nanos=value.nanos - _SLACK // dt.timedelta(microseconds=1) * 1000),)
+        )
+    return replace(may, literals=(value - _SLACK,)) if isinstance(value, dt.date) else _ANY
+
+
+def _asks_the_time(nodes: Nodes) -> bool:
+    return any(_name(one) in _NOW for one in nodes)
+
+
+def _name(node: Mapping[str, Any]) -> str:
+    whole: str = node["class"]
+    return whole.rpartition(".")[2]
+
+
+def _columns_of(nodes: Nodes) -> frozenset[str]:
+    return frozenset(one["name"] for one in nodes if one["class"].endswith(".AttributeReference"))
+
+
+def _obstacle(nodes: Nodes, columns: frozenset[str]) -> str | None:
+    """Why a condition is no ground to leave files out, though Spark takes it."""
+    for node in nodes:
+        name = _name(node)
+        if "UDF" in name or "Subquery" in name or name in ("Exists", "ListQuery", "OuterReference"):
+            return f"it has {'an' if name[0] in 'AEIOU' else 'a'} {name}"
+        if name == "AttributeReference" and node["name"] not in columns:
+            return f"it asks for {node['name']}, which is no column of the files"
+    return None
+
+
+def condition_of_json(nodes: Nodes, clock: Zone) -> Predicate:
+    """What holds wherever an expression, in Catalyst's JSON (its nodes in preorder), may be true."""
+    return _truth(nodes, clock).true
+
+
+def _truth(nodes: Nodes, clock: Zone, *, whole: bool = False) -> _Truth:
+    """``whole``: of rows that orcidx reads itself, so that fields of structs, CHAR and times of any age are known."""
+    stack: list[Any] = []
+    for node in reversed(_inlined(nodes)):
+        children = [stack.pop() for _ in range(node["num-children"])]
+        stack.append(_node(node, children, clock, whole=whole))
+    return _as_truth(stack.pop())
+
+
+def _node(node: Mapping[str, Any], children: list[Any], clock: Zone, *, whole: bool) -> Any:
+    name = _name(node)
+    if name == "AttributeReference":
+        return _attribute(node, whole=whole)
+    if name == "Cast" and isinstance(children[0], _Column):
+        return _recast(children[0], node, whole=whole)
+    if name == "GetStructField" and isinstance(children[0], _Struct):
+        field = children[0].fields[node["ordinal"]]
+        return _placed((*children[0].path, field["name"]), field["type"], whole=whole)
+    if name == "Literal":
+        value = literal_value(node, clock)
+        return _UNKNOWN if value is UNKNOWN else _Literal(value, node["dataType"])
+    if name in ("And", "Or"):
+        left, right = (_as_truth(one) for one in children)
+        exact = left.exact and right.exact
+        if name == "And":
+            return _Truth(all_of(left.true, right.true), any_of(left.false, right.false), exact)
+        return _Truth(any_of(left.true, right.true), all_of(left.false, right.false), exact)
+    if name == "Not":
+        truth = _as_truth(children[0])
+        return _Truth(truth.false, truth.true, truth.exact)
+    leaf = _leaf(name, node, children)
+    if leaf is None:
+        return _UNKNOWN
+    if leaf.op is Op.IS_NAN:  # Spark's isnan(NULL) is false, where it is NULL here
+        return _Truth(leaf, any_of(~leaf, Leaf(leaf.path, Op.IS_NULL)), True)
+    # A list of keys is a set of Java's objects to Spark, if it is long: -0.0 is not 0.0 there.
+    zero = leaf.op is Op.IN and any(isinstance(one, float) and one == 0 for one in leaf.literals)
+    return _Truth(leaf, ~leaf, not zero)
+
+
+def _attribute(node: Mapping[str, Any], *, whole: bool) -> Any:
+    metadata = node.get("metadata") or {}
+    stored = metadata.get(CHAR_TYPE, "")
+    if NESTED_CHAR in metadata or DEFAULT in metadata or (stored and not (whole and node["dataType"] == "string")):
+        return _UNKNOWN
+    found = _placed((node["name"],), node["dataType"], whole=whole)
+    return replace(found, is_char=True) if stored.startswith("char(") else found
+
+
+def _recast(column: _Column, node: Mapping[str, Any], *, whole: bool) -> Any:
+    """A column that is cast to its own type, as in a list with a null; or a wall clock's time that becomes an
+    instant."""
+    if node.get("dataType") == column.kind and not column.is_char:
+        return column
+    if whole and (column.kind, node.get("dataType")) == ("timestamp_ntz", "timestamp"):
+        return replace(column, kind="timestamp", zone=load_zone(node["timeZoneId"]))
+    return _UNKNOWN
+
+
+def _placed(path: tuple[str, ...], kind: Any, *, whole: bool) -> Any:
+    """A column, or a field of a struct, of which something is known."""
+    if isinstance(kind, str):
+        return _Column(path, kind)
+    is_struct = whole and isinstance(kind, dict) and kind.get("type") == "struct" and "__COLLATIONS" not in str(kind)
+    return _Struct(path, kind["fields"]) if is_struct else _UNKNOWN
+
+
+def _as_truth(value: object) -> _Truth:
+    if isinstance(value, _Truth):
+        return value
+    if isinstance(value, _Column) and value.kind == "boolean":
+        leaf = Leaf(value.path, Op.EQ, (True,))
+        return _Truth(leaf, ~leaf, True)
+    if isinstance(value, _Literal) and value.kind in ("boolean", "void"):
+        return _Truth(Constant(value.value is True), Constant(value.value is False), True)
+    return _UNKNOWN
+
+
+def _leaf(name: str, node: Mapping[str, Any], children: list[Any]) -> Any:
+    """The question that a node asks of a bare column; None for anything else."""
+    column, *rest = children or [None]
+    op = _COMPARISONS.get(name)
+    if op is not None and isinstance(column, _Literal) and len(rest) == 1 and op in _TURNED:
+        column, rest, op = rest[0], [column], _TURNED[op]
+    if not isinstance(column, _Column):
+        return None
+    path = column.path
+    if name in ("IsNull", "IsNotNull"):
+        return Leaf(path, Op.IS_NULL, (), name == "IsNotNull")
+    if name == "IsNaN":
+        return Leaf(path, Op.IS_NAN)
+    if not rest or not all(isinstance(one, _Literal) and one.kind == column.kind for one in rest):
+        return None
+    values = [one.value for one in rest]
+    if column.zone is not None:
+        walls = [None if one is None else wall_clock(one, column.zone) for one in values]
+        if walls.count(None) > values.count(None):
+            return None
+        values = walls
+    if not is_understood(column.kind) or (column.is_char and name not in ("EqualTo", "EqualNullSafe", "In")):
+        return None
+    if name == "In":
+        return Leaf(path, Op.IN, tuple(values))
+    if name == "EqualNullSafe" and values[0] is None:
+        return Leaf(path, Op.IS_NULL)
+    if any(value is None for value in values):
+        return None
+    if name == "Like":
+        return _like(path, values[0], node.get("escapeChar"))
+    return Leaf(path, op, (values[0],)) if op is not None else None
+
+
+def _like(path: tuple[str, ...], pattern: str, escape: str | None) -> Leaf | None:
+    """A pattern in which the escape character stands before what it may escape: Spark raises for any other.
+    ``escape``: None for the backslash, empty where it is not known."""
+    escape = "\\" if escape is None else escape
+    if len(escape) != 1:
+        return None
+    if escape not in pattern:
+        return Leaf(path, Op.LIKE, (pattern, ""))
+    mark = re.escape(escape)
+    is_sound = re.fullmatch(rf"(?:[^{mark}]|{mark}[_%{mark}])*", pattern, re.DOTALL)
+    return Leaf(path, Op.LIKE, (pattern, escape)) if is_sound else None

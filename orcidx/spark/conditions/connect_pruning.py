@@ -1,0 +1,120 @@
+"""What may be left out over Spark Connect, where there is neither an analysed expression nor a listing to ask for.
+
+A condition is looked at when the DataFrame runs, with the confs of the session then. So only what orcidx reads itself,
+with literals of exactly the columns' types, is a proof, and of times what holds on any clock. The client may see other
+files than the server under the same path: what falls must be of the size and time that the server's files have.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery
+from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, bind, resolve_column
+from orcidx.predicate.fold import Part, conjuncts, rewritten
+from orcidx.predicate.nodes import ExactTime
+from orcidx.spark.conditions.query_text import may_mean_otherwise
+from orcidx.spark.conditions.relation import Listing, paths_of
+from orcidx.spark.types.spark_columns import is_exact
+from orcidx.spark.types.spark_types import arrow_schema_of, collated
+from orcidx.storage import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+    from orcidx.spark.query.plan import Query
+
+__all__ = ["listing_of_client", "listing_of_server", "proven"]
+
+_ANY = Constant(True)
+_OPS = frozenset(
+    {Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE, Op.IN, Op.BETWEEN, Op.IS_NULL, Op.EQ_NULL_SAFE, Op.STARTS_WITH, Op.ENDS_WITH,
+     Op.CONTAINS}
+)  # fmt: skip
+_DAYS = dt.date(1901, 1, 1), dt.date(2037, 1, 1)
+"""Before and after them calendars and clocks of writers and readers may differ (docs/decisions/0014)."""
+_NANOS = tuple((day - dt.date(1970, 1, 1)).days * 86_400_000_000_000 for day in _DAYS)
+_KINDS = ("path", "hadoop")
+"""Of sources that Spark lists by the same names."""
+
+
+def proven(query: Query, schema: StructType) -> Predicate:
+    """What is true of every row of which the condition of a query is, whatever the session's confs are at the action.
+
+    ``schema``: the relation's ``StructType``. True, which proves nothing, for a Column and for what orcidx does not
+    read.
+    """
+    where = query.where
+    if where is None or hasattr(where, "cast") or (isinstance(where, str) and may_mean_otherwise(where)):
+        return _ANY
+    apart = collated(schema) | {one.name for one in schema.fields if one.metadata}
+    arrow = arrow_schema_of(schema.jsonValue())
+    try:
+        asked = query.on_any_clock(arrow) if isinstance(where, str) else query.predicate(arrow)
+    except InvalidQuery:
+        return _ANY
+    if asked is None:
+        return _ANY
+    certain = [rewritten(one, lambda part: _certain(part, arrow, apart, query)) for one in conjuncts(asked)]
+    found: Predicate = all_of(*(one for one in certain if one is not None))
+    return found
+
+
+def _certain(node: Part, schema: pa.Schema, apart: frozenset[str], query: Query) -> Predicate | None:
+    """A part of a predicate with its column as the schema spells it; None where it is not sure to mean the same to
+    Spark."""
+    if isinstance(node, Constant):
+        return node
+    if not isinstance(node, Leaf) or node.op not in _OPS:
+        return None
+    try:
+        path, kind = resolve_column(node.path, schema, case_sensitive=query.case_sensitive)
+        bind(node, schema, nan=query.options.nan, case_sensitive=query.case_sensitive)
+    except InvalidQuery:
+        return None
+    if len(path) > 1 or path[0] in apart or not all(_fits(value, kind) for value in node.literals):
+        return None
+    return Leaf((path[0],), node.op, node.literals, node.negated)
+
+
+def _fits(value: Any, kind: pa.DataType) -> bool:
+    if not is_exact(value, kind):
+        return False
+    if pa.types.is_decimal(kind):  # of more digits than the column has, Spark may round both before it compares them
+        digits, scale = value.as_tuple().digits, -value.as_tuple().exponent
+        return bool(scale <= kind.scale and len(digits) - scale <= kind.precision - kind.scale)
+    if isinstance(value, ExactTime):
+        return bool(_NANOS[0] < value.nanos < _NANOS[1])
+    return not isinstance(value, dt.date) or value >= _DAYS[0]
+
+
+# ---------------------------------------------------------------------- files
+
+
+def listing_of_client(sources: list[Source]) -> Listing:
+    """The files as the client sees them: what falls of them may be worth asking the server for its own."""
+    known = [one for one in sources if one.kind in _KINDS and one.listed is not None and one.listed.mtime is not None]
+    versions = [one.listed for one in known if one.listed is not None]
+    return Listing(
+        tuple(f"file:{one.location}" if one.kind == "path" else str(one.location) for one in known),
+        np.array([one.size for one in versions], np.int64),
+        np.array([(one.mtime or 0) // 1_000_000 for one in versions], np.int64),
+    )
+
+
+def listing_of_server(spark: SparkSession, path: str | Sequence[str], options: Mapping[str, str]) -> Listing:
+    """The files with their sizes and times, by one job of the server, which opens none of them."""
+    reader = spark.read.format("binaryFile").options(**{k: v for k, v in options.items() if k != "mergeSchema"})
+    found = reader.load(paths_of(path)).selectExpr("path", "length", "unix_millis(modificationTime) AS time")
+    rows = found.collect()
+    return Listing(
+        tuple(row.path for row in rows),
+        np.array([row.length for row in rows], np.int64),
+        np.array([row.time for row in rows], np.int64),
+    )

@@ -1,0 +1,97 @@
+"""What the text of a condition means to Spark, where orcidx's own SQL differs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery
+from orcidx.extras import needed
+from orcidx.predicate import External, Leaf, Op, Predicate, any_of, parse, resolve_column
+from orcidx.predicate.fold import Part, parts, rewritten
+from orcidx.spark.types.argument_types import Where
+
+__all__ = ["check_computed", "may_mean_otherwise", "parse_text"]
+
+_ESCAPED = re.compile(r"[\"\\]")
+_MARKED = re.compile(r"'\s*'|(?<!\w)[A-WYZa-wyz]&?'|--|/\*")
+
+
+def may_mean_otherwise(text: str) -> bool:
+    """Whether Spark may read a text otherwise than orcidx's SQL: double quotes, escapes, quotes in a string, strings
+    side by side, raw and other marked strings, and comments, by Spark's version and settings."""
+    return _ESCAPED.search(text) is not None or _MARKED.search(re.sub(r"'[^']*'", "'", text)) is not None
+
+
+_ALIKE = frozenset(
+    {"add", "subtract", "multiply", "divide", "cast", "utf8_length", "binary_length", "negate", "invert", "is_null"}
+    | {"add_checked", "subtract_checked", "multiply_checked", "divide_checked", "negate_checked", "invert_kleene"}
+)
+"""pyarrow's functions that compute as Spark's do: trim is of all white space there, round to even, and so on."""
+
+
+def parse_text(where: Where) -> Predicate:
+    """As ``parse``; a text has Spark's meaning: isnan(NULL) is false there, so that its negation holds for nulls.
+
+    Raises ``InvalidQuery`` for a text that Spark may read otherwise: a delete of 'a\\\\b' took other rows.
+    """
+    if isinstance(where, str) and may_mean_otherwise(where):
+        raise InvalidQuery(
+            f"{where!r:.200}: Spark reads double quotes, backslashes, quotes within a string and marked strings by "
+            "rules of its own, which nobody is asked for here; give the condition as an orcidx.col predicate, or "
+            "filter the DataFrame by it"
+        )
+    if not isinstance(where, str):
+        return parse(where)
+    with needed("sqlglot"):
+        from orcidx.predicate.sql_text import from_sql
+
+    found: Predicate = rewritten(from_sql(where, dots_reach=True), _of_spark)
+    return found
+
+
+def check_computed(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -> None:
+    """Raises ``InvalidQuery`` for what pyarrow would compute otherwise than Spark: parts of an instant, which it takes
+    on the clock of UTC and Spark on the session's, and division, whose result by zero is infinite there, null or an
+    error here."""
+    for part in parts(where):
+        if not isinstance(part, External):
+            continue
+        for path in part.columns or ():
+            found, kind = resolve_column(path, schema, case_sensitive=case_sensitive)
+            if pa.types.is_timestamp(kind) and kind.tz is not None:
+                raise InvalidQuery(
+                    f"orcidx would compute with {found[0]} as UTC shows it, and Spark does on the session's clock: "
+                    "leave that out of where=, and filter the DataFrame by it"
+                )
+        if other := sorted(set(re.findall(r"\b([a-z_0-9]+)\(", str(part.expression))) - _ALIKE):
+            raise InvalidQuery(
+                f"orcidx would compute {', '.join(other)} by pyarrow, which may mean otherwise than Spark: leave that "
+                "out of where=, and filter the DataFrame by it"
+            )
+        if not all(re.match(r"cast\(-?[\d.]*[1-9]", one) for one in _divisors(str(part.expression))):
+            raise InvalidQuery(
+                "by zero orcidx divides otherwise than Spark: leave division by a column out of where=, and filter "
+                "the DataFrame by it"
+            )
+
+
+def _divisors(expression: str) -> Iterator[str]:
+    """The second arguments of the divisions in the text of a pyarrow Expression, from where each begins; the whole
+    where a quoted text may have brackets of its own."""
+    for found in re.finditer(r"\bdivide\(", expression):
+        depth = 0
+        for at in range(found.end(), len(expression)):
+            depth += (expression[at] in "({") - (expression[at] in ")}")
+            if expression[at] == '"' or (not depth and expression[at] == ","):
+                yield expression if expression[at] == '"' else expression[at + 2 :]
+                break
+
+
+def _of_spark(node: Part) -> Any:
+    if isinstance(node, Leaf) and node.op is Op.IS_NAN and node.negated:
+        return any_of(node, Leaf(node.path, Op.IS_NULL))
+    return node

@@ -1,0 +1,278 @@
+"""Spark's own relation of a read, and the same without some of its files.
+
+A few files that are left are read by their explicit paths, which costs nothing; of many the names are asked by
+``_metadata.file_path``, which Spark tests when it plans, and once more for each row.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from orcidx.spark.sessions.catalog_tables import CatalogTable
+from orcidx.spark.sessions.hadoop_files import SessionFiles
+from orcidx.spark.sessions.spark_session import is_connect
+from orcidx.spark.types.argument_types import Schema
+from orcidx.spark.types.spark_types import json_of_schema
+from orcidx.storage import Fingerprint, Source
+from orcidx.storage.fingerprint import plain_etag
+from orcidx.storage.hadoop_store import HadoopStore, hadoop_source
+from orcidx.storage.listing import glob_base, is_pattern
+from orcidx.storage.stores import is_url
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+__all__ = ["FEW", "MOST_TEXT", "Listing", "Relation", "escaped", "listing_of", "paths_of", "relation_of"]
+
+FEW = 32
+"""So many files are read by explicit paths; 2,000 took Spark 13.6 s to look up."""
+MOST_TEXT = 20_000
+"""So long a filter of names may be: a plan shows it four times, and should stay under 100 kB."""
+SLICE, SLICED = 12, 120
+"""Files that Spark is asked for at a time, while they are few: answers of py4j above 8 kB take 40 ms longer, since
+their second packet waits for an acknowledgement that the kernel delays (22 files 0.4 ms, 24 files 43 ms)."""
+LISTED = 4
+"""So many files of a listing cost what looking one up by its path does: 17 of 24 took 37 ms by their paths, 14 by a
+glob of their names."""
+_MOST_UNUSUAL = 200
+_KNOWN = ("file:/", "hdfs://", "s3a://")
+"""Schemes whose names were seen to be spelled so, partitioned or not."""
+_SERVER = re.compile(r"\w+://[^/]*/")
+_STATUS = re.compile(
+    r"(?:^|\x01)\w*\{path=([^\x01]*?); isDirectory=false; length=(\d+);[^\x01]*?modification_time=(\d+);"
+)
+_GLOB = re.compile(r"([{}\[\]*?\\])")
+_IN_GLOB = re.compile(r"[A-Za-z0-9_.=+-]+")
+_PLAIN = re.compile(r"[A-Za-z0-9_.!~'()*:@&=+$,;/-]+")
+"""What ``java.net.URI`` leaves as it is in a path."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The files of a relation, as Spark listed them: names as Hadoop spells them, bytes, milliseconds, and tags of
+    object stores, none where there are none."""
+
+    names: tuple[str, ...]
+    sizes: npt.NDArray[np.int64]
+    times: npt.NDArray[np.int64]
+    etags: tuple[str, ...] = ()
+
+    def sources(self, given: Sequence[Source]) -> list[Source]:
+        """The files as sources in a session's file systems; ``given``: what was listed, directories, globs or files."""
+        roots = sorted({_root_of(str(one.location)) for one in given}, key=len, reverse=True)
+        sources = []
+        for number, name in enumerate(self.names):
+            etag = plain_etag(self.etags[number]) if self.etags else None
+            size = int(self.sizes[number])
+            version = Fingerprint(size, etag, int(self.times[number]) * 1_000_000)
+            root = next((one for one in roots if name.startswith(one + "/")), None)
+            source = hadoop_source(name, given[0].filesystem)
+            sources.append(replace(source, root=root, size=size, listed=version))
+        return sources
+
+
+def listing_of(text: str) -> Listing:
+    """The files of a listing that Java has written: ``HadoopFiles.java`` and ``IndexedFilesRule.java``."""
+    files = [one.rsplit("\x02", 3) for one in text.split("\x01")] if text else []
+    names, sizes, times, etags = zip(*files) if files else ((), (), (), ())
+    return Listing(tuple(names), np.array(sizes, np.int64), np.array(times, np.int64), tuple(etags))
+
+
+def _root_of(location: str) -> str:
+    return (glob_base(location) if is_pattern(location) else location).rstrip("/")
+
+
+@dataclass(frozen=True)
+class Relation:
+    """``frame``: all of it; ``root``: the one directory that it is of, None where there are more; ``options`` of
+    Spark's reader; ``table``: of the catalog, whose partitions may lie anywhere."""
+
+    spark: SparkSession
+    frame: DataFrame
+    root: str | None
+    options: Mapping[str, str] = field(default_factory=dict)
+    table: CatalogTable | None = None
+    files: SessionFiles | None = None
+
+    @cached_property
+    def _location(self) -> Any:
+        """Spark's index of the files; None where it is not one that tells them."""
+        plan = self.frame._jdf.queryExecution().analyzed().collectLeaves().head()
+        if plan.getClass().getSimpleName() != "LogicalRelation":
+            return None
+        location = plan.relation().location()
+        if location.getClass().getSimpleName() == "CatalogFileIndex":
+            nothing = self.spark._jvm.java.lang.Class.forName("scala.collection.immutable.Nil$").getField("MODULE$")
+            location = location.filterPartitions(nothing.get(None))
+        return location
+
+    def listing(self) -> Listing | None:
+        """The files, by few calls of the JVM; None where Spark does not tell them so."""
+        return self._listing
+
+    @cached_property
+    def _listing(self) -> Listing | None:
+        location = self._location
+        if location is None:
+            return None
+        files = location.allFiles()
+        if self.files is not None:
+            return listing_of(self.files.lines(files))
+        count = files.size()
+        step = SLICE if count <= SLICED else count
+        slices = [files.slice(at, at + step).mkString("\x01") for at in range(0, count, step)]
+        found = _STATUS.findall("\x01".join(slices))
+        if len(found) != count:
+            return None
+        names, sizes, times = zip(*found) if found else ((), (), ())
+        return Listing(tuple(names), np.array(sizes, np.int64), np.array(times, np.int64))
+
+    @property
+    def partition_columns(self) -> frozenset[str] | None:
+        """Columns whose values are of directories, or of the catalog; None where Spark does not tell."""
+        if is_connect(self.spark):
+            return None
+        plan = self.frame._jdf.queryExecution().analyzed().collectLeaves().head()
+        if plan.getClass().getSimpleName() != "LogicalRelation":
+            return None
+        return frozenset(plan.relation().partitionSchema().fieldNames())
+
+    @property
+    def named_files_are_alike(self) -> bool:
+        """Whether files that are named have the partition columns that they have in the whole."""
+        if is_connect(self.spark):
+            return self.root is not None and self.table is None
+        unpartitioned = self._location.partitionSchema().isEmpty()
+        if self.table is None:
+            return self.root is not None or unpartitioned
+        # A partition's values are the catalog's, whatever its directory is called, and CHAR is padded above the files.
+        return unpartitioned and not any("CHAR" in str(one.metadata) for one in self.frame.schema.fields)
+
+    def of_files(self, names: Sequence[str], dropped: Sequence[str]) -> DataFrame:
+        """The relation of some of the files, with the schema and the partitions of the whole."""
+        reader = self.spark.read.options(**self.options)
+        if is_connect(self.spark):
+            reader = reader.schema(self.frame.schema)
+        else:  # the JVM's own schema, not by way of a text
+            reader._jreader = reader._jreader.schema(self.frame._jdf.schema())
+        pattern = self._pattern(names, dropped)
+        if pattern is not None and self.root is not None:
+            return self._in_order(reader.option("pathGlobFilter", pattern).orc(paths_of(self.root)))
+        if self.root is not None and not any(name.casefold() == "basepath" for name in self.options):
+            reader = reader.option("basePath", self.root)
+        return self._in_order(reader.orc([escaped(name) for name in names]))
+
+    def _in_order(self, frame: DataFrame) -> DataFrame:
+        """With the columns where the whole has them: of a given schema Spark puts those of directories last, also where
+        the files store them between others."""
+        columns = self.frame.columns
+        if frame.columns == columns:
+            return frame
+        return frame.select(*("`" + name.replace("`", "``") + "`" for name in columns))
+
+    def _pattern(self, names: Sequence[str], dropped: Sequence[str]) -> str | None:
+        """A glob of the files' last names, where listing their one directory again takes less than looking up each."""
+        if is_connect(self.spark) or self.root is None or self.table is not None or self.options:
+            return None
+        if len(names) + len(dropped) > LISTED * len(names):
+            return None
+        last = {name.rpartition("/")[2] for name in names}
+        if not last.isdisjoint(name.rpartition("/")[2] for name in dropped) or not all(map(_IN_GLOB.fullmatch, last)):
+            return None
+        return "{" + ",".join(sorted(last)) + "}"
+
+    def by_names(self, kept: Sequence[str], dropped: Sequence[str]) -> DataFrame | None:
+        """The relation with a filter on the names of its files, by the shorter of the two lists.
+
+        None where that is not to be had: too many names, a column called ``_metadata``, a scheme whose names Spark may
+        spell otherwise, or a quote in a name, which a conf of the session gives its meaning in SQL.
+        """
+        names, word = (kept, "IN") if len(kept) <= len(dropped) else (dropped, "NOT IN")
+        if any(one.casefold() == "_metadata" for one in self.frame.columns):
+            return None
+        base = self._base(names)
+        spelled = self._spelled([base, *names]) if 2 * len(names) < MOST_TEXT else None
+        if spelled is None or not all(name.startswith(spelled[0]) for name in spelled):
+            return None
+        start = len(spelled[0])
+        texts = ", ".join(f"'{name[start:]}'" for name in spelled[1:])
+        if len(texts) > MOST_TEXT:
+            return None
+        return self.frame.where(f"substring(_metadata.file_path, {start + 1}) {word} ({texts})")
+
+    def _base(self, names: Sequence[str]) -> str:
+        """What all names begin with."""
+        if self.root is not None:
+            return f"{self.root}/" if is_url(self.root) else f"file:{self.root}/"
+        match = _SERVER.match(names[0]) if names else None
+        return "file:/" if match is None else match[0]
+
+    def _spelled(self, names: Iterable[str]) -> list[str] | None:
+        """Names as ``_metadata.file_path`` has them, encoded as ``java.net.URI`` does; None for what that is not known
+        of."""
+        connect = is_connect(self.spark)
+        paths: Any = None if connect else self.spark._jvm.org.apache.hadoop.fs
+        spelled, unusual = [], 0
+        for name in names:
+            if not name.startswith(_KNOWN) or "'" in name or "\\" in name:
+                return None
+            if _PLAIN.fullmatch(name):
+                spelled.append(name)
+                continue
+            unusual += 1
+            if unusual > _MOST_UNUSUAL or connect:
+                return None
+            spelled.append(paths.Path(name).toUri().toString() + "/" * name.endswith("/"))
+        return spelled
+
+
+def relation_of(
+    spark: SparkSession,
+    path: str | Sequence[str],
+    schema: Schema | None = None,
+    *,
+    options: Mapping[str, str] | None = None,
+    table: CatalogTable | None = None,
+    at: object = None,
+) -> Relation:
+    """Spark's relation of what ``orcidx.spark.read`` calls a path. Raises what Spark raises."""
+    options = dict(options or {})
+    if table is not None:
+        return Relation(spark, spark.table(table.name), table.location, options, table, _files_of(at))
+    reader = spark.read.options(**options)
+    if schema is not None:
+        from pyspark.sql.types import StructType
+
+        reader = reader.schema(StructType.fromJson(json_of_schema(schema)))
+    frame = reader.orc(paths_of(path))
+    if isinstance(at, Source):
+        location = str(at.location)
+        whole = not is_pattern(location) and HadoopStore(at.filesystem).is_directory(location)
+        return Relation(spark, frame, location if whole else None, options, files=at.filesystem)
+    root = path if isinstance(path, str) and os.path.isdir(path) else None
+    return Relation(spark, frame, None if root is None else os.path.abspath(root), options, files=_files_of(at))
+
+
+def _files_of(at: object) -> SessionFiles | None:
+    several = at if isinstance(at, list) else [at]
+    return next((one.filesystem for one in several if isinstance(one, Source)), None)
+
+
+def paths_of(path: str | Sequence[str]) -> list[str]:
+    """What Spark is to read, for a path or several: names of files that are there are no globs."""
+    paths = [path] if isinstance(path, str) else list(path)
+    return [escaped(one) if os.path.exists(one) else one for one in paths]
+
+
+def escaped(path: str) -> str:
+    """A path in which no character is part of a glob."""
+    return _GLOB.sub(r"\\\1", path)

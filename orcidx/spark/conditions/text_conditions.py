@@ -1,0 +1,142 @@
+"""The text of a condition as Spark means it: analysed by Spark, and as much of it as orcidx carries as predicates.
+
+orcidx's own parser of SQL is another one: in Spark a backslash escapes, "A" is a text, and functions, types and
+settings are its own. So no text of Spark's goes there where a session can be asked. What orcidx carries of the analysed
+tree is tested by its tasks; where that is not all of it, Spark's own filter follows, and a delete is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from orcidx.errors import InvalidQuery
+from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, any_of
+from orcidx.predicate.fold import Part, rewritten
+from orcidx.predicate.nodes import ExactTime
+from orcidx.spark.conditions.analysed_conditions import carried_of
+from orcidx.spark.conditions.connect_pruning import proven
+from orcidx.spark.conditions.query_text import parse_text
+from orcidx.spark.sessions.spark_errors import sentence_of, unknown_column
+from orcidx.spark.sessions.spark_session import is_connect
+from orcidx.spark.types.spark_types import collated
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from orcidx.spark.query.plan import Query
+
+__all__ = ["Carried", "TextCondition", "filtered_by", "predicate_of_text"]
+
+
+@dataclass(frozen=True)
+class Carried:
+    """``where``: true of every row of which a text is; ``exact``: of no other; ``columns``: that the text names, None
+    where Spark does not tell; ``chars``: those that hold a CHAR."""
+
+    where: Predicate
+    exact: bool
+    columns: frozenset[str] | None
+    chars: frozenset[str] = frozenset()
+
+
+@dataclass
+class TextCondition:
+    """A text of Spark's, which is analysed over the schema of what is read, once that is known.
+
+    ``clock_zone``: of the JVM; ``once``: the rows are looked for now and never again, so that what asks for the time
+    has this moment's.
+    """
+
+    spark: SparkSession
+    text: str
+    clock_zone: str
+    once: bool = False
+    query: Query | None = None
+    _found: dict[str, Carried] = field(default_factory=dict, repr=False)
+
+    def carried(self, schema: Mapping[str, Any]) -> Carried:
+        """What orcidx carries of it. ``schema``: Spark's, as JSON. Raises ``InvalidQuery`` for what Spark does not
+        understand."""
+        from pyspark.sql.types import StructType
+
+        key = str(schema)
+        if key not in self._found:
+            struct = StructType.fromJson(dict(schema))
+            self._found[key] = self._on_connect(struct) if is_connect(self.spark) else self._analysed(struct)
+        return self._found[key]
+
+    @property
+    def last(self) -> Carried:
+        """What was found last."""
+        return next(reversed(self._found.values()))
+
+    def _analysed(self, schema: StructType) -> Carried:
+        filtered = filtered_by(self.spark.createDataFrame([], schema), self.text)
+        names = frozenset(schema.fieldNames())
+        may, exact, columns = carried_of(filtered, names, self.clock_zone, collated=collated(schema), once=self.once)
+        chars = frozenset(one.name for one in schema.fields if one.metadata)
+        return Carried(rewritten(may, _in_micros), exact, columns, chars & columns)
+
+    def _on_connect(self, schema: StructType) -> Carried:
+        filtered_by(self.spark.createDataFrame([], schema), self.text)
+        assert self.query is not None
+        return Carried(proven(replace(self.query, where=self.text), schema), False, None)
+
+
+def predicate_of_text(condition: TextCondition, schema: Mapping[str, Any]) -> Predicate:
+    """The predicate that a text is, all of it. Raises ``InvalidQuery`` where orcidx does not carry all."""
+    if is_connect(condition.spark):
+        return parse_text(condition.text)  # which refuses what may mean otherwise: no analysed tree is told there
+    found = condition.carried(schema)
+    if not found.exact:
+        raise InvalidQuery(
+            f"orcidx does not carry all of {condition.text!r:.200}, as Spark means it, in a predicate of its own, and "
+            "deletes no other rows: write it with comparisons of columns with constants, or give a predicate of "
+            "orcidx.col"
+        )
+    return found.where
+
+
+def filtered_by(frame: DataFrame, condition: Column | str) -> DataFrame:
+    """The frame with a filter. Raises ``InvalidQuery`` in one sentence for what Spark does not understand."""
+    from pyspark.errors import PySparkException
+
+    try:
+        filtered = frame.where(condition)
+        if is_connect(frame.sparkSession):
+            filtered.schema  # noqa: B018  (there a condition is looked at when it is asked)
+    except PySparkException as error:
+        text = f"Spark does not understand where={str(condition)!r:.200}: {sentence_of(error)}"
+        raise InvalidQuery(text, column=unknown_column(error)) from None
+    return filtered
+
+
+def _in_micros(part: Part) -> Any:
+    """A comparison with a time as one of files' nanoseconds, which Spark cuts to microseconds before it compares."""
+    if not isinstance(part, Leaf) or not any(isinstance(one, ExactTime) for one in part.literals):
+        return part
+    plain = replace(part, negated=False)
+    times = [one for one in part.literals if isinstance(one, ExactTime)]
+    if part.op in (Op.LE, Op.GT):
+        found: Predicate = replace(plain, op=Op.LT if part.op is Op.LE else Op.GE, literals=(_next(times[0]),))
+    elif part.op in (Op.EQ, Op.IN):
+        within = (all_of(_asks(part, Op.GE, one), _asks(part, Op.LT, _next(one))) for one in times)
+        found = any_of(*within, *([Constant(None)] if len(times) < len(part.literals) else []))
+    elif part.op is Op.EQ_NULL_SAFE:
+        window = all_of(_asks(part, Op.GE, times[0]), _asks(part, Op.LT, _next(times[0])))
+        found = all_of(Leaf(part.path, Op.IS_NULL, (), True), window)
+    else:
+        found = plain
+    return ~found if part.negated else found
+
+
+def _asks(leaf: Leaf, op: Op, time: ExactTime) -> Leaf:
+    return Leaf(leaf.path, op, (time,))
+
+
+def _next(time: ExactTime) -> ExactTime:
+    """The next microsecond."""
+    return replace(time, nanos=time.nanos + 1000)

@@ -1,0 +1,1 @@
+"""Jobs over the files of a directory or a table: building indexes, rewriting, changing, keeping in order."""

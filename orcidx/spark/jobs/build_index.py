@@ -1,0 +1,347 @@
+"""``build_file_index`` and ``refresh``: the indexes of a directory of ORC files, built in a Spark job.
+
+The driver lists once, compares with the catalog, and packs what is missing into tasks; the tasks write index files and
+report; the driver commits one catalog. Whatever dies on the way leaves what was there before valid.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, Unsupported
+from orcidx.index_directory.build import INDEXED, IndexSpec, index_file, present_part
+from orcidx.index_directory.catalog import Catalog
+from orcidx.index_directory.index_checks import damaged_indexes
+from orcidx.index_directory.store import IndexStore, listing_table
+from orcidx.options import ReadOptions
+from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of
+from orcidx.paimon.file_index_options import FileIndexOptions
+from orcidx.paimon_table.table import open_table
+from orcidx.scanner.file import open_file
+from orcidx.spark.jobs.file_jobs import FileTask, TaskFailure, error_from, run_over_files, sources_of, weigh
+from orcidx.spark.jobs.whole_files import run_over_whole_files
+from orcidx.spark.sessions.arrow_tables import frame_of
+from orcidx.spark.sessions.hadoop_files import reached, road_problem
+from orcidx.spark.sessions.progress import Counters, Progress
+from orcidx.spark.sessions.spark_session import facts_of
+from orcidx.spark.types.argument_types import OnePath
+from orcidx.storage import Source, list_sources
+from orcidx.storage.folder import Folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["RESULT", "build_file_index", "is_table", "refresh"]
+
+OPTIONS = ReadOptions(use_threads=False)
+"""A task has one core."""
+Bools = npt.NDArray[np.bool_]
+FileFilter = str | Callable[[str], bool] | None
+
+RESULT = pa.schema(
+    [
+        ("path", pa.string()),
+        ("column", pa.string()),
+        ("kind", pa.string()),
+        ("status", pa.string()),
+        ("index", pa.string()),
+        ("bytes", pa.int64()),
+        ("rows", pa.int64()),
+        ("millis", pa.int64()),
+        ("error", pa.string()),
+    ]
+)
+"""A row per file, column and kind of index. ``status``: "built"; "rebuilt" (the file had changed, or the spec has);
+"fresh" (it was there); "planned" (in a dry run); "skipped" (no such column, or an empty file); "error". ``index``:
+where it lies, null when it is embedded in the catalog. ``rows`` and ``millis`` are the file's."""
+
+
+def build_file_index(
+    spark: SparkSession,
+    path: OnePath,
+    spec: Spec | FileIndexOptions,
+    *,
+    types: Mapping[str, str] | None = None,
+    dry_run: bool = False,
+    on_error: Literal["record", "raise"] = "record",
+    target_bytes: int | None = None,
+    file_filter: FileFilter = None,
+    embedded_bytes: int | None = None,
+    rebuild: bool = False,
+    single_writer: bool = False,
+    progress: bool | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> pa.Table:
+    """Indexes the ORC files of a directory, in its folder ``_orcidx/``; files that are indexed already are left alone.
+
+    ``path``: a directory or URL prefix that driver and tasks reach. ``spec`` and ``types`` as
+    ``paimon.build_file_index`` takes them; another spec than the last one replaces the indexes. ``dry_run``: say what
+    would be done, and write nothing. ``on_error="raise"``: stop at the first file that fails, naming it; else it is a
+    row with its error. ``target_bytes``: of data a task. ``file_filter``: a glob for the files' names or paths, or a
+    function of the path below the directory. ``embedded_bytes``: indexes up to this size (500) stand in the catalog, so
+    that a plan asks them with no request for each. ``rebuild``: build all of them anew, whatever is there.
+    ``single_writer``: no other job writes here now, which storage that cannot create a file exclusively must be told
+    (``Unsupported`` otherwise). ``progress``: a bar on standard error; None: if that is a terminal. ``storage_options``
+    go to fsspec.
+
+    An index file that is missing or cut is built again, and a catalog that is damaged is replaced, with a warning.
+
+    Returns a DataFrame, see ``RESULT``: path, column, kind, status, index, bytes, rows, millis, error. Index bytes are
+    those of ``paimon.build_file_index``. Run it again after a failure: what was written is taken.
+
+    Raises ``Unsupported`` for a Paimon table, ``InvalidQuery`` for a spec that none of the files can have, and what
+    listing raises.
+    """
+    if on_error not in ("record", "raise"):
+        raise InvalidQuery(f"on_error is 'record' or 'raise', not {on_error!r}")
+    wanted = IndexSpec.of(spec, types, embedded_bytes=embedded_bytes)
+    found = reached(spark, path, storage_options)
+    job = _Job.open(found, wanted, file_filter, storage_options, rebuild=rebuild, single_writer=single_writer)
+    return job.run(spark, dry_run=dry_run, on_error=on_error, target_bytes=target_bytes, progress=progress)
+
+
+def refresh(
+    spark: SparkSession,
+    path: OnePath,
+    *,
+    dry_run: bool = False,
+    on_error: Literal["record", "raise"] = "record",
+    target_bytes: int | None = None,
+    file_filter: FileFilter = None,
+    rebuild: bool = False,
+    single_writer: bool = False,
+    progress: bool | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> pa.Table:
+    """Indexes new and changed files by the spec that the directory was last indexed by; deleted ones drop out.
+
+    Options and result as of ``build_file_index``. Raises ``InvalidQuery`` for a directory that was never indexed,
+    ``CorruptFile`` where the catalog is damaged, which has the spec: ``build_file_index`` replaces it.
+    """
+    found = reached(spark, path, storage_options)
+    store = IndexStore.open(found, storage_options=storage_options)
+    if store is None:
+        raise InvalidQuery("the directory has no indexes yet; make them with build_file_index", file=str(path))
+    wanted = IndexSpec(**store.spec)
+    job = _Job.open(found, wanted, file_filter, storage_options, rebuild=rebuild, single_writer=single_writer)
+    return job.run(spark, dry_run=dry_run, on_error=on_error, target_bytes=target_bytes, progress=progress)
+
+
+@dataclass(frozen=True)
+class BuildTask:
+    """What a task does with one file."""
+
+    folder: Folder
+    spec: IndexSpec
+    on_error: str
+    counters: Counters
+
+    def __call__(self, source: Source, listed: Mapping[str, Any]) -> Mapping[str, Any]:
+        row = index_file(self.folder, source, listed["path"], self.spec, OPTIONS, reuse=listed["reuse"])
+        if row["error"] is not None and self.on_error == "raise":
+            raise TaskFailure.of(row["error"], source.name)
+        self.counters.add(bytes=row["size"] or 0, failed=row["error"] is not None)
+        return row
+
+
+def is_table(path: object, storage_options: Mapping[str, Any] | None) -> bool:
+    """Whether a path is the directory of a Paimon table."""
+    if not isinstance(path, (str, os.PathLike, Source)):
+        return False
+    try:
+        open_table(path, storage_options=storage_options)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A listing compared with a catalog: the files ``chosen``, of them those to ``build``, which ``again``, and of
+    which an index that lies there already may not be taken (``doubted``)."""
+
+    store: IndexStore
+    spec: IndexSpec
+    listing: pa.Table
+    chosen: Bools
+    build: Bools
+    again: Bools
+    doubted: Bools
+    single_writer: bool
+
+    @staticmethod
+    def open(
+        path: OnePath | Source,
+        spec: IndexSpec,
+        file_filter: FileFilter,
+        storage_options: Mapping[str, Any] | None,
+        *,
+        rebuild: bool,
+        single_writer: bool,
+    ) -> _Job:
+        store = IndexStore.open(path, storage_options=storage_options, create=True)
+        if store is None:
+            raise InvalidQuery(f"{_shown(path)!r:.80} is no directory or URL; tasks open the files themselves")
+        sources = list_sources(path, storage_options=storage_options)
+        if any(source.root is None for source in sources):
+            raise InvalidQuery(
+                "the path is a file; give its directory, where its index will lie too", file=_shown(path)
+            )
+        if is_table(path, storage_options):
+            raise Unsupported(
+                "this is a Paimon table, where only index files count that its manifests list: give it indexes by "
+                "orcidx.spark.rewrite_file_index, which commits them",
+                file=_shown(path),
+            )
+        listing = listing_table(store.root, sources)
+        chosen = np.array([_accepts(file_filter, one) for one in listing["path"].to_pylist()], np.bool_)
+        try:
+            match = store.match(listing)
+            keys = store.catalog(files=("spec",), columns=()).files["spec"]
+            keys = keys.take(pa.array(match.entry, mask=match.entry < 0))
+            damaged = np.append(damaged_indexes(store), False)[match.entry]
+        except CorruptFile as error:
+            warnings.warn(f"the catalog is damaged and will be replaced: {error}", RuntimeWarning, stacklevel=3)
+            store = store.forgotten()
+            match, keys = store.match(listing), pa.nulls(len(listing), pa.string())
+            damaged = np.zeros(len(listing), np.bool_)
+        current = pc.fill_null(pc.equal(keys, spec.key), False).to_numpy(zero_copy_only=False)
+        doubted = damaged | rebuild
+        return _Job(
+            store=store,
+            spec=spec,
+            listing=listing,
+            chosen=chosen,
+            build=chosen & (~match.fresh | ~current | doubted),
+            again=match.known,
+            doubted=doubted,
+            single_writer=single_writer,
+        )
+
+    def run(
+        self, spark: SparkSession, *, dry_run: bool, on_error: str, target_bytes: int | None, progress: bool | None
+    ) -> pa.Table:
+        facts = facts_of(spark)
+        files = self.listing.append_column("reuse", pa.array(~self.doubted)).filter(pa.array(self.build))
+        if files.num_rows:
+            self._check_spec(files)
+        result = self._result(None)
+        if dry_run:
+            return frame_of(spark, result)
+        if on_error == "raise":
+            self._raise_known(result)
+        sizes = files["size"].to_pylist()
+        with Progress(spark, "indexing", files=len(sizes), bytes=sum(sizes), shown=progress) as shown:
+            make = BuildTask(self.store.folder, self.spec, on_error, shown.counters)
+            task = FileTask(self.store.root, INDEXED, make)
+            if (problem := road_problem(self.store.root)) is not None:
+                found = run_over_whole_files(spark, files, task, problem)
+            else:
+                found = run_over_files(spark, files, weigh(self._bytes(files), facts.slots, target_bytes), task)
+        self._commit(found)
+        return frame_of(spark, self._result(found))
+
+    def _bytes(self, files: pa.Table) -> list[int]:
+        """Bytes to read of each file: as many as the last time by this spec, else in proportion to its size."""
+        known = self.store.catalog(files=("size", "read_bytes", "spec"), columns=()).files
+        known = known.filter(pc.and_(pc.equal(known["spec"], self.spec.key), pc.is_valid(known["read_bytes"])))
+        sizes = files["size"].to_numpy()
+        if not len(known):
+            return [int(size) for size in sizes]
+        share = pc.sum(known["read_bytes"]).as_py() / max(1, pc.sum(known["size"]).as_py())
+        last = known["read_bytes"].take(pc.index_in(files["path"], known["path"].combine_chunks()))
+        found = pc.fill_null(last, -1).to_numpy()
+        return [int(size) for size in np.where(found >= 0, found, sizes * share)]
+
+    def _check_spec(self, files: pa.Table) -> None:
+        """Opens a few files here, to refuse at once what cannot be, rather than file by file."""
+        missing: InvalidQuery | None = None
+        places = sorted({0, files.num_rows // 2, files.num_rows - 1})
+        for _, source in sources_of(self.store.root, files.take(pa.array(places))):
+            try:
+                with open_file(source, options=OPTIONS) as file:
+                    schema = file.schema
+            except (OrcidxError, OSError):  # it will be a row with its error
+                continue
+            types = {name: kind for name, kind in self.spec.types.items() if name in schema.names}
+            try:
+                FileIndexBuilder(present_part(self.spec.spec, schema.names), schema, types)
+                FileIndexBuilder(self.spec.spec, schema, types)
+                return
+            except InvalidQuery as error:
+                if set(columns_of(self.spec.spec)) <= set(schema.names):
+                    raise
+                missing = error
+        if missing is not None:
+            raise missing
+
+    def _raise_known(self, result: pa.Table) -> None:
+        """Raises the first error that an earlier run found, of a file that has not changed since."""
+        failed = result.filter(pc.equal(result["status"], "error")).slice(0, 1).to_pylist()
+        if failed:
+            raise error_from(failed[0]["error"], self.store.root.name.rstrip("/") + "/" + failed[0]["path"])
+
+    def _commit(self, found: pa.Table) -> None:
+        news = found.filter(found["is_final"])
+        listed = self.listing["path"].combine_chunks()
+        known = self.store.catalog(files=("path",), columns=()).files["path"]
+        gone = len(known) - (pc.sum(pc.is_in(known, value_set=listed)).as_py() or 0)
+        if news.num_rows or gone or self.store.spec_key != self.spec.key:
+            statistics = news["statistics"].combine_chunks()
+            catalog = Catalog.observed(news, statistics, self.spec.to_dict(), self.spec.key)
+            self.store.commit(catalog, listed=listed, single_writer=self.single_writer)
+
+    def _result(self, found: pa.Table | None) -> pa.Table:
+        """The rows of ``RESULT``; None: nothing was run."""
+        names = ["path", "rows", "error", "index", "indexes", "millis"]
+        known = self.store.catalog(files=names, columns=()).files.to_pylist()
+        fresh = {row["path"]: row for row in known}
+        made = {} if found is None else {row["path"]: row for row in found.select(names).to_pylist()}
+        rows: list[dict[str, Any]] = []
+        for file in np.flatnonzero(self.chosen).tolist():
+            path = self.listing["path"][file].as_py()
+            if not self.build[file]:
+                rows += self._rows(fresh[path], "fresh")
+            elif found is None:
+                rows += [{"path": path, "column": c, "kind": k, "status": "planned"} for c, k in self.spec.pairs()]
+            else:
+                rows += self._rows(made[path], "rebuilt" if self.again[file] else "built")
+        return pa.Table.from_pylist(rows, schema=RESULT)
+
+    def _rows(self, row: Mapping[str, Any], status: str) -> Iterator[dict[str, Any]]:
+        sizes = {(one["column"], one["kind"]): one["bytes"] for one in row["indexes"] or ()}
+        index = None if row["index"] is None else self.store.folder.source(row["index"]).name
+        for column, kind in self.spec.pairs():
+            known = {"path": row["path"], "column": column, "kind": kind, "rows": row["rows"], "millis": row["millis"]}
+            if row["error"] is not None:
+                yield {**known, "status": "error", "error": row["error"]}
+            elif (column, kind) in sizes:
+                yield {**known, "status": status, "index": index, "bytes": sizes[column, kind]}
+            else:
+                yield {
+                    **known,
+                    "status": "skipped",
+                    "error": "the file is empty" if not row["rows"] else "no such column",
+                }
+
+
+def _shown(path: OnePath | Source) -> str:
+    return path.name if isinstance(path, Source) else os.fspath(path)
+
+
+def _accepts(file_filter: FileFilter, path: str) -> bool:
+    if file_filter is None:
+        return True
+    if callable(file_filter):
+        return bool(file_filter(path))
+    return fnmatch.fnmatchcase(path if "/" in file_filter else path.rpartition("/")[2], file_filter)

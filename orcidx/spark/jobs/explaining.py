@@ -1,0 +1,170 @@
+"""``explain``: what a query would read of a directory, by its indexes and metadata, in a Spark job for many files."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery, OrcidxError, Unsupported
+from orcidx.index_directory.catalog import FILE_FIELDS
+from orcidx.index_directory.explain import EXAMINED, DirectoryExplanation, Pruned, Question, assemble, examine
+from orcidx.index_directory.file_pruning import FilePlan, KnownFiles, plan_files
+from orcidx.index_directory.store import IndexStore, listing_table, stale_notes
+from orcidx.options import ReadOptions
+from orcidx.planner.request import ScanRequest
+from orcidx.scanner.file import open_file
+from orcidx.scanner.scan import Scan
+from orcidx.spark.conditions.text_conditions import TextCondition
+from orcidx.spark.jobs.build_index import is_table
+from orcidx.spark.jobs.file_jobs import FileTask, run_over_files, weigh
+from orcidx.spark.query.plan import Query, begin
+from orcidx.spark.sessions.hadoop_files import reached
+from orcidx.spark.sessions.progress import Counters, Progress
+from orcidx.spark.sessions.spark_session import facts_of, is_connect
+from orcidx.spark.types.argument_types import OnePath, Schema, Where
+from orcidx.storage import Source, list_sources
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+__all__ = ["explain"]
+
+PROBES = 20
+DRIVER_FILES = 32
+"""So few files the driver examines itself."""
+_INDEX = ("index", "embedded", "indexes", "tail")
+
+
+def explain(
+    spark: SparkSession,
+    path: OnePath,
+    where: Where | None,
+    *,
+    columns: Sequence[str | Sequence[str]] | None = None,
+    schema: Schema | None = None,
+    target_bytes: int | None = None,
+    progress: bool | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> DirectoryExplanation:
+    """What ``read`` with this ``where`` would read of a directory of ORC files, by which evidence the rest is skipped,
+    and what each index alone would have ruled out. Reads metadata and indexes only.
+
+    ``columns``, ``schema`` and ``storage_options`` as of ``read``; ``target_bytes``: of files a task; ``progress`` as
+    of ``build_file_index``. ``str()`` is a text, ``.to_dict()`` data, ``.to_html()`` and ``.save(path)`` a page.
+    """
+    if where is None:
+        raise InvalidQuery("where is None: without a question nothing is ruled out; describe() tells what is indexed")
+    facts = facts_of(spark)
+    place = reached(spark, path, storage_options)
+    sources = list_sources(place, storage_options=storage_options)
+    store = IndexStore.open(place, storage_options=storage_options, create=True)
+    if store is None or any(source.root is None for source in sources):
+        raise InvalidQuery(f"{path!r:.80} is no directory or URL; orcidx.scan(...).explain() explains other things")
+    if is_table(place, storage_options):
+        raise Unsupported("this is a Paimon table; paimon.open_table(path).scan(where=...).explain() explains it")
+    listing = listing_table(store.root, sources)
+    query = Query(
+        path=_readable_first(sources),
+        columns=columns,
+        where=_condition(spark, where, facts.clock_zone),
+        format="orc",
+        schema=schema,
+        **facts.of_query,
+    )
+    rows = begin(query).rows
+    assert isinstance(rows, Scan)
+    request = rows.request
+    pruned = _pruned(store, listing, request)
+    files = _asked(pruned, _constants(sources, rows))
+    question = _Examination(Question(request, store.folder), Counters())
+    task = FileTask(store.root, EXAMINED, question)
+    if files.num_rows <= DRIVER_FILES:
+        found = pa.Table.from_batches(list(task(files.to_batches())), EXAMINED)
+    else:
+        sizes = files["weight"].to_pylist()
+        with Progress(spark, "explaining", files=len(sizes), bytes=sum(sizes), shown=progress) as shown:
+            task = replace(task, make=replace(question, counters=shown.counters))
+            found = run_over_files(spark, files, weigh(sizes, facts.slots, target_bytes), task)
+    return assemble(store.root.name, repr(request.where), pruned, found)
+
+
+def _condition(spark: SparkSession, where: Where, clock_zone: str) -> Where | TextCondition:
+    """A text as Spark means it, anything else as it is."""
+    is_text = isinstance(where, str) and not is_connect(spark)
+    return TextCondition(spark, str(where), clock_zone) if is_text else where
+
+
+def _readable_first(sources: Sequence[Source]) -> list[Source]:
+    """The files with one that can be read in front, which gives the schema; the others may be as they are."""
+    for number, source in enumerate(sources[:PROBES]):
+        try:
+            with open_file(source):
+                return [source, *sources[:number], *sources[number + 1 :]]
+        except (OrcidxError, OSError):  # it will be told with its error
+            continue
+    return list(sources)
+
+
+@dataclass(frozen=True)
+class _Examination:
+    question: Question
+    counters: Counters
+
+    def __call__(self, source: Source, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        found = examine(self.question, source, row)
+        self.counters.add(bytes=row["weight"], failed=found["error"] is not None)
+        return found
+
+
+def _pruned(store: IndexStore, listing: pa.Table, request: ScanRequest) -> Pruned:
+    """What the catalog says; nothing where the columns of files go by their place."""
+    match = store.match(listing)
+    if request.match != "name":
+        match = replace(match, entry=np.full_like(match.entry, -1), state=np.zeros_like(match.state))
+    assert request.schema is not None
+    # Times are typed by the session's clock, which a catalog does not know: they rule nothing out here.
+    kinds = pa.schema([one for one in request.schema if not pa.types.is_timestamp(one.type)])
+    known = store.known(listing, match, columns=None, schema=kinds)
+    plain = replace(known, partitions=replace(known.partitions, values={}))
+    options = request.options
+
+    def plan(files: KnownFiles, options: ReadOptions) -> FilePlan:
+        return plan_files(files, match.fresh, request.where, options, has_index=True, ask_indexes=False)
+
+    whole = plan(known, options)
+    whole = replace(whole, notes=(*stale_notes(listing, match), *whole.notes))
+    return Pruned(listing, whole, plan(known, options.override(row_index=False)), plan(plain, options))
+
+
+def _constants(sources: Sequence[Source], rows: Scan) -> list[bytes | None]:
+    """The pickled partition columns of each listed file, None where it has none."""
+    pickled: dict[str, bytes | None] = {}
+    last: tuple[Any, bytes | None] = ({}, None)
+    for job in rows.jobs:
+        if job.constants != last[0]:
+            last = job.constants, pickle.dumps(dict(job.constants))
+        pickled[job.source.name] = last[1]
+    return [pickled.get(source.name) for source in sources]
+
+
+def _asked(pruned: Pruned, constants: Sequence[bytes | None]) -> pa.Table:
+    """The rows for the tasks: files that are left, and those with an index."""
+    known = pruned.plan.known
+    kept = pruned.mask(pruned.plan)
+    catalog = known.catalog.files
+    has_index = catalog["index_size"].combine_chunks().fill_null(0).to_numpy() > 0
+    sizes = pruned.listing["size"].to_numpy()
+    table = pruned.listing
+    for name in _INDEX:
+        table = table.append_column(FILE_FIELDS.field(name), catalog[name])
+    table = table.append_column("kept", pa.array(kept))
+    table = table.append_column("known_rows", catalog["rows"])
+    table = table.append_column("constants", pa.array(constants, pa.binary()))
+    table = table.append_column("weight", pa.array(np.where(kept, sizes // 64, 0)))
+    return table.filter(pa.array((kept | has_index) & (sizes > 0)))

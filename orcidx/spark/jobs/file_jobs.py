@@ -1,0 +1,142 @@
+"""Spark jobs over files: packed into bins by bytes on the driver, one task a bin, rows of Arrow back.
+
+A task reports a file's failure as a row, or stops; then the driver raises the same error, with the file's name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from orcidx import errors
+from orcidx.errors import OrcidxError, StorageError
+from orcidx.spark.query.parts import pack
+from orcidx.spark.query.placement import place
+from orcidx.spark.sessions.arrow_tables import table_of
+from orcidx.spark.sessions.hadoop_files import shipped
+from orcidx.storage import Fingerprint, Source
+from orcidx.storage.folder import Folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["FileTask", "TaskFailure", "error_from", "run_over_files", "sources_of", "weigh"]
+
+OPENING = 1 << 20
+"""Bytes that opening a file is taken to cost besides those read."""
+LARGEST_TASK = 1 << 30
+SMALLEST_TASK = 8 << 20
+TASKS_PER_SLOT = 4
+FILES_PER_TASK = 128
+"""At most, of whatever size. Going by bytes alone, 10,000 files of a few KB became ten tasks of a thousand files: on an
+object store each minutes long, with a bar that stands still, and all of it to be done again where an executor is lost.
+79 tasks cost some 30 ms each to start."""
+_BATCH = 64
+
+_FAILURE = re.compile(r"orcidx-failure:(\{.*\})")
+
+
+class TaskFailure(OrcidxError):
+    """A failure on its way from a task to the driver, as text that Spark's report of it carries."""
+
+    @classmethod
+    def of(cls, error: str, file: str) -> TaskFailure:
+        """Of an error as a row tells it: its kind, a colon, its message."""
+        return cls("orcidx-failure:" + json.dumps({"error": error, "file": file}))
+
+
+def failure_in(text: str) -> OrcidxError | None:
+    """The error that a task stopped with, from Spark's report; None where it was something else."""
+    match = _FAILURE.search(text)
+    return None if match is None else error_from(**json.loads(match[1]))
+
+
+def error_from(error: str, file: str) -> OrcidxError:
+    """The error that a row tells of; what is none of orcidx's own comes as a ``StorageError``."""
+    name, _, message = error.partition(": ")
+    kind = getattr(errors, name, None)
+    if isinstance(kind, type) and issubclass(kind, OrcidxError):
+        return kind(message.removesuffix(f" (file {file})"), file=file)
+    return StorageError(error, file=file)
+
+
+@dataclass(frozen=True)
+class FileTask:
+    """For ``mapInArrow``: makes a row of ``schema`` of each file, which it gets with its row of the job's table.
+
+    ``root`` is the directory that the files' paths are in.
+    """
+
+    root: Source
+    schema: pa.Schema
+    make: Callable[[Source, Mapping[str, Any]], Mapping[str, Any]]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        waiting: list[Mapping[str, Any]] = []
+        for batch in batches:
+            for row, source in sources_of(self.root, batch):
+                waiting.append(self.make(source, row))
+                if len(waiting) == _BATCH:
+                    yield pa.RecordBatch.from_pylist(waiting, schema=self.schema)
+                    waiting = []
+        yield pa.RecordBatch.from_pylist(waiting, schema=self.schema)
+
+
+def sources_of(root: Source, files: pa.RecordBatch | pa.Table) -> Iterator[tuple[Mapping[str, Any], Source]]:
+    """Rows of a table that has the columns of ``LISTING``, each with its file's source in the version listed."""
+    folder = Folder(root)
+    for row in files.to_pylist():
+        version = Fingerprint(row["size"], row["etag"], row["mtime"])
+        yield row, replace(folder.source(row["path"]), size=row["size"], listed=version)
+
+
+def weigh(sizes: Sequence[int], slots: int, target_bytes: int | None) -> list[int]:
+    """The bin of each file, by bytes and the cost of opening it.
+
+    Without a target there are some tasks for each slot, so that a slow one does not leave the others idle, none above
+    1 GiB but for single files. None gets more than ``FILES_PER_TASK`` files.
+    """
+    weights = [size + OPENING for size in sizes]
+    if target_bytes is None:
+        target_bytes = min(LARGEST_TASK, max(SMALLEST_TASK, sum(weights) // (TASKS_PER_SLOT * slots)))
+    return _within(pack(weights, target_bytes), FILES_PER_TASK)
+
+
+def _within(bins: Sequence[int], most: int) -> list[int]:
+    """The bins, those of more than ``most`` members cut into parts of about equal numbers; numbered from 0."""
+    members: dict[int, list[int]] = {}
+    for one, number in enumerate(bins):
+        members.setdefault(number, []).append(one)
+    cut = [0] * len(bins)
+    parts = 0
+    for number in sorted(members):
+        count = -(-len(members[number]) // most)
+        for position, one in enumerate(members[number]):
+            cut[one] = parts + position % count
+        parts += count
+    return cut
+
+
+def run_over_files(spark: SparkSession, files: pa.Table, bins: Sequence[int], task: FileTask) -> pa.Table:
+    """Runs a task over the bins and collects its rows; ``files`` has the columns of ``LISTING`` and any others.
+
+    Raises the error that a task stopped with as what it was, anything else as Spark reports it.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    if not files.num_rows:
+        return task.schema.empty_table()
+    placed = place(spark, files, bins, max(bins) + 1)
+    run = shipped(task, task.root)
+    try:
+        return table_of(placed.mapInArrow(run, from_arrow_schema(task.schema)), task.schema)
+    except Exception as error:
+        known = failure_in(str(error))
+        if known is None:
+            raise
+        raise known from error

@@ -1,0 +1,258 @@
+"""Changes of Paimon tables as Spark jobs: tasks build, find or write, and the driver commits once.
+
+A task that runs twice does no harm: sidecars are named by their content, and of data files only those of the attempt
+that Spark takes are committed. A driver that dies is started again with the user, identifier and snapshot that were
+printed: what it had committed is then found, and not committed again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import sys
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+import pyarrow as pa
+
+from orcidx.errors import CommitUncertain, InvalidQuery, OrcidxError
+from orcidx.keywords import lists_options
+from orcidx.options import ReadOptions
+from orcidx.paimon.build import Spec
+from orcidx.paimon_table.commit.changed import Changed
+from orcidx.paimon_table.commit.commit_options import CommitOptions, CommitOptionsByName
+from orcidx.paimon_table.commit.index_rewriting import commit_rewrite, naming_what_tasks_left, plan_rewrite
+from orcidx.paimon_table.commit.orphans import discard, take_back
+from orcidx.paimon_table.commit.row_appending import commit_append, plan_append
+from orcidx.paimon_table.commit.row_deleting import DeleteTask, commit_delete, delete_rows, plan_delete
+from orcidx.paimon_table.commit.table_change import changed
+from orcidx.paimon_table.data_files.data_file_writing import DataFiles, WrittenFile, pieces
+from orcidx.paimon_table.data_files.row_conforming import check_columns, conformed, placed
+from orcidx.paimon_table.metadata.schema import TableSchema
+from orcidx.paimon_table.table import Table, open_table
+from orcidx.spark.conditions.query_text import parse_text
+from orcidx.spark.conditions.text_conditions import TextCondition, predicate_of_text
+from orcidx.spark.jobs.file_jobs import TaskFailure, failure_in, weigh
+from orcidx.spark.query.placement import place
+from orcidx.spark.sessions.arrow_tables import table_of
+from orcidx.spark.sessions.progress import Counters, Progress
+from orcidx.spark.sessions.spark_session import facts_of
+from orcidx.spark.types.argument_types import TableName, Where
+from orcidx.spark.types.local_times import on_session_clock
+from orcidx.spark.types.spark_types import struct_of_paimon
+from orcidx.storage import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+__all__ = ["append", "delete", "rewrite_file_index"]
+
+_ROWS = pa.schema([pa.field("pickled", pa.binary())])
+
+
+@lists_options(CommitOptions)
+def rewrite_file_index(
+    spark: SparkSession,
+    table: TableName,
+    where: Where | None = None,
+    spec: Spec | None = None,
+    *,
+    only_missing: bool = True,
+    dry_run: bool = False,
+    target_bytes: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    **commit: Unpack[CommitOptionsByName],
+) -> Changed:
+    """``Table.rewrite_file_index`` as a job: tasks build the indexes, the driver commits them as one snapshot.
+
+    ``table``: a path or URL that driver and tasks reach. ``target_bytes``: of data a task; the rest as there.
+    """
+    opened = _opened(table, storage_options)
+    where = _predicate(spark, opened, where)
+    commit = _named(opened, commit)
+    plan = plan_rewrite(opened, where, spec, only_missing=only_missing, given=commit)
+    if dry_run or not plan.tasks or plan.committer.earlier("COMPACT"):
+        return opened.rewrite_file_index(where, spec, only_missing=only_missing, dry_run=dry_run, **commit)
+    with naming_what_tasks_left(plan):
+        built = _run(spark, plan.tasks, [task.size for task in plan.tasks], "build", target_bytes)
+    return commit_rewrite(plan, built)
+
+
+@lists_options(CommitOptions)
+def delete(
+    spark: SparkSession,
+    table: TableName,
+    where: Where | None = None,
+    *,
+    everything: bool = False,
+    isolation: Literal["snapshot", "serializable"] = "snapshot",
+    dry_run: bool = False,
+    target_bytes: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    **commit: Unpack[CommitOptionsByName],
+) -> Changed:
+    """``Table.delete`` as a job: tasks find the rows, the driver merges and commits; on conflict only files that came
+    in anew are looked into again.
+
+    The rows deleted are those that ``read`` with this ``where`` gives: a text is analysed by Spark, times without a
+    zone are on the session's clock, NaN is the largest number, and names compare as the session says. Raises
+    ``InvalidQuery`` for a text of which Spark computes a part: comparisons of columns with constants are taken."""
+    opened = _opened(table, storage_options)
+    facts = facts_of(spark)
+    cased = facts.case_sensitive
+    where = _predicate(spark, opened, where)
+    if where is not None:
+        where = on_session_clock(parse_text(where), opened.schema, facts.session_zone, case_sensitive=cased)
+    commit = _named(opened, commit)
+    options = ReadOptions(nan="largest", case_sensitive=cased)
+    plan = plan_delete(opened, where, everything=everything, given=commit, options=options)
+    if dry_run or plan.committer.earlier("OVERWRITE"):
+        named: dict[str, Any] = {"everything": everything, "isolation": isolation, "dry_run": dry_run}
+        return delete_rows(opened, where, **named, given=commit, options=options)
+
+    def find(tasks: list[DeleteTask]) -> Iterable[Any]:
+        sizes = [task.file.file.size for task in tasks]
+        return zip([task.place for task in tasks], _run(spark, tasks, sizes, "find", target_bytes))
+
+    return commit_delete(plan, dict(find(plan.tasks)), isolation=isolation, find=find)
+
+
+@lists_options(CommitOptions)
+def append(
+    spark: SparkSession,
+    table: TableName,
+    rows: DataFrame,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    **commit: Unpack[CommitOptionsByName],
+) -> Changed:
+    """``Table.append`` of a DataFrame: each task writes files of its own, the driver commits them as one snapshot."""
+    opened = _opened(table, storage_options)
+    plan = plan_append(opened, _named(opened, commit))
+    if found := plan.committer.earlier("APPEND"):
+        return changed(plan.committer, found, "APPEND", plan.committer.state.snapshot_id)
+    task = _WriteTask(plan.committer.files.root, plan.schema, plan.buckets, plan.dense)
+    if unknown := [name for name in rows.columns if name not in plan.schema.by_name]:
+        raise InvalidQuery(f"the table has no column {unknown[0]!r}; it has {', '.join(plan.schema.by_name)}")
+    written: list[WrittenFile] = _collected(rows, task)
+    try:
+        result = commit_append(plan, written)
+    except CommitUncertain as error:
+        error.left_behind = (*error.left_behind, *pieces(written))
+        raise
+    except BaseException as error:
+        if not plan.committer.in_doubt:
+            take_back(plan.committer.folder, list(pieces(written)), error)
+        raise
+    if result.repeated:  # another driver of the same name was faster
+        discard(plan.committer.folder, list(pieces(written)))
+    return result
+
+
+def _predicate(spark: SparkSession, table: Table, where: Where | None) -> Where | None:
+    """A text as Spark means it, anything else as it is."""
+    if not isinstance(where, str):
+        return where
+    condition = TextCondition(spark, where, facts_of(spark).clock_zone, once=True)
+    return predicate_of_text(condition, struct_of_paimon(table.table_schema.fields))
+
+
+def _opened(table: TableName, storage_options: Mapping[str, Any] | None) -> Table:
+    return table if isinstance(table, Table) else open_table(table, storage_options=storage_options)
+
+
+def _named(table: Table, commit: CommitOptionsByName) -> CommitOptionsByName:
+    """With a user and identifier, printed, so that a driver that is started again finds what it had committed."""
+    if commit.get("commit_user") is None:
+        commit = {**commit, "commit_user": f"orcidx-{uuid.uuid4()}", "identifier": 1, "since": table.snapshot_id or 0}
+        said = ", ".join(f"{name}={commit[name]!r}" for name in ("commit_user", "identifier", "since"))
+        sys.stderr.write(f"orcidx: to start this again after a crash, give {said}\n")
+    return commit
+
+
+# ---------------------------------------------------------------------- tasks
+
+
+def _run(
+    spark: SparkSession, tasks: Sequence[Any], sizes: Sequence[int], method: str, target_bytes: int | None
+) -> list[Any]:
+    """The results of a method of each task, in their order."""
+    if not tasks:
+        return []
+    numbered = pa.table({"pickled": [pickle.dumps((number, task)) for number, task in enumerate(tasks)]})
+    bins = weigh(sizes, facts_of(spark).slots, target_bytes)
+    frame = place(spark, numbered, bins, max(bins) + 1)
+    with Progress(spark, f"{method} in files", files=len(tasks), bytes=sum(sizes)) as shown:
+        found = dict(_collected(frame, _CallTask(method, tuple(sizes), shown.counters)))
+    return [found[number] for number in range(len(tasks))]
+
+
+def _collected(frame: DataFrame, task: Any) -> list[Any]:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    try:
+        rows = table_of(frame.mapInArrow(task, from_arrow_schema(_ROWS)), _ROWS)
+    except Exception as error:
+        known = failure_in(str(error))
+        if known is None:
+            raise
+        raise known from error
+    return [pickle.loads(data) for data in rows["pickled"].to_pylist()]
+
+
+@dataclass(frozen=True)
+class _CallTask:
+    """For ``mapInArrow``: calls a method of the pickled tasks."""
+
+    method: str
+    sizes: tuple[int, ...]
+    counters: Counters
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for data in batch.column("pickled").to_pylist():
+                number, task = pickle.loads(data)
+                with _errors_sent():
+                    result = getattr(task, self.method)()
+                self.counters.add(bytes=self.sizes[number], failed=False)
+                yield pa.RecordBatch.from_pylist([{"pickled": pickle.dumps((number, result))}], schema=_ROWS)
+
+
+@dataclass(frozen=True)
+class _WriteTask:
+    """For ``mapInArrow``: writes the rows of one task to data files, which it takes back if it fails."""
+
+    root: Source
+    schema: TableSchema
+    buckets: int
+    dense: bool
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        files = DataFiles(self.root, self.schema, dense=self.dense)
+        try:
+            with _errors_sent():
+                for batch in batches:
+                    check_columns(batch.schema, self.schema)
+                    rows = conformed(batch, self.schema)
+                    if rows.num_rows:
+                        for partition, values, bucket, part in placed(rows, self.schema, self.buckets):
+                            files.write(partition, values, bucket, part)
+                written = files.close()
+        except BaseException:
+            for path in files.stored:
+                with contextlib.suppress(OrcidxError, OSError):
+                    files.folder.delete(path)
+            raise
+        yield pa.RecordBatch.from_pylist([{"pickled": pickle.dumps(file)} for file in written], schema=_ROWS)
+
+
+@contextlib.contextmanager
+def _errors_sent() -> Iterator[None]:
+    """Errors on their way to the driver, which raises them as what they are."""
+    try:
+        yield
+    except OrcidxError as error:
+        raise TaskFailure.of(f"{type(error).__name__}: {error}", error.file or "") from error

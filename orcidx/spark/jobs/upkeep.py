@@ -1,0 +1,102 @@
+"""``describe``, ``clean`` and ``summarize``: what is indexed, what is left over, and what a job did.
+
+They work on the driver alone, so that ``spark`` may be None for the first two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.explain.render import size_text
+from orcidx.explain.summary import Section, Summary
+from orcidx.index_directory.clean import Cleaning, clean_indexes
+from orcidx.index_directory.describe import IndexDescription, describe_indexes
+from orcidx.spark.jobs.build_index import RESULT
+from orcidx.spark.sessions.arrow_tables import table_of
+from orcidx.spark.sessions.hadoop_files import reached
+from orcidx.spark.types.argument_types import OnePath
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["BuildSummary", "clean", "describe", "summarize"]
+
+_SHOWN = 10
+
+
+def describe(
+    spark: SparkSession | None, path: OnePath, *, verify: bool = False, storage_options: Mapping[str, Any] | None = None
+) -> IndexDescription:
+    """Which files of a directory are indexed, by what, stale or fresh, and how large that is; ``spark`` may be None.
+
+    Listings of the files and of the indexes are compared with the catalog; no data file is opened. ``verify``: every
+    index file is read and checked, here on the driver. ``.files`` is the table behind it, of which
+    ``spark.createDataFrame`` makes a DataFrame. Raises ``InvalidQuery`` where there are no indexes.
+    """
+    return describe_indexes(reached(spark, path, storage_options), verify=verify, storage_options=storage_options)
+
+
+def clean(
+    spark: SparkSession | None,
+    path: OnePath,
+    *,
+    older_than: timedelta | float = timedelta(days=1),
+    dry_run: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Cleaning:
+    """Deletes leftovers of jobs in a directory's ``_orcidx/`` that are older than ``older_than`` (seconds, or a
+    timedelta): temporary files, replaced catalogs, indexes that no catalog names. ``spark`` may be None."""
+    return clean_indexes(
+        reached(spark, path, storage_options), older_than=older_than, dry_run=dry_run, storage_options=storage_options
+    )
+
+
+@dataclass(frozen=True)
+class BuildSummary(Summary):
+    """What a job of ``build_file_index`` or ``refresh`` did; ``result`` are its rows."""
+
+    result: pa.Table = field(repr=False)
+
+    @property
+    def statuses(self) -> dict[str, int]:
+        """Rows by status."""
+        counts = {one["values"]: one["counts"] for one in pc.value_counts(self.result["status"]).to_pylist()}
+        return dict(sorted(counts.items()))
+
+    @property
+    def headline(self) -> str:
+        files = len(pc.unique(self.result["path"]))
+        counts = ", ".join(f"{count:,} {status}" for status, count in self.statuses.items()) or "nothing"
+        return f"{files:,} files: {counts}; {size_text(int(pc.sum(self.result['bytes']).as_py() or 0))} of indexes"
+
+    def sections(self) -> Iterator[Section]:
+        by = self.result.group_by(["column", "kind", "status"]).aggregate([("path", "count"), ("bytes", "sum")])
+        order = [("column", "ascending"), ("kind", "ascending"), ("status", "ascending")]
+        rows = [
+            (row["column"], row["kind"], row["status"], row["path_count"], row["bytes_sum"])
+            for row in by.sort_by(order).to_pylist()
+        ]
+        yield Section("indexes", rows, ("column", "kind", "status", "files", "bytes"))
+        made = self.result.filter(pc.is_in(self.result["status"], pa.array(["built", "rebuilt"])))
+        slow = made.group_by(["path"]).aggregate([("millis", "max"), ("rows", "max"), ("bytes", "sum")])
+        slowest = slow.sort_by([("millis_max", "descending")]).slice(0, _SHOWN).to_pylist()
+        shown = [(row["path"], row["rows_max"], row["bytes_sum"], row["millis_max"]) for row in slowest]
+        yield Section("slowest files", shown, ("path", "rows", "bytes", "ms"))
+        failed = self.result.filter(pc.equal(self.result["status"], "error"))["error"].unique().to_pylist()
+        title = "errors" if len(failed) <= _SHOWN else f"errors, the first {_SHOWN} of {len(failed):,}"
+        yield Section(title, [(error,) for error in failed[:_SHOWN]])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        return {"statuses": self.statuses, "rows": self.result.to_pylist()}
+
+
+def summarize(result: pa.Table) -> BuildSummary:
+    """A summary of what ``build_file_index`` or ``refresh`` returned, to be shown or saved (``.save("job.html")``)."""
+    return BuildSummary(result if isinstance(result, pa.Table) else table_of(result, RESULT))

@@ -1,0 +1,234 @@
+"""``spark.read.format("orcidx")`` and ``CREATE TEMPORARY VIEW ... USING orcidx``: a Python data source of Spark's.
+
+Spark hands it the whole schema and, since 4.1, the filters that it can express; it never says which columns a query
+uses. Planning runs in a Python process beside the driver, without a session. Skipping by those filters must be asked
+for, for the reason that ``register`` gives; see docs/decisions/0015-spark-pushdown.md.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.predicate import Predicate, all_of, keep_bindable
+from orcidx.predicate.adapters import from_spark
+from orcidx.scanner.scan import Scan
+from orcidx.spark.conditions.query_text import may_mean_otherwise, parse_text
+from orcidx.spark.query.parts import split_orc, split_paimon
+from orcidx.spark.query.plan import TARGET_BYTES, Plan, Query, assign, begin
+from orcidx.spark.query.read_task import ReadTask
+from orcidx.spark.query.table_notes import warned_of
+from orcidx.spark.query.worker_errors import without_traceback
+from orcidx.spark.types.spark_types import arrow_schema_of, json_of_schema
+from orcidx.storage import options_of_text
+
+__all__ = ["OrcidxDataSource"]
+
+OPTIONS = (
+    "columns", "where", "format", "snapshot_id", "jvm_zone", "target_bytes", "engine", "pushdown", "path", "paths",
+)  # fmt: skip
+TABLE_PROPERTIES = {"owner", "provider"}
+"""What Spark adds to the options of a CREATE TABLE; no one else has reason to give both."""
+SLOTS = 8
+"""What tasks are cut for, where nothing tells how many run at once."""
+
+
+class OrcidxDataSource(DataSource):
+    """The format; the attributes are what ``register`` knows of the session."""
+
+    session: dict[str, Any] = {}  # noqa: RUF012  (replaced as a whole by the class that is registered)
+    slots: int = SLOTS
+    pushdown: bool = False
+
+    @classmethod
+    def name(cls) -> str:
+        return "orcidx"
+
+    @without_traceback()
+    def schema(self) -> StructType:
+        if {name.lower() for name in self.options} >= TABLE_PROPERTIES:
+            raise InvalidQuery(
+                "Spark does not tell a source in Python the path and options of a table when it is read: write "
+                "CREATE TEMPORARY VIEW name USING orcidx OPTIONS (path '...') in place of CREATE TABLE"
+            )
+        plan = begin(replace(self._query(), where=None))
+        return _spark_schema(plan)
+
+    @without_traceback()
+    def reader(self, schema: StructType) -> DataSourceReader:
+        asked = self._options().get("pushdown", str(self.pushdown))
+        if asked.lower() not in ("true", "false"):
+            raise InvalidQuery(f"the option pushdown is true or false, not {asked!r}")
+        return OrcidxReader(self._query(), schema, self.slots, pushdown=asked.lower() == "true")
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return NoStream()
+
+    @without_traceback()
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
+        raise Unsupported(
+            "Spark writes ORC itself, frame.write.orc(path); rows go into a Paimon table by orcidx.spark.append, and "
+            "orcidx.spark.rewrite writes files anew so that they prune"
+        )
+
+    def _options(self) -> dict[str, Any]:
+        """The options by their names in small letters, as Spark compares them. Raises ``InvalidQuery`` for others."""
+        options = {name.lower(): value for name, value in self.options.items()}
+        for name in options:
+            if name not in OPTIONS and not name.startswith("storage."):
+                near = get_close_matches(name, OPTIONS, 1)
+                known = f"the options are {', '.join(OPTIONS)} and storage.NAME"
+                raise InvalidQuery(f"unknown option {name!r}; " + (f"did you mean {near[0]!r}?" if near else known))
+        if options.get("engine", "auto") not in ("auto", "orcidx"):
+            raise InvalidQuery(
+                f"the option engine is 'auto' or 'orcidx', not {options['engine']!r}: Spark lets a source in Python "
+                "read by itself alone. orcidx.spark.read(spark, path) chooses between orcidx and Spark's reader, and "
+                "its DataFrame makes a view by .createOrReplaceTempView(name)"
+            )
+        return options
+
+    def _query(self) -> Query:
+        options = self._options()
+        path = options.get("path")
+        if "paths" in options:
+            path = json.loads(options["paths"])
+        if path is None:
+            raise InvalidQuery(
+                'no path: write .load(path), or OPTIONS (path "...") of a temporary view in SQL '
+                "(of a CREATE TABLE Spark does not tell it)"
+            )
+        if (where := options.get("where")) is not None and may_mean_otherwise(where):
+            raise InvalidQuery(
+                f"no session is asked for the option where, and Spark may mean otherwise by {where!r:.200}: it "
+                "has escapes, double quotes, marked texts or comments; filter the DataFrame by it, or give it to "
+                "orcidx.spark.read"
+            )
+        storage = {name.removeprefix("storage."): v for name, v in options.items() if name.startswith("storage.")}
+        return Query(
+            path=path,
+            columns=_names(options.get("columns")),
+            where=where,
+            format=options.get("format"),
+            snapshot_id=_number(options, "snapshot_id"),
+            jvm_zone=options.get("jvm_zone"),
+            target_bytes=_number(options, "target_bytes") or TARGET_BYTES,
+            storage_options=options_of_text(storage) or None,
+            **self.session,
+        )
+
+
+def _names(text: str | None) -> list[str] | None:
+    if text is None:
+        return None
+    if text.lstrip().startswith("["):
+        return [str(name) for name in json.loads(text)]
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _number(options: dict[str, str], name: str) -> int | None:
+    if name not in options:
+        return None
+    try:
+        return int(options[name])
+    except ValueError:
+        raise InvalidQuery(f"the option {name} is a whole number, not {options[name]!r}") from None
+
+
+def _spark_schema(plan: Plan) -> StructType:
+    schema = StructType.fromJson(plan.schema)
+    for field, name in zip(schema.fields, plan.columns):
+        field.name = name
+    return StructType(schema.fields)
+
+
+class NoStream(DataSourceStreamReader):
+    """Refuses to begin: what ``OrcidxDataSource.streamReader`` itself raised, Spark 4.1 would lose on its way."""
+
+    @without_traceback()
+    def read(self, *_: object) -> NoReturn:
+        raise Unsupported('orcidx reads files as they are, and no streams: spark.readStream.format("orc") does')
+
+    latestOffset = initialOffset = read  # whichever Spark asks first
+
+
+@dataclass
+class TaskPartition(InputPartition):
+    """The pickled ``ReadTask`` of one Spark partition."""
+
+    payload: bytes
+
+
+class _PushFilters:
+    """``reader.pushFilters``, without being a method of its class.
+
+    Spark refuses a reader whose class defines pushFilters for every read while its conf is off, so the class must not
+    define it; while the conf is on Spark just calls what is there. What Spark compares is ``__func__``.
+    """
+
+    def __init__(self, reader: OrcidxReader) -> None:
+        self._reader = reader
+        self.__func__ = getattr(DataSourceReader, "pushFilters", None)
+
+    def __call__(self, filters: list[Any]) -> Sequence[Any]:
+        if self._reader.pushdown:
+            self._reader.filters = tuple(filters)
+        return filters  # all of them: Spark evaluates every one again
+
+
+class OrcidxReader(DataSourceReader):
+    """Plans when Spark asks for the partitions. ``schema`` is what Spark wants of each batch."""
+
+    def __init__(self, query: Query, schema: StructType, slots: int = SLOTS, *, pushdown: bool = False) -> None:
+        self.query = query
+        self.pushdown = pushdown
+        self.schema = schema
+        self.slots = slots
+        self.filters: tuple[Any, ...] = ()
+        self.pushFilters = _PushFilters(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Nothing: a task needs its partition only, and the reader travels to every task."""
+        return {}
+
+    def pruneColumns(self, schema: StructType) -> None:
+        """Takes the columns that a query uses; Spark does not ask for this, Sail does."""
+        self.schema = schema
+
+    @without_traceback()
+    def partitions(self) -> Sequence[InputPartition]:
+        wanted = json_of_schema(self.schema)
+        schema = arrow_schema_of(wanted)
+        query = replace(self.query, columns=schema.names, retype=wanted, where=self._where(schema))
+        plan = begin(query)
+        warned_of(plan.rows)
+        for field, one in zip(schema, arrow_schema_of(plan.schema), strict=True):
+            if one.type != field.type:
+                raise InvalidQuery(
+                    f"a table's column keeps its type, {one.type}; cast it in a query", column=field.name
+                )
+        target = plan.target(self.slots)
+        parts = split_orc(plan.rows, target) if isinstance(plan.rows, Scan) else split_paimon(plan.rows)
+        return [TaskPartition(task) for task in assign(plan, parts, target, names=schema.names)]
+
+    def _where(self, schema: pa.Schema) -> Predicate | None:
+        """What Spark pushed and the option ``where``, which may name more columns than Spark knows of."""
+        pushed = keep_bindable(from_spark(self.filters), schema, case_sensitive=self.query.case_sensitive)
+        where: Predicate = all_of(pushed, *([] if self.query.where is None else [parse_text(self.query.where)]))
+        return where
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition; Spark has one, None, where everything was skipped."""
+        payload = getattr(partition, "payload", None)
+        if payload is not None:
+            task: ReadTask = pickle.loads(payload)
+            with without_traceback():
+                yield from task.batches()

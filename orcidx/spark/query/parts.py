@@ -1,0 +1,91 @@
+"""The parts that a read is cut into, and how many go together: what metadata rules out is in none."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from orcidx.errors import InvalidQuery
+from orcidx.paimon_table.read.plan import FileTask
+from orcidx.paimon_table.read.scan import TableScan
+from orcidx.planner.request import FileJob
+from orcidx.scanner.file_queue import FileQueue
+from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.scan import Scan
+from orcidx.scanner.split import Part as FilePart
+from orcidx.scanner.split import plan_parts
+from orcidx.spark.query.read_task import broken_files_passed, gone_files_named
+from orcidx.spark.sessions.case_rule import unpruned_by_letters
+from orcidx.storage import Source
+
+__all__ = ["Part", "enough", "pack", "split_orc", "split_paimon"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The least that a task reads: stripes of an ORC file, or a data file of a Paimon table. ``size``: stored bytes;
+    ``rows``: at least so many come where nothing is filtered, None when that is not known."""
+
+    what: FileJob | FileTask
+    size: int
+    rows: int | None = None
+
+    @property
+    def source(self) -> Source:
+        """Its file."""
+        return self.what.source if isinstance(self.what, FileJob) else self.what.file.source
+
+
+def split_orc(rows: Scan, target_bytes: int) -> list[Part]:
+    """The parts of a scan, without files and stripes that its predicate rules out; opens every file.
+
+    Raises ``StorageError`` naming a file that has gone since it was listed.
+    """
+    request = rows.resolved
+    with gone_files_named(), broken_files_passed(), FileQueue(rows.jobs, request, ScanMetrics()) as files:
+        found = list(plan_parts(unpruned_by_letters(files, request), target_bytes))
+    return [Part(one.job, one.estimated_bytes, None if request.where is not None else _sure_rows(one)) for one in found]
+
+
+def _sure_rows(part: FilePart) -> int | None:
+    job = part.job
+    selected = job.selection is not None or job.deleted is not None or job.row_range is not None
+    return None if selected else part.rows
+
+
+def split_paimon(rows: TableScan) -> list[Part]:
+    """A part for each data file that the table's metadata does not rule out."""
+    sure = rows.where is None and not rows.top
+    return [
+        Part(one, one.file.size, one.file.rows if sure and one.file.deletion is None else None)
+        for one in rows.plan.tasks
+    ]
+
+
+def enough(parts: Sequence[Part], limit: int) -> list[Part]:
+    """The first parts that surely have ``limit`` rows together."""
+    chosen: list[Part] = []
+    for part in parts:
+        if limit <= 0:
+            break
+        chosen.append(part)
+        limit -= part.rows or 0
+    return chosen
+
+
+def pack(sizes: Sequence[int], target: int) -> list[int]:
+    """The bin of each part, numbered from 0: the largest first, each into the emptiest bin (LPT).
+
+    There are as many bins as targets in all bytes together, at most one for each part.
+    """
+    if target < 1:
+        raise InvalidQuery(f"target_bytes must be at least 1, and is {target}")
+    count = min(len(sizes), max(1, -(-sum(sizes) // target)))
+    loads = [(0, number) for number in range(count)]
+    bins = [0] * len(sizes)
+    for task in sorted(range(len(sizes)), key=lambda one: -sizes[one]):
+        load, number = loads[0]
+        bins[task] = number
+        heapq.heapreplace(loads, (load + max(1, sizes[task]), number))
+    return bins

@@ -1,0 +1,493 @@
+"""Planning on the driver, without Spark: which tasks a read has, and which go together.
+
+``begin`` lists the files and settles the schema; ``parts`` has how that is cut (also in tasks, for many files) and
+packed; ``assign`` makes tasks of the parts.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+import pyarrow as pa
+
+from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.index_directory.lookup import plan_listing
+from orcidx.index_directory.scan_files import scan
+from orcidx.options import ReadOptions
+from orcidx.orc.types import OrcType
+from orcidx.paimon_table.read.scan import TableScan
+from orcidx.paimon_table.table import Table, open_table
+from orcidx.planner.constant_evidence import rules_out
+from orcidx.planner.request import FileJob
+from orcidx.planner.schema_mapping import choose_fields, column_path
+from orcidx.predicate import External, Predicate, bind, resolve_column
+from orcidx.predicate.fold import parts
+from orcidx.scanner.file import make_scan, open_file
+from orcidx.scanner.scan import Scan
+from orcidx.scanner.top_rows import SortKey, parse_order
+from orcidx.spark.conditions.query_text import check_computed, parse_text
+from orcidx.spark.conditions.text_conditions import TextCondition
+from orcidx.spark.query.parts import Part, enough, pack
+from orcidx.spark.query.query_words import check_words
+from orcidx.spark.query.read_task import ReadTask, broken_files_passed
+from orcidx.spark.query.task_session import CASE, INFERENCE, OfSession
+from orcidx.spark.sessions.case_rule import Column, columns_as_spelled, depends_on_case, where_as_spelled
+from orcidx.spark.sessions.catalog_tables import CatalogTable
+from orcidx.spark.types.argument_types import Schema, Where
+from orcidx.spark.types.hive_columns import partition_constants, partition_types
+from orcidx.spark.types.local_times import on_any_clock, on_session_clock
+from orcidx.spark.types.spark_types import (
+    arrow_schema_of,
+    field_json,
+    field_of_orc,
+    json_of_paimon,
+    json_of_schema,
+    stored_schema,
+    struct_json,
+    struct_of_paimon,
+    with_defaults,
+)
+from orcidx.storage import Source, describe_source, list_sources
+
+Reached: TypeAlias = Any
+"""A text, a source, several."""
+
+__all__ = ["Format", "Plan", "Query", "assign", "begin", "is_table"]
+
+Format = Literal["orc", "paimon"]
+
+TARGET_BYTES = 128 << 20
+"""What Spark aims for (spark.sql.files.maxPartitionBytes)."""
+LEAST_BYTES = 4 << 20
+"""A task is not made smaller to have one for every slot: starting one costs about 30 ms."""
+FILE_BYTES = 256 << 10
+"""What opening a file is taken to cost, in bytes read: 2,000 files of 100 rows make a task for each slot, not 126."""
+
+SPARK_OPTIONS = ReadOptions(
+    timestamp_unit="us",
+    char="padded",
+    utf8="unchecked",
+    decimal_rounding="half_up",
+    decimal_zero_precision=(38, 10),
+    nan="largest",
+    use_threads=False,
+)
+"""Values as ``spark.read.orc`` gives them, one thread a task."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """What ``orcidx.spark.read`` is asked, and the session's zones; see there.
+
+    ``retype``: a schema for some of the columns of ORC files, which keep their other columns; ``session_zone``: None
+    where only the tasks will know it; ``jvm_zone``: as of ``paimon.Table.scan``; ``reader_options``: of Spark's reader,
+    as text; ``table``: of the catalog, whose directory ``path`` is; ``other_values``: which setting has Spark read
+    other values of ORC files than orcidx's tasks do. ``path``: a text, several, or sources listed before; ``at``: as
+    orcidx reaches it, where that is otherwise (``hadoop_files.reached``).
+    """
+
+    path: Any
+    at: Source | list[Source | str] | None = None
+    columns: Sequence[Any] | None = None
+    where: Where | TextCondition | None = None
+    top: Sequence[Any] | None = None
+    limit: int | None = None
+    format: Format | None = None
+    schema: Schema | None = None
+    retype: Any = None
+    snapshot_id: int | None = None
+    jvm_zone: str | None = None
+    deletion_vector: Mapping[Any, Any] | None = None
+    file_index: Mapping[Any, Any] | None = None
+    infer_partitions: bool = True
+    storage_options: Mapping[str, Any] | None = None
+    target_bytes: int = TARGET_BYTES
+    clock_zone: str = "UTC"
+    session_zone: str | None = "UTC"
+    case_sensitive: bool = False
+    options: ReadOptions = SPARK_OPTIONS
+    reader_options: Mapping[str, str] = field(default_factory=dict)
+    table: CatalogTable | None = None
+    other_values: str | None = None
+
+    def __post_init__(self) -> None:
+        check_words(self)
+        for one in self.columns or ():
+            column_path(one)
+
+    @property
+    def reached(self) -> Reached:
+        """The path as orcidx lists and opens it."""
+        return self.path if self.at is None else self.at
+
+    @property
+    def scan_options(self) -> ReadOptions:
+        return self.options.override(wall_clock_zone=self.clock_zone, case_sensitive=self.case_sensitive)
+
+    def predicate(
+        self,
+        schema: pa.Schema,
+        partitions: Mapping[str, tuple[str, Any]] | None = None,
+        whole: Mapping[str, Any] | None = None,
+    ) -> Predicate | None:
+        """``where``, its times on the session's clock; where that is not known, what is true on any clock.
+
+        ``partitions``: key and type of the columns of directories by name; ``whole``: the schema as Spark's JSON, by
+        which a text of Spark's is analysed."""
+        if self.where is None:
+            return None
+        if isinstance(self.where, TextCondition):
+            return self.where.carried(whole or {}).where
+        where = parse_text(self.where)
+        if self.session_zone is None or isinstance(self.where, str):  # a format's is text, too
+            check_computed(where, schema, case_sensitive=self.case_sensitive)
+        if self.session_zone is None:
+            unknown = _times(partitions or {})
+            return on_any_clock(where, schema, case_sensitive=self.case_sensitive, unknown=unknown)
+        return on_session_clock(where, schema, self.session_zone, case_sensitive=self.case_sensitive)
+
+    def on_any_clock(self, schema: pa.Schema) -> Predicate:
+        """What is true wherever ``where`` is, on whichever clock."""
+        return on_any_clock(parse_text(self.where), schema, case_sensitive=self.case_sensitive)
+
+    def of_session(
+        self, schema: pa.Schema, partitions: Mapping[str, tuple[str, Any]], names: Sequence[str]
+    ) -> OfSession | None:
+        """What waits for the tasks, where the session is not known. ``partitions``: columns of directories, by name:
+        their key and type; ``names``: of all columns, as they are stored."""
+        if self.session_zone is not None:
+            return None
+        where = None if self.where is None else parse_text(self.where)
+        planned = {}
+        if depends_on_case(where, self.columns or (), names):
+            planned[CASE] = str(self.case_sensitive).lower()
+        if partitions:
+            planned[INFERENCE] = str(self.infer_partitions).lower()
+        waiting = None if where == self.predicate(schema, partitions) else where
+        return OfSession(waiting, schema, self.case_sensitive, _times(partitions), self.clock_zone, planned)
+
+    def of_case_rule(self, where: Predicate | None, schema: pa.Schema) -> OfSession:
+        """Columns are found in files by the rule of the session that runs the tasks; ``where``: spelled as in the
+        schema, but for what pyarrow computes."""
+        computed = [part for part in parts(where) if isinstance(part, External)]
+        depends = any(depends_on_case(part, (), schema.names) for part in computed)
+        planned = {CASE: str(self.case_sensitive).lower()} if depends else {}
+        return OfSession(None, schema, self.case_sensitive, {}, self.clock_zone, planned)
+
+    def order(self, schema: pa.Schema) -> tuple[SortKey, ...]:
+        """``top``, with the columns as the schema spells them."""
+        keys = () if self.top is None else parse_order(self.top)
+        return tuple(replace(key, column=self._column(key.column, schema)) for key in keys)
+
+    def folded(self, name: str) -> str:
+        """A name as it is compared."""
+        return name if self.case_sensitive else name.casefold()
+
+    def spelled(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Names of columns as the caller spelled them, which Spark keeps."""
+        asked = {self.folded(one): one for one in reversed(self.columns or ()) if isinstance(one, str)}
+        return tuple(asked.get(self.folded(name), name) for name in names)
+
+    def _column(self, name: str, schema: pa.Schema) -> str:
+        path, _ = resolve_column((name,), schema, case_sensitive=self.case_sensitive)
+        if len(path) > 1:
+            raise InvalidQuery(f"top sorts by whole columns: {path[0]!r} is a struct", column=name)
+        return path[0]
+
+
+def _times(partitions: Mapping[str, tuple[str, Any]]) -> dict[str, tuple[str, Any]]:
+    """Those of the columns of directories whose values are on the session's clock."""
+    return {name: one for name, one in partitions.items() if one[1] == "timestamp"}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A read before it is cut: ``rows`` without its parts' details, ``schema`` as Spark's JSON, ``columns`` the names
+    to show, in the caller's spelling, of the first columns of the schema, ``order`` of the top rows; ``listed``: files
+    and bytes; ``session``: what waits for the session that runs the tasks."""
+
+    query: Query
+    rows: Scan | TableScan
+    schema: Any
+    columns: tuple[str, ...]
+    order: tuple[SortKey, ...] = ()
+    listed: tuple[int, int] = (0, 0)
+    session: OfSession | None = None
+
+    def target(self, slots: int) -> int:
+        """Bytes of a task: as asked, but fewer where that leaves slots idle."""
+        files, size = self.listed
+        return min(self.query.target_bytes, max(LEAST_BYTES, -(-(size + files * FILE_BYTES) // slots)))
+
+
+def begin(query: Query) -> Plan:
+    """Lists the files and settles the schema; no more than one ORC file is opened.
+
+    A directory with the layout of a Paimon table is one unless ``format`` says otherwise. Raises as ``orcidx.scan`` and
+    ``paimon.open_table`` do.
+    """
+    table = None if query.format == "orc" else _table(query)
+    return _begin_orc(query) if table is None else _begin_paimon(query, table)
+
+
+def is_table(query: Query) -> bool:
+    """Whether the path has the layout of a Paimon table."""
+    return query.format != "orc" and _table(query) is not None
+
+
+def _table(query: Query) -> Table | None:
+    required = query.format == "paimon"
+    if not required and not isinstance(query.path, (str, os.PathLike)):
+        return None
+    source = describe_source(query.reached, storage_options=query.storage_options)
+    is_file = not os.path.isdir(source.location) if source.kind == "path" else source.name.endswith(".orc")
+    if is_file and not required:
+        return None
+    try:
+        latest = open_table(query.reached, storage_options=query.storage_options)
+    except (FileNotFoundError, NotADirectoryError):
+        if required:
+            raise
+        return None
+    if query.snapshot_id is None:
+        return latest
+    return open_table(query.reached, snapshot_id=query.snapshot_id, storage_options=query.storage_options)
+
+
+# ---------------------------------------------------------------------- ORC
+
+
+def _begin_orc(query: Query) -> Plan:
+    if query.snapshot_id is not None or query.jvm_zone is not None:
+        raise InvalidQuery("snapshot_id and jvm_zone are for Paimon tables, and this is a path of ORC files")
+    if query.other_values is not None:
+        raise InvalidQuery(f"{query.other_values}: unset it, or leave limit, top and engine out")
+    if name := next(iter(with_defaults(query.schema)), None):
+        raise InvalidQuery(
+            f"{name!r} has a DEFAULT, which Spark fills in where a file lacks the column, and orcidx's tasks do not: "
+            "leave limit, top and engine out, or the DEFAULT",
+            column=name,
+        )
+    found = list_sources(query.reached, storage_options=query.storage_options)
+    files = [source for source in found if source.size != 0 or source.root is None]
+    schema, types, positional, names = _orc_schema(query, files)
+    arrow = arrow_schema_of(schema)
+    order = query.order(arrow)
+    options = query.scan_options
+    chosen = choose_fields(arrow, query.columns, case_sensitive=query.case_sensitive)
+    columns = query.spelled([one.name for _, one in chosen])
+    asked = columns_as_spelled(query.columns, arrow, case_sensitive=query.case_sensitive)
+    asked = None if asked is None else _with_order(asked, order)
+    shared: dict[str, Any] = {"limit": None, "row_numbers": False, "schema": stored_schema(arrow), "options": options}
+    match: Literal["name", "position"] = "position" if positional else "name"
+    where = query.predicate(arrow, types, schema)
+    if where is not None:
+        where = where_as_spelled(where, arrow, case_sensitive=query.case_sensitive)
+    if not files:
+        rows = make_scan([], asked, where, match=match, **shared)
+    else:
+        by_path: dict[str, Any] = {"deletion_vector": query.deletion_vector, "file_index": query.file_index}
+        rows = scan(files, asked, where, match=match, hive_partitions=False, indexes="none", **by_path, **shared)
+        jobs = _by_catalog(rows, types) if match == "name" else rows.jobs
+        waiting = {} if query.session_zone is not None else _times(types)
+        settled = {name: one for name, one in types.items() if name not in waiting}
+        constants = partition_constants([job.source for job in jobs], settled, query.session_zone or "UTC")
+        rows = replace(rows, jobs=tuple(replace(job, constants=one) for job, one in zip(jobs, constants)))
+        rows = _by_directory(rows)
+    listed = (len(rows.jobs), sum(job.source.size or 0 for job in rows.jobs))
+    session = query.of_session(arrow, types, names) or query.of_case_rule(where, arrow)
+    return Plan(query, rows, _shown(schema, rows.schema), columns, order, listed, session)
+
+
+def _with_order(columns: Sequence[Column], order: Sequence[SortKey]) -> tuple[Column, ...]:
+    """The columns, and those of the order that they lack."""
+    return (*columns, *(key.column for key in order if key.column not in columns))
+
+
+def _by_directory(rows: Scan) -> Scan:
+    """The scan without the files that the values of their directories rule out."""
+    request = rows.request
+    if request.where is None or request.schema is None or not any(job.constants for job in rows.jobs):
+        return rows
+    options = request.options
+    bound = bind(request.where, request.schema, nan=options.nan, case_sensitive=options.case_sensitive)
+    pruned: dict[tuple[int, ...], bool] = {}
+    kept = []
+    for job in rows.jobs:
+        key = tuple(map(id, job.constants.values()))  # files of one directory share them
+        if key not in pruned:
+            pruned[key] = rules_out(bound, job.constants)
+        if not pruned[key]:
+            kept.append(job)
+    return replace(rows, jobs=tuple(kept))
+
+
+def _by_catalog(rows: Scan, partitions: Mapping[str, tuple[str, Any]]) -> tuple[FileJob, ...]:
+    """The files that the catalogs of indexed directories do not rule out, with their indexes; a damaged one warns."""
+    # Times are typed by the session's clock, which a catalog does not know: they rule nothing out here.
+    kinds = [(key, kind) for key, kind in partitions.values() if not str(kind).startswith("timestamp")]
+    schema = arrow_schema_of(struct_json(kinds))
+    sources = [job.source for job in rows.jobs]
+    # A catalog's columns are spelled as in the files, which may be found by another rule at the action.
+    options = rows.options.override(case_sensitive=True)
+    found = plan_listing(sources, rows.request.where, schema=schema, options=options)
+    for note in found.notes:
+        if note.kind == "damaged":
+            warnings.warn(f"the directory's indexes are not used: {note.text}", RuntimeWarning, stacklevel=2)
+    kept = []
+    for number in found.kept:
+        job, index = rows.jobs[number], found.indexes.get(number)
+        if index is not None and job.file_index is None:
+            job = replace(job, file_index=index, fingerprint=job.source.listed)
+        kept.append(job)
+    return tuple(kept)
+
+
+def _orc_schema(query: Query, files: Sequence[Source]) -> tuple[Any, dict[str, tuple[str, Any]], bool, tuple[str, ...]]:
+    """The whole schema; its columns that are directory keys, with key and type; whether columns go by position; names
+    of columns and keys as they are stored.
+
+    As Spark: the schema given, else that of the first file with a column; then the directory keys that it lacks. A key
+    that the files store as well has the directory's values, name and type, in the place that it has in the files
+    (``PartitioningUtils.mergeDataAndPartitionSchema``); one of a given schema comes last, of the type given. The
+    columns of files of old Hive are called ``_col0``, ``_col1``: a given schema means them by position.
+    """
+    found = _first_columns(files, query.storage_options)
+    by_position = bool(found) and all(name.startswith("_col") for name in found)
+    given = query.retype if query.schema is None and by_position else query.schema
+    given = None if given is None else json_of_schema(given)
+    if given is not None:
+        fields = {one["name"]: one for one in given["fields"]}
+    elif found or query.retype is not None:
+        fields = _orc_fields(query, found)
+    else:
+        raise InvalidQuery(
+            f"no ORC file with a column in {query.path!r}, so there is no schema; for an empty result give schema="
+        )
+    keys = {}
+    for key, kind in partition_types(files, infer=query.infer_partitions).items():
+        name = next((one for one in fields if query.folded(one) == query.folded(key)), None)
+        if name is None:
+            fields[key] = field_json(key, kind)
+        elif query.retype is None:
+            fields = _with_partition(fields, name, key, None if given is not None else kind)
+        name = key if key in fields else name
+        assert name is not None
+        keys[name] = (key, fields[name]["type"])
+    stored = (*found, *(key for key, _ in keys.values()))
+    return {"type": "struct", "fields": list(fields.values())}, keys, by_position and given is not None, stored
+
+
+def _with_partition(fields: Mapping[str, Any], name: str, key: str, kind: Any) -> dict[str, Any]:
+    """The fields, of which one is a directory key; ``kind``: None where a schema was given."""
+    if kind is None:
+        rest = {one: field for one, field in fields.items() if one != name}
+        return {**rest, name: fields[name]}
+    return {
+        key if one == name else one: field_json(key, kind) if one == name else field for one, field in fields.items()
+    }
+
+
+def _first_columns(files: Sequence[Source], storage_options: Mapping[str, Any] | None) -> dict[str, OrcType]:
+    """The columns of the first file that has some."""
+    for source in files:
+        with broken_files_passed(), open_file(source, storage_options=storage_options) as file:
+            if file.columns and not file.columns[0].path:
+                raise Unsupported(f"its rows are of type {file.orc_schema}, which Spark cannot read", file=source.name)
+            if file.columns:
+                return {node.path[0]: node for node in file.columns}
+    return {}
+
+
+def _orc_fields(query: Query, columns: Mapping[str, OrcType]) -> dict[str, Any]:
+    """Spark's type of each column. One that Spark has no type for is an error only where it is wanted."""
+    asked = None
+    if query.columns is not None:
+        paths = [(one,) if isinstance(one, str) else tuple(one) for one in query.columns]
+        asked = {query.folded(part) for path in paths for part in (path[0], path[0].partition(".")[0])}
+    fields = {}
+    for name, node in columns.items():
+        try:
+            fields[name] = field_of_orc(name, node, zero_precision=query.options.decimal_zero_precision)
+        except Unsupported:
+            if asked is None or query.folded(name) in asked:
+                raise
+    if query.retype is None:
+        return fields
+    retyped = {one["name"]: one for one in query.retype["fields"]}
+    known = {query.folded(name) for name in retyped}
+    return {name: one for name, one in fields.items() if query.folded(name) not in known} | retyped
+
+
+def _shown(whole: Any, shown: pa.Schema) -> Any:
+    """The part of a schema of Spark that the columns of an Arrow schema make, nested fields left out as there."""
+    by_name = {one["name"]: one for one in whole["fields"]}
+    fields = []
+    for column in shown:
+        field = by_name[column.name]
+        narrowed = _narrowed(field["type"], column.type)
+        fields.append(field if narrowed == field["type"] else field_json(column.name, narrowed))
+    return {"type": "struct", "fields": fields}
+
+
+def _narrowed(kind: Any, arrow: pa.DataType) -> Any:
+    if isinstance(kind, str) or kind["type"] != "struct":
+        return kind
+    fields = {one["name"]: one["type"] for one in kind["fields"]}
+    return struct_json([(one.name, _narrowed(fields[one.name], one.type)) for one in arrow])
+
+
+# ---------------------------------------------------------------------- Paimon
+
+
+def _begin_paimon(query: Query, table: Table) -> Plan:
+    for name in ("deletion_vector", "file_index", "schema"):
+        if getattr(query, name) is not None:
+            raise InvalidQuery(f"{name}= is for plain ORC files: a Paimon table has its own")
+    order = query.order(table.schema)
+    asked = None if query.columns is None else [one if isinstance(one, str) else ".".join(one) for one in query.columns]
+    options = query.scan_options.override(wall_clock_zone=None, char="stored")
+    shown = table.scan(asked, options=options).columns
+    every = list(dict.fromkeys((*shown, *(key.column for key in order))))
+    where = query.predicate(table.schema, whole=struct_of_paimon(table.table_schema.fields))
+    rows = table.scan(every, where, top=query.top, limit=query.limit, options=options, jvm_zone=query.jvm_zone)
+    fields = table.table_schema.by_name
+    schema = struct_json([(name, json_of_paimon(fields[name])) for name in every])
+    listed = (len(rows.plan.tasks), sum(task.file.size for task in rows.plan.tasks))
+    session = query.of_session(table.schema, {}, table.schema.names)
+    return Plan(query, rows, schema, query.spelled(shown), order, listed, session)
+
+
+# ---------------------------------------------------------------------- tasks
+
+
+def assign(plan: Plan, parts: Sequence[Part], target_bytes: int, *, names: Sequence[str] | None = None) -> list[bytes]:
+    """The pickled ``ReadTask``s: parts packed by bytes; where any rows will do for a limit, no more than it takes.
+
+    ``names``: of the batches' columns, where they are not the schema's.
+    """
+    limit = plan.query.limit
+    if limit is not None and not plan.order:
+        parts = enough(parts, limit)
+    bins = pack([part.size + FILE_BYTES for part in parts], target_bytes)
+    packed: dict[int, list[Part]] = {}
+    for number, part in zip(bins, parts):
+        packed.setdefault(number, []).append(part)
+    schema = arrow_schema_of(plan.schema)
+    if names is not None:
+        schema = pa.schema([one.with_name(name) for one, name in zip(schema, names, strict=True)])
+    tasks = []
+    for number in sorted(packed):
+        what: Any = tuple(part.what for part in packed[number])
+        rows: Scan | TableScan
+        if isinstance(plan.rows, Scan):
+            rows = replace(plan.rows, jobs=what, row_limit=None if plan.order else limit)
+        else:
+            rows = replace(plan.rows, plan=replace(plan.rows.plan, tasks=what, skipped=(), notes=()))
+        tasks.append(pickle.dumps(ReadTask(rows, schema, number, plan.order, limit, plan.session)))
+    return tasks

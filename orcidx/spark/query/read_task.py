@@ -1,0 +1,145 @@
+"""What a task of a read does, without Spark: rows of some files as batches in exactly Spark's schema."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from orcidx.errors import CorruptFile, StorageError
+from orcidx.paimon_table.read.scan import TableScan
+from orcidx.planner.schema_mapping import widen
+from orcidx.scanner.scan import Scan
+from orcidx.scanner.top_rows import SortKey, first_rows
+from orcidx.spark.query.task_session import OfSession
+from orcidx.spark.query.worker_errors import without_traceback
+
+__all__ = ["ROW", "TASK", "ReadTask", "ReadTasks", "broken_files_passed", "gone_files_named"]
+
+TASK, ROW = "orcidx task", "orcidx row"
+"""Names of the columns by which equal top rows keep their order, until they are dropped."""
+
+
+@dataclass(frozen=True)
+class ReadTask:
+    """``rows`` in ``schema``, the Arrow form of Spark's; with ``order`` only the first ``limit``, each with the number
+    of its task and its place. ``session``: what is settled by the session that runs it."""
+
+    rows: Scan | TableScan
+    schema: pa.Schema
+    number: int
+    order: tuple[SortKey, ...] = ()
+    limit: int | None = None
+    session: OfSession | None = None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Raises ``StorageError`` naming a file that changed or went after the read was planned."""
+        rows = self.rows if self.session is None else self.session.settle(self.rows)
+        plain = isinstance(self.rows, Scan)
+        with gone_files_named(), broken_files_passed() if plain else nullcontext():
+            if not self.order:
+                for batch in rows:
+                    yield conform(batch, self.schema)
+                return
+            best = first_rows(rows, rows.schema, self.order, self.limit or 0)
+            for batch in best.to_batches():
+                yield self._numbered(conform(batch, self.schema))
+
+    def _numbered(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        task = pa.array(np.full(batch.num_rows, self.number, np.int32))
+        place = pa.array(np.arange(batch.num_rows, dtype=np.int32))
+        return pa.RecordBatch.from_arrays([*batch.columns, task, place], [*batch.schema.names, TASK, ROW])
+
+
+@contextmanager
+def gone_files_named() -> Iterator[None]:
+    """Says of a file that is not there what has happened: it was when the read was planned."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        name = error.filename if isinstance(error.filename, str) else None
+        message = "the file has gone since the read was planned; make the DataFrame again"
+        raise StorageError(message if name else f"{message}: {error}", file=name) from error
+
+
+@contextmanager
+def broken_files_passed() -> Iterator[None]:
+    """Says of a damaged ORC file, one of no table, how Spark's reader passes over it."""
+    try:
+        yield
+    except CorruptFile as error:
+        error.message += "; orcidx.spark.read(..., options={'ignoreCorruptFiles': True}) passes over such files"
+        raise
+
+
+@dataclass(frozen=True)
+class ReadTasks:
+    """For ``mapInArrow``: the rows of the pickled ``ReadTask``s whose numbers, times ``stride``, come in."""
+
+    payloads: tuple[bytes, ...]
+    stride: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                task: ReadTask = pickle.loads(self.payloads[number // self.stride])
+                with without_traceback():
+                    yield from task.batches()
+
+
+# ---------------------------------------------------------------------- Spark's Arrow
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch in the schema, to which its types come close: other units of time, numbers for intervals, and names and
+    nullability of nested fields."""
+    if batch.schema.equals(schema):
+        return batch
+    arrays = [_as_type(array, field.type) for array, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _as_type(array: pa.Array, want: pa.DataType) -> pa.Array:
+    if array.type == want:
+        return array
+    return widen(_in_micros(array), want)
+
+
+def _in_micros(array: pa.Array) -> pa.Array:
+    """Nanoseconds cut to microseconds, towards the past, wherever they are."""
+    types, kind = pa.types, array.type
+    if types.is_timestamp(kind) and kind.unit == "ns":
+        numbers = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        mask = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+        return pa.array(numbers // 1000, pa.int64(), mask=mask).cast(pa.timestamp("us", kind.tz))
+    if types.is_time(kind):
+        return array.cast(pa.int32())
+    if types.is_struct(kind):
+        children = [_in_micros(array.field(i)) for i in range(kind.num_fields)]
+        if all(child.type == kind.field(i).type for i, child in enumerate(children)):
+            return array
+        fields = [kind.field(i).with_type(child.type) for i, child in enumerate(children)]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+    if types.is_map(kind):
+        keys, items = _in_micros(array.keys), _in_micros(array.items)
+        if (keys.type, items.type) == (kind.key_type, kind.item_type):
+            return array
+        want = pa.map_(kind.key_field.with_type(keys.type), kind.item_field.with_type(items.type))
+        entries = pa.StructArray.from_arrays([keys, items], fields=[want.key_field, want.item_field])
+        return _over(array, want, entries)
+    if types.is_list(kind):
+        values = _in_micros(array.values)
+        same = values.type == kind.value_type
+        return array if same else _over(array, pa.list_(kind.value_field.with_type(values.type)), values)
+    return array
+
+
+def _over(array: pa.Array, want: pa.DataType, child: pa.Array) -> Any:
+    """A list or map with the offsets and nulls of ``array`` over another child."""
+    return pa.Array.from_buffers(want, len(array), array.buffers()[:2], array.null_count, array.offset, [child])

@@ -1,0 +1,1 @@
+"""A Spark session: its settings, file systems, catalog and JVM."""

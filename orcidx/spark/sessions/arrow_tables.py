@@ -1,0 +1,38 @@
+"""Arrow tables into DataFrames and back: by Spark itself since 4.0, before that row by row.
+
+For the small tables of a job (files, tasks, reports), whose columns are numbers, strings, bytes, and lists and structs
+of those. Rows of data pass between Spark and Python as Arrow batches in every version.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from orcidx.spark.sessions.spark_session import spark_version
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["frame_of", "table_of"]
+
+SPEAKS_ARROW = (4, 0)
+"""The first version of Spark with ``toArrow``, and with a ``createDataFrame`` that takes Arrow tables."""
+
+
+def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """A DataFrame of the rows."""
+    if spark_version() >= SPEAKS_ARROW:
+        return spark.createDataFrame(table)
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    rows = list(zip(*(column.to_pylist() for column in table.columns)))
+    return spark.createDataFrame(rows, from_arrow_schema(table.schema))
+
+
+def table_of(frame: DataFrame, schema: pa.Schema) -> pa.Table:
+    """The rows of a DataFrame that has the columns of ``schema``, in these types."""
+    if spark_version() >= SPEAKS_ARROW:
+        return frame.toArrow().select(schema.names).cast(schema)
+    return pa.Table.from_pylist([row.asDict(recursive=True) for row in frame.collect()], schema=schema)

@@ -1,0 +1,57 @@
+"""Tables of Spark's catalog by their names: where their files lie, so that indexes of the directory are found."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from orcidx.errors import InvalidQuery
+from orcidx.spark.sessions.spark_session import is_connect
+from orcidx.spark.types.argument_types import Paths
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["CatalogTable", "catalog_table"]
+
+_PART = r"(?:\w+|`[^`]+`)"
+_NAME = re.compile(rf"{_PART}(?:\.{_PART}){{0,2}}")
+
+
+@dataclass(frozen=True)
+class CatalogTable:
+    """``name`` as the session's SQL knows it; ``location``: the directory of its files, None where that is not told."""
+
+    name: str
+    location: str | None
+
+
+def catalog_table(spark: SparkSession, path: Paths) -> CatalogTable | None:
+    """The table that ``path`` names; None where it is a path, or a name that the catalog does not know.
+
+    A file or directory of that name comes first. Raises ``InvalidQuery`` for views and for tables of another format.
+    """
+    if not isinstance(path, str) or not _NAME.fullmatch(path) or os.path.exists(path):
+        return None
+    if not spark.catalog.tableExists(path):
+        return None
+    if is_connect(spark):
+        return CatalogTable(path, None)
+    state = spark._jsparkSession.sessionState()
+    parts = re.findall(_PART, path)
+    if len(parts) == 3 and parts[0].strip("`").lower() != "spark_catalog":
+        raise InvalidQuery(f"{path} is of another catalog than Spark's own: ask it by spark.table({path!r})")
+    identifier = state.sqlParser().parseTableIdentifier(".".join(parts[-2:]))
+    if state.catalog().isTempView(identifier):
+        raise InvalidQuery(f"{path} is a temporary view: ask it by spark.table({path!r})")
+    found = state.catalog().getTableMetadata(identifier)
+    kind = found.tableType().name()
+    provider = found.provider().get() if found.provider().isDefined() else "none"
+    if kind == "VIEW" or provider.lower() != "orc":
+        what = "a view" if kind == "VIEW" else f"of the format {provider}"
+        raise InvalidQuery(f"{path} is {what}, and read takes ORC: ask it by spark.table({path!r})")
+    uri = found.location()
+    local = uri.getScheme() in (None, "file")
+    return CatalogTable(path, uri.getPath() if local else uri.toString())

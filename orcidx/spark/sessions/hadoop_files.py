@@ -1,0 +1,305 @@
+"""Paths as a Spark session has them: in its Hadoop file systems, with its settings and credentials.
+
+``reached`` gives what the rest of orcidx reads: a local path, a URL that fsspec alone knows, or a source in the
+session's file systems. ``shipped`` gives a function of a job what its tasks need to reach the same files.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from orcidx.errors import StorageError, Unsupported
+from orcidx.spark.sessions.compiled_java import made
+from orcidx.spark.sessions.spark_session import is_connect
+from orcidx.spark.types.argument_types import JavaObject, OnePath, Paths
+from orcidx.storage import Fingerprint, Source
+from orcidx.storage.fingerprint import plain_etag
+from orcidx.storage.hadoop_roads import HdfsRoad, NoRoad, S3Road
+from orcidx.storage.hadoop_store import Road, Roads, TaskFiles, hadoop_source, install, top_of
+from orcidx.storage.stores import Found
+
+if TYPE_CHECKING:
+    from pyspark import Broadcast
+    from pyspark.sql import SparkSession
+
+__all__ = ["SessionFiles", "reached", "road_problem", "shipped", "sources_in_session"]
+
+Task: TypeAlias = "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
+_ITEM, _PART = "\x01", "\x02"
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):(?=/)")
+_NOT_HADOOP = frozenset({"file", "local", "http", "https", "ftp", "memory"})
+"""Schemes that orcidx has its own way to, whatever Hadoop has."""
+_NO_ROAD = (
+    "tasks have no way to HDFS: set dfs.namenode.http-address (spark.hadoop.dfs.namenode.http-address) for WebHDFS, or "
+    "HADOOP_HOME and CLASSPATH on the executors for Hadoop's own library"
+)
+
+
+class SessionFiles:
+    """The Hadoop file systems of a session, by calls of its JVM, with the settings of now; pickles as ``TaskFiles``."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        session = spark._jsparkSession
+        self._java = made(spark.sparkContext._gateway, "HadoopFiles", session.sessionState().newHadoopConf())
+        self.name = f"{spark.sparkContext.applicationId} {session.sessionUUID()}"
+        self._context = spark.sparkContext
+        self._token = uuid.uuid4().hex
+        self._roads: dict[str, Road] = {}
+
+    def knows(self, scheme: str) -> bool:
+        return bool(self._java.knows(scheme))
+
+    def qualified(self, path: str) -> str:
+        with _sentences(path):
+            return str(self._java.qualified(path))
+
+    def lines(self, listed: JavaObject) -> str:
+        """What Spark has listed, a sequence of Hadoop's statuses: paths, sizes, times and tags (``listing_of``)."""
+        return str(self._java.lines(listed))
+
+    def list(self, url: str) -> list[Found]:
+        with _sentences(url):
+            text = self._java.list(url)
+        return [_found(line) for line in text.split(_ITEM)] if text else []
+
+    def status(self, url: str) -> Found | None:
+        with _sentences(url):
+            line = self._java.status(url)
+        if line == "/":
+            raise IsADirectoryError(21, "a directory, not a file", url)
+        return _found(line) if line else None
+
+    def read(self, url: str, offset: int, length: int) -> bytes:
+        with _sentences(url):
+            return bytes(self._java.read(url, offset, length))
+
+    def write(self, url: str, data: bytes, how: str, temporary: str | None) -> bool:
+        with _sentences(url):
+            return bool(self._java.write(url, bytearray(data), how, temporary))
+
+    def rename(self, url: str, to: str) -> None:
+        with _sentences(url):
+            if not self._java.rename(url, to):
+                raise StorageError(f"it cannot be renamed to {to}", file=url)
+
+    def delete(self, url: str) -> None:
+        with _sentences(url):
+            self._java.delete(url)
+
+    def make_directory(self, url: str) -> None:
+        with _sentences(url):
+            self._java.makeDirectory(url)
+
+    def refuses_second(self, url: str) -> bool:
+        with _sentences(url):
+            return bool(self._java.refusesSecond(url))
+
+    def in_tasks(self, url: str) -> Source | None:
+        road = self.road(url)
+        return None if road.problem is not None else road.source(url)
+
+    def road(self, url: str) -> Road:
+        """How tasks reach a URL."""
+        top = top_of(url)
+        if top not in self._roads:
+            scheme, _, authority = top.partition("://")
+            self._roads[top] = self._made(scheme, authority)
+        return self._roads[top]
+
+    def broadcast(self, urls: Iterable[str]) -> Broadcast[Roads]:
+        """The ways to some URLs, as Spark ships its own settings of Hadoop: beside a job, in no plan of it."""
+        return self._context.broadcast(Roads({top_of(url): self.road(url) for url in urls}))
+
+    @property
+    def token(self) -> str:
+        return self._token
+
+    def _made(self, scheme: str, authority: str) -> Road:
+        if scheme in ("s3a", "s3", "s3n"):
+            return self._s3(authority)
+        return self._hdfs(authority) if scheme == "hdfs" else NoRoad(scheme)
+
+    def _setting(self, *names: str) -> str | None:
+        with _sentences(names[0]):
+            return next((str(found) for name in names if (found := self._java.setting(name))), None)
+
+    def _s3(self, bucket: str) -> S3Road:
+        def setting(name: str) -> str | None:
+            return self._setting(f"fs.s3a.bucket.{bucket}.{name}", f"fs.s3a.{name}")
+
+        endpoint = setting("endpoint")
+        if endpoint is not None and "://" not in endpoint:
+            plain = setting("connection.ssl.enabled") == "false"
+            endpoint = None if endpoint == "s3.amazonaws.com" else f"{'http' if plain else 'https'}://{endpoint}"
+        return S3Road(
+            bucket=bucket,
+            endpoint=endpoint,
+            region=setting("endpoint.region"),
+            key=setting("access.key"),
+            secret=setting("secret.key"),
+            token=setting("session.token"),
+            path_style=setting("path.style.access") == "true",
+            anonymous="Anonymous" in (setting("aws.credentials.provider") or ""),
+        )
+
+    def _hdfs(self, authority: str) -> HdfsRoad:
+        user = str(self._java.user())
+        if self._java.isSecure():
+            why = (
+                "tasks have no way to HDFS with Kerberos but Hadoop's own library: set HADOOP_HOME and CLASSPATH on "
+                "the executors"
+            )
+            return HdfsRoad(authority, user, why=why)
+        address = self._setting("dfs.namenode.http-address")
+        nodes = self._setting(f"dfs.ha.namenodes.{authority}")
+        if nodes is not None:
+            first = nodes.split(",")[0].strip()
+            address = self._setting(f"dfs.namenode.http-address.{authority}.{first}")
+        if address is None:
+            return HdfsRoad(authority, user, why=_NO_ROAD)
+        host, _, port = address.rpartition(":")
+        if host in ("", "0.0.0.0"):  # Hadoop's default: on the namenode's own host
+            host = authority.partition(":")[0]
+        return HdfsRoad(authority, user, (host, int(port)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TaskFiles, (self._token,)
+
+
+def _found(line: str) -> Found:
+    path, size, millis, etag = line.rsplit(_PART, 3)
+    return Found(path, Fingerprint(int(size), plain_etag(etag), int(millis) * 1_000_000))
+
+
+@contextmanager
+def _sentences(url: str) -> Iterator[None]:
+    """Raises what a Java exception means, in one sentence."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise _translated(error.java_exception, url) from None
+
+
+def _translated(thrown: JavaObject, url: str) -> Exception:
+    names: set[str] = set()
+    link = thrown
+    while link is not None and len(names) < 20:
+        names.add(str(link.getClass().getSimpleName()))
+        link = link.getCause()
+    text = next(iter(str(thrown.getMessage() or thrown.toString()).splitlines()), "").strip()[:500]
+    if names & {"FileNotFoundException", "NoSuchFileException"}:
+        return FileNotFoundError(errno.ENOENT, "no such file", url)
+    if names & {"AccessControlException", "AccessDeniedException"}:
+        return PermissionError(errno.EACCES, f"access denied by the session's Hadoop file system: {text}", url)
+    if names & {"ConnectException", "SocketTimeoutException", "ConnectTimeoutException", "NoRouteToHostException"}:
+        return StorageError(f"the session's Hadoop file system cannot be reached: {text}", file=url)
+    return StorageError(f"the session's Hadoop file system: {type_of(thrown)}: {text}", file=url)
+
+
+def type_of(thrown: JavaObject) -> str:
+    return str(thrown.getClass().getSimpleName())
+
+
+def reached(
+    spark: SparkSession | None, path: OnePath, storage_options: Mapping[str, Any] | None = None
+) -> OnePath | Source:
+    """A path as orcidx reads it: one of the session's Hadoop file systems as a source there.
+
+    With ``storage_options``, which are fsspec's, and without a JVM of the session's, all stay as they are.
+    """
+    if spark is None or storage_options or is_connect(spark) or not isinstance(path, (str, os.PathLike)):
+        return path
+    return _Finder(spark).source(os.fspath(path))
+
+
+def sources_in_session(
+    spark: SparkSession, path: Paths, storage_options: Mapping[str, Any] | None
+) -> Source | list[Source | str] | None:
+    """Paths in the session's Hadoop file systems, as sources there; None where no path is in these."""
+    if storage_options or is_connect(spark):
+        return None
+    finder = _Finder(spark)
+    if isinstance(path, (str, os.PathLike)):
+        one = finder.source(os.fspath(path))
+        return one if isinstance(one, Source) else None
+    found = [finder.source(os.fspath(one)) for one in path]
+    return found if any(isinstance(one, Source) for one in found) else None
+
+
+class _Finder:
+    """Says which paths are of the session's file systems, which are made for the first one."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._files: SessionFiles | None = None
+
+    def source(self, path: str) -> Source | str:
+        match = _SCHEME.match(path)
+        if match is None:
+            if "::" in path or os.path.exists(path) or not self._is_hadoop_default():
+                return path
+            return hadoop_source(self.files.qualified(path), self.files, name=path)
+        scheme = match[1].lower()
+        if scheme in _NOT_HADOOP or not self.files.knows(scheme):
+            return path
+        return hadoop_source(path, self.files)
+
+    @property
+    def files(self) -> SessionFiles:
+        if self._files is None:
+            self._files = SessionFiles(self._spark)
+        return self._files
+
+    def _is_hadoop_default(self) -> bool:
+        """Whether plain paths are those of a file system other than this machine's."""
+        default = str(self._spark._jsc.hadoopConfiguration().get("fs.defaultFS") or "file:///")
+        return default.partition(":")[0].lower() not in _NOT_HADOOP
+
+
+@dataclass(frozen=True)
+class _WithRoads:
+    """For ``mapInArrow``: a function whose sources are in a session's file systems, with the ways to these."""
+
+    function: Task
+    token: str
+    roads: Broadcast[Roads]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        install(self.token, self.roads.value)
+        yield from self.function(batches)
+
+
+def shipped(function: Task, sources: object) -> Task:
+    """The function, for tasks that open ``sources`` or what is below them.
+
+    Raises ``Unsupported`` where tasks have no way there, as far as the driver sees.
+    """
+    ours = _in_session(sources)
+    if not ours:
+        return function
+    if (problem := road_problem(ours)) is not None:
+        raise Unsupported(problem, file=ours[0].name)
+    files: SessionFiles = ours[0].filesystem
+    return _WithRoads(function, files.token, files.broadcast(one.location for one in ours))
+
+
+def road_problem(sources: object) -> str | None:
+    """Why tasks do not open ``sources`` by themselves; None where they do, as far as the driver sees."""
+    problems = (one.filesystem.road(one.location).problem for one in _in_session(sources))
+    return next((one for one in problems if one is not None), None)
+
+
+def _in_session(sources: object) -> list[Source]:
+    several = sources if isinstance(sources, (list, tuple)) else [sources]
+    return [one for one in several if isinstance(one, Source) and isinstance(one.filesystem, SessionFiles)]

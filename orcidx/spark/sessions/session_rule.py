@@ -1,0 +1,88 @@
+"""A rule of a Spark session's optimizer that asks Python which files of each scan hold no row that is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from orcidx.errors import Unsupported
+from orcidx.spark.sessions.compiled_java import made
+from orcidx.spark.sessions.spark_session import is_connect, require_spark
+from orcidx.spark.types.argument_types import JavaObject
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["add_rule", "check_session", "has_rule", "remove_rule"]
+
+_RULE = "IndexedFilesRule"
+_ASKED = "java.util.function.BiFunction"
+
+
+class _Callback:
+    """What Java calls: a question and the listing of a scan to the numbers of the files that fall."""
+
+    def __init__(self, answer: Callable[[str, Callable[[], str]], str]) -> None:
+        self._answer = answer
+
+    def apply(self, question: str, listing: JavaObject) -> str:
+        return self._answer(question, listing.get)
+
+    class Java:
+        implements = (_ASKED,)
+
+
+def check_session(spark: SparkSession) -> None:
+    """Raises ``Unsupported`` for a session that has no optimizer of its own to add to."""
+    require_spark()
+    if is_connect(spark):
+        raise Unsupported(
+            "the optimizer of a Spark Connect server is not this process's to change: read through "
+            "orcidx.spark.read, or enable a classic session"
+        )
+
+
+def has_rule(spark: SparkSession) -> bool:
+    """Whether the session's optimizer asks for files that fall."""
+    rules = _experimental(spark).extraOptimizations()
+    return any(_is_own(rules.apply(number)) for number in range(rules.size()))
+
+
+def add_rule(spark: SparkSession, answer: Callable[[str, Callable[[], str]], str]) -> None:
+    """Has the optimizer ask ``answer`` of each scan of ORC files: with the question's text, and a function that returns
+    the listing's. It returns the numbers of the files that fall, with commas between."""
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    gateway: Any = spark.sparkContext._gateway
+    try:
+        ensure_callback_server_started(gateway)
+    except OSError as error:
+        raise Unsupported(f"Spark cannot call Python back, for no port of this machine can be bound: {error}") from None
+    rule = made(gateway, _RULE)
+    rule.setAsked(_Callback(answer))
+    _set_rules(spark, rule)
+
+
+def remove_rule(spark: SparkSession) -> None:
+    """Leaves the optimizer as it was; other rules stay."""
+    _set_rules(spark, None)
+
+
+def _experimental(spark: SparkSession) -> Any:
+    return spark._jsparkSession.experimental()
+
+
+def _is_own(rule: JavaObject) -> bool:
+    return bool(rule.getClass().getName() == _RULE)
+
+
+def _set_rules(spark: SparkSession, added: JavaObject | None) -> None:
+    found = _experimental(spark).extraOptimizations()
+    rules = spark._jvm.scala.collection.mutable.ArrayBuffer()
+    append = getattr(rules, "$plus$eq")
+    for number in range(found.size()):
+        if not _is_own(found.apply(number)):
+            append(found.apply(number))
+    if added is not None:
+        append(added)
+    getattr(_experimental(spark), "extraOptimizations_$eq")(rules.toSeq())

@@ -1,0 +1,183 @@
+"""What orcidx must know of a Spark session, and a session of its own for whoever has none.
+
+Works with classic sessions and with Spark Connect, which has no JVM to ask: there, SQL functions answer.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.extras import needed
+from orcidx.spark.sessions.orc_settings import Gates, gates_of
+from orcidx.spark.types.argument_types import JavaObject
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "JAVA_PACKAGE",
+    "SessionFacts",
+    "facts_of",
+    "hadoop_has",
+    "java_problem",
+    "require_spark",
+    "session",
+    "spark_version",
+]
+
+JAVA_PACKAGE = "openjdk-17-jre-headless"
+OLDEST_JAVA = 17
+OLDEST_SPARK = (3, 5)
+
+
+@dataclass(frozen=True)
+class SessionFacts:
+    """``clock_zone``: the zone of the JVM, for whose wall clock Spark takes ORC's TIMESTAMP; ``session_zone``: that of
+    ``spark.sql.session.timeZone``, in which literals are written; ``slots``: tasks that run at once, as far as known;
+    ``gates``: what settings of Spark's ORC source shut.
+    """
+
+    clock_zone: str
+    session_zone: str
+    case_sensitive: bool
+    infers_partitions: bool
+    slots: int
+    gates: Gates = field(default_factory=Gates)
+
+    @property
+    def of_query(self) -> dict[str, Any]:
+        """What a query takes of them, by its names."""
+        return {
+            "clock_zone": self.clock_zone,
+            "session_zone": self.session_zone,
+            "case_sensitive": self.case_sensitive,
+            "infer_partitions": self.infers_partitions,
+            "other_values": self.gates.tasks,
+        }
+
+
+def java_problem() -> str | None:
+    """Why Spark cannot start here, naming the package that mends it; None where a Java 17 or later is found."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which(f"{home}/bin/java") if home else shutil.which("java")
+    if java is None:
+        return f"no Java runtime here, and Spark needs {OLDEST_JAVA} or later: install Debian's {JAVA_PACKAGE}"
+    shown = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(\d+)', shown)
+    if version is None or int(version[1]) < OLDEST_JAVA:
+        first = shown.splitlines()[0] if shown else "it does not say its version"
+        return (
+            f"Spark needs Java {OLDEST_JAVA} or later, and {java} is older ({first}): install Debian's {JAVA_PACKAGE}"
+        )
+    return None
+
+
+def require_spark() -> None:
+    """Raises ``Unsupported``, naming the package to install, where pyspark is missing or too old."""
+    found = spark_version()
+    if found < OLDEST_SPARK:
+        raise Unsupported(f"orcidx.spark needs pyspark 3.5 or later, and {found[0]}.{found[1]} is installed")
+
+
+def spark_version() -> tuple[int, int]:
+    """Major and minor version of the pyspark that is installed; raises ``Unsupported`` where there is none."""
+    with needed("pyspark"):
+        import pyspark
+    major, minor = re.findall(r"\d+", pyspark.__version__)[:2]
+    return int(major), int(minor)
+
+
+def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """The running Spark session, else a new one that runs this Python in its tasks.
+
+    ``master`` and ``settings`` are for a new one (default: ``local[*]``, unless Spark is configured otherwise). Raises
+    ``Unsupported``, naming the package to install, without pyspark or Java 17.
+    """
+    require_spark()
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        if master is not None or settings:
+            raise InvalidQuery("a Spark session is running: stop it first, or leave master and settings out")
+        return active
+    if problem := java_problem():
+        raise Unsupported(problem)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else tasks run whatever python3 is first on the path
+    builder = SparkSession.builder.appName("orcidx")
+    if master is not None:
+        builder = builder.master(master)
+    for name, value in (settings or {}).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether a session talks to a Spark Connect server."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def hadoop_has(spark: SparkSession, path: str) -> bool | None:
+    """Whether Hadoop finds a path; None where it cannot say."""
+    if is_connect(spark):
+        return None
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    try:
+        found = spark._jvm.org.apache.hadoop.fs.Path(path)
+        return bool(found.getFileSystem(spark._jsc.hadoopConfiguration()).exists(found))
+    except Py4JJavaError:
+        return None
+
+
+@lru_cache(maxsize=1)
+def _time_zones(jvm: JavaObject) -> JavaObject:
+    """The class, whose name py4j looks up in three round trips."""
+    return jvm.java.util.TimeZone
+
+
+def facts_of(spark: SparkSession) -> SessionFacts:
+    """Asks the session; raises ``InvalidQuery`` for what is none."""
+    require_spark()
+    conf = getattr(spark, "conf", None)
+    if conf is None or not hasattr(spark, "createDataFrame"):
+        raise InvalidQuery(
+            f"a SparkSession is wanted first, not a {type(spark).__name__}; orcidx.spark.session() has one"
+        )
+    if is_connect(spark):
+        row = spark.sql("SELECT java_method('java.time.ZoneId', 'systemDefault')").first()
+        zone, slots = str(row[0]), int(conf.get("spark.sql.leafNodeDefaultParallelism", None) or 0)
+    else:
+        zone = str(_time_zones(spark._jvm).getDefault().getID())
+        slots = int(spark.sparkContext.defaultParallelism)
+    return SessionFacts(
+        clock_zone=zone,
+        session_zone=str(conf.get("spark.sql.session.timeZone")),
+        case_sensitive=conf.get("spark.sql.caseSensitive").lower() == "true",
+        infers_partitions=conf.get("spark.sql.sources.partitionColumnTypeInference.enabled").lower() == "true",
+        slots=max(1, slots),
+        gates=gates_of(_settings_of(spark)),
+    )
+
+
+def _settings_of(spark: SparkSession) -> Callable[[str], str | None]:
+    """What Spark's ORC source is given: Hadoop's configuration, overlaid by the session's settings."""
+    if is_connect(spark):
+        return lambda name: spark.conf.get(name, None)
+    texts = [
+        spark._jsc.hadoopConfiguration().getPropsWithPrefix("orc.").toString().strip("{}").replace(", ", "\n"),
+        spark._jsparkSession.conf().getAll().mkString("\n").replace(" -> ", "="),
+    ]
+    found: dict[str, str] = {}
+    for text, prefix in zip(texts, ("orc.", "")):
+        found.update((prefix + name, value) for name, _, value in (one.partition("=") for one in text.split("\n")))
+    return found.get

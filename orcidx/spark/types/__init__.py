@@ -1,0 +1,1 @@
+"""Spark's types, constants and columns beside orcidx's, without pyspark."""

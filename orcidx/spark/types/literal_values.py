@@ -1,0 +1,131 @@
+"""The constants of a condition that Spark has analysed, as values that orcidx compares with.
+
+Catalyst's JSON shows dates and times as texts on the JVM's clock and in the calendar of ``java.sql``, and bytes not at
+all. Where a predicate is to be true of no other rows, these are asked of the JVM, which holds them as numbers.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from orcidx.orc.timezones import Zone
+from orcidx.predicate.nodes import ExactTime
+from orcidx.spark.types.argument_types import JavaObject
+
+__all__ = ["UNKNOWN", "Nodes", "is_understood", "literal_value", "wall_clock", "with_values"]
+
+Nodes = list[dict[str, Any]]
+"""An expression in Catalyst's JSON: its nodes in preorder."""
+UNKNOWN = object()
+MOST_VALUES = 2000
+"""Each is asked of the JVM by itself, at a fifth of a millisecond; of longer lists the texts must do."""
+_VALUE = "value of the JVM"
+_EARLIEST = dt.date(1901, 1, 1)
+"""Before it calendars and clocks of writers and readers may differ (docs/decisions/0014)."""
+_LATEST = dt.date(2037, 1, 1)
+_STEADY = 2 * 86400
+"""Between wall clocks and instants no order is turned around where the zone keeps its offset for so many seconds."""
+
+
+def with_values(nodes: Nodes, expression: JavaObject) -> Nodes:
+    """The nodes of an expression, those of dates, times and bytes with their values as the JVM holds them."""
+    ends = [node for node in nodes if not node["num-children"]]
+    wanted = [
+        number
+        for number, node in enumerate(ends)
+        if node["class"].endswith(".Literal") and str(node["dataType"]) in _BY_VALUE and node["value"] is not None
+    ]
+    if not wanted or len(wanted) > MOST_VALUES:
+        return nodes
+    leaves = expression.collectLeaves()
+    if leaves.size() == len(ends):
+        for number in wanted:
+            ends[number][_VALUE] = leaves.apply(number).value()
+    return nodes
+
+
+def wall_clock(value: ExactTime, zone: Zone) -> ExactTime | None:
+    """What clocks of a zone show at an instant; None near a change of its offset."""
+    second = value.nanos // 1_000_000_000
+    offsets = {int(one) for one in zone.offsets_at(np.array([second - _STEADY, second, second + _STEADY]))}
+    if len(offsets) != 1:
+        return None
+    return ExactTime(value.nanos + offsets.pop() * 1_000_000_000)
+
+
+def literal_value(node: Mapping[str, Any], clock: Zone) -> object:
+    """The value of a node that is a literal, None for null; ``UNKNOWN`` where it is not sure."""
+    kind, text = node["dataType"], node["value"]
+    if not isinstance(kind, str):
+        return UNKNOWN
+    if text is None:
+        return None
+    if _VALUE in node:
+        return _BY_VALUE[kind](node[_VALUE])
+    if kind == "timestamp":
+        value: Any = _instant(text, clock)
+    else:
+        base = "decimal" if kind.startswith("decimal") else kind
+        value = _READERS[base](text) if base in _READERS else None
+    return UNKNOWN if value is None else value
+
+
+def _date(text: str) -> dt.date | None:
+    try:
+        day = dt.date.fromisoformat(text)
+    except ValueError:
+        return None
+    return day if day >= _EARLIEST else None
+
+
+def _instant(text: str, clock: Zone) -> ExactTime | None:
+    """A time as ``java.sql.Timestamp`` shows it, where that names one moment."""
+    match = re.fullmatch(r"(\d{4}-\d{2}-\d{2}) (\d{2}):(\d{2}):(\d{2})\.(\d{1,9})", text)
+    day = None if match is None else _date(match[1])
+    if match is None or day is None or not _EARLIEST < day < _LATEST:
+        return None
+    wall = (day - dt.date(1970, 1, 1)).days * 86400 + int(match[2]) * 3600 + int(match[3]) * 60 + int(match[4])
+    offsets = set(clock.offsets_near(wall))
+    offsets = {one for one in offsets if int(clock.offsets_at(np.array([wall - one]))[0]) == one}
+    if len(offsets) != 1:
+        return None
+    return ExactTime((wall - offsets.pop()) * 1_000_000_000 + int(match[5].ljust(9, "0")), "UTC")
+
+
+_READERS: Mapping[str, Callable[[str], Any]] = {
+    "boolean": lambda text: {"true": True, "false": False}.get(text),
+    "byte": int,
+    "short": int,
+    "integer": int,
+    "long": int,
+    "string": str,
+    "date": _date,
+    "decimal": decimal.Decimal,
+    "float": lambda text: float(np.float32(text)),
+    "double": float,
+    "timestamp_ntz": lambda text: ExactTime(int(text) * 1000),
+}
+
+
+def _day(days: int) -> Any:
+    ordinal = days + dt.date(1970, 1, 1).toordinal()
+    return dt.date.fromordinal(ordinal) if 1 <= ordinal <= dt.date.max.toordinal() else UNKNOWN
+
+
+_BY_VALUE: Mapping[str, Callable[[Any], Any]] = {
+    "date": _day,
+    "timestamp": lambda micros: ExactTime(micros * 1000, "UTC"),
+    "timestamp_ntz": lambda micros: ExactTime(micros * 1000),
+    "binary": bytes,
+}
+
+
+def is_understood(kind: str) -> bool:
+    """Whether columns of a type are compared as Spark compares them."""
+    return kind in _READERS or kind in _BY_VALUE or kind.startswith("decimal(")
