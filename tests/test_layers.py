@@ -35,6 +35,28 @@ errors
 """Rooms from the top down; those of one line do not import each other. A room covers its modules; ``paimon`` alone is
 the face of that package, ``paimon.*`` its modules."""
 
+HALLS = {
+    "paimon_table": """
+        table
+        file_places
+        commit
+        data_files
+        read
+        metadata
+        avro
+    """,
+    "spark": """
+        reading registering
+        sql_queries
+        choosing jobs
+        query
+        conditions
+        sessions
+        types
+    """,
+}
+"""The rooms inside the two large rooms, from the top down, and the modules that stand beside them."""
+
 PUBLIC_USERS = {"cli", "spark", "__main__"}
 """They may import the public names from the two faces, as any caller does."""
 
@@ -129,7 +151,7 @@ def rank_of(module: str) -> int | None:
 
 def test_the_contracts_show_this_picture() -> None:
     text = (PACKAGE.parent / "docs" / "decisions" / "0001-contracts.md").read_text()
-    drawn = text[text.index("{orcidx, orcidx.paimon: the faces}") : text.index("`orc/` and `paimon/` never")]
+    drawn = text[text.index("{orcidx, orcidx.paimon: the faces}") : text.index("Two rooms are halls")]
     shown = [
         set(line.split()) for line in drawn.replace("{orcidx, orcidx.paimon: the faces}", "orcidx paimon").split("→")
     ]
@@ -167,6 +189,23 @@ def test_imports_go_downwards() -> None:
             public = target in ("orcidx", "orcidx.paimon") and place_of(module) in PUBLIC_USERS
             if above is not None and below is not None and below >= above and not inside and not public:
                 wrong.append(f"{short(module)} imports {short(target)}")
+    assert not wrong, "\n".join(sorted(wrong))
+
+
+def test_imports_go_downwards_inside_the_halls() -> None:
+    wrong = []
+    for hall, picture in HALLS.items():
+        lines = reversed([line.split() for line in picture.strip().splitlines()])
+        rank = {name: height for height, names in enumerate(lines) for name in names}
+        drawn = {path.stem for path in (PACKAGE / hall).iterdir() if path.suffix == ".py" or path.is_dir()}
+        assert drawn - {"__init__", "__pycache__"} == set(rank), (
+            f"give each part of {hall}/ a layer in {Path(__file__).name}"
+        )
+        inside = {module: short(module).split(".")[1] for module in graph() if module.startswith(f"orcidx.{hall}.")}
+        for module, room in inside.items():
+            for target in graph()[module] & set(inside):
+                if inside[target] != room and rank[inside[target]] >= rank[room]:
+                    wrong.append(f"{short(module)} imports {short(target)}")
     assert not wrong, "\n".join(sorted(wrong))
 
 
