@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["FloatSum", "integer_parts", "integer_sum", "integer_sums"]
+__all__ = ["FloatSum", "integer_parts", "integer_sum", "integer_sums", "numbers_sum"]
 
 Int64s = npt.NDArray[np.int64]
 
@@ -127,6 +128,13 @@ def _halves(numbers: Int64s, *, signed: bool) -> list[tuple[int, Int64s]]:
 def integer_sum(values: pa.Array) -> int:
     """The exact sum of integers, or of the unscaled values of decimals; none of them null."""
     return sum(int(part.sum()) << shift for shift, part in integer_parts(values)) if len(values) else 0
+
+
+def numbers_sum(numbers: npt.NDArray[Any]) -> int:
+    """The exact sum of an array of int64, of which there are less than 2**31, or of Python integers."""
+    if numbers.dtype == object:
+        return sum(numbers.tolist())
+    return sum(int(part.sum()) << shift for shift, part in _halves(numbers, signed=True))
 
 
 def integer_sums(values: pa.Array, starts: Int64s) -> list[int]:

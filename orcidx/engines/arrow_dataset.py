@@ -160,9 +160,13 @@ class _Scans:
         return self.scanner(columns=columns, filter=filter, **options).take(indices)
 
     def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:
-        """The number of rows for which the filter is true; without one, from metadata where possible."""
+        """The number of rows for which the filter is true, from metadata, catalogs and indexes where those prove it."""
         if filter is None:
             return self._scan.count_rows()
+        needed = self._needed(self._schema, [], filter)
+        scan = self._pushed(needed, filter, None)
+        if is_exact(filter, self._schema, without=scan.request.row_numbers):
+            return scan.count_rows()
         return self.scanner(columns=[], filter=filter, **options).count_rows()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -191,12 +195,17 @@ def pruning_part(filter: pc.Expression, schema: pa.Schema, *, without: str | Non
     column is asked, or the one called ``without``, which no index knows, the predicate only prunes.
     """
     node = from_expression(filter)
-    paths = node.columns
-    if paths is not None and not any(
-        path[0] == without or _is_coarse(resolve_column(path, schema)[1]) for path in paths
-    ):
+    if is_exact(filter, schema, without=without):
         return node
     return External(pc.scalar(True), _relaxed(node.may, schema, without), Constant(True), False, ())
+
+
+def is_exact(filter: pc.Expression, schema: pa.Schema, *, without: str | None = None) -> bool:
+    """Whether ``pruning_part`` is the filter itself, which is true of the rows for which pyarrow finds it true."""
+    paths = from_expression(filter).columns
+    return paths is not None and not any(
+        path[0] == without or _is_coarse(resolve_column(path, schema)[1]) for path in paths
+    )
 
 
 def _is_coarse(kind: pa.DataType) -> bool:

@@ -157,8 +157,8 @@ def _observed(column: StatisticsColumn, proved: StoredTotals) -> dict[str, Any]:
     kept = low is not None and high is not None and low_exact and high_exact
     flags = _MAY_NULL * column.may_null[0] + _ALL_NULL * column.all_null[0] + _MAY_NAN * column.may_nan[0]
     flags += _LOW_EXACT * (low_exact and column.lower.exact[0]) + _HIGH_EXACT * (high_exact and column.upper.exact[0])
-    flags += _ATTAINED * (kept and proved.minima[0] is not None) + _COUNTED * (proved.count[0] >= 0)
-    total = proved.sums[0]
+    flags += _ATTAINED * (kept and proved.minima.known[0]) + _COUNTED * (proved.count[0] >= 0)
+    total = int(proved.sums.values[0]) if proved.sums.known[0] else None
     total = total if total is not None and -(1 << 63) <= total < 1 << 63 else None
     values = _value_kind(column.node)
     found = {"count": int(column.count[0]), "flags": int(flags), "sum": total}

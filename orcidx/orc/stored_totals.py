@@ -19,13 +19,16 @@ Only ORC Java and ORC C++, whose number orcidx writes too, are believed at all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from orcidx.options import ReadOptions
+from orcidx.orc.bound_values import INT64_MAX, Bools, Bounds, NumberBounds
 from orcidx.orc.bounds import StatisticsColumn, bound_statistics
 from orcidx.orc.decimal_text import read_decimal
 from orcidx.orc.kinds import TypeKind, WriterKind
@@ -36,46 +39,80 @@ from orcidx.orc.types import decimal_digits, reads_as_timestamp
 if TYPE_CHECKING:
     from orcidx.orc.wire import Int64s
 
-__all__ = ["StoredTotals", "stored_totals"]
+__all__ = ["Proved", "StoredTotals", "stored_totals"]
 
 _BELIEVED = (WriterKind.JAVA, WriterKind.CPP)
 _INTEGERS = (TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG)
 _FLOATS = (TypeKind.FLOAT, TypeKind.DOUBLE)
 _TEXTS = (TypeKind.STRING,)
-_SAFE = 1 << 63
+_LARGEST = np.uint64(INT64_MAX)
 _EXACT = Context(prec=200)
 """Of recorded decimals, which have 38 digits at most; a longer one is not believed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Proved:
+    """One value for each of n units, which is that of the rows where ``known``: int64, double, or Python objects."""
+
+    values: npt.NDArray[Any]
+    known: Bools
+
+    @classmethod
+    def nothing(cls, units: int) -> Proved:
+        """Of no unit."""
+        return cls(np.zeros(units, np.int64), np.zeros(units, np.bool_))
+
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> Proved:
+        """Python values, None where a unit's is not known."""
+        made = np.empty(len(values), object)
+        made[:] = values
+        return cls(made, np.array([value is not None for value in values], np.bool_))
+
+    def of_units(self, units: Bools) -> npt.NDArray[Any]:
+        """Those that are known of some units."""
+        return self.values[units & self.known]
 
 
 @dataclass(frozen=True, eq=False)
 class StoredTotals:
     """What is proved of one column in each of n units.
 
-    ``count``: values that are not null, -1 unknown. ``sums``: Python integers, of decimals in units of their scale;
-    ``minima``, ``maxima``: int, float, Decimal or bytes; each None where it is not proved.
+    ``count``: values that are not null, -1 unknown. ``sums``: integers, of decimals in units of their scale;
+    ``minima``, ``maxima``: int, float, Decimal or bytes.
     """
 
     rows: Int64s
     count: Int64s
-    sums: list[int | None]
-    minima: list[Any]
-    maxima: list[Any]
+    sums: Proved
+    minima: Proved
+    maxima: Proved
+
+    def prove(self, *, sums: bool, ends: bool) -> Bools:
+        """The units whose count is known, and whose sum, and minimum and maximum, if these are asked for."""
+        found = self.count > 0
+        if sums:
+            found &= self.sums.known
+        if ends:
+            found &= self.minima.known & self.maxima.known
+        return np.asarray(found | (self.count == 0), np.bool_)
 
 
-def stored_totals(raw: RawStatistics, facts: FileFacts, options: ReadOptions) -> StoredTotals:
-    """The totals that the statistics of a column prove. Raises ``CorruptFile`` for damaged ones."""
+def stored_totals(raw: RawStatistics, facts: FileFacts, options: ReadOptions, *, ends: bool = True) -> StoredTotals:
+    """The totals that the statistics of a column prove; ``ends``: its minima and maxima are asked for. Raises
+    ``CorruptFile`` for damaged ones."""
     units = len(raw)
-    nothing: list[Any] = [None] * units
+    nothing = Proved.nothing(units)
     if facts.writer not in _BELIEVED or reads_as_timestamp(raw.node, options):
         return StoredTotals(raw.rows, np.full(units, -1, np.int64), nothing, nothing, nothing)
     bounded = bound_statistics(raw, facts, options)
-    minima, maxima = _attained(raw, bounded, facts, options)
+    minima, maxima = _attained(raw, bounded, facts, options) if ends else (nothing, nothing)
     sums = nothing
     if raw.node.kind in _INTEGERS:
         sums = _integer_sums(raw, bounded)
     elif raw.node.kind is TypeKind.DECIMAL and facts.writer is not WriterKind.JAVA:
         scale = decimal_digits(raw.node, options)[1]
-        sums = [_decimal_sum(raw, bounded, unit, scale) for unit in range(units)]
+        sums = Proved.of([_decimal_sum(raw, bounded, unit, scale) for unit in range(units)])
     return StoredTotals(raw.rows, bounded.count, sums, minima, maxima)
 
 
@@ -84,7 +121,7 @@ def stored_totals(raw: RawStatistics, facts: FileFacts, options: ReadOptions) ->
 
 def _attained(
     raw: RawStatistics, column: StatisticsColumn, facts: FileFacts, options: ReadOptions
-) -> tuple[list[Any], list[Any]]:
+) -> tuple[Proved, Proved]:
     """The least and the greatest value of each unit, where a value surely equals it."""
     kind = raw.node.kind
     if not (
@@ -94,29 +131,27 @@ def _attained(
         or (kind is TypeKind.DATE and not facts.hybrid_calendar)
         or (kind in _TEXTS and options.utf8 == "strict")
     ):
-        return [None] * len(raw), [None] * len(raw)
+        return Proved.nothing(len(raw)), Proved.nothing(len(raw))
     both = column.lower.exact & column.upper.exact & ~column.may_nan & (column.count > 0)
-    sides: list[list[Any]] = []
-    for bounds in (column.lower, column.upper):
-        found = bounds.at(np.arange(len(raw)))
-        sides.append([value if known else None for value, known in zip(found, both.tolist())])
-    if kind in _FLOATS:
-        return _positive_zeros(sides[0]), _positive_zeros(sides[1])
+    low, high = (_values(bounds, both) for bounds in (column.lower, column.upper))
     if kind in _TEXTS:
-        return _whole_text(sides[0]), _whole_text(sides[1])
-    return sides[0], sides[1]
+        both = both & np.array([_is_utf8(one) and _is_utf8(other) for one, other in zip(low, high)], np.bool_)
+    return Proved(low, both), Proved(high, both)
 
 
-def _positive_zeros(values: list[Any]) -> list[Any]:
-    return [None if value is None else value + 0.0 for value in values]
+def _values(bounds: Bounds, known: Bools) -> npt.NDArray[Any]:
+    """Bounds as they are compared: zeros are positive, decimals are Decimal."""
+    if isinstance(bounds, NumberBounds) and not bounds.scale:
+        return bounds.values + 0.0 if bounds.values.dtype == np.float64 else bounds.values
+    found = np.empty(len(known), object)
+    found[known] = bounds.at(np.flatnonzero(known))
+    return found
 
 
-def _whole_text(values: list[Any]) -> list[Any]:
-    """Those that are UTF-8: what is not is an error where it is read."""
-    return [value if value is not None and _is_utf8(value) else None for value in values]
-
-
-def _is_utf8(value: bytes) -> bool:
+def _is_utf8(value: bytes | None) -> bool:
+    """What is not UTF-8 is an error where it is read."""
+    if value is None:
+        return False
     try:
         value.decode("utf-8")
     except UnicodeDecodeError:
@@ -127,20 +162,14 @@ def _is_utf8(value: bytes) -> bool:
 # ---------------------------------------------------------------------- sums
 
 
-def _integer_sums(raw: RawStatistics, column: StatisticsColumn) -> list[int | None]:
-    """All at once: a file has thousands of row groups."""
-    every = np.arange(len(raw))
-    sums: list[int | None] = []
-    for is_empty, is_told, count, total, low, high in zip(
-        ((column.count == 0) & column.all_null).tolist(),
-        (raw.has(3) & column.lower.valid & column.upper.valid).tolist(),
-        column.count.tolist(),
-        raw.arrays["integers"][2].tolist(),
-        column.lower.at(every),
-        column.upper.at(every),
-    ):
-        sums.append(0 if is_empty else total if is_told and _is_plausible(total, count, low, high) else None)
-    return sums
+def _integer_sums(raw: RawStatistics, column: StatisticsColumn) -> Proved:
+    assert isinstance(column.lower, NumberBounds)
+    assert isinstance(column.upper, NumberBounds)
+    total = raw.arrays["integers"][2]
+    told = raw.has(3) & column.lower.valid & column.upper.valid
+    told &= _are_plausible(total, column.count, column.lower.values, column.upper.values)
+    empty = (column.count == 0) & column.all_null
+    return Proved(np.where(empty, 0, total), empty | told)
 
 
 def _decimal_sum(raw: RawStatistics, column: StatisticsColumn, unit: int, scale: int) -> int | None:
@@ -161,9 +190,13 @@ def _ends(column: StatisticsColumn, unit: int) -> tuple[Any, Any]:
     return column.lower.value(unit), column.upper.value(unit)
 
 
-def _is_plausible(total: int, count: int, low: int, high: int) -> bool:
-    """Whether a sum of 64 bits can be that of so many values, and no order of additions overflowed."""
-    return count > 0 and count * max(abs(low), abs(high)) < _SAFE and count * low <= total <= count * high
+def _are_plausible(total: Int64s, count: Int64s, low: Int64s, high: Int64s) -> Bools:
+    """Whether sums of 64 bits can be those of so many values, and no order of additions overflowed."""
+    values = np.maximum(count, 1)
+    farthest = np.maximum(np.abs(low).view(np.uint64), np.abs(high).view(np.uint64))  # -2**63 becomes 2**63
+    fits = farthest <= _LARGEST // values.view(np.uint64)
+    within = (values * np.where(fits, low, 0) <= total) & (total <= values * np.where(fits, high, 0))
+    return np.asarray((count > 0) & fits & within, np.bool_)
 
 
 def _unscaled(value: Decimal | int | None, scale: int) -> int | None:

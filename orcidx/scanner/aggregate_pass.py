@@ -17,11 +17,14 @@ from operator import or_
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from orcidx.aggregation.column_totals import ColumnTotals
+from orcidx.aggregation.exact_sums import numbers_sum
 from orcidx.aggregation.functions import Aggregate, has_order, parse_aggregates, parse_groups, result_type
-from orcidx.aggregation.groups import Group, GroupTotals
+from orcidx.aggregation.groups import GroupTotals
 from orcidx.aggregation.known_units import KnownUnit, TotalledColumn
 from orcidx.aggregation.value_forms import form_of
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
@@ -57,6 +60,8 @@ __all__ = [
 ]
 
 Path = tuple[str, ...]
+Bools = npt.NDArray[np.bool_]
+Int64s = npt.NDArray[np.int64]
 Origin = Literal["catalog", "metadata", "file statistics", "stripe statistics", "row-group statistics", "decoded"]
 
 
@@ -313,7 +318,7 @@ class _FileTotals:
         known = self._known(statistics)
         if known is None or self.key is None:
             return False
-        return self._take_units(origin, np.array([rows], np.int64), known, np.array([True]))[0]
+        return bool(self._take_units(origin, np.array([rows], np.int64), known, np.array([True]))[0])
 
     def _known(self, statistics: Any) -> dict[str, StoredTotals] | None:
         """The stored totals of every column that is totalled and no constant; None where one has none."""
@@ -324,39 +329,35 @@ class _FileTotals:
                 continue
             if column.node is None or not self.scan.options.row_index:
                 return None
+            wanted = self.totals.wanted(name)
             try:
-                found[name] = stored_totals(statistics(column.node), self.scan.reader.facts, self.scan.options)
+                raw = statistics(column.node)
+                ends = wanted.minimum or wanted.maximum
+                found[name] = stored_totals(raw, self.scan.reader.facts, self.scan.options, ends=ends)
             except (CorruptFile, Unsupported):  # the data may be sound
                 return None
         return found
 
-    def _take_units(self, origin: Origin, rows: Any, known: Mapping[str, StoredTotals], asked: Any) -> list[bool]:
-        """Adds those of the units (``asked``: one bool each) whose totals are proved; which they are."""
-        key = self.key
-        assert key is not None
-        taken = [bool(one) and self._is_proved(known, unit) for unit, one in enumerate(asked.tolist())]
-        for unit in np.flatnonzero(taken).tolist():
-            group = self.totals.group(key)
-            self._take(group, int(rows[unit]), known, unit)
-            self.origins.rows[origin if known else "metadata"] += int(rows[unit])
-        return taken
-
-    def _is_proved(self, known: Mapping[str, StoredTotals], unit: int) -> bool:
-        return all(_proves(totals, unit, self.totals.wanted(name)) for name, totals in known.items())
-
-    def _take(self, group: Group, rows: int, known: Mapping[str, StoredTotals], unit: int) -> None:
-        group.rows += rows
-        for name in self.plan.totalled:
-            column = group.columns[name]
+    def _take_units(self, origin: Origin, rows: Int64s, known: Mapping[str, StoredTotals], asked: Bools) -> Bools:
+        """Adds those of the units (``asked``: one bool each) whose totals are proved, all at once; which they are."""
+        assert self.key is not None
+        taken = asked.copy()
+        for name, totals in known.items():
+            wanted = self.totals.wanted(name)
+            taken &= totals.prove(sums=wanted.sum, ends=wanted.minimum or wanted.maximum)
+        if not taken.any():
+            return taken
+        count = int(rows[taken].sum())
+        self.origins.rows[origin if known else "metadata"] += count
+        group = self.totals.group(self.key)
+        group.rows += count
+        for name, column in group.columns.items():
             constant = self.columns[name].constant
             if constant is not None:
-                column.add_repeated(constant, rows)
-                continue
-            totals = known[name]
-            column.count += int(totals.count[unit])
-            column.total += totals.sums[unit] or 0
-            if totals.minima[unit] is not None:
-                column.take_bounds(totals.minima[unit], totals.maxima[unit])
+                column.add_repeated(constant, count)
+            else:
+                _add_units(column, known[name], taken)
+        return taken
 
     def _take_groups(self, decision: StripeDecision) -> RowSelection | None:
         """Adds the row groups that match whole and whose totals are proved; their rows, None where there are none."""
@@ -373,7 +374,9 @@ class _FileTotals:
         whole = rows.must.count_in(rows.bounds) == np.diff(rows.bounds)
         if len(whole) < 2 or not whole.any():
             return None
-        index = self._index(decision.stripe, nodes)
+        index = decision.index
+        if index is None or not nodes.keys() <= index.columns.keys():
+            index = self._index(decision.stripe, nodes)
         if index is None or not np.array_equal(index.bounds, rows.bounds):
             return None
         if any(node not in index.columns for node in nodes):
@@ -382,7 +385,7 @@ class _FileTotals:
         if known is None:
             return None
         taken = self._take_units("row-group statistics", np.diff(rows.bounds), known, whole)
-        return RowSelection.from_groups(np.array(taken), rows.bounds) if any(taken) else None
+        return RowSelection.from_groups(taken, rows.bounds) if taken.any() else None
 
     def _index(self, stripe: int, nodes: Mapping[int, OrcType]) -> RowIndex | None:
         indexes = StripeIndexes(self.scan.reader, stripe, nodes, nodes.keys())
@@ -408,14 +411,14 @@ class _FileTotals:
         return pc.ascii_rtrim(values, " ") if name in self.char else values
 
 
-def _proves(totals: StoredTotals, unit: int, wanted: Any) -> bool:
-    """Whether the totals of a unit that are asked for are known."""
-    count = int(totals.count[unit])
-    if count <= 0:
-        return count == 0
-    if wanted.sum and totals.sums[unit] is None:
-        return False
-    return not (wanted.minimum or wanted.maximum) or totals.minima[unit] is not None
+def _add_units(column: ColumnTotals, known: StoredTotals, units: Bools) -> None:
+    """Adds the totals of some units, which prove what the column wants."""
+    column.count += int(known.count[units].sum())
+    if column.wanted.sum:
+        column.total += numbers_sum(known.sums.of_units(units))
+    minima, maxima = known.minima.of_units(units), known.maxima.of_units(units)
+    if len(minima):
+        column.take_bounds(min(minima.tolist()), max(maxima.tolist()))
 
 
 # ---------------------------------------------------------------------- columns of a file

@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import shutil
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from conftest import SEED
 from indexed_directory import index_here
@@ -92,6 +94,22 @@ def test_a_range_opens_the_files_at_its_ends(directory: Path) -> None:
     whole = orcidx.aggregate(directory, {"n": "count(*)", "t": "max(t)"}, "t >= 0", "p")
     assert whole["n"].to_pylist() == [160] * 3
     assert origins(whole) == {"catalog": 480}
+
+
+def test_a_dataset_counts_as_a_scan_does(directory: Path, tmp_path: Path) -> None:
+    """With a condition on whole files that the catalog knows: these are not opened, which a scanner does."""
+    copy = tmp_path / "events"
+    shutil.copytree(directory, copy)
+    rows = orcidx.dataset(copy)
+    condition = (pc.field("t") >= 120) & (pc.field("t") <= 920)
+    assert rows.count_rows(condition) == 321
+    hurt = copy / "p=0" / "06.orc"
+    times = hurt.stat().st_atime_ns, hurt.stat().st_mtime_ns
+    hurt.write_bytes(bytes(hurt.stat().st_size))
+    os.utime(hurt, ns=times)
+    assert rows.count_rows(condition) == 321
+    with pytest.raises(orcidx.CorruptFile):
+        rows.scanner(columns=[], filter=condition).count_rows()
 
 
 def test_values_that_are_no_values_are_read(directory: Path) -> None:

@@ -34,12 +34,13 @@ def aggregated(data: Any, asked: dict[str, str], **more: Any) -> tuple[dict[str,
 def believed() -> Any:
     """``stored_totals`` as if whatever is recorded were a value."""
 
-    def naive(raw: Any, facts: Any, options: Any) -> stored_totals.StoredTotals:
+    def naive(raw: Any, facts: Any, options: Any, **_: Any) -> stored_totals.StoredTotals:
         told = [column_statistics(raw, unit, hybrid=False) for unit in range(len(raw))]
         sums = [scaled(one.sum, raw.node.scale) for one in told]
         lows, highs = ([getattr(one, name) for one in told] for name in ("minimum", "maximum"))
         texts = [[one.encode() if isinstance(one, str) else one for one in side] for side in (lows, highs)]
-        return stored_totals.StoredTotals(raw.rows, raw.arrays["count"], sums, *texts)
+        values = (stored_totals.Proved.of(side) for side in (sums, *texts))
+        return stored_totals.StoredTotals(raw.rows, raw.arrays["count"], *values)
 
     return mock.patch("orcidx.scanner.aggregate_pass.stored_totals", naive)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -60,13 +61,15 @@ def believing_all(*, sums: bool = False, bounds: bool = False) -> Any:
     """``stored_totals`` without its doubts, so that a test sees what they are for."""
     proved = stored_totals.stored_totals
 
-    def believed(raw: Any, facts: Any, options: Any) -> Any:
-        found = proved(raw, facts, options)
+    def believed(raw: Any, facts: Any, options: Any, **more: Any) -> Any:
+        found = proved(raw, facts, options, **more)
         stated = [stored_totals_of(raw, unit, facts) for unit in range(len(raw))]
         if sums:
-            found.sums[:] = [one.sum for one in stated]
+            found = replace(found, sums=stored_totals.Proved.of([one.sum for one in stated]))
         if bounds:
-            found.minima[:], found.maxima[:] = [one.minimum for one in stated], [one.maximum for one in stated]
+            sides = ([getattr(one, name) for one in stated] for name in ("minimum", "maximum"))
+            minima, maxima = map(stored_totals.Proved.of, sides)
+            found = replace(found, minima=minima, maxima=maxima)
         return found
 
     return mock.patch("orcidx.scanner.aggregate_pass.stored_totals", believed)
@@ -133,16 +136,29 @@ def by_pyarrow(table: pa.Table) -> bytes:
 
 @pytest.mark.parametrize(
     ("recorded", "count", "low", "high"),
-    [(10, 2, 1, 4), (1, 2, 1, 4), ((1 << 63) - 2, 2, 1, (1 << 62) + 5), (5, -1, 1, 4), (5, 0, 1, 4)],
-    ids=["above", "below", "overflow", "no count", "no value"],
+    [
+        (10, 2, 1, 4),
+        (1, 2, 1, 4),
+        ((1 << 63) - 2, 2, 1, (1 << 62) + 5),
+        (-(1 << 63), 1, -(1 << 63), 0),
+        (5, -1, 1, 4),
+        (5, 0, 1, 4),
+    ],
+    ids=["above", "below", "overflow", "overflow of the least", "no count", "no value"],
 )
 def test_sums_that_cannot_be(recorded: int, count: int, low: int, high: int) -> None:
-    assert not stored_totals._is_plausible(recorded, count, low, high)
+    assert not are_plausible(recorded, count, low, high)
 
 
 def test_sums_that_can_be() -> None:
-    assert stored_totals._is_plausible(5, 2, 1, 4)
-    assert stored_totals._is_plausible(-8, 2, -4, 1)
+    assert are_plausible(5, 2, 1, 4)
+    assert are_plausible(-8, 2, -4, 1)
+    assert are_plausible(-(1 << 63) + 1, 1, -(1 << 63) + 1, -(1 << 63) + 1)
+
+
+def are_plausible(*numbers: int) -> bool:
+    found = stored_totals._are_plausible(*(np.array([one], np.int64) for one in numbers))
+    return bool(found[0])
 
 
 def test_strings_that_were_cut_are_decoded() -> None:
