@@ -6,6 +6,7 @@ Environment switches (see CONTRIBUTING.md):
 ``ORCIDX_SANITIZE=1``  the debug build with AddressSanitizer and UBSan
 ``ORCIDX_FUZZ=1``      the same with libFuzzer's counters, for clang (``CC=clang``; tests/bad/fuzz_targets)
 ``ORCIDX_COVERAGE=1``  line tracing for ``coverage``
+``ORCIDX_HALVES=1``    128-bit integers in two halves, as with a compiler that has none (``orc/int128.pxd``)
 """
 
 import json
@@ -36,7 +37,10 @@ METADATA_ALONE = sys.argv[1:2] in (["egg_info"], ["dist_info"], ["sdist"]) and n
 )
 """pip asks twice for what the package is before it builds it, and an sdist holds no C: neither translates anything."""
 
+MSVC = sys.platform == "win32"
 compile_args = ["-Og", "-g1", "-UNDEBUG", "-fno-omit-frame-pointer"] if DEBUG else ["-O3", "-g0"]
+if MSVC:
+    compile_args = []  # setuptools gives it /O2, and it has no other words in common
 link_args: list[str] = []
 if SANITIZE:
     flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
@@ -46,6 +50,7 @@ if FUZZ:
     compile_args += ["-O1", "-fsanitize=fuzzer-no-link"]
     link_args = ["-shared-libsan"]  # the runtime is preloaded, with libFuzzer in it
 macros: list[tuple[str, str | None]] = [("CYTHON_TRACE_NOGIL", "1")] if COVERAGE else []
+macros += [("ORCIDX_HALVES", "1")] if switch("ORCIDX_HALVES") else []
 
 PLAIN = """
     _cython orc.native_codec orc.small_stripe orc.spans orc_writer.columns orc_writer.compressors
@@ -56,7 +61,8 @@ PLAIN = """
 
 def arguments(name: str) -> list[str]:
     """The compiler's arguments for a module."""
-    return compile_args if DEBUG or name.removeprefix("orcidx.") not in PLAIN.split() else ["-O1", "-g0"]
+    plainly = name.removeprefix("orcidx.") in PLAIN.split() and not (DEBUG or MSVC)
+    return ["-O1", "-g0"] if plainly else compile_args
 
 
 SHARED_SOURCES = [ROOT / "setup.py", *(ROOT / "orcidx").rglob("*.pxd")]

@@ -11,10 +11,16 @@ cdef extern from *:
     #define ORCIDX_INLINE static __forceinline
     #define ORCIDX_BSWAP _byteswap_uint64
     ORCIDX_INLINE int orcidx_low_bit(uint64_t v) { unsigned long i; _BitScanForward64(&i, v); return (int)i; }
+    ORCIDX_INLINE int orcidx_leading_zeros(uint64_t v) {
+        unsigned long i;
+        _BitScanReverse64(&i, v);
+        return 63 - (int)i;
+    }
     #else
     #define ORCIDX_INLINE static inline __attribute__((always_inline))
     #define ORCIDX_BSWAP __builtin_bswap64
     ORCIDX_INLINE int orcidx_low_bit(uint64_t v) { return __builtin_ctzll(v); }
+    ORCIDX_INLINE int orcidx_leading_zeros(uint64_t v) { return __builtin_clzll(v); }
     #endif
 
     #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -39,6 +45,8 @@ cdef extern from *:
     """
     # The place of the lowest bit that is set; of a number other than 0.
     int low_bit "orcidx_low_bit"(uint64_t v) noexcept nogil
+    # How many bits above the highest that is set are not; of a number other than 0.
+    int leading_zeros "orcidx_leading_zeros"(uint64_t v) noexcept nogil
     # Eight bytes as one number.
     uint64_t load_big "orcidx_load"(const uint8_t* p) noexcept nogil
     uint64_t load_little "orcidx_load_little"(const uint8_t* p) noexcept nogil

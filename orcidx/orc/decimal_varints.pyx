@@ -9,6 +9,9 @@ import os
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
+from orcidx.orc.bit_unpack cimport low_bit  # no-cython-lint: the C below calls its C
+from orcidx.orc.int128 cimport store_words  # no-cython-lint: so here
+
 cdef extern from *:
     """
     #include <stdint.h>
@@ -17,17 +20,8 @@ cdef extern from *:
     #include <emmintrin.h>
     #endif
 
-    typedef __int128 orcidx_i128;
-    typedef unsigned __int128 orcidx_u128;
-
     #define ORCIDX_STOPS 0x8080808080808080ull
     #define ORCIDX_LONG ((uint64_t)1 << 62)
-
-    static inline void orcidx_store(uint8_t* out, orcidx_u128 value) {
-        uint64_t low = (uint64_t)value, high = (uint64_t)(value >> 64);
-        memcpy(out, &low, 8);
-        memcpy(out + 8, &high, 8);
-    }
 
     static inline uint64_t orcidx_load64(const uint8_t* p) {
         uint64_t word;
@@ -87,7 +81,7 @@ cdef extern from *:
                 break; \\
             } \\
             for (; stops && done < count; stops &= stops - 1, done++) { \\
-                int64_t stop = __builtin_ctzll(stops), size = stop + 1 - start; \\
+                int64_t stop = orcidx_low_bit(stops), size = stop + 1 - start; \\
                 uint64_t code; \\
                 if (size <= 8) { \\
                     code = GROUPS(orcidx_load64(p + start), size); \\
@@ -97,17 +91,18 @@ cdef extern from *:
                         code |= (uint64_t)p[stop] << 56; \\
                     } else if (WIDE) { \\
                         int64_t second = size < 16 ? size - 8 : 8; \\
-                        orcidx_u128 value = code | (orcidx_u128)GROUPS(orcidx_load64(p + start + 8), second) << 56; \\
+                        uint64_t more = GROUPS(orcidx_load64(p + start + 8), second), high = more >> 8; \\
+                        uint64_t low = code | more << 56, sign = 0 - (low & 1); \\
                         if (size > 16) { \\
                             if (size > 19 || (size == 19 && p[stop] > 3)) { \\
                                 *status = 4; \\
                                 halted = 1; \\
                                 break; \\
                             } \\
-                            value |= (orcidx_u128)GROUPS(orcidx_load64(p + start + 16), size - 16) << 112; \\
+                            high |= GROUPS(orcidx_load64(p + start + 16), size - 16) << 48; \\
                         } \\
                         seen |= size <= 16 ? ORCIDX_LONG : ~(uint64_t)0; \\
-                        orcidx_store(out + 16 * done, (value >> 1) ^ -(value & 1)); \\
+                        orcidx_store_words(out + 16 * done, (low >> 1 | high << 63) ^ sign, (high >> 1) ^ sign); \\
                         start = stop + 1; \\
                         continue; \\
                     } else { \\
@@ -118,7 +113,7 @@ cdef extern from *:
                 seen |= code; \\
                 code = (code >> 1) ^ -(code & 1); \\
                 if (WIDE) \\
-                    orcidx_store(out + 16 * done, (orcidx_u128)(orcidx_i128)(int64_t)code); \\
+                    orcidx_store_words(out + 16 * done, code, (uint64_t)((int64_t)code >> 63)); \\
                 else \\
                     memcpy(out + 8 * done, &code, 8); \\
                 start = stop + 1; \\
@@ -135,7 +130,7 @@ cdef extern from *:
     #if defined(__x86_64__) && defined(__GNUC__)
     #include <immintrin.h>
     #define ORCIDX_FAST __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
-    #define ORCIDX_INLINE ORCIDX_FAST __attribute__((always_inline)) static inline
+    #define ORCIDX_SO_INLINE ORCIDX_FAST ORCIDX_INLINE
     #define ORCIDX_FAST_GROUPS(word, count) _pext_u64(_bzhi_u64(word, (unsigned)(8 * (count))), 0x7f7f7f7f7f7f7f7full)
 
     /* Two signed numbers of SIZE bytes from place 2 * i of the eight bytes of numbers, whose signs are the next eight,
@@ -149,7 +144,7 @@ cdef extern from *:
                          ORCIDX_EIGHT(SIZE, (i) + 1, 8))))
 
     /* 64 values of a byte each */
-    ORCIDX_INLINE void orcidx_ones(const uint8_t* p, uint8_t* out, int wide) {
+    ORCIDX_SO_INLINE void orcidx_ones(const uint8_t* p, uint8_t* out, int wide) {
         int i;
         for (i = 0; i < 64; i += 8) {
             __m128i code = _mm_loadl_epi64((const __m128i*)(p + i));
@@ -169,7 +164,7 @@ cdef extern from *:
     }
 
     /* 32 values of two bytes each */
-    ORCIDX_INLINE void orcidx_pairs(const uint8_t* p, uint8_t* out, int wide) {
+    ORCIDX_SO_INLINE void orcidx_pairs(const uint8_t* p, uint8_t* out, int wide) {
         int i;
         for (i = 0; i < 32; i += 8) {
             __m128i word = _mm_and_si128(_mm_loadu_si128((const __m128i*)(p + 2 * i)), _mm_set1_epi8(127));
@@ -191,7 +186,7 @@ cdef extern from *:
     }
 
     /* `four` times four values of at most 8 bytes, whose ends are the first of stops; the place behind the last. */
-    ORCIDX_INLINE int64_t orcidx_fours(const uint8_t* p, uint64_t stops, int64_t four, uint8_t* out, int wide,
+    ORCIDX_SO_INLINE int64_t orcidx_fours(const uint8_t* p, uint64_t stops, int64_t four, uint8_t* out, int wide,
                                        __m256i* codes) {
         const __m256i sevens = _mm256_set1_epi8(127), thousands = _mm256_set1_epi64x(0x0fffffffll);
         const uint8_t* from = p;
@@ -230,7 +225,7 @@ cdef extern from *:
     }
 
     /* What a block holds of small values, all but the last few, which the next begins with. */
-    ORCIDX_INLINE int64_t orcidx_together(const uint8_t** at, const uint8_t* end, uint64_t stops, int64_t left,
+    ORCIDX_SO_INLINE int64_t orcidx_together(const uint8_t** at, const uint8_t* end, uint64_t stops, int64_t left,
                                           uint8_t* out, int wide, uint64_t* most) {
         const uint8_t* p = *at;
         uint64_t gaps;

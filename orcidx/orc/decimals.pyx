@@ -12,7 +12,9 @@ import os
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
+from orcidx.orc.bit_unpack cimport leading_zeros  # no-cython-lint: the C below calls its C
 from orcidx.orc.decimal_varints cimport drop_values, is_fast, narrow_values, wide_values
+from orcidx.orc.int128 cimport store_words  # no-cython-lint: so here
 from orcidx.orc.int_rle cimport IntRle, skip_same
 from orcidx.orc.streaming_store cimport STREAMING_BYTES, fence_stores, store_streaming
 from orcidx.orc.window cimport Window
@@ -24,31 +26,10 @@ cdef extern from *:
     #include <stdint.h>
     #include <string.h>
 
-    typedef __int128 orcidx_i128;
-    typedef unsigned __int128 orcidx_u128;
-
     #define ORCIDX_LONG ((uint64_t)1 << 62)
 
-    static const uint64_t orcidx_pow10_low[20] = {1ull, 10ull, 100ull, 1000ull, 10000ull, 100000ull, 1000000ull,
-        10000000ull, 100000000ull, 1000000000ull, 10000000000ull, 100000000000ull, 1000000000000ull, 10000000000000ull,
-        100000000000000ull, 1000000000000000ull, 10000000000000000ull, 100000000000000000ull, 1000000000000000000ull,
-        10000000000000000000ull};
-
-    static inline orcidx_u128 orcidx_pow10(int n) {  /* 0 <= n <= 38 */
-        return n < 20 ? (orcidx_u128)orcidx_pow10_low[n] : (orcidx_u128)orcidx_pow10_low[19] * orcidx_pow10_low[n - 19];
-    }
-
-    static inline void orcidx_store(uint8_t* out, orcidx_u128 value) {
-        uint64_t low = (uint64_t)value, high = (uint64_t)(value >> 64);
-        memcpy(out, &low, 8);
-        memcpy(out + 8, &high, 8);
-    }
-
-    static inline orcidx_i128 orcidx_fetch(const uint8_t* in) {
-        uint64_t low, high;
-        memcpy(&low, in, 8);
-        memcpy(&high, in + 8, 8);
-        return (orcidx_i128)(((orcidx_u128)high << 64) | low);
+    static inline void orcidx_store_int64(uint8_t* out, int64_t value) {
+        orcidx_store_words(out, (uint64_t)value, (uint64_t)(value >> 63));
     }
 
     /* What all scales are: 0 the wanted one, 1 between 0 and that, 2 anything. */
@@ -67,7 +48,7 @@ cdef extern from *:
         int64_t i;
         for (i = 0; i < count; i++) {
             int64_t value = scales ? values[i] * (int64_t)orcidx_pow10_low[to - scales[i]] : values[i];
-            orcidx_store(out + 16 * i, (orcidx_u128)(orcidx_i128)value);
+            orcidx_store_int64(out + 16 * i, value);
         }
     }
 
@@ -115,45 +96,51 @@ cdef extern from *:
     #define orcidx_scales_fast orcidx_scales
     #endif
 
-    /* Brings a value from one scale to another. 1: it does not fit 128 bits; 2: digits would be lost (rounding 2). */
-    static inline int orcidx_rescale(orcidx_i128* value, int from, int to, int rounding) {
-        int up = to - from;
-        orcidx_i128 factor, quotient, rest;
-        if (up >= 0) {
-            if (*value == 0) return 0;
-            return up > 38 || __builtin_mul_overflow(*value, (orcidx_i128)orcidx_pow10(up), value);
-        }
-        factor = (orcidx_i128)orcidx_pow10(-up);
-        quotient = *value / factor;
-        rest = *value % factor;
-        if (rest && rounding == 2) return 2;
-        if (rounding == 0) {
-            orcidx_i128 magnitude = rest < 0 ? -rest : rest;
-            if (magnitude >= factor - magnitude) quotient += *value < 0 ? -1 : 1;
-        }
-        *value = quotient;
-        return 0;
+    /* Rescales and checks the digits of count values in place. -1: all good; else the index of a bad one, *status 1: it
+       does not fit 128 bits; 2: digits would be lost (rounding 2); 3: more digits than the precision, 5: an impossible
+       scale. Without scales, all have the wanted one. In the form of 128-bit integers that is named. */
+    #define ORCIDX_FIT(FORM) \\
+    static inline int orcidx_rescale_##FORM(FORM##_t* value, int from, int to, int rounding) { \\
+        int up = to - from, cut, half; \\
+        FORM##_t before = *value; \\
+        if (up > 38) return FORM##_reaches(before, FORM##_pow10(0)); \\
+        if (up >= 0) return FORM##_raise(value, up); \\
+        FORM##_lower(value, -up, &cut, &half); \\
+        if (cut && rounding == 2) return 2; \\
+        if (half && rounding == 0) FORM##_step(value, before); \\
+        return 0; \\
+    } \\
+    static int64_t orcidx_fit_##FORM(uint8_t* values, const int64_t* scales, int64_t count, int to, int precision, \\
+                                     int rounding, int* status) { \\
+        FORM##_t beyond = FORM##_pow10(precision); \\
+        int64_t i; \\
+        for (i = 0; i < count; i++) { \\
+            FORM##_t value = FORM##_load(values + 16 * i); \\
+            if (scales && scales[i] != to) { \\
+                *status = scales[i] < -38 || scales[i] > 38 ? 5 \\
+                    : orcidx_rescale_##FORM(&value, (int)scales[i], to, rounding); \\
+                if (*status) return i; \\
+                FORM##_store(values + 16 * i, value); \\
+            } \\
+            if (FORM##_reaches(value, beyond)) { \\
+                *status = 3; \\
+                return i; \\
+            } \\
+        } \\
+        return -1; \\
     }
+    ORCIDX_FIT(halves)
+    #if ORCIDX_NATIVE
+    ORCIDX_FIT(native)
+    #else
+    #define orcidx_fit_native orcidx_fit_halves
+    #endif
+    static int orcidx_portable = 0;
 
-    /* Rescales and checks the digits of count values in place. -1: all good; else the index of a bad one, *status as
-       above, 3: more digits than the precision, 5: an impossible scale. Without scales, all have the wanted one. */
     static int64_t orcidx_fit(uint8_t* values, const int64_t* scales, int64_t count, int to, int precision,
                               int rounding, int* status) {
-        orcidx_i128 bound = (orcidx_i128)orcidx_pow10(precision) - 1;
-        int64_t i;
-        for (i = 0; i < count; i++) {
-            orcidx_i128 value = orcidx_fetch(values + 16 * i);
-            if (scales && scales[i] != to) {
-                *status = scales[i] < -38 || scales[i] > 38 ? 5 : orcidx_rescale(&value, (int)scales[i], to, rounding);
-                if (*status) return i;
-                orcidx_store(values + 16 * i, (orcidx_u128)value);
-            }
-            if (value > bound || value < -bound) {
-                *status = 3;
-                return i;
-            }
-        }
-        return -1;
+        return (orcidx_portable ? orcidx_fit_halves : orcidx_fit_native)(values, scales, count, to, precision, rounding,
+                                                                         status);
     }
 
     /* Zigzag codes, or-ed. */
@@ -168,13 +155,13 @@ cdef extern from *:
     static inline int orcidx_surely_fits(uint64_t most, int precision) {
         if (most & ORCIDX_LONG) return most != ~(uint64_t)0 && precision >= 34;  /* 2**111 has 34 digits */
         if (precision > 18) return 1;
-        return (~(uint64_t)0 >> __builtin_clzll(most | 1)) >> 1 < orcidx_pow10_low[precision] - 1;
+        return (~(uint64_t)0 >> orcidx_leading_zeros(most | 1)) >> 1 < orcidx_pow10_low[precision] - 1;
     }
 
     /* Whether values may be multiplied up to a scale in 64 bits, whatever theirs is between 0 and that, and all fit: as
        the bits of their codes prove. Writers strip zeros, so most columns need it. */
     static inline int orcidx_surely_rises(uint64_t most, int to, int precision) {
-        uint64_t bound = ((~(uint64_t)0 >> __builtin_clzll(most | 1)) >> 1) + 1;
+        uint64_t bound = ((~(uint64_t)0 >> orcidx_leading_zeros(most | 1)) >> 1) + 1;
         return to <= 18 && bound < orcidx_pow10_low[precision < 18 ? precision : 18] / orcidx_pow10_low[to];
     }
 
@@ -194,7 +181,7 @@ cdef extern from *:
 
     static void orcidx_widen(const int64_t* in, int64_t count, uint8_t* out) {
         int64_t i;
-        for (i = 0; i < count; i++) orcidx_store(out + 16 * i, (orcidx_u128)(orcidx_i128)in[i]);
+        for (i = 0; i < count; i++) orcidx_store_int64(out + 16 * i, in[i]);
     }
 
     /* Whether the low halves of values within 62 bits all have at most so many digits, 18 or fewer. */
@@ -225,10 +212,13 @@ cdef extern from *:
     int all_scales "orcidx_scales"(const int64_t* scales, int64_t count, int64_t to) nogil
     void widen_integers "orcidx_widen"(const int64_t* values, int64_t count, uint8_t* out) nogil
     uint64_t all_bits "orcidx_all_bits"(const int64_t* values, int64_t count) nogil
+    int portable "orcidx_portable"
 
 cdef enum:
     BLOCK = 1024            # 16 KiB of them, so that they stay in the cache on their way past the caches
 
+# ORCIDX_SIMD=none keeps to portable code, for tests and for comparing
+portable = os.environ.get("ORCIDX_SIMD") == "none"
 # ORCIDX_RUNS=none decodes all scales, for tests and for comparing
 cdef bint by_runs = os.environ.get("ORCIDX_RUNS") != "none"
 

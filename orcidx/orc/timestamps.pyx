@@ -8,10 +8,13 @@
 pyarrow's writer stores negative nanoseconds before 1970; they count back from the second.
 """
 
+import os
+
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from orcidx.errors import CorruptFile, ValueOutOfRange
+from orcidx.orc.int128 cimport store_words  # no-cython-lint: the C below calls its C
 from orcidx.orc.streaming_store cimport STREAMING_BYTES, fence_stores, store_streaming
 from orcidx.orc.int_rle cimport IntRle
 
@@ -19,7 +22,6 @@ cdef extern from *:
     """
     #include <stdint.h>
     #include <string.h>
-    typedef __int128 orcidx_nanos;
 
     #define ORCIDX_SECOND 1000000000ll
     #define ORCIDX_LATEST ((int64_t)1 << 61)  /* seconds: 70 thousand million years, far from any overflow below */
@@ -75,24 +77,34 @@ cdef extern from *:
             out[i] = (int64_t)((uint64_t)seconds[i] * 1000000 + (uint64_t)((uint32_t)nanos[i] / 1000));
     }
 
-    /* Any unit, with a check: the index of the first value that does not fit 64 bits, or -1. */
+    /* Any unit, with a check: the index of the first value that does not fit 64 bits, or -1. A second beyond the last
+       that fits shows by the sign, which it then does not have. */
     static int64_t orcidx_whole_units(const int64_t* seconds, const int64_t* nanos, int64_t count, int64_t per_second,
                                       int64_t* out) {
-        int64_t i, divisor = ORCIDX_SECOND / per_second;
+        int64_t i, divisor = ORCIDX_SECOND / per_second, most = INT64_MAX / per_second, least = -most - 1;
         for (i = 0; i < count; i++) {
-            orcidx_nanos value = (orcidx_nanos)seconds[i] * per_second + nanos[i] / divisor;
-            out[i] = (int64_t)value;
-            if (value != (orcidx_nanos)out[i]) return i;
+            int64_t value = (int64_t)((uint64_t)seconds[i] * (uint64_t)per_second + (uint64_t)(nanos[i] / divisor));
+            out[i] = value;
+            if (seconds[i] > most || seconds[i] < least || (value ^ seconds[i]) < 0) return i;
         }
         return -1;
     }
 
+    #define ORCIDX_EXACT(FORM) \\
+    static void orcidx_exact_##FORM(const int64_t* seconds, const int64_t* nanos, int64_t count, uint8_t* out) { \\
+        int64_t i; \\
+        for (i = 0; i < count; i++) FORM##_store_sum(out + 16 * i, seconds[i], ORCIDX_SECOND, nanos[i]); \\
+    }
+    ORCIDX_EXACT(halves)
+    #if ORCIDX_NATIVE
+    ORCIDX_EXACT(native)
+    #else
+    #define orcidx_exact_native orcidx_exact_halves
+    #endif
+    static int orcidx_portable = 0;
+
     static void orcidx_exact_nanos(const int64_t* seconds, const int64_t* nanos, int64_t count, uint8_t* out) {
-        int64_t i;
-        for (i = 0; i < count; i++) {
-            orcidx_nanos value = (orcidx_nanos)seconds[i] * ORCIDX_SECOND + nanos[i];
-            memcpy(out + 16 * i, &value, 16);
-        }
+        (orcidx_portable ? orcidx_exact_halves : orcidx_exact_native)(seconds, nanos, count, out);
     }
     """
     int decode_times "orcidx_decode_times"(int64_t* seconds, int64_t* nanos, int64_t count, int64_t start,
@@ -105,6 +117,10 @@ cdef extern from *:
                                              int64_t per_second, int64_t* out) nogil
     void exact_nanos "orcidx_exact_nanos"(const int64_t* seconds, const int64_t* nanos, int64_t count,
                                           uint8_t* out) nogil
+    int portable "orcidx_portable"
+
+# ORCIDX_SIMD=none keeps to portable code, for tests and for comparing
+portable = os.environ.get("ORCIDX_SIMD") == "none"
 
 cdef enum:
     BLOCK = 2064            # dates that are looked at while they are near: four of the longest runs, and room

@@ -6,6 +6,8 @@ released. A string is what lies between two offsets; those of an array that rise
 it.
 """
 
+import os
+
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp
 
@@ -14,11 +16,31 @@ cdef extern from *:
     #include <stdint.h>
     #include <string.h>
 
-    typedef unsigned __int128 orcidx_wide;
-
-    static inline orcidx_wide orcidx_wide_of(uint64_t high, uint64_t low) {
-        return ((orcidx_wide)high << 64) | low;
+    /* Whether 0 <= value - first <= most, in words of two halves, the lower first: what lies before wraps around. */
+    static void orcidx_within_halves(const uint64_t* words, int64_t rows, const uint64_t* first, const uint64_t* most,
+                                     uint8_t* out) {
+        uint64_t first_low = first[0], first_high = first[1], most_low = most[0], most_high = most[1];
+        int64_t i;
+        for (i = 0; i < rows; i++) {
+            uint64_t low = words[2 * i] - first_low;
+            uint64_t high = words[2 * i + 1] - first_high - (words[2 * i] < first_low);
+            out[i] = (high < most_high) | ((high == most_high) & (low <= most_low));
+        }
     }
+
+    #if defined(__SIZEOF_INT128__) && !defined(_MSC_VER) && !defined(ORCIDX_HALVES)
+    static inline unsigned __int128 orcidx_wide(const uint64_t* words) {
+        return ((unsigned __int128)words[1] << 64) | words[0];
+    }
+    static void orcidx_within_native(const uint64_t* words, int64_t rows, const uint64_t* first, const uint64_t* most,
+                                     uint8_t* out) {
+        unsigned __int128 start = orcidx_wide(first), span = orcidx_wide(most);
+        int64_t i;
+        for (i = 0; i < rows; i++) out[i] = orcidx_wide(words + 2 * i) - start <= span;
+    }
+    #else
+    #define orcidx_within_native orcidx_within_halves
+    #endif
 
     static inline uint64_t orcidx_reversed(uint64_t x) {
         x = ((x & 0x00ff00ff00ff00ffull) << 8) | ((x >> 8) & 0x00ff00ff00ff00ffull);
@@ -39,19 +61,45 @@ cdef extern from *:
     }
 
     /* Where `needle` of at least one byte begins within `size` bytes; -1: nowhere. */
+    static int64_t orcidx_find_portable(const uint8_t* p, int64_t size, const uint8_t* needle, int64_t length) {
+        const uint8_t* at = p;
+        const uint8_t* end = p + size - length + 1;         /* of where it may begin */
+        while (at < end && (at = (const uint8_t*)memchr(at, needle[0], (size_t)(end - at)))) {
+            if (memcmp(at, needle, (size_t)length) == 0) return at - p;
+            at++;
+        }
+        return -1;
+    }
+
+    static int orcidx_portable = 0;
+
     static inline int64_t orcidx_find(const uint8_t* p, int64_t size, const uint8_t* needle, int64_t length) {
-        const uint8_t* found = length > size ? NULL : (const uint8_t*)memmem(p, size, needle, length);
-        return found ? found - p : -1;
+        const uint8_t* found;
+        if (length > size) return -1;
+    #if !defined(_WIN32)                                    /* which has no memmem */
+        if (!orcidx_portable) {
+            found = (const uint8_t*)memmem(p, (size_t)size, needle, (size_t)length);
+            return found ? found - p : -1;
+        }
+    #endif
+        (void)found;
+        return orcidx_find_portable(p, size, needle, length);
     }
     """
-    ctypedef int wide "orcidx_wide"
-    wide wide_of "orcidx_wide_of"(uint64_t high, uint64_t low) nogil
+    void within_halves "orcidx_within_halves"(const uint64_t* words, int64_t rows, const uint64_t* first,
+                                              const uint64_t* most, uint8_t* out) nogil
+    void within_native "orcidx_within_native"(const uint64_t* words, int64_t rows, const uint64_t* first,
+                                              const uint64_t* most, uint8_t* out) nogil
     uint64_t head_of "orcidx_head"(const uint8_t* p, int64_t length, int64_t room) nogil
+    int portable "orcidx_portable"
     int64_t find "orcidx_find"(const uint8_t* p, int64_t size, const uint8_t* needle, int64_t length) nogil
 
 cdef enum:
     WIDE_BYTES = 16
     HEAD = 8                # bytes of a string that are compared at once
+
+# ORCIDX_SIMD=none keeps to portable code, for tests and for comparing
+portable = os.environ.get("ORCIDX_SIMD") == "none"
 
 ctypedef fused offset_t:
     int32_t
@@ -60,14 +108,19 @@ ctypedef fused offset_t:
 
 def within_wide(const uint64_t[::1] words not None, low, span, uint8_t[::1] out not None):
     """Whether ``low <= value <= low + span`` of 128-bit integers; ``words``: the lower half of each, then the upper."""
-    cdef Py_ssize_t i, rows = out.shape[0]
+    cdef Py_ssize_t rows = out.shape[0]
     cdef uint64_t mask = 0xffffffffffffffffu
-    cdef wide first = wide_of((low >> 64) & mask, low & mask), most = wide_of((span >> 64) & mask, span & mask)
+    cdef uint64_t[2] first = [low & mask, (low >> 64) & mask]
+    cdef uint64_t[2] most = [span & mask, (span >> 64) & mask]
     if words.shape[0] != 2 * rows:
         raise ValueError("as many answers as values")
+    if not rows:
+        return
     with nogil:
-        for i in range(rows):
-            out[i] = wide_of(words[2 * i + 1], words[2 * i]) - first <= most
+        if portable:
+            within_halves(&words[0], rows, first, most, &out[0])
+        else:
+            within_native(&words[0], rows, first, most, &out[0])
 
 
 cdef int _check(const offset_t[::1] offsets, const uint8_t[::1] data, uint8_t[::1] out) except -1:
