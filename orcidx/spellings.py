@@ -18,6 +18,7 @@ __all__ = [
     "WRITING",
     "counted",
     "missing_attribute",
+    "size_text",
     "unknown_keyword",
 ]
 
@@ -199,6 +200,17 @@ def unknown_keyword(name: str, known: Iterable[str], elsewhere: Mapping[str, str
 def counted(count: int, noun: str) -> str:
     """A number of things, such as "1 row" and "2,000 rows"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def size_text(count: int) -> str:
+    """A number of bytes for people."""
+    value, unit = float(count), 0
+    while value >= 1024 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{count} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
 
 
 def missing_attribute(owner: str, name: str, elsewhere: Mapping[str, str]) -> AttributeError:

@@ -14,6 +14,7 @@ from orcidx.errors import InvalidQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa
+from orcidx.spellings import counted, size_text
 
 __all__ = ["aggregate", "by_option", "explain_option", "parse_select", "print_totals", "select_option"]
 
@@ -72,7 +73,7 @@ def print_totals(result: pa.Table, *, as_json: bool, explain: bool) -> None:
     if explain:
         facts = json.loads(result.schema.metadata[b"orcidx"])
         rows = ", ".join(f"{count:,} from {origin}" for origin, count in facts["rows"].items())
-        read = f"{facts['bytes_read']:,} bytes in {facts['requests']:,} requests"
+        read = f"{size_text(facts['bytes_read'])} in {counted(facts['requests'], 'request')}"
         click.echo(f"rows: {rows or 'none'}; read {read}", err=True)
         for note in facts.get("notes", ()):
             click.echo(f"note: {note}", err=True)

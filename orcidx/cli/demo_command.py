@@ -9,6 +9,7 @@ import click
 
 from orcidx.cli.output import print_table
 from orcidx.extras import installed, what_to_install
+from orcidx.spellings import counted
 
 __all__ = ["demo"]
 
@@ -48,10 +49,7 @@ def demo(path: bool) -> None:
             with scan.to_batches() as batches:
                 found = sum(batch.num_rows for batch in batches)
                 read = batches.metrics
-            click.echo(
-                f"Found {found} rows; decoded {read.row_groups_kept} of {read.row_groups} row groups, "
-                f"read {read.bytes_read:,} of {f.tail.size:,} bytes."
-            )
+            click.echo(f"Found {counted(found, 'row')}; {read.work}.")
     if not installed("sqlglot"):
         click.echo(f"\n{what_to_install('sqlglot')}")
     click.echo('\nTry: orcidx explain "$(orcidx demo --path)" --where "l_shipdate < date \'1993-01-01\'"')

@@ -16,6 +16,7 @@ from orcidx.cli.arguments import (
     where_option,
 )
 from orcidx.cli.progress import progress
+from orcidx.spellings import size_text
 
 __all__ = ["report"]
 
@@ -50,4 +51,4 @@ def report(
     with progress("files", len(files)) as advance:
         made = report_page(scan, files, typed=where, run=not no_run and where is not None, on_file=advance)
     write_file(output, made.encode(), made_of=files)
-    click.echo(f"{output}: {len(made):,} bytes")
+    click.echo(f"{output}: {size_text(len(made))}")

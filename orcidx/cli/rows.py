@@ -145,8 +145,6 @@ def scan(
     if sys.stderr.isatty() if timing is None else timing:
         took, cpu = time.perf_counter() - began, time.process_time() - worked
         click.echo(
-            f"{counted(metrics.rows_returned, 'row')} in {took:.2f} s ({cpu:.2f} s of processor); read "
-            f"{metrics.row_groups_kept:,} of {metrics.row_groups:,} row groups, {metrics.bytes_read:,} bytes in "
-            f"{metrics.requests:,} requests",
+            f"{counted(metrics.rows_returned, 'row')} in {took:.2f} s ({cpu:.2f} s of processor); {metrics.work}",
             err=True,
         )

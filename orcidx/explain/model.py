@@ -80,7 +80,9 @@ class StripeExplanation:
 @dataclass(frozen=True)
 class FileExplanation:
     """One file. ``reasons``: why all of it is skipped, where one answer sufficed for the whole file;
-    ``index_bytes``: bytes of indexes that were read to decide."""
+    ``index_bytes``: bytes of footers and indexes that were read to decide; ``read_bytes``: all that the scan asks of
+    storage, of data what is planned, with the file's tail, footers and indexes (the whole file where it is small and
+    local: that takes one read), but for the over-read of ``planner.read_bytes``; ``size``: of the file in bytes."""
 
     file: str
     rows: int
@@ -88,6 +90,8 @@ class FileExplanation:
     notes: tuple[Note, ...] = ()
     reasons: tuple[Reason, ...] = ()
     index_bytes: int = 0
+    read_bytes: int = 0
+    size: int = 0
 
     @property
     def kept_rows(self) -> int:
@@ -120,7 +124,8 @@ class Explanation:
 
     @property
     def funnel(self) -> tuple[Stage, ...]:
-        """Files, stripes, row groups, rows and bytes, before and after pruning."""
+        """Files, stripes, row groups, rows and bytes, before and after pruning. Bytes are those of the data streams of
+        the columns that are read."""
         stripes = [stripe for file in self.files for stripe in file.stripes]
         groups = [group for stripe in stripes for group in stripe.row_groups]
         return (
@@ -130,6 +135,11 @@ class Explanation:
             Stage("rows", sum(file.rows for file in self.files), sum(file.kept_rows for file in self.files)),
             Stage("bytes", sum(stripe.bytes for stripe in stripes), sum(stripe.kept_bytes for stripe in stripes)),
         )
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes that the scan asks of storage: those of the funnel, with tails, footers and indexes."""
+        return sum(file.read_bytes for file in self.files)
 
     @property
     def skipped_by(self) -> dict[str, int]:
@@ -158,6 +168,7 @@ class Explanation:
             "where": self.where,
             "columns": self.columns,
             "files": tuple(map(_file_dict, self.files)),
+            "read_bytes": self.read_bytes,
             "funnel": [asdict(stage) for stage in self.funnel],
             "skipped_by": self.skipped_by,
             "overlap": tuple(asdict(depth) for depth in self.overlap),
@@ -185,6 +196,8 @@ def _file_dict(file: FileExplanation) -> dict[str, Any]:
         "notes": tuple(map(asdict, file.notes)),
         "reasons": _reason_dicts(file.reasons),
         "index_bytes": file.index_bytes,
+        "read_bytes": file.read_bytes,
+        "size": file.size,
         "kept_rows": file.kept_rows,
     }
 

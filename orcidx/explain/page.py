@@ -8,7 +8,8 @@ from html import escape
 
 from orcidx.explain.model import Explanation
 from orcidx.explain.pictures import pruning_map, rows_ruled_out
-from orcidx.explain.render import details_html, list_html, merged_notes, overlap_lines, size_text, stages
+from orcidx.explain.render import details_html, list_html, merged_notes, overlap_lines, reading, stages
+from orcidx.spellings import size_text
 
 __all__ = ["Part", "explanation_page", "explanation_parts", "facts_table", "page", "subtitle_of"]
 
@@ -125,7 +126,7 @@ def explanation_parts(explanation: Explanation) -> list[Part]:
     overlap = overlap_lines(explanation.overlap)
     notes = "".join(f"<li>{escape(line)}</li>" for line in merged_notes(explanation.notes)[:30])
     return [
-        Part("What the query reads", "".join(bars), half=True),
+        Part("What the query reads", "".join(bars) + f"<p class=hint>{escape(reading(explanation))}</p>", half=True),
         Part("Who ruled rows out", facts_table(("evidence", "rows"), skipped) or nobody, half=True),
         Part("Pruning map", pruning_map(explanation)),
         Part("Overlap depth of row groups", list_html(overlap) if overlap else ""),

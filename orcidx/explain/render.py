@@ -12,7 +12,7 @@ from orcidx.explain.model import Explanation, FileExplanation, RowGroupExplanati
 from orcidx.explain.overlap import ColumnDepth
 from orcidx.pruning.evaluate import Note
 from orcidx.pruning.reasons import Reason, deciding
-from orcidx.spellings import counted
+from orcidx.spellings import counted, size_text
 
 __all__ = [
     "STYLE",
@@ -24,8 +24,8 @@ __all__ = [
     "merged_notes",
     "overlap_lines",
     "pruning_map_svg",
+    "reading",
     "rounded",
-    "size_text",
     "stages",
 ]
 
@@ -48,7 +48,6 @@ _MAP_LINES = 10
 _LINES = 12
 _STRETCHES = 5
 _NUMBER = re.compile(r"\d[\d,]*")
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def _look(group: RowGroupExplanation) -> tuple[str, str]:
@@ -65,14 +64,6 @@ def _look_of(source: str) -> tuple[str, str]:
     return next((look for name, look in _LOOKS.items() if name in source), _OTHER)
 
 
-def size_text(count: int) -> str:
-    """A number of bytes for people."""
-    value, unit = float(count), 0
-    while value >= 1024 and unit < len(_UNITS) - 1:
-        value, unit = value / 1024, unit + 1
-    return f"{count} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
-
-
 def stages(explanation: Explanation) -> list[tuple[str, str, str, str]]:
     """(name, before, after, share) of the funnel."""
     lines = []
@@ -81,6 +72,13 @@ def stages(explanation: Explanation) -> list[tuple[str, str, str, str]]:
         share = f"{100 * stage.after / stage.before:.3g} %" if stage.before else ""
         lines.append((stage.name, show(stage.before), show(stage.after), share))
     return lines
+
+
+def reading(explanation: Explanation) -> str:
+    """All that the scan asks of storage, in a line."""
+    whole = sum(file.read_bytes == file.size > 0 for file in explanation.files)
+    files = f" ({counted(whole, 'file')} whole, which takes one read each)" if whole else ""
+    return f"the scan reads {size_text(explanation.read_bytes)}, with tails, footers and indexes{files}"
 
 
 _Fate = tuple[tuple[str, str], tuple[tuple[str, str], ...], bool]
@@ -164,10 +162,14 @@ def explanation_text(explanation: Explanation) -> str:
     """The funnel, then each file with its stripes: a map of the row groups, and why they were skipped or kept."""
     lines = [f"where {explanation.where}" if explanation.where else "no predicate"]
     lines += [f"  {name:<10} {before:>14} → {after:>12}  {share}" for name, before, after, share in stages(explanation)]
+    lines.append(f"  {reading(explanation)}")
     used = set()
-    for file in explanation.files:
-        fates = [_fates(stripe) for stripe in file.stripes]
-        lines += ["", *_file_lines(file, fates)]
+    for files in folded(explanation.files):
+        if len(files) > 1:
+            lines += ["", _folded_line(files), f"  {_skipped_line(files)}"]
+            continue
+        fates = [_fates(stripe) for stripe in files[0].stripes]
+        lines += ["", *_file_lines(files[0], fates)]
         used |= {look for of_stripe in fates for look, _, _ in of_stripe}
     names = {look: name for name, look in _LOOKS.items()} | {
         _KEPT: "kept", _PARTLY: "partly kept", _OTHER: "other evidence",
@@ -197,6 +199,30 @@ def overlap_lines(depths: Sequence[ColumnDepth]) -> list[str]:
         for depth in shown[:_LINES]
     ]
     return [*lines, f"… and {len(shown) - _LINES} more columns"] if len(shown) > _LINES else lines
+
+
+def folded(files: Sequence[FileExplanation]) -> list[Sequence[FileExplanation]]:
+    """Neighbouring files that the same evidence on the whole file rules out, together; each other file by itself."""
+    found: list[list[FileExplanation]] = []
+    before = None
+    for file in files:
+        kind = None if file.kept else tuple((reason.source, reason.leaf) for reason in file.reasons)
+        if kind and kind == before:
+            found[-1].append(file)
+        else:
+            found.append([file])
+        before = kind
+    return list(found)
+
+
+def _folded_line(files: Sequence[FileExplanation]) -> str:
+    """Heads files that are told together."""
+    rows = counted(sum(file.rows for file in files), "row")
+    return f"{len(files):,} files, {files[0].file} … {files[-1].file}: {rows} → 0"
+
+
+def _skipped_line(files: Sequence[FileExplanation]) -> str:
+    return f"all skipped: {_why(files[0].reasons, files[-1].reasons)}"
 
 
 def _file_lines(file: FileExplanation, fates: Sequence[list[_Fate]]) -> list[str]:
@@ -284,7 +310,8 @@ def explanation_html(explanation: Explanation) -> str:
     """The same as a fragment of HTML for a notebook, which needs nothing else."""
     where = f"<code>{escape(explanation.where)}</code>" if explanation.where else "no predicate"
     parts = [f"<style>{STYLE}</style><div class='orcidx'><p>where {where}</p>", _funnel_html(explanation)]
-    parts += [_file_html(file) for file in explanation.files]
+    parts.append(f"<p>{escape(reading(explanation))}</p>")
+    parts += [_file_html(files[0]) if len(files) == 1 else _folded_html(files) for files in folded(explanation.files)]
     parts.append(_legend_html(explanation))
     if explanation.overlap:
         parts.append("<h2>Overlap depth of row groups</h2>" + list_html(overlap_lines(explanation.overlap)))
@@ -311,12 +338,25 @@ def _funnel_html(explanation: Explanation) -> str:
     return f"<table>{''.join(rows)}</table>"
 
 
+def _folded_html(files: Sequence[FileExplanation]) -> str:
+    return f"<p><b>{escape(_folded_line(files))}</b></p>" + list_html([_skipped_line(files)])
+
+
 def _file_html(file: FileExplanation) -> str:
     head = f"<h2>{escape(file.file)}</h2><p>{counted(file.rows, 'row')} → {file.kept_rows:,}</p>"
     if not file.kept and file.reasons:
         return head + list_html(f"skipped: {reason}" for reason in file.reasons)
     details = "".join(_stripe_html(stripe) for stripe in file.stripes)
     return f"{head}{pruning_map_svg(file)}{details}"
+
+
+def _stripes_html(alike: Sequence[_Stripe]) -> str:
+    """Stripes that are told together, or one; folded up."""
+    if len(alike) == 1:
+        return _stripe_html(alike[0][0])
+    summary, stripes = _stripe_lines(alike)[0], [stripe for stripe, _ in alike]
+    why = _fate_line([group for stripe in stripes for group in stripe.row_groups])
+    return f"<details><summary>{escape(summary.strip())}</summary>{list_html([f'all {why}'])}</details>"
 
 
 def _stripe_html(stripe: StripeExplanation) -> str:
@@ -328,16 +368,21 @@ def details_html(explanation: Explanation) -> str:
     """Every stripe and why its row groups are skipped or kept, folded up; of very many stripes the first ones."""
     parts = []
     left = _DETAILED
-    for file in explanation.files:
+    for files in folded(explanation.files):
+        file = files[0]
         if left <= 0:
             parts.append("<p class=hint>The rest is left out here; to_dict() and --json have it.</p>")
             break
+        if len(files) > 1:
+            parts.append(_folded_html(files))
+            left -= 1
+            continue
         head = f"<p><b>{escape(file.file)}</b>: {counted(file.rows, 'row')} → {file.kept_rows:,}</p>"
         if not file.kept and file.reasons:
             parts.append(head + list_html(f"skipped: {reason}" for reason in file.reasons))
             left -= 1
             continue
-        stripes = "".join(_stripe_html(stripe) for stripe in file.stripes[:left])
+        stripes = "".join(map(_stripes_html, _alike((one, _fates(one)) for one in file.stripes[:left])))
         parts.append(f"{head}<div class=stripes>{stripes}</div>")
         left -= len(file.stripes)
     return "".join(parts)

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from orcidx.errors import CorruptFile, InvalidQuery, StorageError
-from orcidx.explain.render import size_text
 from orcidx.explain.summary import Section, Summary
 from orcidx.index_directory.store import FOLDER, INDEXES, IndexStore, catalog_number
+from orcidx.spellings import size_text
 from orcidx.storage import OneSource, Source, describe_source, list_sources
 from orcidx.storage.folder import Folder, Stored, is_temporary
 from orcidx.storage.stores import Upload

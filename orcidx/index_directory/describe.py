@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
-from orcidx.explain.render import size_text
 from orcidx.explain.summary import Section, Summary
 from orcidx.index_directory.index_checks import broken_indexes, damaged_indexes
 from orcidx.index_directory.store import FRESH, STALE, IndexStore, listing_table
+from orcidx.spellings import size_text
 from orcidx.storage import OneSource, list_sources
 
 __all__ = ["IndexDescription", "describe_indexes"]

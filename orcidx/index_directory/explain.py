@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 
 from orcidx.errors import CorruptFile, OrcidxError
 from orcidx.explain.model import Explanation, Stage
-from orcidx.explain.render import size_text
 from orcidx.explain.summary import Section, Summary
 from orcidx.index_directory.file_pruning import FilePlan, Partitions
 from orcidx.paimon.body import Body
@@ -29,6 +28,7 @@ from orcidx.planner.index_evidence import StoredIndex, bind_to_index
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.pruning.reasons import deciding
 from orcidx.scanner.scan import Scan
+from orcidx.spellings import size_text
 from orcidx.storage import Source
 from orcidx.storage.folder import Folder
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from orcidx.explain.overlap import overlap_depth
 from orcidx.explain.render import rounded
 from orcidx.inspection.sizes import file_sizes
 from orcidx.options import ReadOptions
@@ -14,6 +15,7 @@ from orcidx.orc.bounds import bound_statistics
 from orcidx.orc.file_statistics import read_row_index
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.statistics import column_statistics, file_statistics
+from orcidx.orc.timezones import zone_of_statistics
 from orcidx.orc.types import OrcType
 
 __all__ = ["ColumnFacts", "Ranges", "column_facts", "column_ranges"]
@@ -32,11 +34,8 @@ class Ranges:
 
     @property
     def overlap(self) -> float:
-        """In the ranges of how many row groups a value lies, on average: 1 is the best that sorting can do."""
-        lows, highs = np.sort(self.low_ranks), np.sort(self.high_ranks)
-        starts = np.array(self.low_ranks)
-        inside = np.searchsorted(lows, starts, "right") - np.searchsorted(highs, starts, "left")
-        return float(inside.mean()) if len(starts) else 0.0
+        """The average overlap depth, as ``explain`` has it (``explain/overlap``): 1 is the best that sorting can do."""
+        return overlap_depth("", self.low_ranks, self.high_ranks).average
 
     @property
     def of_few_values(self) -> bool:
@@ -46,7 +45,7 @@ class Ranges:
 
     @property
     def order(self) -> str | None:
-        """Such as "ascending", "descending" or "constant", or else the overlap; None of fewer than two row groups."""
+        """Such as "ascending", "descending", "constant", else the overlap depth; None of fewer than two row groups."""
         count = len(self.groups)
         if count < 2:
             return None
@@ -57,7 +56,7 @@ class Ranges:
             return "ascending"
         if (highs[1:] <= lows[:-1]).all():
             return "descending"
-        return f"a value is in {rounded(self.overlap)} of {count:,} row groups"
+        return f"overlap depth {rounded(self.overlap)} of {count:,}"
 
 
 @dataclass(frozen=True)
@@ -105,10 +104,11 @@ def column_ranges(reader: OrcReader, nodes: list[OrcType]) -> dict[int, Ranges]:
     first = 0
     for stripe in range(len(reader.stripes)):
         index = read_row_index(reader, stripe, nodes)
+        zone = zone_of_statistics(reader.footer(stripe).writer_timezone)
         for node in nodes:
             if node.id not in index.columns:
                 continue
-            bounds = bound_statistics(index.columns[node.id].statistics, reader.facts, options)
+            bounds = bound_statistics(index.columns[node.id].statistics, reader.facts, options, zone=zone)
             valid = np.flatnonzero(bounds.lower.valid & bounds.upper.valid).tolist()
             found.setdefault(node.id, []).extend(
                 (first + unit, bounds.lower.value(unit), bounds.upper.value(unit)) for unit in valid

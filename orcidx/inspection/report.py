@@ -12,12 +12,12 @@ from typing import Any
 from orcidx.explain.model import Explanation
 from orcidx.explain.page import Part, explanation_parts, facts_table, page, subtitle_of
 from orcidx.explain.pictures import RangeBand, Tile, range_bands, treemap
-from orcidx.explain.render import size_text
 from orcidx.inspection.column_facts import Ranges, column_ranges
 from orcidx.inspection.report_advice import Facts, advice
 from orcidx.inspection.sizes import FileSizes, file_sizes
 from orcidx.scanner.file import OrcFile
 from orcidx.scanner.scan import Scan
+from orcidx.spellings import counted, size_text
 from orcidx.storage import Source
 
 __all__ = ["report_page"]
@@ -52,12 +52,9 @@ def report_page(
     explained = time.perf_counter() - began
     sizes: list[FileSizes] = []
     ranges: dict[str, list[Ranges]] = {}
-    stored = Counter[str]()
     for source in files[:MOST_LOOKED_INTO]:
         with OrcFile(source) as file:
             sizes.append(file_sizes(file.reader))
-            stored["rows"] += file.num_rows
-            stored["stripes"] += len(file.stripes)
             repeated = file.reader.root.repeated_ids
             nodes = [node for node in file.reader.root.walk() if node.path and node.id not in repeated]
             for column, found in column_ranges(file.reader, nodes).items():
@@ -69,16 +66,18 @@ def report_page(
     parts.append(Part("Each index alone", _alone(scan), half=True))
     parts.append(Part("Time", _timings(scan, explanation, explained, run=run), half=True))
     words = "".join(f"<li>{escape(line)}</li>" for line in advice(facts))
-    parts.insert(0, Part("In words", _lead(stored, sizes) + f"<ul class=words>{words}</ul>"))
+    parts.insert(0, Part("In words", _lead(explanation) + f"<ul class=words>{words}</ul>"))
     title = files[0].name.rsplit("/", 1)[-1] if len(files) == 1 else f"{len(files):,} files"
     return page(title, subtitle_of(explanation), parts)
 
 
-def _lead(stored: Counter[str], sizes: Sequence[FileSizes]) -> str:
+def _lead(explanation: Explanation) -> str:
+    """Of all files, also those that were not looked into."""
+    before = {stage.name: stage.before for stage in explanation.funnel}
     figures = (
-        (f"{stored['rows']:,}", "rows"),
-        (size_text(sum(one.bytes for one in sizes)), "stored"),
-        (f"{stored['stripes']:,}", "stripe" if stored["stripes"] == 1 else "stripes"),
+        (f"{before['rows']:,}", "rows"),
+        (size_text(sum(file.size for file in explanation.files)), "stored"),
+        (f"{before['stripes']:,}", "stripe" if before["stripes"] == 1 else "stripes"),
     )
     shown = "".join(f"<div><b>{value}</b><span>{name}</span></div>" for value, name in figures)
     return f"<div class=lead>{shown}</div>"
@@ -90,11 +89,13 @@ def _picture_parts(explanation: Explanation, facts: Facts) -> list[Part]:
     bands = [RangeBand(name, order, _unit(found)) for name, found, order in several[:MOST_BANDS] if order is not None]
     more = max(0, len(facts.ranges) - MOST_BANDS) if bands else 0
     hint = f"<p class=hint>{more:,} more columns have ranges.</p>" if more > 0 else ""
+    first = len(facts.sizes) < len(explanation.files)
+    of_first = f"<p class=hint>Of the first {len(facts.sizes):,} of {len(explanation.files):,} files.</p>" * first
     help_text = "<p class=hint>Left to right the row groups, bottom to top the values that each may hold.</p>"
     return [
         *explanation_parts(explanation),
-        Part("Bytes by column and stream", treemap(_tiles(facts.sizes)) + f"<ul class=legend>{legend}</ul>"),
-        Part("How sorted the columns are", range_bands(bands) + help_text + hint if bands else ""),
+        Part("Bytes by column and stream", treemap(_tiles(facts.sizes)) + f"<ul class=legend>{legend}</ul>" + of_first),
+        Part("How sorted the columns are", range_bands(bands) + help_text + hint + of_first if bands else ""),
     ]
 
 
@@ -158,11 +159,10 @@ def _timings(scan: Scan, explanation: Explanation, explained: float, *, run: boo
         with scan.to_batches() as batches:
             found = sum(batch.num_rows for batch in batches)
             metrics = batches.metrics
-        requests = f"{metrics.requests:,} request{'s' if metrics.requests != 1 else ''}"
         rows += [
             ("reading it", f"{1000 * (time.perf_counter() - began):,.1f} ms"),
             ("rows found", f"{found:,}"),
-            ("bytes read", f"{size_text(metrics.bytes_read)} in {requests}"),
+            ("bytes read", f"{size_text(metrics.bytes_read)} in {counted(metrics.requests, 'request')}"),
         ]
     elif run:
         rows.append(("reading it", f"not timed: more than {size_text(MOST_READ)}"))

@@ -6,19 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from orcidx.explain.model import Explanation
-from orcidx.explain.render import rounded, size_text
+from orcidx.explain.render import rounded
 from orcidx.inspection.column_facts import Ranges
 from orcidx.inspection.sizes import FileSizes
 from orcidx.predicate import External, Leaf, Op, Predicate
 from orcidx.predicate.fold import leaves, parts
 from orcidx.scanner.scan import Scan
+from orcidx.spellings import size_text
 
 __all__ = ["Facts", "advice"]
 
 _LITTLE = 0.1
 _MUCH = 0.5
 _SPREAD = 2
-"""Row groups in whose ranges a value lies, above which sorting pays."""
+"""Overlap depth of row groups above which sorting pays."""
 _SMALL_FILE = 4 << 20
 _EQUALITIES = (Op.EQ, Op.IN, Op.EQ_NULL_SAFE)
 
@@ -88,9 +89,9 @@ def _of_query(facts: Facts) -> Iterator[str]:
         ranges = facts.ranges.get(column)
         if ranges is not None and column == max(scattered, key=lambda name: scattered[name], default=None):
             yield (
-                f"{column} is in no useful order: a value lies in the ranges of {rounded(ranges.overlap)} of "
-                f"{len(ranges.groups):,} row groups. Written sorted by {column} (orcidx rewrite IN OUT --sort-by "
-                f"{column}), statistics alone would rule out most of them."
+                f"{column} is in no useful order: its row groups have an overlap depth of "
+                f"{rounded(ranges.overlap)} of {len(ranges.groups):,}. Written sorted by {column} (orcidx rewrite IN "
+                f"OUT --sort-by {column}), statistics alone would rule out most of them."
             )
         several = ranges is not None and len(ranges.groups) > 1 and not ranges.of_few_values
         if equality and several and not facts.has_bloom(column):
@@ -103,10 +104,11 @@ def _of_query(facts: Facts) -> Iterator[str]:
 
 
 def _of_files(facts: Facts) -> Iterator[str]:
-    whole = sum(one.bytes for one in facts.sizes)
-    if len(facts.sizes) > 10 and whole / len(facts.sizes) < _SMALL_FILE:
+    whole, files = sum(one.bytes for one in facts.sizes), facts.explanation.files
+    stored = sum(file.size for file in files)
+    if len(files) > 10 and stored / len(files) < _SMALL_FILE:
         yield (
-            f"The files are small, {size_text(whole // len(facts.sizes))} on average: each costs at least one request. "
+            f"The files are small, {size_text(stored // len(files))} on average: each costs at least one request. "
             "orcidx merge makes few of many."
         )
     blooms = sum(column.bloom_filters for one in facts.sizes for column in one.columns)

@@ -18,13 +18,14 @@ from orcidx.orc.bloom import BloomFilters
 from orcidx.orc.bloom_keys import MAY_WRAP, distrust_bloom, may_wrap, surely_fits
 from orcidx.orc.bounds import StatisticsColumn, bound_statistics
 from orcidx.orc.evidence import BloomEvidence, bloom_answers
-from orcidx.orc.kinds import DATA_KINDS, StreamKind
+from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import unframe
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.row_index import RowIndex
 from orcidx.orc.statistics import RawStatistics, file_statistics, stripe_statistics
 from orcidx.orc.timezones import Zone, zone_of_statistics
 from orcidx.orc.types import OrcType
+from orcidx.planner.read_bytes import data_without_evidence
 from orcidx.predicate import BoundLeaf
 from orcidx.pruning.evaluate import NoteKind
 from orcidx.pruning.selection import RowSelection
@@ -57,8 +58,7 @@ class PrunedColumns:
 
     def data_bytes(self, stripe: int) -> int:
         """Bytes of the stripe's data streams of the columns that are read."""
-        extents = self.reader.extents(stripe)
-        return sum(extents.get((column, kind), (0, 0))[1] for column in self.nodes for kind in DATA_KINDS)
+        return data_without_evidence(self.reader, stripe, self.nodes)
 
     def dictionary_bytes(self, stripe: int, node: OrcType) -> int:
         """Stored bytes of a column's dictionary; 0 when it has none."""

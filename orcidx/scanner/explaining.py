@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 
+from orcidx.errors import OrcidxError
 from orcidx.explain.model import FileExplanation, StripeExplanation, explain_row_groups
 from orcidx.explain.overlap import ColumnDepth
 from orcidx.fetching.drive import run_value
-from orcidx.orc.kinds import StreamKind
 from orcidx.orc.row_index import group_count, usual_bounds
-from orcidx.orc.stripe_plan import group_ranges
+from orcidx.planner.read_bytes import data_planned, data_without_evidence
 from orcidx.planner.request import FileIndexes, FileJob, ScanRequest
-from orcidx.planner.stripe_pruning import StripeDecision
 from orcidx.pruning.evaluate import Note
 from orcidx.scanner.file_queue import FileQueue
 from orcidx.scanner.file_scan import FileScan
@@ -23,6 +22,7 @@ from orcidx.scanner.overlap import GroupRanges
 from orcidx.scanner.row_limit import limit_note, open_in_turn
 from orcidx.scanner.top_rows import SortKey
 from orcidx.scanner.top_scan import top_note
+from orcidx.spellings import counted
 from orcidx.storage import RangeReader
 
 __all__ = ["explain_file", "explain_files"]
@@ -76,17 +76,21 @@ def _with_indexes(jobs: Iterable[FileJob], left: Iterable[FileJob]) -> tuple[Fil
 def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> FileExplanation:
     """What the scan would read of its file. Stripes that the file's own evidence rules out are not looked into.
     ``ranges`` get those of its row groups."""
-    before = storage.metrics.bytes_fetched
+    to_open = storage.metrics.bytes_fetched
     alive = set(scan.stripe_numbers())
     left = _most_groups(scan.reader.tail.size)
     stripes: list[StripeExplanation] = []
     lumped: list[int] = []
+    data = 0
     for number in range(len(scan.reader.stripes)):
         stripe, groups = _explain_stripe(scan, number, number in alive, storage, most_groups=left)
         stripes.append(stripe)
         left -= len(stripe.row_groups)
         lumped += [groups] * (groups > len(stripe.row_groups))
-    index_bytes = storage.metrics.bytes_fetched - before
+        data += stripe.kept_bytes - _brought(scan, number)
+    whole = scan.reader.whole() is not None
+    read = storage.metrics.bytes_fetched
+    uncounted = _count_skipped(scan, stripes, alive, storage)
     ranges.add(scan)
     outcome = scan.pruner.outcome
     rows = scan.reader.tail.footer.rows
@@ -94,10 +98,37 @@ def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> F
         file=scan.reader.name,
         rows=rows,
         stripes=tuple(stripes),
-        notes=(*_notes_of_file(scan, lumped), *(() if outcome is None else outcome.notes)),
+        notes=(*_notes_of_file(scan, lumped), *uncounted, *(() if outcome is None else outcome.notes)),
         reasons=() if outcome is None or alive or not rows else outcome.reasons(0, rows),
-        index_bytes=index_bytes,
+        index_bytes=read - to_open,
+        read_bytes=read if whole else read + data,
+        size=scan.reader.tail.size,
     )
+
+
+def _brought(scan: FileScan, stripe: int) -> int:
+    """Bytes of a stripe's data that came while it was decided on: of dictionaries. They are not read again."""
+    return sum(len(data) for data in scan.pruner.take_fetched(stripe).values())
+
+
+def _count_skipped(
+    scan: FileScan, stripes: list[StripeExplanation], alive: set[int], storage: RangeReader
+) -> tuple[Note, ...]:
+    """Sets the bytes of stripes that the file's own evidence rules out, which a scan does not look into: their footers
+    are read for that alone. Says how many are damaged; of those, the bytes of all columns stay."""
+    skipped = [number for number in range(len(stripes)) if number not in alive and stripes[number].rows]
+    with suppress(OrcidxError):  # the ones that are damaged are met below
+        run_value(scan.fetch_footers(skipped), storage)
+    damaged = 0
+    for number in skipped:
+        try:
+            size = data_without_evidence(scan.reader, number, scan.pruner.nodes)
+        except OrcidxError:
+            damaged += 1
+            continue
+        stripes[number] = replace(stripes[number], bytes=size)
+    text = f"{counted(damaged, 'footer')} of skipped stripes cannot be read: the bytes of all their columns are counted"
+    return (Note("bytes", "damaged", text),) if damaged else ()
 
 
 def _notes_of_file(scan: FileScan, lumped: list[int]) -> tuple[Note, ...]:
@@ -117,7 +148,11 @@ def _explain_stripe(
 ) -> tuple[StripeExplanation, int]:
     """The stripe, and how many row groups it has."""
     decision = run_value(scan.decide(number) if alive else scan.pruner.decide(number), storage)
-    total, kept = data_bytes(scan, decision) if alive else (scan.reader.stripes[number].data_length, 0)
+    total, kept = scan.reader.stripes[number].data_length, 0
+    if alive:
+        reader, columns = scan.reader, scan.pruner.nodes
+        total = data_without_evidence(reader, number, columns)
+        kept = data_planned(reader, number, columns, index=decision.index, kept=decision.kept)
     rows = decision.rows
     # No index was needed, or none could be read: the stripe is shown by its stride all the same.
     count, bounds = len(rows.bounds) - 1, rows.bounds
@@ -140,17 +175,3 @@ def _explain_stripe(
         notes=decision.notes,
     )
     return stripe, count
-
-
-def data_bytes(scan: FileScan, decision: StripeDecision) -> tuple[int, int]:
-    """Bytes of the data streams of the columns that are read: all of them in the stripe, and those planned."""
-    total = kept = 0
-    block_size = scan.reader.facts.block_size
-    for (column, kind), (_, length) in scan.reader.extents(decision.stripe).items():
-        if column not in scan.pruner.nodes or kind > StreamKind.SECONDARY:
-            continue
-        total += length
-        positions = None if decision.index is None else decision.index.stream_positions(column, StreamKind(kind))
-        ranges = group_ranges(positions, decision.kept, length=length, block_size=block_size)
-        kept += sum(stop - start for start, stop in ranges)
-    return total, kept

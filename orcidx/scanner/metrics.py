@@ -6,6 +6,8 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from orcidx.spellings import counted, size_text
+
 __all__ = ["ScanMetrics"]
 
 
@@ -52,6 +54,12 @@ class ScanMetrics:
         """Counts files that are not opened."""
         self.files += count
         self.files_skipped += count
+
+    @property
+    def work(self) -> str:
+        """What was read, in words."""
+        groups = f"{self.row_groups_kept:,} of {counted(self.row_groups, 'row group')}"
+        return f"read {groups}, {size_text(self.bytes_read)} in {counted(self.requests, 'request')}"
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

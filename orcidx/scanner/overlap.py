@@ -14,6 +14,7 @@ from orcidx.orc.bounds import bound_statistics
 from orcidx.orc.file_statistics import read_row_index
 from orcidx.orc.row_index import group_count
 from orcidx.orc.statistics import PARTS
+from orcidx.orc.timezones import Zone, zone_of_statistics
 from orcidx.orc.types import OrcType
 from orcidx.scanner.file_scan import FileScan
 
@@ -53,12 +54,13 @@ class GroupRanges:
             except OrcidxError:  # explaining tells of it where it decides on the stripe
                 return
             self._groups += index.groups
+            zone = zone_of_statistics(scan.reader.footer(stripe).writer_timezone)
             for node in nodes:
                 if node.id in index.columns:
-                    self._add(node, scan, index.columns[node.id].statistics)
+                    self._add(node, scan, index.columns[node.id].statistics, zone)
 
-    def _add(self, node: OrcType, scan: FileScan, raw: Any) -> None:
-        bounds = bound_statistics(raw, scan.reader.facts, scan.options)
+    def _add(self, node: OrcType, scan: FileScan, raw: Any, zone: Zone | None) -> None:
+        bounds = bound_statistics(raw, scan.reader.facts, scan.options, zone=zone)
         ranges = self._columns.setdefault(node.dotted, _Ranges())
         known = bounds.lower.valid & bounds.upper.valid
         units = np.flatnonzero(known)

@@ -24,6 +24,7 @@ from orcidx.explain.render import merged_notes
 from orcidx.inspection.report import report_page
 from orcidx.pruning.evaluate import Note
 from orcidx.pruning.reasons import Reason, deciding
+from orcidx.spellings import size_text
 from orcidx.storage import list_sources
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -260,11 +261,25 @@ def test_numbers_of_pictures_read_well(tmp_path):
     path = tmp_path / "a.orc"
     orcidx.write_table(pa.table({"id": np.tile(np.arange(10), 2500)}), path, row_index_stride=10)
     page = page_of(path, "id = 3")
-    assert "a value is in 2,500 of 2,500 row groups" in page
+    assert "overlap depth 2,500 of 2,500" in page
     assert "id 2,500 of 2,500, at most 2,500" in re.sub(" +", " ", page)
     assert "<i class='t-data'></i>values" in page
     assert "--own:none" not in page  # which left the legend without its colours
     assert "<b>1</b><span>stripe</span>" in page
+
+
+def test_the_headline_counts_all_files(tmp_path, monkeypatch):
+    """It counted those that were looked into, the first 200."""
+    monkeypatch.setattr("orcidx.inspection.report.MOST_LOOKED_INTO", 3)
+    for number in range(7):
+        orcidx.write_table(pa.table({"id": range(10)}), tmp_path / f"{number}.orc")
+    files = sorted(tmp_path.iterdir())
+    page = report_page(orcidx.scan(tmp_path), list_sources(tmp_path))
+    size = sum(file.stat().st_size for file in files)
+    assert "<b>70</b><span>rows</span>" in page
+    assert "<b>7</b><span>stripes</span>" in page
+    assert f"<b>{size_text(size)}</b><span>stored</span>" in page
+    assert "Of the first 3 of 7 files." in page
 
 
 def test_notes_that_differ_in_a_number_are_one_line():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import orcidx
@@ -72,9 +74,20 @@ def test_how_sorted_a_column_is():
     assert order((0, 1), (1, 2), (5, 9)) == "ascending"
     assert order((7, 9), (3, 6), (0, 3)) == "descending"
     assert order((4, 4), (4, 4)) == "constant"
-    assert order((0, 9), (0, 9), (0, 9), (0, 9)) == "a value is in 4 of 4 row groups"
-    assert order((0, 5), (4, 9)) == "a value is in 1.5 of 2 row groups"
+    assert order((0, 9), (0, 9), (0, 9), (0, 9)) == "overlap depth 4 of 4"
+    assert order((0, 5), (4, 9)) == "overlap depth 2 of 2"
     assert order((0, 5)) is None
+
+
+def test_times_without_a_zone_are_told_by_the_zone_of_their_writer(tmp_path):
+    """Ranges were widened by a day, as for a zone that is not known: "3 of 13" of a strictly ascending column."""
+    minutes = np.datetime64("2023-11-14T22:13") + np.arange(13_000)
+    orcidx.write_table(pa.table({"ts": minutes.astype("datetime64[us]")}), tmp_path / "a.orc", row_index_stride=1000)
+    with orcidx.open(tmp_path / "a.orc") as file:
+        (facts,) = column_facts(file.reader)
+        (depth,) = file.scan().explain().overlap
+    assert facts.order == "ascending"
+    assert (depth.row_groups, depth.average, depth.greatest) == (13, 1.0, 1)
 
 
 def test_facts_of_columns():

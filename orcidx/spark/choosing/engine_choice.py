@@ -37,6 +37,7 @@ from orcidx.spark.sessions.spark_session import SessionFacts, is_connect
 from orcidx.spark.types.argument_types import KeyFrames
 from orcidx.spark.types.spark_columns import column_of
 from orcidx.spark.types.spark_types import arrow_schema_of, collated, width_of, with_defaults
+from orcidx.spellings import size_text
 from orcidx.storage import Source, list_sources
 from orcidx.storage.listing import is_pattern
 
@@ -87,9 +88,8 @@ class Choice:
         who = "Spark's reader" if self.engine == "spark" else "orcidx"
         text = f"{who} reads it: {self.reason}"
         if self.files is not None:
-            text += (
-                f"; {self.files_left:,} of {self.files:,} files are read, {self.bytes_left:,} of {self.bytes:,} bytes"
-            )
+            sizes = f"{size_text(self.bytes_left or 0)} of {size_text(self.bytes or 0)}"
+            text += f"; {self.files_left:,} of {self.files:,} files are read, which store {sizes}"
         if self.by:
             text += " (" + ", ".join(f"{count:,} fell by {name}" for name, count in self.by.items()) + ")"
         return "\n".join((text, *self.notes))

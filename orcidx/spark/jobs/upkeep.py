@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orcidx.explain.render import size_text
 from orcidx.explain.summary import Section, Summary
 from orcidx.index_directory.clean import Cleaning, clean_indexes
 from orcidx.index_directory.describe import IndexDescription, describe_indexes
@@ -24,6 +23,8 @@ from orcidx.spark.types.argument_types import OnePath
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+from orcidx.spellings import size_text
 
 __all__ = ["BuildSummary", "clean", "describe", "summarize"]
 
