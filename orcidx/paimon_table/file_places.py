@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -11,8 +12,9 @@ from orcidx.paimon_table.metadata.files import TableFiles
 from orcidx.paimon_table.metadata.manifest import FileEntry, IndexEntry
 from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.paimon_table.read.plan import DeletionFile, TableFile
-from orcidx.paimon_table.read.table_paths import bucket_path, index_path, partition_values
+from orcidx.paimon_table.read.table_paths import bucket_path, bucket_pattern, index_path, partition_values
 from orcidx.storage import Source
+from orcidx.storage.folder import Folder
 
 __all__ = ["FilePlaces"]
 
@@ -30,12 +32,13 @@ class FilePlaces:
         self._schema = schema
         self._index_files = index_files
         self._deletions: dict[tuple[bytes, int, str], DeletionFile] | None = None
+        self._listed: dict[str, list[str]] | None = None
 
     def table_file(self, entry: FileEntry) -> TableFile:
         """The data file of an entry. Raises ``CorruptFile`` and ``Unsupported``."""
         with located(file=self._files.root.name):
             values = partition_values(self._schema, entry.partition)
-        directory = bucket_path(self._schema, entry.bucket, values)
+        directory = self._directory(entry, values)
         if entry.external_path is not None:
             source = self._files.external(entry.external_path)
             parent = entry.external_path.rpartition("/")[0]
@@ -52,6 +55,24 @@ class FilePlaces:
             self._deletions = self._deletion_files(self._index_files())
         deletion = self._deletions.get((entry.partition, entry.bucket, entry.name))
         return TableFile(source, partition, values, entry, entry.embedded_index, index, deletion)
+
+    def _directory(self, entry: FileEntry, values: Sequence[Any]) -> str:
+        """The bucket's directory. What a partition is called may depend on the JVM that wrote it: then the table is
+        listed, once, and it is the directory that has the file, whose name holds a UUID."""
+        pattern = bucket_pattern(self._schema, entry.bucket, values)
+        if pattern is None or entry.external_path is not None:
+            return bucket_path(self._schema, entry.bucket, values) if pattern is None else ""
+        if self._listed is None:
+            self._listed = {}
+            for stored in Folder(self._files.root).list():
+                directory, _, name = stored.name.rpartition("/")
+                self._listed.setdefault(name, []).append(directory)
+        found = [directory for directory in self._listed.get(entry.name, ()) if pattern.fullmatch(directory)]
+        if not found:
+            raise FileNotFoundError(errno.ENOENT, "no such file in a directory of its partition", entry.name)
+        if len(found) > 1:
+            raise CorruptFile(f"{entry.name} is in {' and in '.join(found)}"[:300], file=self._files.root.name)
+        return found[0]
 
     def _deletion_files(self, entries: Iterable[IndexEntry]) -> dict[tuple[bytes, int, str], DeletionFile]:
         """Where the deletion vector of each data file is, by the file's partition, bucket and name."""

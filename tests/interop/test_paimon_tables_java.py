@@ -261,6 +261,44 @@ def test_partition_directories(paimon_java: Any, legacy: str) -> None:
         assert check(paimon_java, name, where, in_java(paimon_java, name, where)) == len(plan.tasks)
 
 
+@pytest.mark.parametrize("legacy", ["true", "false"])
+def test_partition_directories_that_the_jvm_names(paimon_java: Any, jvm_in: Any, legacy: str) -> None:
+    """Texts of floats are those of the JVM's version, of instants those of its zone, of bytes those of an object."""
+    name = f"named_by_jvm_{legacy}"
+    types = {"v": "INT", "f": "FLOAT", "d": "DOUBLE", "c": "TIME(3)", "t": "TIMESTAMP(3) WITH LOCAL TIME ZONE"}
+    if legacy == "false":
+        types["y"] = "BYTES"  # with the legacy names, Java looks for "[B@1b2c3d" in vain
+    keys = [key for key in types if key != "v"]
+    options = {"bucket": "-1", "partition.legacy-name": legacy, "orc.timestamp-ltz.legacy.type": "false"}
+    folder = paimon_java.create(name, types, partition_keys=keys, options=options)
+    floats = [0.1, -0.0, 0.0, float("nan"), None, 2e23]
+    count = len(floats)
+    data = {
+        "v": pa.array(range(count), pa.int32()),
+        "f": pa.array([*floats[:5], float("inf")], pa.float32()),
+        "d": pa.array(floats, pa.float64()),
+        "c": pa.array([0, 1, 10, 999, None, 86_399_999], pa.int32()),
+        "t": pa.array([*range(0, 5 * 1_800_000, 1_800_000), None], pa.timestamp("ms", "UTC")).cast(
+            pa.timestamp("ns", "UTC")
+        ),
+    }
+    if "y" in types:
+        data["y"] = pa.array([b"a/b", b"", None, b"\xff", b"\xed\xa0\x80", b"x"], pa.binary())
+    with jvm_in("Asia/Kolkata"):
+        paimon_java.write(name, pa.table(data))
+        expected = sorted(paimon_java.read(name)["v"].to_pylist())
+    assert expected == list(range(count))
+    table = open_table(folder)
+    assert all(Path(file.path).exists() for file in table.files())
+    assert sorted(table.scan().to_table()["v"].to_pylist()) == expected
+    for where, rows in ((col("d") == 2e23, [5]), (col("d") == 0, [1, 2]), (col("f").is_nan(), [3])):
+        assert sorted(table.scan(["v"], where).to_table()["v"].to_pylist()) == rows
+    assert sorted(table.scan(["v"], col("d") > 1, nan="largest").to_table()["v"].to_pylist()) == [3, 5]
+    assert len(table.plan(col("d") == 2e23).tasks) == 2  # a bound does not tell of NaN
+    with pytest.raises(Unsupported, match="named by the JVM"):
+        table.append(table.scan().to_table())
+
+
 def in_java(paimon_java: Any, name: str, where: Any) -> Any:
     """The predicate in Paimon's words."""
     operation = {"==": "equal", ">": "greaterThan", "<": "lessThan", "is_null": "isNull"}[where.op.value]

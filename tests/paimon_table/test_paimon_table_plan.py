@@ -529,6 +529,16 @@ def test_data_evolution_is_refused(table: PaimonTable) -> None:
         ("TIMESTAMP(3)", 1704067200_000_000000, "2024-01-01T00%3A00", "2024-01-01 00%3A00%3A00.000"),
         ("TIMESTAMP(6)", 1704067201_000_100000, "2024-01-01T00%3A00%3A01.000100", "2024-01-01 00%3A00%3A01.000100"),
         ("TIMESTAMP(0)", -1_000_000_000, "1969-12-31T23%3A59%3A59", "1969-12-31 23%3A59%3A59"),
+        ("TIMESTAMP(3)", 1_456_700, "1970-01-01T00%3A00%3A00.001456700", "1970-01-01 00%3A00%3A00.0014567"),
+        ("TIMESTAMP(3)", -62135596800_000_000_000, "0001-01-01T00%3A00", "0001-01-01 00%3A00%3A00.000"),
+        ("TIME(0)", 3_661_001_000_000, "3661001", "01%3A01%3A01"),
+        ("TIME(1)", 1_000_000, "1", "00%3A00%3A00.0"),
+        ("TIME(2)", 1_000_000, "1", "00%3A00%3A00.00"),
+        ("TIME(3)", 10_000_000, "10", "00%3A00%3A00.01"),
+        ("TIME(9)", 86_399_999_000_000, "86399999", "23%3A59%3A59.999"),
+        ("STRING", "\u00a0".encode(), "\u00a0", None),
+        ("STRING", b"\x1c\x0b ", "__DEFAULT_PARTITION__", None),
+        ("STRING", b"a\xed\xa0\x80b\xff", "a\ufffdb\ufffd", None),
     ],
 )
 def test_partition_directories(text: str, value: Any, legacy: str, plain: str | None) -> None:
@@ -539,11 +549,41 @@ def test_partition_directories(text: str, value: Any, legacy: str, plain: str | 
     assert partition_path([], [], default_name="x", legacy=True) == ""
 
 
-def test_partitions_by_floats_have_no_known_directory() -> None:
-    with pytest.raises(Unsupported, match="FLOAT"):
+def test_partitions_that_a_jvm_names_have_no_known_directory() -> None:
+    with pytest.raises(Unsupported, match=r"FLOAT is named by the JVM that writes it: Java before 19"):
         partition_path([DataField(0, "p", parse_type("FLOAT"))], [1.0], default_name="x", legacy=True)
     with pytest.raises(Unsupported, match="years 1 to 9999"):
         partition_path([DataField(0, "p", parse_type("DATE"))], [10**7], default_name="x", legacy=False)
+
+
+def test_files_of_partitions_that_a_jvm_names_are_looked_for(table: PaimonTable) -> None:
+    table.schema({0: ("v", "INT"), 1: ("d", "DOUBLE"), 2: ("s", "STRING")}, partition_keys=("d", "s"))
+    texts = {"2.0E23": 1, "1.9999999999999998E23": 2, "NaN": 3}  # Java from 19 on, and before
+    for text, number in texts.items():
+        value = float(text)
+        rows = pa.table({"v": pa.array([number], pa.int32()), "d": [value], "s": ["a/b"]})
+        partition = serialized(["DOUBLE", "STRING"], [value, "a/b"])
+        table.add(f"data-{number}.orc", rows, directory=f"d={text}/s=a%2Fb/bucket-0", partition=partition)
+    table.commit()
+    opened = open_table(table.path)
+    assert [file.partition["d"] for file in opened.files()][:2] == [2e23, 2e23]
+    assert sorted(opened.scan(["v"]).to_table()["v"].to_pylist()) == [1, 2, 3]
+    assert opened.scan(["v"], col("d").is_nan()).to_table()["v"].to_pylist() == [3]
+    assert sorted(opened.scan(["v"], col("d") == 2e23).to_table()["v"].to_pylist()) == [1, 2]
+    there = table.path / "d=NaN" / "s=a%2Fb" / "bucket-0" / "data-3.orc"
+    elsewhere = table.path / "d=x" / "s=other" / "bucket-0" / "data-3.orc"  # of another partition
+    elsewhere.parent.mkdir(parents=True)
+    elsewhere.write_bytes(there.read_bytes())
+    assert Path(open_table(table.path).files()[2].path) == there
+    second = table.path / "d=nan" / "s=a%2Fb" / "bucket-0" / "data-3.orc"
+    second.parent.mkdir(parents=True)
+    second.write_bytes(there.read_bytes())
+    with pytest.raises(CorruptFile, match=r"data-3\.orc is in d=.* and in d="):
+        open_table(table.path).files()
+    second.unlink()
+    there.unlink()
+    with pytest.raises(FileNotFoundError, match=r"data-3\.orc"):
+        open_table(table.path).files()
 
 
 @pytest.mark.parametrize("root", roots("paimon", GOLDEN_PAIMON))

@@ -4,30 +4,73 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from orcidx.errors import Unsupported
 from orcidx.paimon.data_types import DataField, DataType
 
-__all__ = ["partition_path"]
+__all__ = ["depends_on_jvm", "partition_path", "partition_pattern"]
 
 _ESCAPED = frozenset("\"#%'*/:=?\\\x7f{}[]^") | {chr(code) for code in range(1, 32)}
 _NANOS = 1_000_000_000
 _EPOCH = datetime.datetime(1970, 1, 1)
+_NOT_JAVAS_BLANKS = "\x85\xa0\u2007\u202f"
+"""Blank to Python, and not to Java's ``Character.isWhitespace``."""
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
 def partition_path(fields: Sequence[DataField], values: Sequence[Any], *, default_name: str, legacy: bool) -> str:
     """The path of a partition with a slash behind it; empty for a table without partitions.
 
     ``values`` in the physical domain (``BinaryRow``). ``default_name`` stands for null and for blank text. ``legacy``
-    (the table option ``partition.legacy-name``): dates are day numbers and timestamps ISO 8601.
+    (the table option ``partition.legacy-name``): dates are day numbers and timestamps ISO 8601. Raises ``Unsupported``
+    for a value whose text is not the same in every JVM (``depends_on_jvm``).
     """
     parts = []
     for field, value in zip(fields, values):
-        text = "" if value is None else _text(field.type, value, legacy)
-        parts.append(f"{_escape(field.name)}={_escape(text if text.strip() else default_name)}/")
+        if value is not None and depends_on_jvm(field.type, legacy=legacy):
+            raise Unsupported(
+                f"the directory of a partition by {field.type} is named by the JVM that writes it: {_why(field.type)}",
+                column=field.name,
+            )
+        parts.append(f"{_escape(field.name)}={_part(field.type, value, default_name, legacy)}/")
     return "".join(parts)
+
+
+def partition_pattern(
+    fields: Sequence[DataField], values: Sequence[Any], *, default_name: str, legacy: bool
+) -> re.Pattern[str]:
+    """What the paths of a partition look like: any text stands for a value that each JVM names in its own way."""
+    parts = []
+    for field, value in zip(fields, values):
+        free = value is not None and depends_on_jvm(field.type, legacy=legacy)
+        text = "[^/]+" if free else re.escape(_part(field.type, value, default_name, legacy))
+        parts.append(f"{re.escape(_escape(field.name))}={text}/")
+    return re.compile("".join(parts))
+
+
+def depends_on_jvm(data_type: DataType, *, legacy: bool) -> bool:
+    """Whether Paimon's Java makes another text of a value by its version, its zone, or from one call to the next."""
+    root = data_type.root
+    if root in ("BINARY", "VARBINARY"):
+        return legacy
+    return root in ("FLOAT", "DOUBLE") or (root == "TIMESTAMP_LTZ" and not legacy)
+
+
+def _why(data_type: DataType) -> str:
+    if data_type.root in ("FLOAT", "DOUBLE"):
+        return "Java before 19 writes 2E23 as 1.9999999999999998E23; write such rows with Paimon's Java"
+    if data_type.root == "TIMESTAMP_LTZ":
+        return "it takes the clock of its own zone; write such rows with Paimon's Java"
+    return "with partition.legacy-name its Object.toString has another text in each call, which Java itself cannot find"
+
+
+def _part(data_type: DataType, value: Any, default_name: str, legacy: bool) -> str:
+    text = "" if value is None else _text(data_type, value, legacy)
+    blank = not text.strip() and not any(char in _NOT_JAVAS_BLANKS for char in text)
+    return _escape(default_name if blank else text)
 
 
 def _escape(text: str) -> str:
@@ -36,8 +79,9 @@ def _escape(text: str) -> str:
 
 def _text(data_type: DataType, value: Any, legacy: bool) -> str:
     root = data_type.root
-    if root in ("CHAR", "VARCHAR"):
-        return bytes(value).decode("utf-8", "replace")
+    if root in ("CHAR", "VARCHAR", "BINARY", "VARBINARY"):
+        # One replacement for a surrogate, as Java's decoder has it, where Python's has three.
+        return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}".encode(), bytes(value)).decode("utf-8", "replace")
     if root == "BOOLEAN":
         return "true" if value else "false"
     if root in ("TINYINT", "SMALLINT", "INT", "BIGINT"):
@@ -46,8 +90,8 @@ def _text(data_type: DataType, value: Any, legacy: bool) -> str:
         return f"{value:f}"
     if root == "DATE":
         return str(value) if legacy else _date(value, data_type).isoformat()
-    if root == "TIME" and legacy:
-        return str(value // 1_000_000)
+    if root == "TIME":
+        return str(value // 1_000_000) if legacy else _time(value // 1_000_000, data_type.precision)
     if root == "TIMESTAMP" or (root == "TIMESTAMP_LTZ" and legacy):
         return _timestamp(data_type, value, legacy)
     raise Unsupported(f"the directory of a partition by {data_type} is not known")
@@ -60,19 +104,29 @@ def _date(days: int, data_type: DataType) -> datetime.date:
         raise Unsupported(f"partition by {data_type}: day {days} is outside the years 1 to 9999") from None
 
 
+def _time(millis: int, precision: int) -> str:
+    """Digits of the fraction as far as there are any, one at least, and ``precision`` at most."""
+    seconds, millis = divmod(millis, 1000)
+    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    if precision == 0:
+        return text
+    return f"{text}.{f'{millis:03d}'.rstrip('0')[:precision] or '0'}"
+
+
 def _timestamp(data_type: DataType, nanos: int, legacy: bool) -> str:
     seconds, fraction = divmod(nanos, _NANOS)
-    moment = datetime.datetime.combine(_date(seconds // 86400, data_type), datetime.time())
-    moment += datetime.timedelta(seconds=seconds % 86400)
+    day = _date(seconds // 86400, data_type).isoformat()
+    second = seconds % 86400
+    minutes = f"{second // 3600:02d}:{second // 60 % 60:02d}"
+    digits = f"{fraction:09d}"
     if not legacy:
-        digits = f"{fraction:09d}"[: data_type.precision]
-        return f"{moment:%Y-%m-%d %H:%M:%S}" + (f".{digits}" if digits else "")
+        digits = digits[: data_type.precision] + digits[data_type.precision :].rstrip("0")
+        return f"{day} {minutes}:{second % 60:02d}" + (f".{digits}" if digits else "")
     # Java's LocalDateTime.toString: seconds only when needed, fractions in groups of three digits.
-    text = f"{moment:%Y-%m-%dT%H:%M}"
-    if moment.second or fraction:
-        text += f":{moment:%S}"
+    text = f"{day}T{minutes}"
+    if second % 60 or fraction:
+        text += f":{second % 60:02d}"
     if fraction:
-        digits = f"{fraction:09d}"
         while digits.endswith("000"):
             digits = digits[:-3]
         text += f".{digits}"

@@ -111,10 +111,11 @@ class _Described:
 
 
 def partition_bounds(fields: Sequence[DataField], values: Sequence[Any], rows: int) -> dict[str, Bounds]:
-    """A partition column has one value in all rows."""
+    """A partition column has one value in all rows; bounds of floats leave NaN out."""
     return {
         field.name: Bounds.all_null(rows) if value is None else Bounds(*_compared(field.type, value, value), 0, rows)
         for field, value in zip(fields, values)
+        if value == value
     }
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from orcidx.errors import CorruptFile
 from orcidx.paimon_table.metadata.binary_row import BinaryRow
 from orcidx.paimon_table.metadata.manifest import IndexEntry
-from orcidx.paimon_table.metadata.partition_path import partition_path
+from orcidx.paimon_table.metadata.partition_path import depends_on_jvm, partition_path, partition_pattern
 from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.paimon_table.read.plan import POSTPONE_BUCKET
 
-__all__ = ["bucket_path", "index_path", "partition_values"]
+__all__ = ["bucket_path", "bucket_pattern", "index_path", "partition_values"]
 
 
 def partition_values(schema: TableSchema, partition: bytes) -> tuple[Any, ...]:
@@ -21,18 +22,48 @@ def partition_values(schema: TableSchema, partition: bytes) -> tuple[Any, ...]:
 
 
 def bucket_path(schema: TableSchema, bucket: int, values: Sequence[Any]) -> str:
-    """The directory of a bucket of the partition with these values. Raises ``CorruptFile`` for one outside."""
-    partition = partition_path(
-        schema.partition_fields,
-        values,
-        default_name=schema.options.get("partition.default-name", "__DEFAULT_PARTITION__"),
-        legacy=schema.is_on("partition.legacy-name", default=True),
-    )
-    named = "postpone" if bucket == POSTPONE_BUCKET else str(bucket)
+    """The directory of a bucket of the partition with these values. Raises ``CorruptFile`` for one outside, and
+    ``Unsupported`` where ``bucket_pattern`` has to be looked for."""
+    partition = partition_path(schema.partition_fields, values, **_naming(schema))
+    within = _within(schema)
+    return f"{within}/{partition}{_bucket(bucket)}" if within else f"{partition}{_bucket(bucket)}"
+
+
+def bucket_pattern(schema: TableSchema, bucket: int, values: Sequence[Any]) -> re.Pattern[str] | None:
+    """What the paths of a bucket look like where a partition's text depends on the JVM that wrote it; else None."""
+    naming = _naming(schema)
+    free = [
+        value is not None and depends_on_jvm(field.type, legacy=naming["legacy"])
+        for field, value in zip(schema.partition_fields, values)
+    ]
+    if not any(free):
+        return None
+    partition = partition_pattern(schema.partition_fields, values, **naming)
+    within = re.escape(f"{_within(schema)}/" if _within(schema) else "")
+    return re.compile(within + partition.pattern + re.escape(_bucket(bucket)))
+
+
+class _Naming(TypedDict):
+    default_name: str
+    legacy: bool
+
+
+def _naming(schema: TableSchema) -> _Naming:
+    return {
+        "default_name": schema.options.get("partition.default-name", "__DEFAULT_PARTITION__"),
+        "legacy": schema.is_on("partition.legacy-name", default=True),
+    }
+
+
+def _bucket(bucket: int) -> str:
+    return f"bucket-{'postpone' if bucket == POSTPONE_BUCKET else bucket}"
+
+
+def _within(schema: TableSchema) -> str:
     within = schema.options.get("data-file.path-directory", "").strip("/")
     if ".." in within.replace("\\", "/").split("/"):
         raise CorruptFile(f"data-file.path-directory {within!r:.120} leads out of the table")
-    return f"{within}/{partition}bucket-{named}" if within else f"{partition}bucket-{named}"
+    return within
 
 
 def index_path(schema: TableSchema, entry: IndexEntry) -> str:
