@@ -39,6 +39,7 @@ from orcidx.paimon_table.read.jvm_instants import check_zone
 from orcidx.paimon_table.read.plan import TableFile, TablePlan, matching_manifests, plan_files
 from orcidx.paimon_table.read.scan import TableScan
 from orcidx.paimon_table.read.totals import aggregate_scan
+from orcidx.paimon_table.read_gates import check_reading, unknown_notes
 from orcidx.planner.query_words import asked_columns, asked_limit
 from orcidx.predicate import Where, bind, parse, resolve_column
 from orcidx.scanner.top_rows import parse_order
@@ -61,6 +62,7 @@ class Table:
         self._table_schema = table_schema
         self._manifests: list[ManifestInfo] | None = None
         self._entries: dict[str, list[FileEntry]] = {}
+        self._unknown_fields: set[str] = set()
         self._places = FilePlaces(files, table_schema, self.index_files)
 
     @property
@@ -136,7 +138,9 @@ class Table:
     def _live(self, manifests: Sequence[ManifestInfo]) -> list[FileEntry]:
         missing = list(dict.fromkeys(info.name for info in manifests if info.name not in self._entries))
         parsed = self._files.parsed_all([f"manifest/{name}" for name in missing], read_manifest)
-        self._entries.update(zip(missing, parsed))
+        for name, manifest in zip(missing, parsed):
+            self._entries[name] = manifest.entries
+            self._unknown_fields.update(manifest.unknown)
         return live_files(entry for info in manifests for entry in self._entries[info.name])
 
     def schema_of(self, schema_id: int) -> TableSchema:
@@ -162,6 +166,8 @@ class Table:
         files cannot be read one by one.
         """
         schema = self._table_schema
+        with located(file=self.path):
+            check_reading(schema, latest=self._latest)
         zone = check_zone(jvm_zone)
         manifests = self._manifest_infos()
         bound = None
@@ -171,7 +177,15 @@ class Table:
             manifests = matching_manifests(manifests, schema, bound, instants_as_stored=zone is None)
         files = [self._places.table_file(entry) for entry in self._live(manifests)]
         with located(file=self.path):
-            return plan_files(files, schema, self.schema_of, bound, jvm_zone=zone)
+            plan = plan_files(files, schema, self.schema_of, bound, jvm_zone=zone)
+        return replace(plan, notes=(*unknown_notes(schema, self._unknown_keys()), *plan.notes))
+
+    def _unknown_keys(self) -> list[str]:
+        keys = () if self._snapshot is None else self._snapshot.unknown
+        return [
+            *(f"field {key!r} of snapshot {self.snapshot_id}" for key in keys),
+            *(f"field {key!r} of a manifest" for key in sorted(self._unknown_fields)),
+        ]
 
     # ------------------------------------------------------------------ rows
 

@@ -489,11 +489,16 @@ def test_unknown_fields_of_entries_are_carried_through(folder: Path, operation: 
 
     _rewrite_avro(_only_manifest(folder), tomorrow)
     _resize(folder)
-    OPERATIONS[operation](open_table(folder))
+    with pytest.raises(Unsupported, match="a manifest has the field '_NEXT_WEEK'"):
+        OPERATIONS[operation](open_table(folder))
+    (note,) = open_table(folder).scan().notes
+    assert "'_NEXT_WEEK' of a manifest, field '_TOMORROW' of a manifest" in note.text
+    assert open_table(folder).scan().count_rows() == 100
+    OPERATIONS[operation](open_table(folder), allow_options=["_NEXT_WEEK", "_TOMORROW"])
     (record,) = check_table(folder).live.values()
     assert (record["_TOMORROW"], record["_FILE"]["_NEXT_WEEK"]) == ("kept", 77)
     with pytest.raises(Unsupported, match="_TOMORROW"):
-        open_table(folder).append(rows(1000, 1))
+        open_table(folder).append(rows(1000, 1), allow_options=["_NEXT_WEEK", "_TOMORROW"])
 
 
 def test_index_manifests_of_before_cardinalities_stay_as_they_are(folder: Path) -> None:

@@ -504,11 +504,43 @@ def test_which_key_tables_need_merging(
             opened.plan(col("v") == 10**6)
 
 
-def test_data_evolution_is_refused(table: PaimonTable) -> None:
-    table.schema({0: ("a", "INT")}, options={"data-evolution.enabled": "true"})
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("data-evolution.enabled", "true"),
+        ("type", "format-table"),
+        ("branch", "b1"),
+        ("query-auth.enabled", "true"),
+        ("chain-table.enabled", "true"),
+        ("scan.fallback-branch", "b1"),
+        ("scan.mode", "compacted-full"),
+        ("scan.snapshot-id", "1"),
+        ("incremental-between", "1,2"),
+    ],
+)
+def test_options_that_change_rows_are_refused(table: PaimonTable, option: str, value: str) -> None:
+    table.schema({0: ("a", "INT")}, options={option: value})
     table.commit()
-    with pytest.raises(Unsupported, match="data-evolution"):
+    with pytest.raises(Unsupported, match=f"has the option {option} = '{value}'"):
         open_table(table.path).plan()
+    if option.startswith(("scan.mode", "scan.snapshot", "incremental")):
+        assert open_table(table.path, snapshot_id=1).scan().count_rows() == 0
+
+
+def test_what_is_not_known_is_noted(table: PaimonTable) -> None:
+    table.schema({0: ("a", "INT")}, options={"option.of.tomorrow": "1", "scan.mode": "latest", "bucket": "-1"})
+    table.add("data-1.orc", pa.table({"a": pa.array([1], pa.int32())}))
+    table.commit()
+    schema = table.path / "schema" / "schema-0"
+    schema.write_text(json.dumps(json.loads(schema.read_text()) | {"keyOfTomorrow": 1}))
+    snapshot = table.path / "snapshot" / "snapshot-1"
+    snapshot.write_text(json.dumps(json.loads(snapshot.read_text()) | {"fieldOfTomorrow": 1, "nothing": None}))
+    scan = open_table(table.path).scan()
+    assert [note.text for note in scan.notes] == [
+        "not known here, and passed over: option 'option.of.tomorrow', key 'keyOfTomorrow' of schema 0, "
+        "field 'fieldOfTomorrow' of snapshot 1"
+    ]
+    assert scan.to_table()["a"].to_pylist() == [1]
 
 
 # ---------------------------------------------------------------------- parts

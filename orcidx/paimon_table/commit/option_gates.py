@@ -14,7 +14,7 @@ from typing import Literal
 
 from orcidx.errors import Unsupported
 
-__all__ = ["Operation", "check_options", "classify"]
+__all__ = ["Operation", "check_options", "classify", "is_known"]
 
 Operation = Literal["rewrite_file_index", "delete", "append"]
 ALL = ("rewrite_file_index", "delete", "append")
@@ -247,6 +247,11 @@ def classify(option: str, value: str, operation: Operation) -> Literal["harmless
     if gate is None or operation not in gate.operations:
         return "harmless" if gate else "honoured"
     return "honoured" if value.strip().lower() in gate.values else "refused"
+
+
+def is_known(option: str) -> bool:
+    """Whether an option is in one of the lists."""
+    return classify(option, "", "rewrite_file_index") != "unknown"
 
 
 def check_options(options: Mapping[str, str], operation: Operation, admitted: Sequence[str] = ()) -> None:

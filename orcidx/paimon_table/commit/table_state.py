@@ -6,7 +6,7 @@ or an index type that is not known is ``Unsupported``, and what does not add up 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,9 +14,17 @@ from orcidx.errors import CorruptFile, Unsupported
 from orcidx.paimon.json_object import parse_json_object
 from orcidx.paimon_table.avro.container import AvroFile, read_avro_file
 from orcidx.paimon_table.metadata.files import TableFiles
-from orcidx.paimon_table.metadata.manifest import DELETE, FileEntry, IndexEntry, file_entry, index_entry, manifest_info
+from orcidx.paimon_table.metadata.manifest import (
+    DELETE,
+    FileEntry,
+    IndexEntry,
+    file_entry,
+    index_entry,
+    manifest_info,
+    unknown_fields,
+)
 from orcidx.paimon_table.metadata.schema import TableSchema
-from orcidx.paimon_table.metadata.snapshot import is_file_name
+from orcidx.paimon_table.metadata.snapshot import FIELDS, is_file_name
 
 __all__ = [
     "DELETION_VECTORS",
@@ -33,29 +41,18 @@ _INDEX_TYPES = ("HASH", DELETION_VECTORS)
 _KINDS = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
 _VERSION, _MANIFEST_VERSION, _INDEX_MANIFEST_VERSION = 3, 2, 1
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_SNAPSHOT_FIELDS = _words(
-    """version uuid id schemaId baseManifestList baseManifestListSize deltaManifestList deltaManifestListSize
-    changelogManifestList changelogManifestListSize indexManifest commitUser commitIdentifier commitKind timeMillis
-    logOffsets totalRecordCount deltaRecordCount changelogRecordCount watermark statistics properties nextRowId
-    writerVersion operation"""
-)
-"""Paimon 0.8 to 2.1."""
 _TRIES = 5
 _LONG = 1 << 63
 
 
 @dataclass(frozen=True)
 class ManifestFile:
-    """A manifest: its records as they are stored, and read. ``size``: its bytes."""
+    """A manifest: its records as they are stored, and read. ``size``: its bytes; ``unknown`` as of ``Manifest``."""
 
     avro: AvroFile
     entries: tuple[FileEntry, ...]
     size: int
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,8 @@ def read_state(files: TableFiles, cache: dict[str, ManifestFile], *, admitted: S
     """The newest snapshot, by the directory's listing, too: a change that went by a hint below a gap would be hidden by
     the snapshots above. ``cache``: manifests that were read before, which never change; grows.
 
-    ``admitted``: names of snapshot fields that the caller lets pass. Raises ``CorruptFile`` and ``Unsupported``.
+    ``admitted``: names of fields of snapshots and manifests that the caller lets pass. Raises ``CorruptFile`` and
+    ``Unsupported``.
     """
     for _ in range(_TRIES):
         latest = files.newest_snapshot()
@@ -135,6 +133,8 @@ def _read(
     manifests = _read_manifests(files, infos, cache)
     live, deleted = live_entries([manifests[info["_FILE_NAME"]] for info in infos])
     index, index_entries = _read_index(files, document.get("indexManifest"))
+    told = [unknown_fields(avro.records) for avro in (*lists, *([] if index is None else [index]))]
+    _check_fields([*told, *(manifest.unknown for manifest in manifests.values())], admitted)
     state = TableState(files, document, schema, list_file, infos, manifests, live, deleted, index, index_entries)
     total = document.get("totalRecordCount")
     if state.rows >= _LONG:
@@ -144,12 +144,20 @@ def _read(
     return state
 
 
+def _check_fields(unknown: Iterable[Sequence[str]], admitted: Sequence[str]) -> None:
+    if names := sorted({name for found in unknown for name in found} - set(admitted)):
+        raise Unsupported(
+            f"a manifest has the field {names[0]!r}, which is not known, and new entries would have no value of it; "
+            f"change the table with the Paimon that wrote it, or admit it: allow_options=[{names[0]!r}]"
+        )
+
+
 def _checked_document(files: TableFiles, snapshot_id: int, admitted: Sequence[str]) -> dict[str, Any]:
     files.snapshot(snapshot_id)  # names and numbers are of their types
     document = files.parsed(f"snapshot/snapshot-{snapshot_id}", lambda data: parse_json_object(data, "snapshot"))
     if document.get("version", _VERSION) != _VERSION:
         raise Unsupported(f"snapshot {snapshot_id} is of version {document['version']!r}; {_VERSION} is known")
-    unknown = sorted(name for name in document.keys() - _SNAPSHOT_FIELDS - set(admitted) if document[name] is not None)
+    unknown = sorted(name for name in document.keys() - FIELDS - set(admitted) if document[name] is not None)
     if unknown:
         raise Unsupported(
             f"snapshot {snapshot_id} has the field {unknown[0]!r}, which is not known; change the table with the "
@@ -192,7 +200,7 @@ def read_manifest_file(data: memoryview) -> ManifestFile:
         raise Unsupported(
             "manifests of Paimon before 0.8 have no place for file indexes; compact the table's manifests"
         )
-    return ManifestFile(avro, entries, len(data))
+    return ManifestFile(avro, entries, len(data), unknown_fields(avro.records))
 
 
 def _read_manifests(

@@ -7,7 +7,7 @@ writers append may be missing in older files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ __all__ = [
     "DeletionRange",
     "FileEntry",
     "IndexEntry",
+    "Manifest",
     "ManifestInfo",
     "RowStats",
     "file_entry",
@@ -30,9 +31,17 @@ __all__ = [
     "read_index_manifest",
     "read_manifest",
     "read_manifest_list",
+    "unknown_fields",
 ]
 
 ADD, DELETE = 0, 1
+_FIELDS = frozenset(
+    """_VERSION _KIND _PARTITION _BUCKET _TOTAL_BUCKETS _FILE _FILE_NAME _FILE_SIZE _ROW_COUNT _MIN_KEY _MAX_KEY
+    _KEY_STATS _VALUE_STATS _MIN_SEQUENCE_NUMBER _MAX_SEQUENCE_NUMBER _SCHEMA_ID _LEVEL _EXTRA_FILES _CREATION_TIME
+    _DELETE_ROW_COUNT _EMBEDDED_FILE_INDEX _FILE_SOURCE _VALUE_STATS_COLS _EXTERNAL_PATH _FIRST_ROW_ID _WRITE_COLS
+    _WRITE_COLS_SEQUENCES _NUM_ADDED_FILES _NUM_DELETED_FILES _PARTITION_STATS _MIN_BUCKET _MAX_BUCKET _MIN_LEVEL
+    _MAX_LEVEL _MIN_ROW_ID _MAX_ROW_ID _INDEX_TYPE _DELETIONS_VECTORS_RANGES _GLOBAL_INDEX""".split()  # noqa: SIM905
+)
 
 
 @dataclass(frozen=True)
@@ -130,9 +139,49 @@ def read_manifest_list(data: memoryview) -> list[ManifestInfo]:
     return [manifest_info(record) for record in read_avro(data)]
 
 
-def read_manifest(data: memoryview) -> list[FileEntry]:
-    """The entries of a manifest, in order."""
-    return [file_entry(record) for record in read_avro(data)]
+@dataclass(frozen=True)
+class Manifest:
+    """The entries of a manifest, in order, and its fields that are not known here and say something."""
+
+    entries: list[FileEntry]
+    unknown: tuple[str, ...] = ()
+
+
+def read_manifest(data: memoryview) -> Manifest:
+    """A manifest."""
+    entries, unknown = [], dict[str, None]()
+    strange: list[tuple[str, ...]] | None = None
+    for record in read_avro(data):
+        entries.append(file_entry(record))
+        strange = _strange(record) if strange is None else strange
+        if strange:
+            unknown.update(dict.fromkeys(_told(record, strange)))
+    return Manifest(entries, tuple(unknown))
+
+
+def unknown_fields(records: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    """Fields of records of one Avro file, all of one schema, that are not known here and have a value in one of them.
+
+    All of Paimon 0.8 to 2.1 are known; an empty list is no value.
+    """
+    strange = _strange(records[0]) if records else []
+    return tuple(dict.fromkeys(name for record in records for name in _told(record, strange))) if strange else ()
+
+
+def _strange(record: dict[str, Any]) -> list[tuple[str, ...]]:
+    """The paths of the fields that are not known, of all records with this one's schema."""
+    file = record.get("_FILE")
+    inside = [("_FILE", name) for name in file if name not in _FIELDS] if isinstance(file, dict) else []
+    return [*((name,) for name in record if name not in _FIELDS), *inside]
+
+
+def _told(record: dict[str, Any], paths: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    for path in paths:
+        value: Any = record
+        for name in path:
+            value = value.get(name)
+        if value not in (None, []):
+            yield path[-1]
 
 
 def read_index_manifest(data: memoryview) -> list[IndexEntry]:

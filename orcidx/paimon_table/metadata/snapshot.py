@@ -9,8 +9,15 @@ from typing import Any, TypeVar
 from orcidx.errors import CorruptFile
 from orcidx.paimon.json_object import parse_json_object
 
-__all__ = ["Snapshot", "is_file_name", "parse_hint", "parse_snapshot", "snapshot_of"]
+__all__ = ["FIELDS", "Snapshot", "is_file_name", "parse_hint", "parse_snapshot", "snapshot_of"]
 
+FIELDS = frozenset(
+    """version uuid id schemaId baseManifestList baseManifestListSize deltaManifestList deltaManifestListSize
+    changelogManifestList changelogManifestListSize indexManifest commitUser commitIdentifier commitKind timeMillis
+    logOffsets totalRecordCount deltaRecordCount changelogRecordCount watermark statistics properties nextRowId
+    writerVersion operation""".split()  # noqa: SIM905
+)
+"""Paimon 0.8 to 2.1."""
 _LONG = 1 << 63
 _Kind = TypeVar("_Kind", int, str)
 
@@ -19,7 +26,8 @@ _Kind = TypeVar("_Kind", int, str)
 class Snapshot:
     """One version of a table: the manifest lists hold its files, ``index_manifest`` its index files.
 
-    ``time_millis`` since 1970-01-01 UTC. ``None``: not recorded.
+    ``time_millis`` since 1970-01-01 UTC. ``None``: not recorded. ``unknown``: fields that are not
+    known here and say something.
     """
 
     id: int
@@ -30,6 +38,7 @@ class Snapshot:
     commit_kind: str | None
     total_record_count: int | None
     time_millis: int | None
+    unknown: tuple[str, ...] = ()
 
 
 def parse_snapshot(data: bytes | memoryview) -> Snapshot:
@@ -64,6 +73,7 @@ def snapshot_of(document: Mapping[str, Any]) -> Snapshot:
         commit_kind=entry("commitKind", str),
         total_record_count=entry("totalRecordCount", int),
         time_millis=entry("timeMillis", int),
+        unknown=tuple(sorted(name for name, value in document.items() if name not in FIELDS and value is not None)),
     )
 
 

@@ -225,8 +225,6 @@ def plan_files(
 
     Raises ``Unsupported``, saying why, where rows must be merged before they can be filtered.
     """
-    if schema.is_on("data-evolution.enabled"):
-        raise Unsupported("the rows of a data-evolution table are spread over several files, which is not supported")
     plan = _Planner(schema, schema_of, list(files), jvm_zone)
     if schema.primary_keys:
         plan.hide_uncompacted()
