@@ -15,7 +15,8 @@ _LIBRARIES = ("hadoop-client-api-*", "hadoop-client-runtime-*", "slf4j-api-*", "
 
 @contextmanager
 def minicluster(jars: Path, scratch: Path) -> Iterator[tuple[str, str]]:
-    """The URL of the namenode, and host and port of WebHDFS."""
+    """The URL of the namenode, and host and port of WebHDFS. Its superuser is another user than this process's, which
+    permissions hold for, and may write anywhere."""
     import pyspark
     from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
@@ -26,7 +27,7 @@ def minicluster(jars: Path, scratch: Path) -> Iterator[tuple[str, str]]:
     port = launch_gateway(
         jarpath=str(bridge),
         classpath=os.pathsep.join(map(str, found)),
-        javaopts=["-Xmx500m", f"-Djava.io.tmpdir={scratch}"],
+        javaopts=["-Xmx500m", f"-Djava.io.tmpdir={scratch}", "-DHADOOP_USER_NAME=superuser"],
         java_path=java,
         die_on_exit=True,
     )
@@ -38,6 +39,8 @@ def minicluster(jars: Path, scratch: Path) -> Iterator[tuple[str, str]]:
     cluster = builder(settings, jvm.java.io.File(str(scratch / "dfs"))).numDataNodes(1).format(True).build()
     try:
         cluster.waitActive()
+        everyone = jvm.org.apache.hadoop.fs.permission.FsPermission("777")
+        cluster.getFileSystem().setPermission(jvm.org.apache.hadoop.fs.Path("/"), everyone)
         web = cluster.getNameNode().getHttpAddress()
         yield str(cluster.getURI().toString()), f"127.0.0.1:{web.getPort()}"
     finally:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+import urllib.parse
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,7 +16,9 @@ KEY = {"key": "k", "secret": "s"}
 class RequestLog:
     """A WSGI wrapper that notes the object requests: (method, key, one header).
 
-    Requests that write go one at a time: S3 decides conditions in one step, moto looks and then puts.
+    Requests that write go one at a time: S3 decides conditions in one step, moto looks and then puts. ``refuse``, where
+    it is set, says of a request's text of path and query whether it is answered by an error of S3, such as
+    "403 AccessDenied" or "400 ExpiredToken".
     """
 
     def __init__(self, app: Any, bucket: str, header: str) -> None:
@@ -24,10 +27,16 @@ class RequestLog:
         self._prefix = f"/{bucket}/"
         self._writing = threading.Lock()
         self._header = header
+        self.refuse: Callable[[str], str | None] | None = None
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
         key = environ["PATH_INFO"].removeprefix(self._prefix)
         self.requests.append((environ["REQUEST_METHOD"], key, environ.get(self._header)))
+        asked = urllib.parse.unquote_plus(f"{environ['PATH_INFO']}?{environ.get('QUERY_STRING', '')}")
+        if self.refuse is not None and (error := self.refuse(asked)) is not None:
+            status, _, code = error.partition(" ")
+            start_response(f"{status} refused", [("Content-Type", "application/xml")])
+            return [f"<Error><Code>{code}</Code><Message>{code} of this test</Message></Error>".encode()]
         if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
             return self.app(environ, start_response)
         with self._writing:

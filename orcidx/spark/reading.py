@@ -40,7 +40,7 @@ from orcidx.spark.query.reader_options import options_of_reader, struct_of_ddl
 from orcidx.spark.query.table_notes import warned_of
 from orcidx.spark.sessions.arrow_tables import table_of
 from orcidx.spark.sessions.catalog_tables import catalog_table
-from orcidx.spark.sessions.hadoop_files import shipped, sources_in_session
+from orcidx.spark.sessions.hadoop_files import road_notes, shipped, sources_in_session
 from orcidx.spark.sessions.spark_session import SessionFacts, facts_of, hadoop_has, is_connect
 from orcidx.spark.sql_queries import last_scans
 from orcidx.spark.types.argument_types import KeyFrames, Paths, Schema, Where
@@ -221,8 +221,9 @@ def _planned(spark: SparkSession, query: Query, facts: SessionFacts, reason: str
             return _filtered_by_spark(spark, query, text, facts, reason)
     else:
         plan = begin(query)
-    notes = warned_of(plan.rows)
-    return _with_choice(_of_plan(spark, plan, facts), Choice("orcidx", reason, notes=notes))
+    frame = _of_plan(spark, plan, facts)
+    notes = (*warned_of(plan.rows), *road_notes(query.at))
+    return _with_choice(frame, Choice("orcidx", reason, notes=notes))
 
 
 def _of_plan(spark: SparkSession, plan: Plan, facts: SessionFacts) -> DataFrame:
@@ -253,7 +254,8 @@ def _filtered_by_spark(
             f"Spark computes a part of {text.text!r:.200}, and {min(text.last.chars)} holds a CHAR, which this table "
             "stores without its blanks: leave that part out, and filter the DataFrame by it"
         )
-    notes = (*warned_of(plan.rows), "Spark computes a part of the condition, and filters what was read")
+    computed = "Spark computes a part of the condition, and filters what was read"
+    notes = (*warned_of(plan.rows), computed, *road_notes(query.at))
     frame = filtered_by(_of_plan(spark, plan, facts), text.text)
     if order:
         frame = frame.orderBy(*(_sorted(frame[_quoted(key.column)], key) for key in order))

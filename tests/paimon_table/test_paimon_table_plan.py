@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.fs
 import pytest
 from goldens import FIXTURES, GOLDEN_PAIMON, roots
+from memory_files import MemoryFiles
 from paimon_tables import PaimonTable, serialized
 
 from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, Unsupported
@@ -30,6 +31,7 @@ from orcidx.paimon_table.metadata.partition_path import partition_path
 from orcidx.paimon_table.read.file_pruning import Bounds, FileBounds
 from orcidx.predicate import bind, col, parse
 from orcidx.pruning.selection import RowSelection
+from orcidx.storage.hadoop_store import hadoop_source
 
 FROZEN = FIXTURES / "paimon" / "tables" / "db.db"
 
@@ -291,6 +293,28 @@ def test_files_in_other_stores_need_trust(table: PaimonTable, place: str, what: 
             open_table(table.path, external_paths=["s3://sec", place]).files()
     with pytest.raises(InvalidQuery, match="is a list"):
         open_table(table.path, external_paths="s3://secret")
+
+
+def test_external_files_in_the_file_systems_of_a_session(table: PaimonTable) -> None:
+    """Those of the table's own scheme and host; a URL of another is none of the table's."""
+    table.schema({0: ("a", "INT")})
+    elsewhere = "hdfs://node:8020/else where/data-0.orc"
+    table.add("data-0.orc", rows(a=pa.array([1, 2], pa.int32())), _EXTERNAL_PATH=elsewhere, _EXTRA_FILES=["x.index"])
+    table.commit()
+    held = {one.relative_to(table.path).as_posix(): one.read_bytes() for one in table.path.rglob("*") if one.is_file()}
+    for root in ("hdfs://node:8020/t", "hdfs://other/t", "s3a://node:8020/t"):
+        files = MemoryFiles()
+        files.held = {f"{root}/{name}": data for name, data in held.items()}
+        opened = open_table(hadoop_source(root, files))
+        if not root.startswith("hdfs://node"):
+            with pytest.raises(InvalidQuery, match=r"another store, 'hdfs://node.*session's file systems"):
+                opened.files()
+            continue
+        (found,) = opened.files()
+        assert found.path == found.source.location == elsewhere
+        assert found.index is not None
+        assert found.index.name == "hdfs://node:8020/else where/x.index"
+        assert found.source.filesystem is files
 
 
 def test_a_layout_that_leads_out_of_the_table_is_refused(table: PaimonTable) -> None:

@@ -6,20 +6,23 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pickle
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from s3_server import s3_server
+from s3_server import RequestLog, s3_server
 
 from orcidx.errors import OrcidxError, Unsupported
+from orcidx.index_directory.catalog import Catalog
 from orcidx.spark import (
     build_file_index,
     clean,
@@ -46,10 +49,18 @@ REAL = os.environ.get("ORCIDX_HADOOP")
 
 @dataclass(frozen=True)
 class Place:
-    """A directory of a file system; ``open_in_tasks``: whether tasks open files themselves."""
+    """A directory of a file system; ``open_in_tasks``: by what tasks open files themselves, None where they do not;
+    ``denied``: takes the right to what is in a directory away; ``log``: what a server of S3 is asked."""
 
     url: str
-    open_in_tasks: bool
+    open_in_tasks: str | None
+    denied: Callable[[str], AbstractContextManager[None]]
+    log: RequestLog | None = None
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether files are created exclusively there."""
+        return self.url.startswith(("hdfs:", "s3a:"))
 
 
 @contextmanager
@@ -66,7 +77,25 @@ def settings_of(spark: Any, **settings: str) -> Iterator[None]:
 def viewfs(spark: Any, scratch: Path) -> Iterator[Place]:
     (scratch / "data").mkdir()
     spark._jsc.hadoopConfiguration().set("fs.viewfs.mounttable.orcidx.link./data", (scratch / "data").as_uri())
-    yield Place("viewfs://orcidx/data", open_in_tasks=False)
+
+    @contextmanager
+    def denied(directory: str) -> Iterator[None]:
+        """As if the JVM were: root may do all."""
+
+        def refuses(call: Any) -> Any:
+            def checked(self: SessionFiles, url: str, *rest: Any) -> Any:
+                if directory in url:
+                    raise PermissionError(errno.EACCES, "access denied by the session's Hadoop file system", url)
+                return call(self, url, *rest)
+
+            return checked
+
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("list", "status", "read", "write"):
+                patch.setattr(SessionFiles, name, refuses(getattr(SessionFiles, name)))
+            yield
+
+    yield Place("viewfs://orcidx/data", None, denied)
 
 
 @contextmanager
@@ -74,15 +103,34 @@ def hdfs(spark: Any, scratch: Path) -> Iterator[Place]:
     from minicluster import minicluster
 
     (folder,) = _jars("hdfs")
+
+    @contextmanager
+    def denied(directory: str) -> Iterator[None]:
+        jvm = spark._jvm
+        path = jvm.org.apache.hadoop.fs.Path(directory)
+        files = path.getFileSystem(spark._jsc.hadoopConfiguration())
+        rights = files.getFileStatus(path).getPermission()
+        files.setPermission(path, jvm.org.apache.hadoop.fs.permission.FsPermission("000"))
+        yield
+        files.setPermission(path, rights)
+
     with minicluster(folder, scratch) as (url, web), settings_of(spark, dfs__namenode__http_address=web):
-        yield Place(f"{url}/data", open_in_tasks=True)
+        yield Place(f"{url}/data", f"WebHDFS at {web}", denied)
 
 
 @contextmanager
 def s3a(spark: Any, scratch: Path) -> Iterator[Place]:
     import boto3
 
-    with s3_server("bucket") as (endpoint, _):
+    with s3_server("bucket") as (endpoint, log):
+
+        @contextmanager
+        def denied(directory: str) -> Iterator[None]:
+            inside = directory.partition("bucket/")[2]
+            log.refuse = lambda asked: "403 AccessDenied" if inside in asked else None
+            yield
+            log.refuse = None
+
         keys = {"aws_access_key_id": "k", "aws_secret_access_key": SECRET, "region_name": "us-east-1"}
         boto3.client("s3", endpoint_url=endpoint, **keys).create_bucket(Bucket="bucket")
         conf = spark._jsc.hadoopConfiguration()
@@ -94,7 +142,7 @@ def s3a(spark: Any, scratch: Path) -> Iterator[Place]:
             "bucket.bucket.secret.key": SECRET,
         }.items():
             conf.set(f"fs.s3a.{name}", value)
-        yield Place("s3a://bucket/data", open_in_tasks=True)
+        yield Place("s3a://bucket/data", "s3fs", denied, log)
 
 
 def _jars(name: str) -> list[Path]:
@@ -127,11 +175,10 @@ def indexed(spark: Any, place: Place) -> str:
 
 
 def build(spark: Any, place: Place, table: str) -> None:
-    exclusive = place.url.startswith(("hdfs:", "s3a:"))
-    if not exclusive:
+    if not place.exclusive:
         with pytest.raises(Unsupported, match="single_writer=True"):
             build_file_index(spark, table, SPEC, progress=False)
-    built = build_file_index(spark, table, SPEC, progress=False, single_writer=not exclusive).collect()
+    built = build_file_index(spark, table, SPEC, progress=False, single_writer=not place.exclusive).collect()
     assert {(row.status, row.error) for row in built} == {("built", None)}
 
 
@@ -185,7 +232,9 @@ def test_own_tasks(spark: Any, place: Place, indexed: str) -> None:
         with pytest.raises(Unsupported, match="no way to viewfs://"):
             read(spark, indexed, where="id = 250", engine="orcidx")
         return
-    assert [row.t for row in read(spark, indexed, where="id = 250", engine="orcidx").collect()] == ["it is 250"]
+    frame = read(spark, indexed, where="id = 250", engine="orcidx")
+    assert [row.t for row in frame.collect()] == ["it is 250"]
+    assert f"tasks open the files by {place.open_in_tasks}" in str(why(frame))
     assert read(spark, indexed, limit=7).count() == 7
     assert [row.id for row in read(spark, indexed, top=[("id", "desc")], limit=2).collect()] == [ROWS - 1, ROWS - 2]
 
@@ -213,8 +262,8 @@ def test_refresh_rewrite_recover(spark: Any, place: Place) -> None:
     spark.range(400, 800, 1, 2).selectExpr(*columns).write.mode("append").partitionBy("p").orc(table)
     frame = read(spark, table, where="id = 500", engine="spark")
     assert [row.id for row in frame.collect()] == [500]
-    single = not place.url.startswith(("hdfs:", "s3a:"))
-    statuses = [row.status for row in refresh(spark, table, progress=False, single_writer=single).collect()]
+    single = {"progress": False, "single_writer": not place.exclusive}
+    statuses = [row.status for row in refresh(spark, table, **single).collect()]
     assert (statuses.count("fresh"), statuses.count("built")) == (8, 8)
     if not place.open_in_tasks:
         with pytest.raises(Unsupported, match="no way to viewfs://"):
@@ -252,7 +301,7 @@ def test_a_catalog_table(spark: Any, indexed: str) -> None:
 
 def test_one_of_many_creates_wins(spark: Any, place: Place) -> None:
     folder = Folder(hadoop_source(f"{place.url}/race", SessionFiles(spark)))
-    if not place.url.startswith(("hdfs:", "s3a:")):
+    if not place.exclusive:
         with pytest.raises(Unsupported, match="exclusively"):
             folder.create("one", b"")
         return
@@ -288,12 +337,97 @@ def test_damaged_and_foreign_indexes_are_left_aside(spark: Any, place: Place) ->
     assert read(spark, table, where="id = 5").count() == 1
 
 
+def answers(spark: Any, table: str) -> list[Any]:
+    """By ``read`` and by plain SQL, with whatever they warn of."""
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found.append([row.id for row in read(spark, table, where="id = 5").collect()])
+        enable(spark)
+        try:
+            found.append([row.id for row in spark.sql(f"SELECT id FROM orc.`{table}` WHERE id = 5").collect()])
+        finally:
+            disable(spark)
+    return found
+
+
+def files_in(spark: Any, table: str) -> dict[str, Any]:
+    return {one.name: one.version for one in Folder(hadoop_source(table, SessionFiles(spark))).list()}
+
+
+@pytest.fixture(scope="module")
+def small(spark: Any, place: Place) -> str:
+    table = f"{place.url}/small"
+    spark.range(0, 200, 1, 2).selectExpr("id", "id div 100 AS k").write.orc(table)
+    build(spark, place, table)
+    return table
+
+
+def test_an_index_that_may_not_be_read_is_left_aside(spark: Any, place: Place, small: str) -> None:
+    before = files_in(spark, small)
+    with place.denied(f"{small}/_orcidx"):
+        assert answers(spark, small) == [[5], [5]]
+        assert "denied" in str(why()[-1]), why()[-1]
+        with pytest.raises(OSError, match="denied") as caught:
+            build_file_index(spark, small, SPEC, progress=False, rebuild=True, single_writer=not place.exclusive)
+        assert "\n" not in str(caught.value)
+    assert files_in(spark, small) == before
+    assert answers(spark, small) == [[5], [5]]
+    assert why()[-1].files_left == 1
+
+
+def test_files_of_an_index_that_are_gone_or_of_another_version(
+    spark: Any, place: Place, small: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As half of a directory was copied: the catalog without some of its indexes; catalogs of other formats."""
+    folder = Folder.of(hadoop_source(small, SessionFiles(spark)), "_orcidx")
+    (catalog,) = (one.name for one in folder.list("rollup"))
+    held = {one.name: folder.read(one.name) for one in folder.list()}
+    for name in held:
+        if name != catalog:
+            folder.delete(name)
+    assert answers(spark, small) == [[5], [5]]
+    whole = Catalog.read(held[catalog] or b"")
+    monkeypatch.setattr("orcidx.index_directory.catalog.VERSION", 7)
+    folder.put(catalog, whole.to_bytes())
+    monkeypatch.undo()
+    assert answers(spark, small) == [[5], [5]]
+    assert why()[-1].files_left is None
+    for name, data in held.items():
+        folder.put(name, data or b"")
+
+
+def test_credentials_that_have_ended(spark: Any, place: Place, small: str) -> None:
+    """Spark cannot read either: whatever is asked of orcidx says so in a sentence, and plain SQL as Spark says it."""
+    if place.log is None:  # only s3a has keys here
+        return
+    for answer in ("400 ExpiredToken", "403 InvalidAccessKeyId", "403 SignatureDoesNotMatch"):
+        place.log.refuse = lambda asked, answer=answer: answer
+        try:
+            for call in (build_file_index, refresh, describe, recover, rewrite, clean):
+                given = (spark, small, SPEC) if call is build_file_index else (spark, small)
+                with pytest.raises((OrcidxError, OSError)) as caught:
+                    call(*given)
+                assert "\n" not in str(caught.value)
+                assert answer.partition(" ")[2] in str(caught.value)
+            with pytest.raises((OrcidxError, OSError)) as caught:
+                read(spark, small, where="id = 5")
+            assert "\n" not in str(caught.value)
+        finally:
+            place.log.refuse = None
+    assert answers(spark, small) == [[5], [5]]
+
+
 def test_errors_are_a_sentence(spark: Any, place: Place) -> None:
     with pytest.raises(FileNotFoundError, match="no such"):
         build_file_index(spark, f"{place.url}/nothing", SPEC, progress=False)
     with pytest.raises((OrcidxError, FileNotFoundError)) as caught:
         build_file_index(spark, "nosuch://here/x", SPEC, progress=False)
     assert "\n" not in str(caught.value)
+    with pytest.raises((OrcidxError, FileNotFoundError)) as caught:
+        read(spark, "nosuch://here/x", where="id = 5")
+    assert "\n" not in str(caught.value)
+    assert "nosuch" in str(caught.value)
 
 
 def test_json_has_no_session(spark: Any, indexed: str) -> None:

@@ -107,6 +107,35 @@ def test_conditions_of_every_kind(
     assert fell >= (13 if every == 1 else 2)
 
 
+UNJUDGED = {
+    "rand() >= 0": "it is not deterministic",
+    "engines_odd(id)": "it has a PythonUDF",
+    "id IN (SELECT id FROM engines_view WHERE id >= 5)": "it has an InSubquery",
+    "id >= (SELECT min(id) FROM engines_view)": "it has a ScalarSubquery",
+    "EXISTS (SELECT 1 FROM engines_view)": "it has an Exists",
+    "(id < 9 OR engines_odd(id))": "it has a PythonUDF",
+}
+
+
+@pytest.mark.parametrize("part", UNJUDGED)
+def test_a_part_that_cannot_be_judged_leaves_the_others(spark: Any, directory: Path, part: str) -> None:
+    """As Spark takes the others to the files, whatever stands beside them."""
+    spark.udf.register("engines_odd", lambda number: number % 2 == 1, "boolean")
+    plain(spark, directory).createOrReplaceTempView("engines_view")
+    for where in (f"id = 5 AND {part}", f"{part} AND id = 5", f"id < 9 AND {part} AND id IN (5, 9)"):
+        frame = read(spark, directory, where=where)
+        assert rows(frame) == rows(plain(spark, directory).where(where)) != Counter(), where
+        told = why(frame)
+        assert (told.engine, told.files_left) == ("spark", 1), told
+        assert told.notes[0] == f"a part of the condition rules out nothing, for {UNJUDGED[part]}"
+        frame = read(spark, directory, where=where, engine="orcidx")
+        assert rows(frame) == rows(plain(spark, directory).where(where)), where
+    frame = read(spark, directory, where=part)
+    assert f"where {UNJUDGED[part]}" in why(frame).reason
+    frame = read(spark, directory, where=part, where_in={"key": spark.createDataFrame([(35 * 1000,)], "key bigint")})
+    assert why(frame).files_left is not None
+
+
 @pytest.mark.parametrize("engine", ["spark", "orcidx", "auto"])
 def test_random_predicates_by_every_engine(spark: Any, directory: Path, rng: np.random.Generator, engine: str) -> None:
     dice, whole = random.Random(int(rng.integers(1 << 30))), plain(spark, directory)

@@ -50,9 +50,18 @@ class TableFiles:
         Whoever wrote the table chose it, and it is opened with the reader's credentials: so it has to be in the table's
         own store (scheme and bucket or host), or in one of ``external_paths``. Raises ``InvalidQuery`` otherwise.
         """
-        if self.root.filesystem is not None:
+        in_session = self.root.kind == "hadoop"  # whose file systems take URLs of many stores
+        if self.root.filesystem is not None and not in_session:
             return describe_source(path, filesystem=self.root.filesystem)
         trusted = in_one_store(path, str(self.root.location))
+        if in_session and not trusted:
+            raise InvalidQuery(
+                f"a manifest names a file of another store, {path!r:.200}: through a Spark session's file systems a "
+                "table is read from its own scheme and bucket or host alone",
+                file=self.root.name,
+            )
+        if in_session:
+            return replace(self.root, name=path, location=path)
         if not trusted and not any(is_inside(path, one) for one in self.external_paths):
             message = f"a manifest names a file of another store, {path!r:.200}; if that is trusted, open the table"
             raise InvalidQuery(

@@ -31,7 +31,7 @@ from orcidx.spark.conditions.relation import FEW, Listing, Relation, relation_of
 from orcidx.spark.conditions.survivors import PartitionColumns, Survivors, find_survivors, with_old_times
 from orcidx.spark.conditions.text_conditions import filtered_by
 from orcidx.spark.query.plan import Query
-from orcidx.spark.sessions.hadoop_files import road_problem
+from orcidx.spark.sessions.hadoop_files import road_notes, road_problem
 from orcidx.spark.sessions.spark_errors import sentence_of, spark_errors
 from orcidx.spark.sessions.spark_session import SessionFacts, is_connect
 from orcidx.spark.types.argument_types import KeyFrames
@@ -170,12 +170,15 @@ def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engin
     if engine != "orcidx" and _has_no_index(query.reached):
         return by_spark(_warned_once(query.path, engine))
     asked = _asked(relation, query, filtered, facts)
-    if asked.obstacle is not None:
+    if asked.obstacle is not None and not keys:
         return by_spark(f"no file can be left out by a condition where {asked.obstacle}")
-    asked = Condition(all_of(asked.may, pruning_by(keys)), asked.columns | {one.column for one in keys})
-    if engine == "orcidx":
+    asked = _with_keys(asked, keys)
+    if engine == "orcidx" and not asked.unjudged:
         needed = _needed(relation, asked, query.columns)
-        return Chosen(Choice("orcidx", "it was asked to"), None, asked.may, needed, condition, keys)
+        choice = Choice("orcidx", "it was asked to", notes=road_notes(query.at))
+        return Chosen(choice, None, asked.may, needed, condition, keys)
+    if facts.gates.pruning is not None:  # asked of orcidx's tasks, and not theirs to read
+        return by_spark(facts.gates.pruning)
     if asked.may == Constant(True):
         return by_spark("the condition asks nothing that an index could rule out")
     try:
@@ -197,8 +200,8 @@ def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engin
         counted = _of_all(listing, found, keys) if frame is relation.frame else counts
         return by_spark(how, filtered if frame is relation.frame else _filtered(frame, condition), **counted)
 
-    by_keys = _may_look_up(query, facts, engine)
-    looked_up = _looked_up(asked.may, found, relation, query.columns, counts) if by_keys else None
+    by_keys = not asked.unjudged and _may_look_up(query, facts, engine)
+    looked_up = _looked_up(asked.may, found, relation, query, counts) if by_keys else None
     needed = _needed(relation, asked, query.columns)
     fields = [one for one in relation.frame.schema.fields if one.name in needed]
     if looked_up is None or _may_be_old(stores, sources, found, fields, (query, _partitions(relation, query, sources))):
@@ -239,6 +242,13 @@ def _asked(relation: Relation, query: Query, filtered: DataFrame, facts: Session
     return Condition(may, columns)
 
 
+def _with_keys(asked: Condition, keys: tuple[Keys, ...]) -> Condition:
+    """The condition and the keys together; what of the condition cannot be judged leaves the keys as they are."""
+    unjudged = asked.unjudged if asked.obstacle is None else (asked.obstacle,)
+    columns = asked.columns | {one.column for one in keys}
+    return Condition(all_of(asked.may, pruning_by(keys)), columns, unjudged=unjudged)
+
+
 def _warned_once(path: str | Sequence[str], engine: Engine) -> str:
     """That there is no index, which a warning says once of a path, unless Spark's reader was asked for: without one
     ``read`` is no better than Spark's."""
@@ -277,7 +287,7 @@ def _may_look_up(query: Query, facts: SessionFacts, engine: Engine) -> bool:
     """Whether orcidx's own tasks may read, and read what Spark's reader would."""
     apart = collated(query.schema) | with_defaults(query.schema)
     is_plain = not (query.reader_options or query.table or apart or facts.gates.tasks)
-    return engine != "spark" and is_plain and road_problem(query.at) is None
+    return engine != "spark" and is_plain
 
 
 def _relation(spark: SparkSession, query: Query) -> Relation:
@@ -337,7 +347,8 @@ def _survivors(
             share=sum(widths[name] for name in needed) / max(1, sum(widths.values())),
         )
         found = found.with_other(part)
-    return found
+    notes = [f"a part of the condition rules out nothing, for {reason}" for reason in asked.unjudged]
+    return replace(found, notes=(*notes, *found.notes))
 
 
 def _partitions(relation: Relation, query: Query, sources: Sequence[Source]) -> PartitionColumns:
@@ -414,17 +425,22 @@ def _not_worth(sources: Sequence[Source], found: Survivors, query: Query) -> str
 
 
 def _looked_up(
-    may: Predicate, found: Survivors, relation: Relation, columns: Sequence[str] | None, counts: Mapping[str, Any]
+    may: Predicate, found: Survivors, relation: Relation, query: Query, counts: dict[str, Any]
 ) -> str | None:
     """Why orcidx had better decode what is left: few keys of a column with a bloom filter, and other columns that are
-    decoded for their rows alone. None where Spark had."""
-    read = len(columns if columns is not None else relation.frame.columns)
+    decoded for their rows alone. None where Spark had; a note in ``counts`` says by what tasks open the files, or why
+    they cannot."""
+    read = len(query.columns if query.columns is not None else relation.frame.columns)
     if not LEAST_BYTES <= counts["bytes_left"] <= RARE * counts["bytes"] or read < LATE_COLUMNS:
         return None
     for leaf in conjuncts(may):
         if not isinstance(leaf, Leaf) or leaf.negated or leaf.op not in (Op.EQ, Op.IN):
             continue
         if leaf.path[0] in found.keyed and len(leaf.literals) <= KEYS:
+            if (problem := road_problem(query.at)) is not None:
+                counts["notes"] += (f"few keys of {leaf.path[0]} could be looked up, but {problem}",)
+                return None
+            counts["notes"] += road_notes(query.at)
             return f"few keys of {leaf.path[0]} are looked up, and {read} columns decoded for their rows alone"
     return None
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -53,17 +53,19 @@ _COMPARISONS = {
     "Contains": Op.CONTAINS,
 }
 _TURNED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE, Op.EQ: Op.EQ, Op.EQ_NULL_SAFE: Op.EQ_NULL_SAFE}
+_QUERIES = frozenset({"Exists", "ListQuery", "OuterReference"})
 _ANY = Constant(True)
 
 
 @dataclass(frozen=True)
 class Condition:
     """``may``: true of every row of which the condition is; ``columns``: that it names; ``obstacle``: why nothing may
-    be left out by it, None where something may."""
+    be left out by it, None where something may; ``unjudged``: why parts of it, beside others, rule out nothing."""
 
     may: Predicate
     columns: frozenset[str]
     obstacle: str | None = None
+    unjudged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,20 +114,21 @@ def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, c
         return Condition(_ANY, columns, "Spark asks for more than columns of the files")
     condition = plan.condition()
     before = _nodes(condition, columns, collated)
-    obstacle = None if condition.deterministic() else "it is not deterministic"
-    if obstacle := obstacle or _obstacle(before, columns):
-        return Condition(_ANY, _columns_of(before), obstacle)
+    parts, named = conjuncts(before), _named_by(condition, before, columns)
+    reasons = _unjudged(condition, parts, columns)
+    unjudged = tuple(dict.fromkeys(one for one in reasons if one is not None))
+    if None not in reasons:
+        return Condition(_ANY, named, unjudged[0])
     for rule in _rules(jvm):
         plan = rule.apply(plan)
     nodes = _nodes(plan.condition(), columns, collated)
-    parts = conjuncts(before)
-    if not any(map(_asks_the_time, parts)):
-        return Condition(condition_of_json(nodes, load_zone(clock_zone)), _columns_of(before))
+    if not unjudged and not any(map(_asks_the_time, parts)):
+        return Condition(condition_of_json(nodes, load_zone(clock_zone)), named)
     folded = conjuncts(nodes)
     if len(folded) != len(parts):
-        return Condition(_ANY, _columns_of(before), "it asks for the time of each action")
-    may = [part_of_json(one, now, load_zone(clock_zone)) for one, now in zip(parts, folded)]
-    return Condition(all_of(*may), _columns_of(before))
+        return Condition(_ANY, named, (*unjudged, "it asks for the time of each action")[0])
+    may = _judged(parts, folded, reasons, load_zone(clock_zone))
+    return Condition(may, named, unjudged=unjudged)
 
 
 def carried_of(
@@ -139,20 +142,56 @@ def carried_of(
         return _ANY, False, columns
     condition = plan.condition()
     before = _nodes(condition, columns, collated)
-    named = _columns_of(before)
-    if not condition.deterministic() or _obstacle(before, columns):
-        return _ANY, False, columns if "Subquery" in str(condition) else named
+    parts, named = conjuncts(before), _named_by(condition, before, columns)
+    reasons = _unjudged(condition, parts, columns)
+    if None not in reasons:
+        return _ANY, False, named
     for rule in _rules(jvm):
         plan = rule.apply(plan)
     nodes = with_values(_nodes(plan.condition(), columns, collated), plan.condition())
     clock = load_zone(clock_zone)
-    if once or not _asks_the_time(before):
+    if not any(reasons) and (once or not _asks_the_time(before)):
         truth = _truth(nodes, clock, whole=True)
         return truth.true, truth.exact, named
-    parts, folded = conjuncts(before), conjuncts(nodes)
+    folded = conjuncts(nodes)
     if len(folded) != len(parts):
         return _ANY, False, named
-    return all_of(*(part_of_json(one, now, clock) for one, now in zip(parts, folded))), False, named
+    return _judged(parts, folded, reasons, clock), False, named
+
+
+def _judged(before: Sequence[Nodes], folded: Sequence[Nodes], reasons: Sequence[str | None], clock: Zone) -> Predicate:
+    """What holds wherever all parts of a condition may be true, by those that can be judged."""
+    return all_of(
+        *(part_of_json(one, now, clock) for one, now, reason in zip(before, folded, reasons) if reason is None)
+    )
+
+
+def _named_by(condition: JavaObject, nodes: Nodes, columns: frozenset[str]) -> frozenset[str]:
+    """The columns that a condition names; all, where the JSON does not tell what a subquery names."""
+    is_told = not any("Subquery" in _name(one) or _name(one) in _QUERIES for one in nodes)
+    return _columns_of(nodes) if is_told else columns
+
+
+def _unjudged(condition: JavaObject, parts: Sequence[Nodes], columns: frozenset[str]) -> list[str | None]:
+    """For each of the parts, which are all to be true, why it is no ground to leave files out; None where it may be
+    one. Spark itself takes the others to the files, whatever stands beside them and in which order."""
+    steady = (
+        [True] * len(parts) if condition.deterministic() else [bool(one.deterministic()) for one in _and(condition)]
+    )
+    obstacles = [_obstacle(one, columns) for one in parts]
+    return [found if sure else "it is not deterministic" for found, sure in zip(obstacles, steady)]
+
+
+def _and(condition: JavaObject) -> list[JavaObject]:
+    """The expressions whose nodes are those of ``conjuncts``."""
+    waiting, found = [condition], []
+    while waiting:
+        one = waiting.pop()
+        if one.getClass().getSimpleName() == "And":
+            waiting += [one.right(), one.left()]
+        else:
+            found.append(one)
+    return found
 
 
 def _nodes(condition: JavaObject, columns: frozenset[str], collated: frozenset[str]) -> Nodes:
@@ -274,7 +313,7 @@ def _obstacle(nodes: Nodes, columns: frozenset[str]) -> str | None:
     """Why a condition is no ground to leave files out, though Spark takes it."""
     for node in nodes:
         name = _name(node)
-        if "UDF" in name or "Subquery" in name or name in ("Exists", "ListQuery", "OuterReference"):
+        if "UDF" in name or "Subquery" in name or name in _QUERIES:
             return f"it has {'an' if name[0] in 'AEIOU' else 'a'} {name}"
         if name == "AttributeReference" and node["name"] not in columns:
             return f"it asks for {node['name']}, which is no column of the files"

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from orcidx.errors import CorruptFile, OrcidxError
+from orcidx.errors import CorruptFile, OrcidxError, Unsupported
 from orcidx.index_directory.catalog import StatisticsKey
 from orcidx.index_directory.file_pruning import (
     KnownFiles,
@@ -157,9 +157,10 @@ def find_survivors(
         clock = time.thread_time if store.root.kind == "path" else time.perf_counter
         price = _Price(clock, seconds / max(1, len(sizes)), RELATION_SECONDS if len(sizes) == len(known_of) else 0.0)
         left, fell, notes = _asked(known, fresh, plan.kept, question, price)
-    except CorruptFile as error:
+    except (CorruptFile, Unsupported, OSError) as error:  # also of a later version, not ours to read, or not reached
         warnings.warn(f"the directory's indexes are not used: {error}", RuntimeWarning, stacklevel=2)
-        return Survivors(nothing, {}, notes=(f"the indexes are damaged: {error}",))
+        state = "are damaged" if isinstance(error, CorruptFile) else "cannot be read"
+        return Survivors(nothing, {}, notes=(f"the indexes {state}: {error}",))
     _STORES.keep(store)
     by["file indexes"] = fell
     out = np.ones(len(known_of), np.bool_)

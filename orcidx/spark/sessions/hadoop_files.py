@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark import Broadcast
     from pyspark.sql import SparkSession
 
-__all__ = ["SessionFiles", "reached", "road_problem", "shipped", "sources_in_session"]
+__all__ = ["SessionFiles", "reached", "road_notes", "road_problem", "shipped", "sources_in_session"]
 
 Task: TypeAlias = "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
 _ITEM, _PART = "\x01", "\x02"
@@ -298,6 +298,12 @@ def road_problem(sources: object) -> str | None:
     """Why tasks do not open ``sources`` by themselves; None where they do, as far as the driver sees."""
     problems = (one.filesystem.road(one.location).problem for one in _in_session(sources))
     return next((one for one in problems if one is not None), None)
+
+
+def road_notes(sources: object) -> tuple[str, ...]:
+    """By what tasks open ``sources``, for ``why``; nothing where Spark's file systems have no part in it."""
+    shown = dict.fromkeys(one.filesystem.road(one.location).shown for one in _in_session(sources))
+    return (f"tasks open the files by {', '.join(shown)}",) if shown else ()
 
 
 def _in_session(sources: object) -> list[Source]:
