@@ -71,8 +71,9 @@ class ValueBounds:
     def compare(self, literal: Value) -> Signs:
         """Sign of bound - literal for each unit, 0 where not valid."""
         signs = np.zeros(len(self.values), np.int8)
-        known = self.values[self.valid]
-        signs[self.valid] = (known > literal).astype(np.int8) - (known < literal).astype(np.int8)
+        known, other = self.values[self.valid], np.empty((), object)
+        other[()] = literal  # NumPy takes the zero bytes off the end of bytes that it is given plainly
+        signs[self.valid] = (known > other).astype(np.int8) - (known < other).astype(np.int8)
         return signs
 
     def sortable(self, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -83,6 +83,20 @@ def admitted(low: int | None, high: int | None, nulls: str, nan: bool) -> list[f
     return values + [None] * (nulls == "some") + [float("nan")] * nan
 
 
+@pytest.mark.parametrize("number", [1, len(MANY) + 1], ids=["alone", "among many"])
+def test_texts_that_end_in_zero_bytes(number: int) -> None:
+    """They are other texts than those without, to ``ValueBounds`` as to predicates."""
+    texts = [b"a", b"a\0", b"a\0\0", b"a\1"]
+    bounds = ValueBounds.of(texts)
+    for text in texts:
+        assert bounds.compare(text).tolist() == [(one > text) - (one < text) for one in texts]
+    one_of = col("v").is_in(["a\0", *(f"b{i}" for i in range(1, number))])
+    none = np.zeros(len(texts), np.bool_)
+    known = ColumnBounds(lower=bounds, upper=bounds, may_null=none, all_null=none, may_nan=none)
+    (leaf,) = bind(one_of, pa.schema([("v", pa.string())])).leaves()
+    assert [one.tolist() for one in leaf_in_bounds(leaf, known)] == [[False, True, False, False]] * 2
+
+
 def as_values(ends: list[int | None]) -> UnitBounds[Any]:
     return ValueBounds.of([None if end is None else float(end) for end in ends])
 
