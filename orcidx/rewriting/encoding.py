@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["encode_rows"]
 
+ORDERED_BLOCK = 1 << 16
+"""Most bytes of a chunk of rows that are put in an order, which is done to find few of them: 10,000 numbers are about
+one such chunk, and packed ones a twelfth of one of 256 KiB. Of six columns a lookup then plans 0.69 MB for 1.33, and
+the file takes 1.014 times as much (decision 0320)."""
+
 _COPIED_ONLY = frozenset({TypeKind.GEOMETRY, TypeKind.GEOGRAPHY})
 
 
@@ -110,11 +115,14 @@ def _sample(inputs: Sequence[InputFile], request: Request, options: ReadOptions)
 
 def _write_options(inputs: Sequence[InputFile], plan: RewritePlan, request: Request) -> WriteOptions:
     options = WriteOptions().override(**request.given)
+    block = min(max(plan.framing.block_size, 1 << 10), (1 << 23) - 1)
+    if request.order and "compression_block_size" not in request.given:
+        block = min(block, ORDERED_BLOCK)
     return replace(
         options,
         compression=plan.compression,
         compression_level=plan.level,
-        compression_block_size=min(max(plan.framing.block_size, 1 << 10), (1 << 23) - 1),
+        compression_block_size=block,
         row_index_stride=plan.stride or (WriteOptions().row_index_stride if plan.bloom_names else 0),
         bloom_filter_columns=plan.bloom_names,
         metadata=plan.user_metadata,
