@@ -35,7 +35,7 @@ def make_table(folder: Path, files: int, *, threshold: str) -> None:
     fields = [{"id": 0, "name": "id", "type": "BIGINT"}, {"id": 1, "name": "city", "type": "STRING"}]
     (folder / "schema").mkdir(parents=True)
     (folder / "schema" / "schema-0").write_text(json.dumps({"id": 0, "fields": fields, "options": options}))
-    plan = plan_append(open_table(folder), {})
+    plan = plan_append(open_table(folder).view, {})
     rows = pa.table({"id": pa.array(range(100), pa.int64()), "city": [f"city {i % 10}" for i in range(100)]})
     _, (one,) = write_rows(plan, rows, DataFiles(plan.committer.files.root, plan.schema, dense=plan.dense))
     names = [f"data-{number}-{one.name}" for number in range(files)]

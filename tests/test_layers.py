@@ -38,7 +38,7 @@ the face of that package, ``paimon.*`` its modules."""
 HALLS = {
     "paimon_table": """
         table
-        file_places read_gates
+        read_gates
         commit
         data_files
         read

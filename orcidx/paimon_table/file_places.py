@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from orcidx.errors import CorruptFile, located
-from orcidx.paimon_table.commit.table_state import DELETION_VECTORS
 from orcidx.paimon_table.metadata.files import TableFiles
-from orcidx.paimon_table.metadata.manifest import FileEntry, IndexEntry
+from orcidx.paimon_table.metadata.manifest import DELETION_VECTORS, FileEntry, IndexEntry
 from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.paimon_table.read.plan import DeletionFile, TableFile
 from orcidx.paimon_table.read.table_paths import bucket_path, bucket_pattern, index_path, partition_values

@@ -20,28 +20,20 @@ from orcidx.paimon_table.commit.commit_options import CommitOptions, CommitOptio
 from orcidx.paimon_table.commit.index_rewriting import rewrite_file_index
 from orcidx.paimon_table.commit.row_appending import append_rows
 from orcidx.paimon_table.commit.row_deleting import delete_rows
-from orcidx.paimon_table.commit.table_state import TableState
-from orcidx.paimon_table.file_places import FilePlaces
 from orcidx.paimon_table.metadata.files import TableFiles, table_files
 from orcidx.paimon_table.metadata.manifest import (
-    FileEntry,
     IndexEntry,
-    ManifestInfo,
-    live_files,
-    manifest_info,
-    read_index_manifest,
-    read_manifest,
-    read_manifest_list,
 )
-from orcidx.paimon_table.metadata.schema import TableSchema, char_lengths
-from orcidx.paimon_table.metadata.snapshot import Snapshot, snapshot_of
+from orcidx.paimon_table.metadata.schema import TableSchema
+from orcidx.paimon_table.metadata.snapshot import Snapshot
 from orcidx.paimon_table.read.jvm_instants import check_zone
-from orcidx.paimon_table.read.plan import TableFile, TablePlan, matching_manifests, plan_files
+from orcidx.paimon_table.read.plan import TableFile, TablePlan
 from orcidx.paimon_table.read.scan import TableScan
+from orcidx.paimon_table.read.table_view import TableView
 from orcidx.paimon_table.read.totals import aggregate_scan
 from orcidx.paimon_table.read_gates import check_reading, unknown_notes
 from orcidx.planner.query_words import asked_columns, asked_limit
-from orcidx.predicate import Where, bind, parse, resolve_column
+from orcidx.predicate import Where, parse, resolve_column
 from orcidx.scanner.top_rows import parse_order
 from orcidx.spellings import READING, unknown_keyword
 from orcidx.storage import OneSource
@@ -52,53 +44,48 @@ __all__ = ["Table", "open_table"]
 class Table:
     """One snapshot of a table; made by ``open_table``. Its metadata is read when it is needed, once."""
 
-    def __init__(
-        self, files: TableFiles, snapshot: Snapshot | None, table_schema: TableSchema, *, latest: bool = True
-    ) -> None:
-        self._files = files
-        self._latest = latest
-        self._snapshot = snapshot
-        self._schemas = {table_schema.id: table_schema}
-        self._table_schema = table_schema
-        self._manifests: list[ManifestInfo] | None = None
-        self._entries: dict[str, list[FileEntry]] = {}
-        self._unknown_fields: set[str] = set()
-        self._places = FilePlaces(files, table_schema, self.index_files)
+    def __init__(self, view: TableView) -> None:
+        self._view = view
+
+    @property
+    def view(self) -> TableView:
+        """The snapshot as plans and changes take it."""
+        return self._view
 
     @property
     def path(self) -> str:
         """As it was given."""
-        return self._files.root.name
+        return self._view.files.root.name
 
     @property
     def table_files(self) -> TableFiles:
         """The table's directory."""
-        return self._files
+        return self._view.files
 
     @property
     def is_latest(self) -> bool:
         """Whether it was opened at its newest snapshot, rather than at one of the caller's."""
-        return self._latest
+        return self._view.is_latest
 
     @property
     def snapshot(self) -> Snapshot | None:
         """The snapshot; None when nothing has been written yet."""
-        return self._snapshot
+        return self._view.snapshot
 
     @property
     def snapshot_id(self) -> int | None:
         """Its number."""
-        return None if self._snapshot is None else self._snapshot.id
+        return self._view.snapshot_id
 
     @property
     def table_schema(self) -> TableSchema:
         """Fields with their ids and Paimon types, keys and options."""
-        return self._table_schema
+        return self._view.schema
 
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema."""
-        return self._table_schema.arrow_schema
+        return self._view.schema.arrow_schema
 
     def __repr__(self) -> str:
         return f"<Table {self.path!r} at snapshot {self.snapshot_id}>"
@@ -108,46 +95,17 @@ class Table:
 
     # ------------------------------------------------------------------ metadata
 
-    def at(self, state: TableState) -> Table:
-        """The table at a snapshot that was read whole, for planning without reading it again."""
-        table = Table(self._files, None if state.document is None else snapshot_of(state.document), state.schema)
-        table._manifests = [manifest_info(record) for record in state.infos]
-        table._entries = {name: list(manifest.entries) for name, manifest in state.manifests.items()}
-        return table
-
     def files(self) -> list[TableFile]:
         """The live data files, in the manifests' order; also those that a scan would not read as they are."""
-        return [self._places.table_file(entry) for entry in self._live(self._manifest_infos())]
+        return self._view.data_files()
 
     def index_files(self) -> list[IndexEntry]:
         """The live index files: hash indexes, deletion vectors, global indexes."""
-        if self._snapshot is None or self._snapshot.index_manifest is None:
-            return []
-        return self._files.parsed(f"manifest/{self._snapshot.index_manifest}", read_index_manifest)
-
-    def _manifest_infos(self) -> list[ManifestInfo]:
-        if self._manifests is None:
-            lists = []
-            if self._snapshot is not None:
-                lists = [self._snapshot.base_manifest_list, self._snapshot.delta_manifest_list]
-            paths = [f"manifest/{name}" for name in lists]
-            parsed = self._files.parsed_all(paths, read_manifest_list)
-            self._manifests = [info for infos in parsed for info in infos]
-        return self._manifests
-
-    def _live(self, manifests: Sequence[ManifestInfo]) -> list[FileEntry]:
-        missing = list(dict.fromkeys(info.name for info in manifests if info.name not in self._entries))
-        parsed = self._files.parsed_all([f"manifest/{name}" for name in missing], read_manifest)
-        for name, manifest in zip(missing, parsed):
-            self._entries[name] = manifest.entries
-            self._unknown_fields.update(manifest.unknown)
-        return live_files(entry for info in manifests for entry in self._entries[info.name])
+        return self._view.index_files()
 
     def schema_of(self, schema_id: int) -> TableSchema:
         """A schema of the table by number, as its data files name it."""
-        if schema_id not in self._schemas:
-            self._schemas[schema_id] = self._files.schema(schema_id)
-        return self._schemas[schema_id]
+        return self._view.schema_of(schema_id)
 
     # ------------------------------------------------------------------ planning
 
@@ -165,27 +123,10 @@ class Table:
         Raises ``InvalidQuery`` for a predicate that does not fit the schema, and ``Unsupported``, saying why, where
         files cannot be read one by one.
         """
-        schema = self._table_schema
         with located(file=self.path):
-            check_reading(schema, latest=self._latest)
-        zone = check_zone(jvm_zone)
-        manifests = self._manifest_infos()
-        bound = None
-        if where is not None:
-            chars = char_lengths(schema.fields)
-            bound = bind(parse(where), self.schema, nan=nan, case_sensitive=case_sensitive, char_lengths=chars)
-            manifests = matching_manifests(manifests, schema, bound, instants_as_stored=zone is None)
-        files = [self._places.table_file(entry) for entry in self._live(manifests)]
-        with located(file=self.path):
-            plan = plan_files(files, schema, self.schema_of, bound, jvm_zone=zone)
-        return replace(plan, notes=(*unknown_notes(schema, self._unknown_keys()), *plan.notes))
-
-    def _unknown_keys(self) -> list[str]:
-        keys = () if self._snapshot is None else self._snapshot.unknown
-        return [
-            *(f"field {key!r} of snapshot {self.snapshot_id}" for key in keys),
-            *(f"field {key!r} of a manifest" for key in sorted(self._unknown_fields)),
-        ]
+            check_reading(self.table_schema, latest=self.is_latest)
+        plan = self._view.plan(where, nan=nan, case_sensitive=case_sensitive, jvm_zone=jvm_zone)
+        return replace(plan, notes=(*unknown_notes(self.table_schema, self._view.unknown_keys()), *plan.notes))
 
     # ------------------------------------------------------------------ rows
 
@@ -222,7 +163,7 @@ class Table:
         predicate = None if where is None else parse(where)
         zone = check_zone(jvm_zone)
         plan = self.plan(predicate, nan=options.nan, case_sensitive=options.case_sensitive, jvm_zone=zone)
-        return TableScan(plan, self._table_schema, tuple(chosen), predicate, options, limit, order, zone)
+        return TableScan(plan, self.table_schema, tuple(chosen), predicate, options, limit, order, zone)
 
     @lists_options(ReadOptions)
     def aggregate(
@@ -259,7 +200,7 @@ class Table:
         disappear or change meanwhile are left out and named in the result; this object stays at its snapshot. Raises
         ``Unsupported`` for what cannot be kept right here, ``CommitConflict`` and ``CommitUncertain``.
         """
-        return rewrite_file_index(self, where, spec, only_missing=only_missing, dry_run=dry_run, given=commit)
+        return rewrite_file_index(self._view, where, spec, only_missing=only_missing, dry_run=dry_run, given=commit)
 
     @lists_options(CommitOptions)
     def delete(
@@ -279,7 +220,7 @@ class Table:
         stays at its snapshot. Raises ``Unsupported``, ``CorruptFile`` for a damaged deletion vector,
         ``CommitConflict`` and ``CommitUncertain``.
         """
-        return delete_rows(self, where, everything=everything, isolation=isolation, dry_run=dry_run, given=commit)
+        return delete_rows(self._view, where, everything=everything, isolation=isolation, dry_run=dry_run, given=commit)
 
     @lists_options(CommitOptions)
     def append(self, data: object, *, dry_run: bool = False, **commit: Unpack[CommitOptionsByName]) -> Changed:
@@ -292,7 +233,7 @@ class Table:
         ``commit``: see ``CommitOptions``. This object stays at its snapshot. Raises ``InvalidQuery`` and
         ``ValueOutOfRange`` for rows that do not fit, ``Unsupported``, ``CommitConflict`` and ``CommitUncertain``.
         """
-        return append_rows(self, data, dry_run=dry_run, given=commit)
+        return append_rows(self._view, data, dry_run=dry_run, given=commit)
 
 
 def _described_html(table: Table) -> str:
@@ -339,9 +280,9 @@ def open_table(
             snapshot = files.snapshot(snapshot_id)
         except FileNotFoundError:
             raise InvalidQuery(f"{files.root.name} has no snapshot {snapshot_id}; it may have expired") from None
-        return Table(files, snapshot, files.schema(snapshot.schema_id), latest=False)
+        return Table(TableView(files, snapshot, files.schema(snapshot.schema_id), is_latest=False))
     latest = files.latest_snapshot()
     schema = files.latest_schema(0 if latest is None else latest.schema_id)
     if schema is None:
         raise FileNotFoundError(f"{files.root.name} is no Paimon table: it has no schema")
-    return Table(files, latest, schema)
+    return Table(TableView(files, latest, schema))

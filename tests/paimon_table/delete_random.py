@@ -382,7 +382,7 @@ def check(made: Made, predicate: Any, nan: Any, ids: dict[str, np.ndarray], *, d
     expected = made.matching(predicate, nan)
     table = open_table(made.folder)
     options = ReadOptions(nan=nan)
-    plan = plan_delete(table, predicate, everything=False, given={"jvm_zone": "UTC"}, options=options)
+    plan = plan_delete(table.view, predicate, everything=False, given={"jvm_zone": "UTC"}, options=options)
     found = np.zeros(made.rows, bool)
     for task in plan.tasks:
         path = task.file.file.path

@@ -377,7 +377,7 @@ def test_partitions_prune_files_and_manifests(table: PaimonTable) -> None:
     assert names(opened.plan((col("n") < 2) | col("n").is_null())) == ["data-0.orc", "data-3.orc"]
     fresh = open_table(table.path)
     assert fresh.plan(col("n") == 7).tasks == ()
-    assert not fresh._entries  # the manifest's own range is enough
+    assert not fresh.view._entries  # the manifest's own range is enough
 
 
 def test_statistics_prune_through_schema_evolution(table: PaimonTable) -> None:

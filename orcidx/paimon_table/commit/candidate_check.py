@@ -12,14 +12,13 @@ from orcidx.paimon.deletion_vector import read_deletion_vector
 from orcidx.paimon_table.avro.container import AvroFile, read_avro_file
 from orcidx.paimon_table.commit.candidate import Candidate, Change
 from orcidx.paimon_table.commit.table_state import (
-    DELETION_VECTORS,
     LiveFile,
     ManifestFile,
     TableState,
     live_entries,
     read_manifest_file,
 )
-from orcidx.paimon_table.metadata.manifest import DELETE, IndexEntry, file_entry, index_entry
+from orcidx.paimon_table.metadata.manifest import DELETE, DELETION_VECTORS, IndexEntry, file_entry, index_entry
 from orcidx.paimon_table.read.table_paths import index_path
 
 __all__ = ["check_candidate"]

@@ -16,8 +16,8 @@ from orcidx.paimon.deletion_vector import DeletionVector, Range, encode_deletion
 from orcidx.paimon.registry import parse_size
 from orcidx.paimon_table.commit.candidate import NewFile
 from orcidx.paimon_table.commit.committing import Attempt
-from orcidx.paimon_table.commit.table_state import DELETION_VECTORS, TableState
-from orcidx.paimon_table.metadata.manifest import ADD, IndexEntry
+from orcidx.paimon_table.commit.table_state import TableState
+from orcidx.paimon_table.metadata.manifest import ADD, DELETION_VECTORS, IndexEntry
 from orcidx.paimon_table.metadata.manifest_schemas import INDEX_MANIFEST_SCHEMA, completed
 from orcidx.paimon_table.read.table_paths import bucket_path, index_path, partition_values
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from orcidx.errors import (
     CommitConflict,
@@ -32,19 +32,18 @@ from orcidx.paimon_table.commit.changed import Changed
 from orcidx.paimon_table.commit.commit_options import CommitOptionsByName
 from orcidx.paimon_table.commit.committing import Attempt, Committed, Committer
 from orcidx.paimon_table.commit.table_change import begin, changed, check_inside, check_instants, check_table
+from orcidx.paimon_table.commit.table_state import view_of
 from orcidx.paimon_table.metadata.manifest import ADD, file_entry
 from orcidx.paimon_table.metadata.schema import TableSchema, char_lengths
 from orcidx.paimon_table.read.parquet_rows import read_parquet
 from orcidx.paimon_table.read.plan import POSTPONE_BUCKET, SkippedFile, TableFile, files_in_partitions
 from orcidx.paimon_table.read.table_paths import bucket_path, partition_values
+from orcidx.paimon_table.read.table_view import TableView
 from orcidx.predicate import Where, bind, parse
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.file import open_file
 from orcidx.storage import Source
 from orcidx.storage.folder import Folder
-
-if TYPE_CHECKING:
-    from orcidx.paimon_table.table import Table
 
 __all__ = ["BuiltIndex", "IndexTask", "RewritePlan", "commit_rewrite", "plan_rewrite", "rewrite_file_index"]
 
@@ -128,7 +127,7 @@ class RewritePlan:
 
 
 def plan_rewrite(
-    table: Table, where: Where, spec: Spec | None, *, only_missing: bool, given: CommitOptionsByName
+    table: TableView, where: Where, spec: Spec | None, *, only_missing: bool, given: CommitOptionsByName
 ) -> RewritePlan:
     """Which files get which indexes; reads metadata, and the heads of sidecars."""
     committer = begin(table, "rewrite_file_index", given)
@@ -138,8 +137,8 @@ def plan_rewrite(
     if not any(wanted.values()):
         raise Unsupported("no file index is configured: set file-index.<kind>.columns in the table, or give spec=")
     _check_columns(wanted, state.schema)
-    current = table.at(state)
-    chosen: list[TableFile] = current.files()
+    current = view_of(table, state)
+    chosen: list[TableFile] = current.data_files()
     others: Sequence[SkippedFile] = ()
     if where is not None:
         chosen, others = _in_partitions(current, where)
@@ -163,28 +162,28 @@ def _check_columns(spec: Spec, schema: TableSchema) -> None:
             raise InvalidQuery(f"no column {column!r}; the columns are {', '.join(schema.by_name)}", column=column)
 
 
-def _in_partitions(table: Table, where: Any) -> tuple[list[TableFile], list[SkippedFile]]:
-    schema = table.table_schema
-    bound = bind(parse(where), table.schema, char_lengths=char_lengths(schema.fields))
+def _in_partitions(table: TableView, where: Any) -> tuple[list[TableFile], list[SkippedFile]]:
+    schema = table.schema
+    bound = bind(parse(where), schema.arrow_schema, char_lengths=char_lengths(schema.fields))
     if other := [path[0] for path in bound.columns if path[0] not in schema.partition_keys]:
         keys = ", ".join(schema.partition_keys) or "none"
         raise InvalidQuery(f"where chooses partitions, and {other[0]!r} is no partition key; they are: {keys}")
-    return files_in_partitions(table.files(), schema, table.schema_of, bound)
+    return files_in_partitions(table.data_files(), schema, table.schema_of, bound)
 
 
 def _task(
-    committer: Committer, table: Table, file: TableFile, wanted: Spec, options: FileIndexOptions
+    committer: Committer, table: TableView, file: TableFile, wanted: Spec, options: FileIndexOptions
 ) -> IndexTask | None:
     """None where the file has none of the columns."""
     check_inside(file.entry)
     if file.format not in ("orc", "parquet"):
         raise Unsupported(f"data files of format {file.format!r} get no index here; use Paimon", file=file.path)
     written_with = table.schema_of(file.schema_id)
-    spec, types = _in_file(wanted, table.table_schema, written_with)
+    spec, types = _in_file(wanted, table.schema, written_with)
     if not spec:
         return None
     check_instants(written_with, list(types), file.format, committer.options, "building an index")
-    directory = bucket_path(table.table_schema, file.bucket, file.partition_values)
+    directory = bucket_path(table.schema, file.bucket, file.partition_values)
     entry = file.entry
     root = committer.files.root
     return IndexTask(
@@ -357,7 +356,7 @@ def _record(attempt: Attempt, old: dict[str, Any], index: BuiltIndex) -> tuple[d
 
 
 def rewrite_file_index(
-    table: Table, where: Where, spec: Spec | None, *, only_missing: bool, dry_run: bool, given: CommitOptionsByName
+    table: TableView, where: Where, spec: Spec | None, *, only_missing: bool, dry_run: bool, given: CommitOptionsByName
 ) -> Changed:
     """See ``Table.rewrite_file_index``."""
     plan = plan_rewrite(table, where, spec, only_missing=only_missing, given=given)

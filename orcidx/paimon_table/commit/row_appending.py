@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from orcidx.errors import CommitConflict, CommitUncertain, CorruptFile, Unsupported
 from orcidx.paimon_table.commit.candidate import Change, NewFile
@@ -27,9 +27,7 @@ from orcidx.paimon_table.data_files.row_conforming import arrow_batches, check_c
 from orcidx.paimon_table.metadata.manifest import ADD
 from orcidx.paimon_table.metadata.manifest_schemas import MANIFEST_SCHEMA, completed, field_names
 from orcidx.paimon_table.metadata.schema import TableSchema
-
-if TYPE_CHECKING:
-    from orcidx.paimon_table.table import Table
+from orcidx.paimon_table.read.table_view import TableView
 
 __all__ = ["AppendPlan", "append_rows", "commit_append", "plan_append", "write_rows"]
 
@@ -51,7 +49,7 @@ class AppendPlan:
     """Whether statistics leave out columns that have none."""
 
 
-def plan_append(table: Table, given: CommitOptionsByName) -> AppendPlan:
+def plan_append(table: TableView, given: CommitOptionsByName) -> AppendPlan:
     """Checks that the table takes appends here; reads metadata only."""
     committer = begin(table, "append", given)
     state = committer.state
@@ -195,7 +193,7 @@ def _wall_clock() -> int:
     return int((now + time.localtime(now).tm_gmtoff) * 1000)
 
 
-def append_rows(table: Table, data: object, *, dry_run: bool, given: CommitOptionsByName) -> Changed:
+def append_rows(table: TableView, data: object, *, dry_run: bool, given: CommitOptionsByName) -> Changed:
     """See ``Table.append``."""
     plan = plan_append(table, given)
     committer = plan.committer

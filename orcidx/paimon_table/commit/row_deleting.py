@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,14 +22,12 @@ from orcidx.paimon_table.commit.commit_options import CommitOptionsByName
 from orcidx.paimon_table.commit.committing import Attempt, Committer
 from orcidx.paimon_table.commit.deletion_files import merged_index
 from orcidx.paimon_table.commit.table_change import begin, changed, check_inside, check_instants, check_table
-from orcidx.paimon_table.commit.table_state import TableState
+from orcidx.paimon_table.commit.table_state import TableState, view_of
 from orcidx.paimon_table.metadata.schema import char_lengths
 from orcidx.paimon_table.read.plan import FileTask
 from orcidx.paimon_table.read.scan import TableScan, matching_rows
+from orcidx.paimon_table.read.table_view import TableView
 from orcidx.predicate import External, Predicate, Where, bind, parse
-
-if TYPE_CHECKING:
-    from orcidx.paimon_table.table import Table
 
 __all__ = ["DeletePlan", "DeleteTask", "commit_delete", "delete_rows", "plan_delete"]
 
@@ -67,7 +65,7 @@ class DeletePlan:
     """What a delete looks at: ``tasks`` on the snapshot ``planned_on``."""
 
     committer: Committer
-    table: Table
+    table: TableView
     where: Predicate | None
     options: ReadOptions
     tasks: list[DeleteTask]
@@ -76,12 +74,12 @@ class DeletePlan:
 
     def again(self, state: TableState) -> None:
         """Plans on another snapshot."""
-        self.tasks = _tasks(self.table.at(state), self.where, self.options, self.committer.options.jvm_zone)
+        self.tasks = _tasks(view_of(self.table, state), self.where, self.options, self.committer.options.jvm_zone)
         self.planned_on = state.snapshot_id
 
 
 def plan_delete(
-    table: Table, where: Where, *, everything: bool, given: CommitOptionsByName, options: ReadOptions = _AS_READ
+    table: TableView, where: Where, *, everything: bool, given: CommitOptionsByName, options: ReadOptions = _AS_READ
 ) -> DeletePlan:
     """Which files can have rows to delete; reads metadata only. ``options``: how values and names compare."""
     if (where is None) != everything:
@@ -138,9 +136,9 @@ def _deterministic(where: Predicate) -> Predicate:
     return where
 
 
-def _tasks(table: Table, where: Predicate | None, options: ReadOptions, jvm_zone: str | None) -> list[DeleteTask]:
+def _tasks(table: TableView, where: Predicate | None, options: ReadOptions, jvm_zone: str | None) -> list[DeleteTask]:
     plan = table.plan(where, nan=options.nan, case_sensitive=options.case_sensitive, jvm_zone=jvm_zone)
-    scan = None if where is None else TableScan(plan, table.table_schema, (), where, options, jvm_zone=jvm_zone)
+    scan = None if where is None else TableScan(plan, table.schema, (), where, options, jvm_zone=jvm_zone)
     tasks = []
     for task in plan.tasks:
         check_inside(task.file.entry)
@@ -223,7 +221,7 @@ def _change(attempt: Attempt, wanted: Mapping[Place, DeletionVector], outcome: _
 
 
 def delete_rows(
-    table: Table,
+    table: TableView,
     where: Where,
     *,
     everything: bool,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from orcidx.errors import Unsupported
 from orcidx.paimon_table.commit.changed import Changed
@@ -15,18 +15,16 @@ from orcidx.paimon_table.commit.option_gates import Operation, check_options
 from orcidx.paimon_table.commit.table_state import TableState
 from orcidx.paimon_table.metadata.manifest import FileEntry
 from orcidx.paimon_table.metadata.schema import TableSchema
-
-if TYPE_CHECKING:
-    from orcidx.paimon_table.table import Table
+from orcidx.paimon_table.read.table_view import TableView
 
 __all__ = ["begin", "changed", "check_inside", "check_instants", "check_table"]
 
 _BRANCH = re.compile(r"(?:^|/)branch/branch-[^/]+/?$")
 
 
-def begin(table: Table, operation: Operation, given: CommitOptionsByName) -> Committer:
+def begin(table: TableView, operation: Operation, given: CommitOptionsByName) -> Committer:
     """A committer at the newest snapshot, which the operation takes; ``given``: commit options by keyword."""
-    files = table.table_files
+    files = table.files
     place = files.root.name
     if files.root.kind == "path":
         place = os.path.realpath(str(files.root.location))

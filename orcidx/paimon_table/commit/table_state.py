@@ -16,6 +16,7 @@ from orcidx.paimon_table.avro.container import AvroFile, read_avro_file
 from orcidx.paimon_table.metadata.files import TableFiles
 from orcidx.paimon_table.metadata.manifest import (
     DELETE,
+    DELETION_VECTORS,
     FileEntry,
     IndexEntry,
     file_entry,
@@ -24,19 +25,19 @@ from orcidx.paimon_table.metadata.manifest import (
     unknown_fields,
 )
 from orcidx.paimon_table.metadata.schema import TableSchema
-from orcidx.paimon_table.metadata.snapshot import FIELDS, is_file_name
+from orcidx.paimon_table.metadata.snapshot import FIELDS, is_file_name, snapshot_of
+from orcidx.paimon_table.read.table_view import TableView
 
 __all__ = [
-    "DELETION_VECTORS",
     "LiveFile",
     "ManifestFile",
     "TableState",
     "live_entries",
     "read_manifest_file",
     "read_state",
+    "view_of",
 ]
 
-DELETION_VECTORS = "DELETION_VECTORS"
 _INDEX_TYPES = ("HASH", DELETION_VECTORS)
 _KINDS = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
 _VERSION, _MANIFEST_VERSION, _INDEX_MANIFEST_VERSION = 3, 2, 1
@@ -91,6 +92,17 @@ class TableState:
     def rows(self) -> int:
         """Rows of the live files, deleted ones included."""
         return sum(live.entry.rows for live in self.live.values())
+
+
+def view_of(table: TableView, state: TableState) -> TableView:
+    """The table at a state, for planning without reading it again."""
+    return TableView(
+        table.files,
+        None if state.document is None else snapshot_of(state.document),
+        state.schema,
+        manifests=[manifest_info(record) for record in state.infos],
+        entries={name: manifest.entries for name, manifest in state.manifests.items()},
+    )
 
 
 def read_state(files: TableFiles, cache: dict[str, ManifestFile], *, admitted: Sequence[str] = ()) -> TableState:

@@ -18,6 +18,7 @@ from orcidx.paimon_table.metadata.snapshot import is_file_name
 __all__ = [
     "ADD",
     "DELETE",
+    "DELETION_VECTORS",
     "DeletionRange",
     "FileEntry",
     "IndexEntry",
@@ -42,6 +43,8 @@ _FIELDS = frozenset(
     _WRITE_COLS_SEQUENCES _NUM_ADDED_FILES _NUM_DELETED_FILES _PARTITION_STATS _MIN_BUCKET _MAX_BUCKET _MIN_LEVEL
     _MAX_LEVEL _MIN_ROW_ID _MAX_ROW_ID _INDEX_TYPE _DELETIONS_VECTORS_RANGES _GLOBAL_INDEX""".split()  # noqa: SIM905
 )
+DELETION_VECTORS = "DELETION_VECTORS"
+"""Type of the index files that hold deletion vectors."""
 
 
 @dataclass(frozen=True)

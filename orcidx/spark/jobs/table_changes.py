@@ -73,7 +73,7 @@ def rewrite_file_index(
     opened = _opened(table, storage_options)
     where = _predicate(spark, opened, where)
     commit = _named(opened, commit)
-    plan = plan_rewrite(opened, where, spec, only_missing=only_missing, given=commit)
+    plan = plan_rewrite(opened.view, where, spec, only_missing=only_missing, given=commit)
     if dry_run or not plan.tasks or plan.committer.earlier("COMPACT"):
         return opened.rewrite_file_index(where, spec, only_missing=only_missing, dry_run=dry_run, **commit)
     with naming_what_tasks_left(plan):
@@ -108,10 +108,10 @@ def delete(
         where = on_session_clock(parse_text(where), opened.schema, facts.session_zone, case_sensitive=cased)
     commit = _named(opened, commit)
     options = ReadOptions(nan="largest", case_sensitive=cased)
-    plan = plan_delete(opened, where, everything=everything, given=commit, options=options)
+    plan = plan_delete(opened.view, where, everything=everything, given=commit, options=options)
     if dry_run or plan.committer.earlier("OVERWRITE"):
         named: dict[str, Any] = {"everything": everything, "isolation": isolation, "dry_run": dry_run}
-        return delete_rows(opened, where, **named, given=commit, options=options)
+        return delete_rows(opened.view, where, **named, given=commit, options=options)
 
     def find(tasks: list[DeleteTask]) -> Iterable[Any]:
         sizes = [task.file.file.size for task in tasks]
@@ -131,7 +131,7 @@ def append(
 ) -> Changed:
     """``Table.append`` of a DataFrame: each task writes files of its own, the driver commits them as one snapshot."""
     opened = _opened(table, storage_options)
-    plan = plan_append(opened, _named(opened, commit))
+    plan = plan_append(opened.view, _named(opened, commit))
     if found := plan.committer.earlier("APPEND"):
         return changed(plan.committer, found, "APPEND", plan.committer.state.snapshot_id)
     task = _WriteTask(plan.committer.files.root, plan.schema, plan.buckets, plan.dense)

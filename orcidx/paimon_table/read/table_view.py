@@ -1,0 +1,121 @@
+"""``TableView``: one snapshot of a table for planning, whose manifests are read when they are needed, once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from orcidx.errors import located
+from orcidx.paimon_table.metadata.files import TableFiles
+from orcidx.paimon_table.metadata.manifest import (
+    FileEntry,
+    IndexEntry,
+    ManifestInfo,
+    live_files,
+    read_index_manifest,
+    read_manifest,
+    read_manifest_list,
+)
+from orcidx.paimon_table.metadata.schema import TableSchema, char_lengths
+from orcidx.paimon_table.metadata.snapshot import Snapshot
+from orcidx.paimon_table.read.file_places import FilePlaces
+from orcidx.paimon_table.read.jvm_instants import check_zone
+from orcidx.paimon_table.read.plan import TableFile, TablePlan, matching_manifests, plan_files
+from orcidx.predicate import Where, bind, parse
+
+__all__ = ["TableView"]
+
+
+class TableView:
+    """A snapshot (None: nothing has been written yet), with the schema that its rows are read by.
+
+    ``is_latest``: it was opened as the newest, not at a number of the caller's. ``manifests`` and ``entries``: what was
+    read of it before.
+    """
+
+    def __init__(
+        self,
+        files: TableFiles,
+        snapshot: Snapshot | None,
+        schema: TableSchema,
+        *,
+        is_latest: bool = True,
+        manifests: Sequence[ManifestInfo] | None = None,
+        entries: Mapping[str, Sequence[FileEntry]] | None = None,
+    ) -> None:
+        self.files = files
+        self.snapshot = snapshot
+        self.schema = schema
+        self.is_latest = is_latest
+        self._schemas = {schema.id: schema}
+        self._manifests = manifests
+        self._entries = dict(entries or {})
+        self._unknown_fields: set[str] = set()
+        self._places = FilePlaces(files, schema, self.index_files)
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The number of the snapshot."""
+        return None if self.snapshot is None else self.snapshot.id
+
+    def data_files(self) -> list[TableFile]:
+        """The live data files, in the manifests' order; also those that a scan would not read as they are."""
+        return [self._places.table_file(entry) for entry in self._live(self._manifest_infos())]
+
+    def index_files(self) -> list[IndexEntry]:
+        """The live index files: hash indexes, deletion vectors, global indexes."""
+        if self.snapshot is None or self.snapshot.index_manifest is None:
+            return []
+        return self.files.parsed(f"manifest/{self.snapshot.index_manifest}", read_index_manifest)
+
+    def schema_of(self, schema_id: int) -> TableSchema:
+        """A schema of the table by number, as its data files name it."""
+        if schema_id not in self._schemas:
+            self._schemas[schema_id] = self.files.schema(schema_id)
+        return self._schemas[schema_id]
+
+    def plan(
+        self,
+        where: Where | None = None,
+        *,
+        nan: Literal["ieee", "largest"] = "ieee",
+        case_sensitive: bool = True,
+        jvm_zone: str | None = None,
+    ) -> TablePlan:
+        """Which files a scan reads, and which not, and why; see ``paimon.Table.plan``."""
+        zone = check_zone(jvm_zone)
+        manifests = self._manifest_infos()
+        bound = None
+        if where is not None:
+            chars = char_lengths(self.schema.fields)
+            arrow = self.schema.arrow_schema
+            bound = bind(parse(where), arrow, nan=nan, case_sensitive=case_sensitive, char_lengths=chars)
+            manifests = matching_manifests(manifests, self.schema, bound, instants_as_stored=zone is None)
+        files = [self._places.table_file(entry) for entry in self._live(manifests)]
+        with located(file=self.files.root.name):
+            return plan_files(files, self.schema, self.schema_of, bound, jvm_zone=zone)
+
+    def unknown_keys(self) -> list[str]:
+        """Fields of the snapshot and of the manifests read so far that are not known here, in words."""
+        keys = () if self.snapshot is None else self.snapshot.unknown
+        return [
+            *(f"field {key!r} of snapshot {self.snapshot_id}" for key in keys),
+            *(f"field {key!r} of a manifest" for key in sorted(self._unknown_fields)),
+        ]
+
+    def _manifest_infos(self) -> Sequence[ManifestInfo]:
+        if self._manifests is None:
+            lists = []
+            if self.snapshot is not None:
+                lists = [self.snapshot.base_manifest_list, self.snapshot.delta_manifest_list]
+            parsed = self.files.parsed_all([f"manifest/{name}" for name in lists], read_manifest_list)
+            self._manifests = [info for infos in parsed for info in infos]
+        return self._manifests
+
+    def _live(self, manifests: Sequence[ManifestInfo]) -> list[FileEntry]:
+        missing = list(dict.fromkeys(info.name for info in manifests if info.name not in self._entries))
+        parsed = self.files.parsed_all([f"manifest/{name}" for name in missing], read_manifest)
+        for name, manifest in zip(missing, parsed):
+            self._entries[name] = manifest.entries
+            self._unknown_fields.update(manifest.unknown)
+        return live_files(entry for info in manifests for entry in self._entries[info.name])
