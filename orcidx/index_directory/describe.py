@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+import json
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +19,8 @@ from orcidx.index_directory.index_checks import broken_indexes, damaged_indexes
 from orcidx.index_directory.store import FRESH, STALE, IndexStore, listing_table
 from orcidx.spellings import size_text
 from orcidx.storage import OneSource, list_sources
+from orcidx.storage.folder import Folder
+from orcidx.storage.unfinished_swaps import FOLDER, UNDER_WAY
 
 __all__ = ["IndexDescription", "describe_indexes"]
 
@@ -44,13 +49,15 @@ class IndexDescription(Summary):
     ``files``: a row for each, with ``state``: "fresh"; "stale", it has changed since; "new", it is not known yet;
     "error", it could not be indexed; "damaged", its index file is missing, cut or broken; "gone", it was deleted.
     ``indexes`` are texts such as "bitmap of city", ``index`` is null where they are embedded in the catalog;
-    ``current`` is False where another spec made them. ``spec`` is that of the last build.
+    ``current`` is False where another spec made them. ``spec`` is that of the last build. ``rewrites``: a sentence for
+    each rewrite (``orcidx.spark.rewrite``) whose old files are still there, saying who sees them, and how long.
     """
 
     directory: str
     generation: int
     spec: Mapping[str, Any]
     files: pa.Table = field(repr=False)
+    rewrites: tuple[str, ...] = ()
 
     @property
     def states(self) -> dict[str, int]:
@@ -70,6 +77,7 @@ class IndexDescription(Summary):
         return f"{self.directory}: {states}; indexes of {size_text(self.index_bytes)}, catalog {self.generation}"
 
     def sections(self) -> Iterator[Section]:
+        yield Section("rewrites", [(text,) for text in self.rewrites])
         given = self.spec.get("spec", {})
         rows = [
             (column, kind, ", ".join(f"{name}={value}" for name, value in options.items()), self._count(kind, column))
@@ -95,6 +103,7 @@ class IndexDescription(Summary):
             "spec": dict(self.spec),
             "states": self.states,
             "index_bytes": self.index_bytes,
+            "rewrites": list(self.rewrites),
             "files": self.files.to_pylist(),
         }
 
@@ -103,6 +112,24 @@ def _line(row: Mapping[str, Any]) -> str:
     if row["state"] == "damaged":
         return f"{row['path']}: {row['error']}"
     return str(row["error"] or row["path"])
+
+
+def _rewrites(folder: Folder) -> tuple[str, ...]:
+    """Old files of rewrites that are there, in words."""
+    told = []
+    for name in (one.name for one in folder.list(FOLDER) if one.name.endswith(UNDER_WAY)):
+        try:
+            until = float(json.loads(folder.read(name) or b"{}").get("kept_until", 0))
+        except (ValueError, TypeError, AttributeError):
+            until = 0.0
+        kept = until > time.time()
+        how = "keeps the files that it replaced" if kept else "has not deleted the files that it replaced"
+        when = f" until {datetime.datetime.fromtimestamp(until, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC" if kept else ""
+        told.append(
+            f"{name}: a rewrite {how}{when}: orcidx's reads take each row once, other readers see rows of old and new "
+            f"files; {'queries that began before end' if kept else 'orcidx.spark.recover deletes them'}"
+        )
+    return tuple(told)
 
 
 def describe_indexes(
@@ -144,7 +171,7 @@ def describe_indexes(
         **{name: rows[name] for name in ("rows", "index", "index_size")},
     }
     files = pa.table([columns[name] for name in _FILES.names], names=_FILES.names).cast(_FILES).sort_by("path")
-    return IndexDescription(store.root.name, store.generation, store.spec, files)
+    return IndexDescription(store.root.name, store.generation, store.spec, files, _rewrites(Folder(store.root)))
 
 
 def _padded(values: pa.ChunkedArray, count: int) -> pa.Array:

@@ -142,8 +142,8 @@ def _by_engine(
         own = "Paimon tables are read by orcidx"
     if own is None and query.table is None and swap_under_way(query.reached, query.storage_options):
         own = (
-            "a rewrite of the directory has not finished its swap, so that Spark's reader would take rows twice; "
-            "orcidx.spark.recover ends it"
+            "a rewrite of the directory has not finished its swap, or keeps old files (keep_old), so that Spark's "
+            "reader would take rows twice; orcidx.spark.recover ends it"
         )
     by_spark = "a Column as where" if is_column(where) else "where_in" if where_in is not None else None
     if query.reader_options:

@@ -3,7 +3,9 @@
 A job that replaces files of a directory by one writes a mark into that directory first, ``_orcidx_swap-….json``, which
 readers do not take for data, then gives the new file its name, deletes the old ones, and at the end the mark:
 
-    {"version": 1, "swaps": [{"final": name, "replaced": [{"path": name, "size", "mtime", "etag"}]}]}
+    {"version": 1, "swaps": [{"final": name, "replaced": [{"path": name, "size", "mtime", "etag"}]}], "kept_until"}
+
+With ``kept_until`` (seconds since 1970) the old files stay until then, for readers that are at work.
 
 Whoever lists the directory in between, or after the job was killed, leaves out the old files of each new one that has
 its name. Readers without this rule, such as Spark's own, see the rows of both.
@@ -21,8 +23,12 @@ from orcidx.errors import CorruptFile, StorageError
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.stores import Found
 
-__all__ = ["MARK", "Swap", "is_mark", "mark_of", "settled_listing"]
+__all__ = ["FOLDER", "MARK", "UNDER_WAY", "Swap", "is_mark", "mark_of", "settled_listing"]
 
+FOLDER = "_orcidx_rewrite"
+"""Of the manifests of rewrites, in the directory that was rewritten."""
+UNDER_WAY = ".swap"
+"""Ends the name of a file there while a swap is under way."""
 MARK = "_orcidx_swap-"
 _TRIES = 20
 _PAUSE = 0.05
@@ -41,27 +47,30 @@ def is_mark(path: str) -> bool:
     return name.startswith(MARK) and name.endswith(".json")
 
 
-def mark_of(swaps: Sequence[Swap]) -> bytes:
+def mark_of(swaps: Sequence[Swap], kept_until: float | None = None) -> bytes:
     """The contents of a mark."""
     body = [
         {"final": one.final, "replaced": [{"path": name, **old.to_dict()} for name, old in one.replaced.items()]}
         for one in swaps
     ]
-    return json.dumps({"version": 1, "swaps": body}).encode()
+    kept = {} if kept_until is None else {"kept_until": kept_until}
+    return json.dumps({"version": 1, "swaps": body, **kept}).encode()
 
 
-def _swaps_in(data: bytes, place: str) -> list[Swap]:
+def _swaps_in(data: bytes, place: str) -> tuple[list[Swap], float]:
+    """The swaps of a mark, and until when what they replace is kept on purpose."""
     try:
         found = json.loads(data)
         if found["version"] != 1:
             raise StorageError(f"a mark of version {found['version']!r}, of a later orcidx", file=place)
-        return [
+        swaps = [
             Swap(
                 str(one["final"]),
                 {str(old["path"]): Fingerprint(old["size"], old["etag"], old["mtime"]) for old in one["replaced"]},
             )
             for one in found["swaps"]
         ]
+        return swaps, float(found.get("kept_until", 0))
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptFile(
             "this mark of a swap is damaged; it names files whose rows are in others already: orcidx.spark.recover "
@@ -77,7 +86,8 @@ def settled_listing(
     *,
     exists: Callable[[str], bool] | None = None,
 ) -> list[Found]:
-    """The files of a listing without those that a swap has replaced, with a warning where there are any.
+    """The files of a listing without those that a swap has replaced, with a warning where there are any but those that
+    are kept on purpose.
 
     ``list_once()`` gives files and the paths of marks; it is called again where files moved meanwhile. ``exists``: for
     a listing of a pattern, which may leave out a new file whose name it does not match. Raises ``CorruptFile`` for a
@@ -88,13 +98,13 @@ def settled_listing(
         if not marks:
             return found
         try:
-            hidden = _replaced({one.path: one for one in found}, marks, read, exists)
+            hidden, due = _replaced({one.path: one for one in found}, marks, read, exists)
         except FileNotFoundError:  # the swap has ended, or goes on, while it is looked at
             time.sleep(_PAUSE)
             continue
-        if hidden:
+        if due:
             warnings.warn(
-                f"{name}: a rewrite has not finished its swap; {len(hidden)} files are left out whose rows are in new "
+                f"{name}: a rewrite has not finished its swap; {due} files are left out whose rows are in new "
                 "files already. Readers other than orcidx see these rows twice; orcidx.spark.recover ends the swap",
                 RuntimeWarning,
                 stacklevel=2,
@@ -112,18 +122,23 @@ def _replaced(
     marks: Sequence[str],
     read: Callable[[str], bytes],
     exists: Callable[[str], bool] | None,
-) -> set[str]:
+) -> tuple[set[str], int]:
+    """Paths of files that have been replaced, and how many of them are not kept on purpose."""
     hidden: set[str] = set()
+    kept: set[str] = set()
     for mark in marks:
         base = mark[: -len(mark.rpartition("/")[2])]
-        for swap in _swaps_in(read(mark), mark):
+        swaps, kept_until = _swaps_in(read(mark), mark)
+        for swap in swaps:
             old = {base + name: version for name, version in swap.replaced.items()}
             final = base + swap.final
             if final in found or (exists is not None and exists(final)):
-                hidden.update(path for path, version in old.items() if path in found and _is(found[path], version))
+                those = {path for path, version in old.items() if path in found and _is(found[path], version)}
+                hidden |= those
+                kept |= those if kept_until > time.time() else set()
             elif exists is None and not old.keys() <= found.keys():
                 raise FileNotFoundError(final)
-    return hidden
+    return hidden, len(hidden - kept)
 
 
 def _is(found: Found, version: Fingerprint) -> bool:

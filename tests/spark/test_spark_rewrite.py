@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import time
@@ -20,7 +21,8 @@ import orcidx
 from orcidx import CorruptFile, InvalidQuery, StorageError, col
 from orcidx import spark as orcidx_spark
 from orcidx.index_directory.describe import describe_indexes
-from orcidx.spark.jobs import rewrite_directory as rewriting
+from orcidx.spark.jobs import swaps
+from orcidx.storage.unfinished_swaps import FOLDER
 
 FILES, ROWS = 4, 2000
 
@@ -81,7 +83,7 @@ SLOW = pytest.mark.slow
 @pytest.mark.parametrize("step", ["between", pytest.param("before", marks=SLOW), pytest.param("after", marks=SLOW)])
 def test_a_killed_swap_is_carried_on(spark, directory, monkeypatch, step):
     """Before the first file got its name, after a file got its and before the old ones went, and at the end."""
-    right = rewriting._rename
+    right = swaps._rename
     calls = 0
 
     def die(staged: Any, final: Any) -> None:
@@ -94,7 +96,7 @@ def test_a_killed_swap_is_carried_on(spark, directory, monkeypatch, step):
         right(staged, final)
 
     with monkeypatch.context() as patched:
-        patched.setattr(rewriting, "_rename", die)
+        patched.setattr(swaps, "_rename", die)
         with pytest.raises(KeyboardInterrupt):
             orcidx_spark.rewrite(spark, str(directory), sort_by="id")
     with warnings.catch_warnings():
@@ -108,7 +110,7 @@ def test_a_killed_swap_is_carried_on(spark, directory, monkeypatch, step):
         with pytest.raises(InvalidQuery, match=r"orcidx\.spark\.recover"):
             orcidx_spark.read(spark, path, engine="spark")
         before = {name: os.stat(directory / name).st_mtime_ns for name in files(directory)}
-        (lost,) = (path for path in (directory / rewriting.FOLDER).glob("*.json"))
+        (lost,) = (path for path in (directory / FOLDER).glob("*.json"))
         lease = lost.with_suffix(".lease")
         lease.write_text(json.dumps({"until": time.time() + 30}))
         for call in (orcidx_spark.rewrite, orcidx_spark.recover):
@@ -128,6 +130,43 @@ def test_a_killed_swap_is_carried_on(spark, directory, monkeypatch, step):
     assert len(files(directory)) == 2
 
 
+def test_old_files_are_kept_for_queries_that_run(spark, directory, monkeypatch):
+    path = str(directory)
+    orcidx_spark.build_file_index(spark, path, {"bitmap": {"city": {}}})
+    old = files(directory)
+    running = orcidx.scan(directory).to_batches()
+    listed = spark.read.orc(path)  # lists now, and reads at its count
+    first = next(running).num_rows
+    written_anew = directory / old[0]
+    done = orcidx_spark.rewrite(spark, path, sort_by="id", keep_old=3600)
+    assert statuses(done) == {"rewritten": 2}
+    assert set(old) < set(files(directory))
+    assert first + sum(batch.num_rows for batch in running) == listed.count() == 2 * FILES * ROWS
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # they are kept on purpose
+        assert rows(directory) == list(range(2 * FILES * ROWS))
+        assert orcidx_spark.read(spark, path).count() == 2 * FILES * ROWS
+    (told,) = orcidx_spark.describe(None, path).rewrites
+    assert "keeps the files that it replaced until 2" in told
+    assert "other readers see rows of old and new files" in str(orcidx_spark.describe(None, path))
+    with pytest.raises(StorageError, match=r"8 replaced files are kept .* for 3\d{3} s more"):
+        orcidx_spark.rewrite(spark, path, sort_by="id")
+    (sentence,) = orcidx_spark.recover(None, path)
+    assert "8 replaced files are kept" in sentence
+    assert set(old) < set(files(directory))
+    orc.write_table(pa.table({"id": [2 * FILES * ROWS], "city": ["new"]}), written_anew)  # another file of that name
+    now = time.time()
+    monkeypatch.setattr(swaps.time, "time", lambda: now + 3601)
+    with pytest.warns(RuntimeWarning, match=r"7 files are left out .* orcidx\.spark\.recover"):
+        assert len(rows(directory)) == 2 * FILES * ROWS + 1
+    (sentence,) = orcidx_spark.recover(None, path)
+    assert "its swap was finished; 2 files replace 8" in sentence
+    assert set(old) & set(files(directory)) == {old[0]}
+    assert rows(directory) == list(range(2 * FILES * ROWS + 1))
+    assert orcidx_spark.describe(None, path).rewrites == ()
+    assert statuses(orcidx_spark.rewrite(spark, path, sort_by="id", dry_run=True)) == {"fresh": 2, "planned": 1}
+
+
 def test_a_call_that_is_killed_before_the_swap_leaves_the_old_files(spark, directory, monkeypatch):
     before = files(directory)
 
@@ -135,7 +174,7 @@ def test_a_call_that_is_killed_before_the_swap_leaves_the_old_files(spark, direc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(rewriting._Swaps, "commit", die)
+        patched.setattr(swaps.Swaps, "commit", die)
         with pytest.raises(KeyboardInterrupt):
             orcidx_spark.rewrite(spark, str(directory), sort_by="id")
     visible = [name for name in files(directory) if not Path(name).name.startswith(".")]
@@ -155,14 +194,14 @@ def test_a_damaged_file_stops_the_job(spark, directory):
 
 
 def test_files_that_change_meanwhile_stay(spark, directory, monkeypatch):
-    right = rewriting._Swaps.commit
+    right = swaps.Swaps.commit
     changed = directory / "k=0" / "0.orc"
 
     def commit(self: Any, *given: Any) -> Any:
         orc.write_table(pa.table({"id": [-1], "city": ["new"]}), changed)
         return right(self, *given)
 
-    monkeypatch.setattr(rewriting._Swaps, "commit", commit)
+    monkeypatch.setattr(swaps.Swaps, "commit", commit)
     done = collected(orcidx_spark.rewrite(spark, str(directory), sort_by="id"))
     assert sorted(done["status"].to_pylist()) == ["changed", "rewritten"]
     assert -1 in rows(directory)
@@ -180,6 +219,9 @@ def test_only_merging_leaves_single_files(spark, directory):
 
 
 def test_wrong_calls(spark, directory):
+    for wrong in (-1, float("nan"), 1e12, datetime.timedelta(days=-1)):
+        with pytest.raises(InvalidQuery, match="keep_old"):
+            orcidx_spark.rewrite(spark, str(directory), keep_old=wrong)
     with pytest.raises(InvalidQuery, match="one order"):
         orcidx_spark.rewrite(spark, str(directory), sort_by="id", cluster_by=["id"])
     with pytest.raises(InvalidQuery, match="is a file"):
@@ -212,14 +254,14 @@ def test_in_an_object_store(spark, monkeypatch):
             return [name for name in every if name.endswith(".orc")]
 
         s3fs = pytest.importorskip("s3fs")
-        right = rewriting._rename
+        right = swaps._rename
 
         def die(staged: Any, final: Any) -> None:
             right(staged, final)
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr(rewriting, "_rename", die)
+            patched.setattr(swaps, "_rename", die)
             with pytest.raises(KeyboardInterrupt):
                 rewrite()
         with pytest.warns(RuntimeWarning, match="2 files are left out"):

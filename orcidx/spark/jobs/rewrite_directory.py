@@ -10,45 +10,41 @@ meanwhile stays.
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import time
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
-from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, StorageError, Unsupported
+from orcidx.errors import InvalidQuery, OrcidxError, Unsupported
 from orcidx.index_directory.store import IndexStore, listing_table
 from orcidx.keywords import lists_options
 from orcidx.options import ReadOptions
 from orcidx.orc_writer.memory import WriterMemory
 from orcidx.orc_writer.options import EncodingOptionsByName, WriteOptions
-from orcidx.rewriting.drafts import exists
 from orcidx.rewriting.ordering import asked_order
 from orcidx.rewriting.rewrite import rewrite as rewrite_files
 from orcidx.spark.jobs.build_index import is_table, refresh
 from orcidx.spark.jobs.file_jobs import TaskFailure, failure_in
-from orcidx.spark.jobs.leases import Lease, leased_until
-from orcidx.spark.jobs.swap_marks import FOLDER, mark, unmark
+from orcidx.spark.jobs.leases import Lease
+from orcidx.spark.jobs.swaps import Group, Swaps
 from orcidx.spark.query.placement import place
 from orcidx.spark.sessions.arrow_tables import frame_of, table_of
 from orcidx.spark.sessions.hadoop_files import reached, shipped
 from orcidx.spark.sessions.progress import Counters, Progress
 from orcidx.spark.types.argument_types import ClusterBy, OnePath, SortBy
-from orcidx.storage import Fingerprint, Source, describe_source, list_sources
+from orcidx.storage import Source, describe_source, list_sources
 from orcidx.storage.folder import Folder
-from orcidx.storage.hadoop_store import HadoopStore
-from orcidx.storage.local_writing import sync_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 __all__ = ["RESULT", "recover", "rewrite"]
+
 
 SMALL = 0.75
 """Files below this share of the target are merged with others."""
@@ -88,6 +84,7 @@ def rewrite(
     cluster_by: ClusterBy | None = None,
     bloom_filters: Sequence[str | int] = (),
     target_bytes: int = 256 << 20,
+    keep_old: timedelta | float = 0,
     dry_run: bool = False,
     progress: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -105,6 +102,10 @@ def rewrite(
     swap, and after a kill, orcidx's reads take each row once, with a warning; Spark's own reader, and others, see rows
     of new and old files twice, never none. One call at a time: a second one is refused.
 
+    ``keep_old`` (seconds, or a timedelta): the files that are replaced stay so long, for queries that are running to
+    end; until then the directory is as in the midst of a swap, and readers other than orcidx see rows twice. The next
+    call after that time, or ``recover``, deletes them; a call before it is refused.
+
     Returns a DataFrame, see ``RESULT``. Raises ``Unsupported`` for a Paimon table, and for storage that cannot rename;
     the error of the first file that fails: then nothing was replaced; ``StorageError`` while another call is at work.
     """
@@ -112,15 +113,18 @@ def rewrite(
     asked = {"sort_by": sort_by, "cluster_by": cluster_by, "bloom_filters": tuple(bloom_filters), **options}
     if target_bytes < 1 << 20:
         raise InvalidQuery(f"target_bytes={target_bytes!r} is less than 1 MiB")
+    kept = keep_old.total_seconds() if isinstance(keep_old, timedelta) else keep_old
+    if not 0 <= kept <= 366 * 86_400:
+        raise InvalidQuery(f"keep_old={keep_old!r}: seconds, or a timedelta, of at most a year")
     found = reached(spark, path, storage_options)
     root = _directory(found, storage_options)
-    swaps = _Swaps(Folder(root))
+    swaps = Swaps(Folder(root))
     if not dry_run:
         swaps.carry_on()
     job = _Job.plan(root, found, asked, target_bytes, swaps, storage_options)
     if dry_run:
         return frame_of(spark, job.result({}, "planned"))
-    reported, swapped = job.run(spark, progress)
+    reported, swapped = job.run(spark, progress, kept)
     if reported and IndexStore.open(found, storage_options=storage_options) is not None:
         refresh(spark, path, progress=False, storage_options=storage_options)
     return frame_of(spark, job.result(reported, "rewritten", swapped))
@@ -131,11 +135,12 @@ def recover(
 ) -> tuple[str, ...]:
     """Ends what killed calls of ``rewrite`` left in a directory; returns a sentence for each, none where nothing was.
 
-    A swap that had begun is finished; what was staged before is deleted, and the old files stay. Works on the driver
-    alone: ``spark`` may be None. Raises ``StorageError`` while the lease of the call lasts, that is for a minute after
-    a kill: until then nobody can tell it from one that is at work.
+    A swap that had begun is finished; what was staged before is deleted, and the old files stay. Old files that a call
+    was to keep (``keep_old``) are deleted once their time is over, else a sentence says how long they stay. Works on
+    the driver alone: ``spark`` may be None. Raises ``StorageError`` while the lease of the call lasts, that is for a
+    minute after a kill: until then nobody can tell it from one that is at work.
     """
-    return _Swaps(Folder(_directory(reached(spark, path, storage_options), storage_options))).carry_on()
+    return Swaps(Folder(_directory(reached(spark, path, storage_options), storage_options))).carry_on(kept_stop=False)
 
 
 def _directory(path: OnePath | Source, storage_options: Mapping[str, Any] | None) -> Source:
@@ -146,26 +151,10 @@ def _directory(path: OnePath | Source, storage_options: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
-class _Group:
-    """Files of one directory that become one; ``version`` of each as it was listed."""
-
-    number: int
-    sources: tuple[Source, ...]
-    paths: tuple[str, ...]
-    sizes: tuple[int, ...]
-    staged: str
-    final: str
-
-    @property
-    def versions(self) -> list[dict[str, Any]]:
-        return [dict((source.listed or Fingerprint(-1)).to_dict()) for source in self.sources]
-
-
-@dataclass(frozen=True)
 class _Task:
     """For ``mapInArrow``: makes the staged file of each group that it gets."""
 
-    groups: Mapping[int, _Group]
+    groups: Mapping[int, Group]
     folder: Folder
     asked: Mapping[str, Any]
     counters: Counters
@@ -176,7 +165,7 @@ class _Task:
                 group = self.groups[number]
                 yield pa.RecordBatch.from_pylist([self._make(group)], schema=_TASK)
 
-    def _make(self, group: _Group) -> dict[str, Any]:
+    def _make(self, group: Group) -> dict[str, Any]:
         target = self.folder.source(group.staged)
         try:
             done = rewrite_files(
@@ -199,9 +188,9 @@ class _Job:
     folder: Folder
     key: str
     asked: Mapping[str, Any]
-    groups: tuple[_Group, ...]
+    groups: tuple[Group, ...]
     fresh: tuple[tuple[str, int], ...]
-    swaps: _Swaps
+    swaps: Swaps
 
     @staticmethod
     def plan(
@@ -209,7 +198,7 @@ class _Job:
         path: OnePath | Source,
         asked: Mapping[str, Any],
         target_bytes: int,
-        swaps: _Swaps,
+        swaps: Swaps,
         storage_options: Mapping[str, Any] | None,
     ) -> _Job:
         sources = [one for one in list_sources(path, storage_options=storage_options) if one.size]
@@ -229,7 +218,7 @@ class _Job:
                 fresh.append((name, listed.size))
             else:
                 folders[name.rpartition("/")[0]].append((name, source))
-        groups: list[_Group] = []
+        groups: list[Group] = []
         for folder in sorted(folders):
             for members in _packed(folders[folder], target_bytes):
                 if len(members) == 1 and not any(asked.values()):  # nothing to merge it with
@@ -238,7 +227,7 @@ class _Job:
                 token = uuid.uuid4().hex
                 base = f"{folder}/" if folder else ""
                 groups.append(
-                    _Group(
+                    Group(
                         number=len(groups),
                         sources=tuple(source for _, source in members),
                         paths=tuple(name for name, _ in members),
@@ -249,16 +238,18 @@ class _Job:
                 )
         return _Job(Folder(root), key, asked, tuple(groups), tuple(fresh), swaps)
 
-    def run(self, spark: SparkSession, progress: bool | None) -> tuple[dict[int, Any], set[int]]:
+    def run(self, spark: SparkSession, progress: bool | None, kept: float) -> tuple[dict[int, Any], set[int]]:
         """Makes the staged files and swaps them in; returns what tasks reported, and the groups that were swapped."""
         if not self.groups:
             return {}, set()
         first = self.groups[0]  # what cannot be asked is refused here, not by every task
         rewrite_files(first.sources[0], self.folder.source(first.staged), dry_run=True, **self.asked)
         with self.swaps.lease() as lease:
-            return self._run(spark, progress, lease)
+            return self._run(spark, progress, lease, kept)
 
-    def _run(self, spark: SparkSession, progress: bool | None, lease: Lease) -> tuple[dict[int, Any], set[int]]:
+    def _run(
+        self, spark: SparkSession, progress: bool | None, lease: Lease, kept: float
+    ) -> tuple[dict[int, Any], set[int]]:
         sizes = [sum(group.sizes) for group in self.groups]
         manifest = self.swaps.begin(self.key, self.groups)
         rows = pa.table({"group": pa.array([group.number for group in self.groups], pa.int64())})
@@ -271,7 +262,7 @@ class _Job:
                 raise
         lease.check()
         reported = {row["group"]: row for row in found.to_pylist()}
-        swapped = self.swaps.commit(manifest, self.groups, reported)
+        swapped = self.swaps.commit(manifest, self.groups, reported, kept)
         return reported, swapped
 
     def result(self, reported: Mapping[int, Any], status: str, swapped: set[int] | None = None) -> pa.Table:
@@ -325,163 +316,3 @@ def _collect(spark: SparkSession, rows: pa.Table, task: _Task) -> pa.Table:
         if known is None:
             raise
         raise known from error
-
-
-class _Swaps:
-    """The manifests of a directory: ``begun`` ones name staged files to be deleted, ``committed`` ones are carried on
-    until ``done``, and then say what was made by which call.
-
-        {"version": 1, "state": "begun" | "committed" | "done", "key": ..., "groups":
-            [{"staged", "final", "bytes", "replaced": [{"path", "size", "mtime", "etag"}]}]}
-    """
-
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
-        self._token = uuid.uuid4().hex
-
-    def lease(self) -> Lease:
-        """On the job that ``begin`` begins."""
-        return Lease(self._folder, f"{FOLDER}/{self._token}.lease")
-
-    def begin(self, key: str, groups: Sequence[_Group]) -> str:
-        name = f"{FOLDER}/{self._token}.json"
-        self._put(name, {"state": "begun", "key": key, "groups": [{"staged": group.staged} for group in groups]})
-        return name
-
-    def give_up(self, name: str) -> None:
-        """Deletes the staged files of a call that failed."""
-        found = self._get(name)
-        for group in found["groups"]:
-            self._folder.delete(group["staged"])
-        unmark(self._folder, name, found["groups"])
-        self._folder.delete(name)
-
-    def commit(self, name: str, groups: Sequence[_Group], reported: Mapping[int, Any]) -> set[int]:
-        """Swaps all groups whose files are still those that were read."""
-        swapped = set()
-        chosen = []
-        for group in groups:
-            now = [self._version(path) for path in group.paths]
-            if any(a is None or not Fingerprint(**b).matches(a) for a, b in zip(now, group.versions)):
-                self._folder.delete(group.staged)
-                continue
-            swapped.add(group.number)
-            replaced = [{"path": path, **version} for path, version in zip(group.paths, group.versions)]
-            one = {"staged": group.staged, "final": group.final, "bytes": reported[group.number]["bytes"]}
-            chosen.append({**one, "replaced": replaced})
-        found = {**self._get(name), "state": "committed", "groups": chosen}
-        mark(self._folder, name, chosen)
-        self._put(name, found)
-        self._swap(name, found)
-        return swapped
-
-    def _version(self, path: str) -> Fingerprint | None:
-        try:
-            reader = self._folder.source(path).open()
-        except FileNotFoundError:
-            return None
-        try:
-            reader.size()
-            return reader.fingerprint()
-        except FileNotFoundError:
-            return None
-        finally:
-            reader.close()
-
-    def carry_on(self) -> tuple[str, ...]:
-        """Ends what earlier calls have begun, and says what it did."""
-        done = []
-        listed = [stored.name for stored in self._folder.list(FOLDER)]
-        for name in sorted(one for one in listed if one.endswith(".json")):
-            found = self._get(name)
-            if found["state"] == "done":
-                continue
-            lease = f"{name.removesuffix('.json')}.lease"
-            if (left := leased_until(self._folder, lease) - time.time()) > 0:
-                raise StorageError(
-                    f"another rewrite of this directory is at work, or was killed: its lease lasts {left:.0f} s more; "
-                    "call again then",
-                    file=self._folder.name,
-                )
-            if found["state"] == "begun":
-                self.give_up(name)
-                done.append(f"{name}: undone before its swap; {len(found['groups'])} staged files were deleted")
-            else:
-                self._swap(name, found)
-                old = sum(len(group["replaced"]) for group in found["groups"])
-                done.append(f"{name}: its swap was finished; {len(found['groups'])} files replace {old}")
-            self._folder.delete(lease)
-        return tuple(done)
-
-    def _swap(self, name: str, found: dict[str, Any]) -> None:
-        """Each step may have been taken already. The new file comes before the old ones go: rows may be seen twice for
-        a moment, never missing."""
-        for group in found["groups"]:
-            _rename(self._folder.source(group["staged"]), self._folder.source(group["final"]))
-            for old in group["replaced"]:
-                self._folder.delete(old["path"])
-        unmark(self._folder, name, found["groups"])
-        self._put(name, {**found, "state": "done"})
-
-    def made_by(self, key: str) -> dict[str, int]:
-        """Files that this very call has made before, and their sizes."""
-        made = {}
-        for stored in self._folder.list(FOLDER):
-            if stored.name.endswith(".json"):
-                found = self._get(stored.name)
-                if found["state"] == "done" and found["key"] == key:
-                    made.update({group["final"]: group["bytes"] for group in found["groups"]})
-        return made
-
-    def _get(self, name: str) -> dict[str, Any]:
-        raw = self._folder.read(name)
-        place = f"{self._folder.name.rstrip('/')}/{name}"
-        try:
-            found: dict[str, Any] = json.loads(raw or b"")
-            version, _ = found["version"], found["groups"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise CorruptFile(
-                "this manifest of a rewrite is damaged; it names files that were being swapped, so compare the "
-                "directory with what it holds before you delete it",
-                file=place,
-            ) from error
-        if version != 1:
-            raise Unsupported(f"a manifest of version {version}, of a later orcidx", file=place)
-        return found
-
-    def _put(self, name: str, found: Mapping[str, Any]) -> None:
-        self._folder.put(name, json.dumps({"version": 1, **found}).encode())
-
-
-def _rename(staged: Source, final: Source) -> None:
-    """Gives a staged file its name; one that has it already is left."""
-    if staged.kind == "path":
-        if os.path.lexists(staged.location):
-            os.replace(staged.location, final.location)
-            sync_directory(os.path.dirname(final.location))
-        elif not os.path.lexists(final.location):
-            raise _lost(staged, final)
-        return
-    if staged.kind == "hadoop":
-        store, place = HadoopStore(staged.filesystem), str(staged.location)
-        if store.exists(place):
-            store.rename(place, str(final.location))
-        elif not exists(final):
-            raise _lost(staged, final)
-        return
-    from orcidx.storage.fsspec_backend import filesystem_of  # which imports fsspec
-
-    filesystem, place = filesystem_of(staged.location, staged.storage_options)
-    filesystem.invalidate_cache()  # a task wrote it after this process listed the directory
-    if filesystem.exists(place):
-        filesystem.mv(place, filesystem_of(final.location, final.storage_options)[1])
-        filesystem.invalidate_cache()
-    elif not exists(final):
-        raise _lost(staged, final)
-
-
-def _lost(staged: Source, final: Source) -> StorageError:
-    return StorageError(
-        f"neither the staged file {staged.name} nor its final name is there; the files that it replaces are kept",
-        file=final.name,
-    )

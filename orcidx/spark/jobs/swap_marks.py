@@ -3,6 +3,7 @@ Spark lists."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,16 +12,14 @@ from typing import Any
 from orcidx.errors import OrcidxError
 from orcidx.storage import Fingerprint, describe_source
 from orcidx.storage.folder import Folder
-from orcidx.storage.unfinished_swaps import MARK, Swap, mark_of
+from orcidx.storage.unfinished_swaps import FOLDER, MARK, UNDER_WAY, Swap, mark_of
 
 __all__ = ["FOLDER", "mark", "swap_under_way", "unmark"]
 
-FOLDER = "_orcidx_rewrite"
-_UNDER_WAY = ".swap"
 
-
-def mark(folder: Folder, manifest: str, groups: Sequence[Mapping[str, Any]]) -> None:
-    """Says in each directory what its new files replace, before the first of them has its name."""
+def mark(folder: Folder, manifest: str, groups: Sequence[Mapping[str, Any]], kept_until: float | None = None) -> None:
+    """Says in each directory what its new files replace, before the first of them has its name. ``kept_until``: old
+    files stay until then (seconds since 1970)."""
     swaps = defaultdict(list)
     for group in groups:
         old = {
@@ -28,9 +27,9 @@ def mark(folder: Folder, manifest: str, groups: Sequence[Mapping[str, Any]]) -> 
             for one in group["replaced"]
         }
         swaps[_beside(manifest, group)].append(Swap(group["final"].rpartition("/")[2], old))
-    folder.put(_under_way(manifest), b"{}")
+    folder.put(_under_way(manifest), json.dumps({} if kept_until is None else {"kept_until": kept_until}).encode())
     for name, those in swaps.items():
-        folder.put(name, mark_of(those))
+        folder.put(name, mark_of(those, kept_until))
 
 
 def unmark(folder: Folder, manifest: str, groups: Sequence[Mapping[str, Any]]) -> None:
@@ -47,7 +46,7 @@ def _beside(manifest: str, group: Mapping[str, Any]) -> str:
 
 
 def _under_way(manifest: str) -> str:
-    return manifest.removesuffix(".json") + _UNDER_WAY
+    return manifest.removesuffix(".json") + UNDER_WAY
 
 
 def swap_under_way(path: object, storage_options: Mapping[str, Any] | None) -> bool:
@@ -55,7 +54,7 @@ def swap_under_way(path: object, storage_options: Mapping[str, Any] | None) -> b
     where orcidx cannot list it."""
     try:
         return any(
-            stored.name.endswith(_UNDER_WAY)
+            stored.name.endswith(UNDER_WAY)
             for one in _directories(path, storage_options)
             for stored in one.list(FOLDER)
         )

@@ -1,0 +1,225 @@
+"""The swap of a rewrite: its manifests, what they say of staged and old files, and each step from one to the other."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orcidx.errors import CorruptFile, StorageError, Unsupported
+from orcidx.rewriting.drafts import exists
+from orcidx.spark.jobs.leases import Lease, leased_until
+from orcidx.spark.jobs.swap_marks import FOLDER, mark, unmark
+from orcidx.storage import Fingerprint, Source
+from orcidx.storage.folder import Folder
+from orcidx.storage.hadoop_store import HadoopStore
+from orcidx.storage.local_writing import sync_directory
+
+__all__ = ["Group", "Swaps"]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Files of one directory that become one; ``version`` of each as it was listed."""
+
+    number: int
+    sources: tuple[Source, ...]
+    paths: tuple[str, ...]
+    sizes: tuple[int, ...]
+    staged: str
+    final: str
+
+    @property
+    def versions(self) -> list[dict[str, Any]]:
+        return [dict((source.listed or Fingerprint(-1)).to_dict()) for source in self.sources]
+
+
+class Swaps:
+    """The manifests of a directory: ``begun`` ones name staged files to be deleted, ``committed`` ones are carried on
+    until ``done``, and then say what was made by which call. ``kept`` ones are done but for their old files, which stay
+    until ``kept_until`` (seconds since 1970).
+
+        {"version": 1, "state": "begun" | "committed" | "kept" | "done", "key": ..., "kept_until": ..., "groups":
+            [{"staged", "final", "bytes", "replaced": [{"path", "size", "mtime", "etag"}]}]}
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._token = uuid.uuid4().hex
+
+    def lease(self) -> Lease:
+        """On the job that ``begin`` begins."""
+        return Lease(self._folder, f"{FOLDER}/{self._token}.lease")
+
+    def begin(self, key: str, groups: Sequence[Group]) -> str:
+        name = f"{FOLDER}/{self._token}.json"
+        self._put(name, {"state": "begun", "key": key, "groups": [{"staged": group.staged} for group in groups]})
+        return name
+
+    def give_up(self, name: str) -> None:
+        """Deletes the staged files of a call that failed."""
+        found = self._get(name)
+        for group in found["groups"]:
+            self._folder.delete(group["staged"])
+        unmark(self._folder, name, found["groups"])
+        self._folder.delete(name)
+
+    def commit(self, name: str, groups: Sequence[Group], reported: Mapping[int, Any], kept: float = 0) -> set[int]:
+        """Swaps all groups whose files are still those that were read; these stay for ``kept`` seconds."""
+        swapped = set()
+        chosen = []
+        for group in groups:
+            now = [self._version(path) for path in group.paths]
+            if any(a is None or not Fingerprint(**b).matches(a) for a, b in zip(now, group.versions)):
+                self._folder.delete(group.staged)
+                continue
+            swapped.add(group.number)
+            replaced = [{"path": path, **version} for path, version in zip(group.paths, group.versions)]
+            one = {"staged": group.staged, "final": group.final, "bytes": reported[group.number]["bytes"]}
+            chosen.append({**one, "replaced": replaced})
+        found = {**self._get(name), "state": "committed", "groups": chosen}
+        if kept:
+            found["kept_until"] = time.time() + kept
+        mark(self._folder, name, chosen, found.get("kept_until"))
+        self._put(name, found)
+        self._swap(name, found)
+        return swapped
+
+    def _version(self, path: str) -> Fingerprint | None:
+        try:
+            reader = self._folder.source(path).open()
+        except FileNotFoundError:
+            return None
+        try:
+            reader.size()
+            return reader.fingerprint()
+        except FileNotFoundError:
+            return None
+        finally:
+            reader.close()
+
+    def carry_on(self, *, kept_stop: bool = True) -> tuple[str, ...]:
+        """Ends what earlier calls have begun, and says what it did. Old files whose time is not over are told of, or
+        an error (``kept_stop``)."""
+        done = []
+        listed = [stored.name for stored in self._folder.list(FOLDER)]
+        for name in sorted(one for one in listed if one.endswith(".json")):
+            found = self._get(name)
+            if found["state"] == "done":
+                continue
+            lease = f"{name.removesuffix('.json')}.lease"
+            if (left := leased_until(self._folder, lease) - time.time()) > 0:
+                raise StorageError(
+                    f"another rewrite of this directory is at work, or was killed: its lease lasts {left:.0f} s more; "
+                    "call again then",
+                    file=self._folder.name,
+                )
+            old = sum(len(group.get("replaced", ())) for group in found["groups"])
+            if found["state"] == "kept" and (left := found["kept_until"] - time.time()) > 0:
+                text = f"{old} replaced files are kept for queries that are running, for {left:.0f} s more (keep_old)"
+                if kept_stop:
+                    raise StorageError(f"{text}; call again then", file=self._folder.name)
+                done.append(f"{name}: {text}")
+                continue
+            if found["state"] == "begun":
+                self.give_up(name)
+                done.append(f"{name}: undone before its swap; {len(found['groups'])} staged files were deleted")
+            else:
+                state = self._swap(name, found)
+                ended = "its swap was finished" if state == "done" else "its swap was finished but for what is kept"
+                done.append(f"{name}: {ended}; {len(found['groups'])} files replace {old}")
+            self._folder.delete(lease)
+        return tuple(done)
+
+    def _swap(self, name: str, found: dict[str, Any]) -> str:
+        """Each step may have been taken already. The new file comes before the old ones go: rows may be seen twice for
+        a moment, never missing. Returns the state that it comes to."""
+        if found["state"] == "committed":
+            for group in found["groups"]:
+                _rename(self._folder.source(group["staged"]), self._folder.source(group["final"]))
+                if "kept_until" not in found:
+                    self._delete(group)
+        if found["state"] == "committed" and found.get("kept_until", 0) > time.time():
+            self._put(name, {**found, "state": "kept"})
+            return "kept"
+        if "kept_until" in found:
+            for group in found["groups"]:
+                self._delete(group)
+        unmark(self._folder, name, found["groups"])
+        self._put(name, {**found, "state": "done"})
+        return "done"
+
+    def _delete(self, group: Mapping[str, Any]) -> None:
+        """The old files, but for one that somebody has written anew since."""
+        for old in group["replaced"]:
+            path, listed = old["path"], Fingerprint(old["size"], old["etag"], old["mtime"])
+            now = self._version(path)
+            if now is not None and listed.matches(now):
+                self._folder.delete(path)
+
+    def made_by(self, key: str) -> dict[str, int]:
+        """Files that this very call has made before, and their sizes."""
+        made = {}
+        for stored in self._folder.list(FOLDER):
+            if stored.name.endswith(".json"):
+                found = self._get(stored.name)
+                if found["state"] in ("done", "kept") and found["key"] == key:
+                    made.update({group["final"]: group["bytes"] for group in found["groups"]})
+        return made
+
+    def _get(self, name: str) -> dict[str, Any]:
+        raw = self._folder.read(name)
+        place = f"{self._folder.name.rstrip('/')}/{name}"
+        try:
+            found: dict[str, Any] = json.loads(raw or b"")
+            version, _ = found["version"], found["groups"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptFile(
+                "this manifest of a rewrite is damaged; it names files that were being swapped, so compare the "
+                "directory with what it holds before you delete it",
+                file=place,
+            ) from error
+        if version != 1:
+            raise Unsupported(f"a manifest of version {version}, of a later orcidx", file=place)
+        return found
+
+    def _put(self, name: str, found: Mapping[str, Any]) -> None:
+        self._folder.put(name, json.dumps({"version": 1, **found}).encode())
+
+
+def _rename(staged: Source, final: Source) -> None:
+    """Gives a staged file its name; one that has it already is left."""
+    if staged.kind == "path":
+        if os.path.lexists(staged.location):
+            os.replace(staged.location, final.location)
+            sync_directory(os.path.dirname(final.location))
+        elif not os.path.lexists(final.location):
+            raise _lost(staged, final)
+        return
+    if staged.kind == "hadoop":
+        store, place = HadoopStore(staged.filesystem), str(staged.location)
+        if store.exists(place):
+            store.rename(place, str(final.location))
+        elif not exists(final):
+            raise _lost(staged, final)
+        return
+    from orcidx.storage.fsspec_backend import filesystem_of  # which imports fsspec
+
+    filesystem, place = filesystem_of(staged.location, staged.storage_options)
+    filesystem.invalidate_cache()  # a task wrote it after this process listed the directory
+    if filesystem.exists(place):
+        filesystem.mv(place, filesystem_of(final.location, final.storage_options)[1])
+        filesystem.invalidate_cache()
+    elif not exists(final):
+        raise _lost(staged, final)
+
+
+def _lost(staged: Source, final: Source) -> StorageError:
+    return StorageError(
+        f"neither the staged file {staged.name} nor its final name is there; the files that it replaces are kept",
+        file=final.name,
+    )
