@@ -24,7 +24,7 @@ def index_here(root: Any, spec: Mapping[str, Any] = SPEC, *, embedded_bytes: int
     sources = list_sources([root])
     paths = listing_table(store.root, sources)["path"].to_pylist()
     rows = [index_file(store.folder, *one, wanted, ReadOptions()) for one in zip(sources, paths)]
-    return store.commit(catalog_of(rows, wanted))
+    return store.commit(catalog_of(rows, wanted), listed=pa.array(paths, pa.string()))
 
 
 def catalog_of(rows: list[dict[str, Any]], spec: IndexSpec) -> Catalog:

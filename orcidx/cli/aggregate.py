@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from orcidx.cli.arguments import as_json, parse_columns, scan_from, sources_argument, storage_option, where_option
+from orcidx.cli.arguments import (
+    as_json,
+    fresh_option,
+    parse_columns,
+    scan_from,
+    sources_argument,
+    storage_option,
+    where_option,
+)
 from orcidx.cli.rows import print_rows
 from orcidx.errors import InvalidQuery
 
@@ -52,6 +60,7 @@ def parse_select(text: str) -> dict[str, str]:
 @as_json
 @where_option
 @storage_option
+@fresh_option
 @explain_option
 def aggregate(
     sources: tuple[str, ...],
@@ -60,10 +69,12 @@ def aggregate(
     as_json: bool,
     where: str | None,
     storage_options: tuple[str, ...],
+    *,
+    fresh: Literal["listing", "catalog"],
     explain: bool,
 ) -> None:
     """Totals of the rows of SOURCES, from statistics where those prove them: count, sum, min, max and avg."""
-    scan = scan_from(sources, storage_options, None, where, timestamp_unit="us")
+    scan = scan_from(sources, storage_options, None, where, timestamp_unit="us", fresh=fresh)
     print_totals(scan.aggregate(parse_select(select), parse_columns(by)), as_json=as_json, explain=explain)
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
@@ -23,6 +23,7 @@ __all__ = [
     "columns_option",
     "each_file",
     "file_argument",
+    "fresh_option",
     "list_files",
     "open_from",
     "parse_top",
@@ -51,6 +52,14 @@ storage_option = click.option(
     multiple=True,
     metavar="KEY=VALUE",
     help="For the storage, such as anon=true; repeatable.",
+)
+
+fresh_option = click.option(
+    "--fresh",
+    type=click.Choice(["listing", "catalog"]),
+    default="listing",
+    show_default=True,
+    help="Which files there are: those of a listing, or those that the catalog of one directory knows.",
 )
 
 
@@ -113,12 +122,25 @@ def list_files(sources: Sequence[str], storage_options: tuple[str, ...] = ()) ->
     return found
 
 
-def scan_from(sources: Sequence[str], storage_options: tuple[str, ...], *arguments: Any, **named: Any) -> Scan:
+def scan_from(
+    sources: Sequence[str],
+    storage_options: tuple[str, ...],
+    *arguments: Any,
+    fresh: Literal["listing", "catalog"] = "listing",
+    **named: Any,
+) -> Scan:
     """The rows of the files that a command names, as one scan."""
     import orcidx
 
     options = parse_storage_options(storage_options) or None
-    return orcidx.scan(list_files(sources, storage_options), *arguments, storage_options=options, **named)
+    listed: Any = list_files(sources, storage_options) if fresh == "listing" else _one_directory(sources)
+    return orcidx.scan(listed, *arguments, storage_options=options, fresh=fresh, **named)
+
+
+def _one_directory(sources: Sequence[str]) -> str:
+    if len(sources) != 1:
+        raise InvalidQuery("--fresh catalog takes one directory, whose catalog it reads; several are to be listed")
+    return sources[0]
 
 
 class FilesDone:

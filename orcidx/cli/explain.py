@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import click
 
 from orcidx.cli.arguments import (
     as_json,
     columns_option,
+    fresh_option,
     list_files,
     parse_columns,
     scan_from,
@@ -28,6 +30,7 @@ __all__ = ["explain"]
 @columns_option
 @where_option
 @storage_option
+@fresh_option
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page that needs no other file.")
 def explain(
     sources: tuple[str, ...],
@@ -35,11 +38,12 @@ def explain(
     columns: str | None,
     where: str | None,
     storage_options: tuple[str, ...],
+    fresh: Literal["listing", "catalog"],
     html: Path | None,
 ) -> None:
     """Which stripes and row groups of SOURCES (files, directories, globs, URLs, - for standard input) a query reads, by
     which evidence; reads no data."""
-    explanation = scan_from(sources, storage_options, parse_columns(columns), where).explain()
+    explanation = scan_from(sources, storage_options, parse_columns(columns), where, fresh=fresh).explain()
     if where is not None:
         explanation = replace(explanation, where=where)  # as it was typed
     if html is not None:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -14,6 +14,7 @@ from orcidx.cli.arguments import (
     as_json,
     columns_option,
     each_file,
+    fresh_option,
     list_files,
     parse_columns,
     parse_top,
@@ -95,11 +96,18 @@ def head(
 @as_json
 @where_option
 @storage_option
-def count(sources: tuple[str, ...], as_json: bool, where: str | None, storage_options: tuple[str, ...]) -> None:
+@fresh_option
+def count(
+    sources: tuple[str, ...],
+    as_json: bool,
+    where: str | None,
+    storage_options: tuple[str, ...],
+    fresh: Literal["listing", "catalog"],
+) -> None:
     """The number of rows of SOURCES together, from their metadata and indexes where those are enough."""
     rows = 0
-    if where:
-        rows = scan_from(sources, storage_options, None, where).count_rows()
+    if where or fresh == "catalog":
+        rows = scan_from(sources, storage_options, None, where, fresh=fresh).count_rows()
     else:
 
         def add(file: OrcFile) -> None:
@@ -119,6 +127,7 @@ def count(sources: tuple[str, ...], as_json: bool, where: str | None, storage_op
 @columns_option
 @where_option
 @storage_option
+@fresh_option
 @click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many rows.")
 @top_option
 @click.option("--row-numbers", is_flag=True, help="Add the number of each row in its file.")

@@ -11,10 +11,11 @@
     s0, s1 …  statistics of one column in one ORC type, for the files that have it: count of values, flags, low, high,
               and the sum of integers or of unscaled decimals, where it is proved and takes 64 bits
 
-The file's metadata (key ``orcidx.rollup``) has the format's version, the time at which it was made, the spec, and
-column and type of each ``s``. Low and high are whole numbers (days, nanoseconds, unscaled decimals), doubles, or bytes
-cut to 64 with the upper end raised; they bound every value, whatever the writer's faults. They are values of the column
-where ``_ATTAINED`` says so, and the count is that of its values where ``_COUNTED`` does (see ``orc.stored_totals``).
+The file's metadata (key ``orcidx.rollup``) has the format's version, the time at which it was made, that of the listing
+whose files it knows all, the spec, and column and type of each ``s``. Low and high are whole numbers (days,
+nanoseconds, unscaled decimals), doubles, or bytes cut to 64 with the upper end raised; they bound every value, whatever
+the writer's faults. They are values of the column where ``_ATTAINED`` says so, and the count is that of its values
+where ``_COUNTED`` does (see ``orc.stored_totals``).
 Columns are read alone, so that a plan takes the few that its predicate names.
 """
 
@@ -244,6 +245,8 @@ class Catalog:
     spec_key: str = ""
     made: float = 0.0
     """When it was made, in seconds since 1970; of several the last."""
+    listed: float | None = None
+    """When the directory was listed whose files these are, every one of them; None where some may be missing."""
 
     def __len__(self) -> int:
         return int(self.files.num_rows)
@@ -283,15 +286,15 @@ class Catalog:
 
     # ------------------------------------------------------------------ bytes
 
-    def to_bytes(self, *, whole: bool = True) -> bytes:
-        """The ORC file; ``whole``: it stands alone, rather than on the catalogs before it."""
+    def to_bytes(self, *, whole: bool = True, listed: float | None = None) -> bytes:
+        """The ORC file; ``whole``: it stands alone, rather than on the catalogs before it. ``listed`` as the field."""
         columns = {name: self.files[name] for name in FILE_FIELDS.names}
         keys = []
         for number, (key, array) in enumerate(self.statistics.items()):
             columns[f"s{number}"] = array
             keys.append({"column": key.column, "type": key.type})
         described = {"version": VERSION, "spec": self.spec, "spec_key": self.spec_key, "statistics": keys}
-        described |= {"whole": whole, "made": time.time()}
+        described |= {"whole": whole, "made": time.time(), "listed": listed}
         described["written"] = uuid.uuid4().hex  # no two writers write the same bytes, see Folder.publish
         return written_catalog(pa.table(columns), described)
 
@@ -321,7 +324,8 @@ class Catalog:
             _check_places(found)
             statistics = {key: table[name].combine_chunks().cast(key.storage) for name, key in chosen.items()}
             made = float(described.get("made", 0))
-            return Catalog(found, statistics, dict(described["spec"]), described["spec_key"], made)
+            listed = None if described.get("listed") is None else float(described["listed"])
+            return Catalog(found, statistics, dict(described["spec"]), described["spec_key"], made, listed)
         except (pa.ArrowException, KeyError, TypeError, ValueError, RecursionError) as error:
             if isinstance(error, CorruptFile):
                 raise

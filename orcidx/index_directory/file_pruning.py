@@ -108,6 +108,18 @@ class Partitions:
         values = {key: pa.array([one[key].as_py() for one in constants], constants[0][key].type) for key in typed}
         return Partitions(directories.indices.to_numpy().astype(np.int64), values, keys)
 
+    @staticmethod
+    def as_columns(paths: pa.Array, schema: pa.Schema | None, *, case_sensitive: bool) -> Partitions:
+        """As a scan has them: each key is a column, of its type in the schema where that has one."""
+        directories = pc.replace_substring_regex(paths, r"[^/]*$", "").dictionary_encode()
+        sources = [
+            Source(directory, "path", f"/{directory}file", root="/") for directory in directories.dictionary.to_pylist()
+        ]
+        constants = partition_values(sources, schema, case_sensitive=case_sensitive)
+        names = constants[0] if constants else {}
+        values = {name: pa.array([one[name].as_py() for one in constants], names[name].type) for name in names}
+        return Partitions(directories.indices.to_numpy().astype(np.int64), values, frozenset(values))
+
     @cached_property
     def _folded(self) -> frozenset[str]:
         return frozenset(key.casefold() for key in self.keys)

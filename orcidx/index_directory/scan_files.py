@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from orcidx.aggregation.known_units import TotalledColumn
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
+from orcidx.index_directory.catalog_listing import listed_by_catalog
 from orcidx.index_directory.lookup import ListingPlan, plan_listing
 from orcidx.keywords import lists_options
 from orcidx.options import USUAL_OPTIONS, OptionsByName, ReadOptions
@@ -44,6 +46,7 @@ def scan(
     match: Literal["name", "position", "field_id"] = "name",
     hive_partitions: bool = True,
     indexes: Literal["auto", "all", "none"] = "auto",
+    fresh: Literal["listing", "catalog"] = "listing",
     storage_options: Mapping[str, Any] | None = None,
     filesystem: object = None,
     options: ReadOptions | None = None,
@@ -73,6 +76,11 @@ def scan(
         Which indexes (``_orcidx/``) are asked when there is a condition. "auto": those beside and above local files,
         and where files of a remote storage were listed. "all": also those beside and above remote files that are named
         one by one, which takes a few requests. What is known of an older version of a file is not used.
+    fresh : {"listing", "catalog"}
+        Which files there are. "listing": those that a listing finds now. "catalog": those of the one directory
+        ``sources`` that its catalog knows, without a listing, as of the time that ``explain`` and the metadata of
+        totals tell. Of these a file that was changed or deleted since is an error where it is opened; later ones are
+        not seen.
     storage_options : dict, optional
         Given to fsspec for URLs.
     filesystem : fsspec, pyarrow.fs or obstore file system, optional
@@ -104,17 +112,13 @@ def scan(
     """
     if indexes not in ("auto", "all", "none"):
         raise InvalidQuery(f"indexes={indexes!r} is none of 'auto', 'all', 'none'")
-    listed = list_sources(sources, storage_options=storage_options, filesystem=filesystem)
-    files = [source for source in listed if source.size != 0 or source.root is None]
-    if not files and schema is None:
-        raise InvalidQuery(f"no files to scan in {sources!r}; to get an empty result, give schema=")
+    if fresh not in ("listing", "catalog"):
+        raise InvalidQuery(f"fresh={fresh!r} is none of 'listing', 'catalog'")
     options = (options or USUAL_OPTIONS).override(**option_overrides)
-    chosen = _by_file(files, selection=selection, deleted=deletion_vector, file_index=file_index)
-    jobs = _jobs(files, chosen, schema, options, hive_partitions=hive_partitions)
-    rows = make_scan(
-        jobs,
-        columns,
-        where,
+    rows = partial(
+        make_scan,
+        columns=columns,
+        where=where,
         limit=limit,
         top=top,
         row_numbers=row_numbers,
@@ -123,7 +127,26 @@ def scan(
         match=match,
         file_path=file_path,
     )
-    return rows if indexes == "none" else replace(rows, indexes=DirectoryIndexes(everywhere=indexes == "all"))
+    if fresh == "catalog":
+        if indexes == "none" or any(one is not None for one in (selection, deletion_vector, file_index)):
+            raise InvalidQuery('fresh="catalog" goes with neither indexes="none" nor anything that is given by file')
+        known, asked = listed_by_catalog(
+            sources,
+            schema=schema,
+            storage_options=storage_options,
+            filesystem=filesystem,
+            hive_partitions=hive_partitions,
+            case_sensitive=options.case_sensitive,
+        )
+        return replace(rows(()), jobs=known, indexes=asked)
+    listed = list_sources(sources, storage_options=storage_options, filesystem=filesystem)
+    files = [source for source in listed if source.size != 0 or source.root is None]
+    if not files and schema is None:
+        raise InvalidQuery(f"no files to scan in {sources!r}; to get an empty result, give schema=")
+    chosen = _by_file(files, selection=selection, deleted=deletion_vector, file_index=file_index)
+    jobs = _jobs(files, chosen, schema, options, hive_partitions=hive_partitions)
+    made = rows(jobs)
+    return made if indexes == "none" else replace(made, indexes=DirectoryIndexes(everywhere=indexes == "all"))
 
 
 def _jobs(
@@ -255,9 +278,14 @@ class DirectoryIndexes:
 
     everywhere: bool = False
 
+    @property
+    def as_of(self) -> None:
+        """The files were listed now."""
+        return None
+
     def plan(
-        self, jobs: tuple[FileJob, ...], request: ScanRequest, *, totalled: Collection[str] = ()
-    ) -> tuple[tuple[FileJob, ...], tuple[Note, ...]]:
+        self, jobs: Sequence[FileJob], request: ScanRequest, *, totalled: Collection[str] = ()
+    ) -> tuple[Sequence[FileJob], tuple[Note, ...]]:
         """The files that their indexes leave. Raises ``CorruptFile`` for a damaged catalog with ``strict_index``.
 
         A catalog goes by names of columns, so that nothing is asked where they are matched otherwise. One that cannot
@@ -267,7 +295,7 @@ class DirectoryIndexes:
         return (jobs, found.notes) if not found.covered else (_jobs_left(jobs, found), found.notes)
 
     def totals(
-        self, jobs: tuple[FileJob, ...], request: ScanRequest, columns: Mapping[str, TotalledColumn]
+        self, jobs: Sequence[FileJob], request: ScanRequest, columns: Mapping[str, TotalledColumn]
     ) -> KnownTotals:
         """``plan``, and the totals that the catalog knows of files that match whole."""
         eligible = np.array([job.is_whole for job in jobs], np.bool_)
@@ -278,7 +306,7 @@ class DirectoryIndexes:
             found = self._asked(jobs, request, totalled=tuple(columns))
         return KnownTotals(_jobs_left(jobs, found), found.units, found.notes)
 
-    def _asked(self, jobs: tuple[FileJob, ...], request: ScanRequest, **more: Any) -> ListingPlan:
+    def _asked(self, jobs: Sequence[FileJob], request: ScanRequest, **more: Any) -> ListingPlan:
         """What the indexes say; nothing where they cannot be asked."""
         everything = tuple(range(len(jobs)))
         if request.match != "name":
@@ -300,7 +328,7 @@ class DirectoryIndexes:
         return found
 
 
-def _jobs_left(jobs: tuple[FileJob, ...], found: ListingPlan) -> tuple[FileJob, ...]:
+def _jobs_left(jobs: Sequence[FileJob], found: ListingPlan) -> tuple[FileJob, ...]:
     kept = frozenset(found.kept) - found.totalled
     left = []
     for number, job in enumerate(jobs):

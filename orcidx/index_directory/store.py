@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -111,6 +112,8 @@ class IndexStore:
     def __init__(self, root: Source, folder: Folder, catalogs: Sequence[Stored]) -> None:
         self.root = root
         self.folder = folder
+        self.opened = time.time()
+        """Before any listing that the store is compared with."""
         self._written = tuple(catalogs)
         self._loaded: dict[tuple[Any, Any], Catalog] = {}
         self._files: dict[str, CatalogFile] = {}
@@ -137,6 +140,7 @@ class IndexStore:
         """The store as if its catalogs knew nothing: what is committed to it stands alone, after them."""
         found = IndexStore(self.root, self.folder, self._written)
         found.__dict__["_catalogs"] = ()
+        found.opened = self.opened
         return found
 
     @property
@@ -211,6 +215,11 @@ class IndexStore:
     @cached_property
     def _identities(self) -> Catalog:
         return self.catalog(files=LISTING.names, columns=())
+
+    @property
+    def listing(self) -> Catalog:
+        """Every file that is known, and of which version; ``Catalog.listed`` says of which listing they are all."""
+        return self._identities
 
     @property
     def spec(self) -> Mapping[str, Any]:
@@ -323,12 +332,32 @@ class IndexStore:
                 message = "another job has indexed this directory by another spec meanwhile; run again"
                 raise StorageError(message, file=self.root.name)
             name = catalog_name(store.generation + 1)
-            data, made_of = content.to_bytes(whole=whole), behind(store.root, mine.files, store.folder, store._written)
+            at = self._listing_time(content, store, listed, whole=whole, moved=moved)
+            data, made_of = (
+                content.to_bytes(whole=whole, listed=at),
+                behind(store.root, mine.files, store.folder, store._written),
+            )
             taken = store.folder.publish(name, data, single_writer=single_writer, made_of=made_of)
             store = store.again()
             if taken and name in store._names_in_use():
                 return store
         raise StorageError("other jobs keep writing the catalog; run again", file=self.root.name)
+
+    def _listing_time(
+        self, content: Catalog, store: IndexStore, listed: pa.Array | None, *, whole: bool, moved: bool
+    ) -> float | None:
+        """When the directory was listed, if every file of that listing, and no other, is in the catalog with the
+        content that is written next. Without a listing of one's own that of ``store`` still holds."""
+        try:
+            before = store._identities if store._written else Catalog.empty()
+        except CorruptFile:
+            before = Catalog.empty()
+        if listed is None or moved:
+            return before.listed
+        files = content.files["path"].combine_chunks()
+        paths = files if whole else pc.unique(pa.concat_arrays([before.files["path"].combine_chunks(), files]))
+        alike = len(paths) == len(listed) and pc.all(pc.is_in(listed, value_set=paths)).as_py()
+        return self.opened if alike else None
 
     def _names_in_use(self) -> Sequence[str]:
         try:

@@ -13,11 +13,14 @@ from collections.abc import Iterable
 
 from orcidx.orc.types import OrcType
 
-__all__ = ["is_acid_directory", "is_acid_file"]
+__all__ = ["ACID_FOLDER", "is_acid_directory", "is_acid_file"]
 
 _METADATA = "hive.acid."
 _FIELDS = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row")
-_DIRECTORY = re.compile(r"base_\d+(_v\d+)?|(delete_)?delta_\d+_\d+(_\d+)?(_v\d+)?")
+_NAME = r"(base_\d+(_v\d+)?|(delete_)?delta_\d+_\d+(_\d+)?(_v\d+)?)"
+_DIRECTORY = re.compile(_NAME)
+ACID_FOLDER = f"(^|/){_NAME}/[^/]*$"
+"""What a path matches of a file that lies in such a directory."""
 
 
 def is_acid_file(root: OrcType, user_metadata: Iterable[str]) -> bool:

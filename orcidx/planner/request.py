@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -21,7 +22,17 @@ from orcidx.pruning.evaluate import Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import Fingerprint, Source
 
-__all__ = ["FileIndexes", "FileJob", "KnownTotals", "ScanRequest", "as_selection", "deleted_rows", "wanted_rows"]
+__all__ = [
+    "FileIndexes",
+    "FileJob",
+    "KnownTotals",
+    "ScanRequest",
+    "as_selection",
+    "deleted_rows",
+    "listing_notes",
+    "listing_time",
+    "wanted_rows",
+]
 
 TOGETHER = 64
 """Batches of small files that a table, which wants all of them, has taken in one go."""
@@ -129,28 +140,47 @@ class FileJob:
 class FileIndexes(Protocol):
     """What lies beside the files of a scan and is asked when it is iterated: a value, and picklable."""
 
+    @property
+    def as_of(self) -> float | None:
+        """When the files were listed, in seconds since 1970, where that was not now."""
+        ...
+
     def plan(
-        self, jobs: tuple[FileJob, ...], request: ScanRequest, *, totalled: Collection[str] = ()
-    ) -> tuple[tuple[FileJob, ...], tuple[Note, ...]]:
+        self, jobs: Sequence[FileJob], request: ScanRequest, *, totalled: Collection[str] = ()
+    ) -> tuple[Sequence[FileJob], tuple[Note, ...]]:
         """The jobs, in order, whose files may hold a row that matches, each with its file index where there is one of
         a column of the predicate or of ``totalled``; and what was stale or damaged."""
         ...
 
     def totals(
-        self, jobs: tuple[FileJob, ...], request: ScanRequest, columns: Mapping[str, TotalledColumn]
+        self, jobs: Sequence[FileJob], request: ScanRequest, columns: Mapping[str, TotalledColumn]
     ) -> KnownTotals:
         """``plan`` for totals of these columns of the files, which are known of some files that match whole."""
         ...
 
 
+def listing_time(as_of: float) -> str:
+    """The time of a listing as text, whole seconds of UTC."""
+    return datetime.fromtimestamp(int(as_of), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def listing_notes(indexes: FileIndexes | None) -> tuple[Note, ...]:
+    """What an explanation says of a listing that was not made now."""
+    if indexes is None or indexes.as_of is None:
+        return ()
+    text = f"fresh='catalog': the files as of {listing_time(indexes.as_of)}; those that came later are not read"
+    return (Note("listing", "off", text),)
+
+
 @dataclass(frozen=True)
 class KnownTotals:
     """What is known of totals before any file is opened, and the jobs of the other files, as ``FileIndexes.plan`` has
-    them."""
+    them. ``as_of``: when the files were listed, in seconds since 1970, where that was not now."""
 
-    jobs: tuple[FileJob, ...]
+    jobs: Sequence[FileJob]
     units: tuple[KnownUnit, ...] = ()
     notes: tuple[Note, ...] = ()
+    as_of: float | None = None
 
 
 def as_selection(rows: Any, length: int) -> RowSelection:

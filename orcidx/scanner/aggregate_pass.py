@@ -36,7 +36,7 @@ from orcidx.orc.statistics import RawStatistics, file_statistics, stripe_statist
 from orcidx.orc.stored_totals import StoredTotals, stored_totals
 from orcidx.orc.types import OrcType, arrow_type
 from orcidx.planner.column_plan import StripeRows
-from orcidx.planner.request import FileIndexes, FileJob, KnownTotals, ScanRequest
+from orcidx.planner.request import FileIndexes, FileJob, KnownTotals, ScanRequest, listing_notes, listing_time
 from orcidx.planner.row_indexes import StripeIndexes
 from orcidx.planner.schema_mapping import FieldSource
 from orcidx.planner.stripe_pruning import StripeDecision
@@ -67,10 +67,11 @@ Origin = Literal["catalog", "metadata", "file statistics", "stripe statistics", 
 
 @dataclass
 class Origins:
-    """Rows by where their totals came from, and why some evidence could not speak."""
+    """Rows by where their totals came from, and why some evidence could not speak; ``as_of`` as of ``KnownTotals``."""
 
     rows: Counter[str] = field(default_factory=Counter)
     notes: list[Note] = field(default_factory=list)
+    as_of: float | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def plan_aggregation(
 
 def asked_of_indexes(
     indexes: FileIndexes | None,
-    jobs: tuple[FileJob, ...],
+    jobs: Sequence[FileJob],
     request: ScanRequest,
     plan: AggregatePlan,
     metrics: ScanMetrics,
@@ -131,11 +132,11 @@ def asked_of_indexes(
     with metrics.stage("open"):
         known = _known_totals(indexes, jobs, request, plan)
     metrics.skip_files(len(jobs) - len(known.jobs))
-    return known
+    return replace(known, notes=(*listing_notes(indexes), *known.notes), as_of=indexes.as_of)
 
 
 def _known_totals(
-    indexes: FileIndexes, jobs: tuple[FileJob, ...], request: ScanRequest, plan: AggregatePlan
+    indexes: FileIndexes, jobs: Sequence[FileJob], request: ScanRequest, plan: AggregatePlan
 ) -> KnownTotals:
     """The catalog knows groups of constants of the files, and totals of other columns."""
     constants = jobs[0].constants if jobs else {}
@@ -164,11 +165,11 @@ def aggregate_files(
     The metadata of the result's schema says under ``orcidx`` how many rows came from where (see ``Origin``).
     """
     totals = plan.totals()
-    origins = Origins(notes=list(known.notes))
+    origins = Origins(notes=list(known.notes), as_of=known.as_of)
     for unit in known.units:
         _add_unit(unit, jobs[unit.example].constants, plan, totals)
         origins.rows["catalog"] += unit.rows
-    _refuse_acid_directories(jobs)
+    _refuse_acid_directories(jobs if isinstance(jobs, tuple) else known.jobs)  # of others whoever makes them looks
     add_files(known.jobs, request, plan, totals, origins, metrics=metrics)
     return with_origins(totals.table(nan=request.options.nan), origins, metrics)
 
@@ -224,6 +225,8 @@ def with_origins(result: pa.Table, origins: Origins, metrics: ScanMetrics) -> pa
     """The result, whose metadata says where its rows came from, what was read, and which evidence could not be used."""
     facts: dict[str, Any] = {"rows": dict(origins.rows), "bytes_read": metrics.bytes_read}
     facts["requests"] = metrics.requests
+    if origins.as_of is not None:
+        facts["as_of"] = listing_time(origins.as_of)
     if origins.notes:
         facts["notes"] = list(dict.fromkeys(map(str, origins.notes)))
     return result.replace_schema_metadata({"orcidx": json.dumps(facts)})

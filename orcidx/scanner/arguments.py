@@ -51,6 +51,7 @@ class FilesArguments(OptionsByName, total=False):
     match: Literal["name", "position", "field_id"]
     hive_partitions: bool
     indexes: Literal["auto", "all", "none"]
+    fresh: Literal["listing", "catalog"]
     storage_options: Mapping[str, Any] | None
     filesystem: Any
     options: ReadOptions | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from orcidx.explain.overlap import ColumnDepth
 from orcidx.fetching.drive import run_value
 from orcidx.orc.row_index import group_count, usual_bounds
 from orcidx.planner.read_bytes import data_planned, data_without_evidence
-from orcidx.planner.request import FileIndexes, FileJob, ScanRequest
+from orcidx.planner.request import FileIndexes, FileJob, ScanRequest, listing_notes
 from orcidx.pruning.evaluate import Note
 from orcidx.scanner.file_queue import FileQueue
 from orcidx.scanner.file_scan import FileScan
@@ -39,7 +39,7 @@ def _most_groups(size: int) -> int:
 
 
 def explain_files(
-    jobs: tuple[FileJob, ...],
+    jobs: Sequence[FileJob],
     request: ScanRequest,
     *,
     limit: int | None,
@@ -61,6 +61,8 @@ def explain_files(
             files = [explain_file(file.scan, file.storage, ranges) for file in queue]
         if notes and files:
             files[0] = replace(files[0], notes=(*notes, *files[0].notes))
+    if files and (told := listing_notes(indexes)):
+        files[0] = replace(files[0], notes=(*told, *files[0].notes))
     if limit is not None and files:
         note = top_note(order, limit) if order else limit_note(limit, request)
         files[0] = replace(files[0], notes=(note, *files[0].notes))
@@ -70,7 +72,7 @@ def explain_files(
 def _with_indexes(jobs: Iterable[FileJob], left: Iterable[FileJob]) -> tuple[FileJob, ...]:
     """All files, those that are left as they are there; these come in the same order, with the same sources."""
     found = deque(left)
-    return tuple(found.popleft() if found and found[0].source is job.source else job for job in jobs)
+    return tuple(found.popleft() if found and found[0].source == job.source else job for job in jobs)
 
 
 def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> FileExplanation:

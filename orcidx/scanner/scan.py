@@ -75,7 +75,7 @@ class Scan(RequestNarrowing, ArrowStream):
     groups and stripes. One iterator belongs to one thread; the scan itself may be shared.
     """
 
-    jobs: tuple[FileJob, ...]
+    jobs: Sequence[FileJob]
     request: ScanRequest
     row_limit: int | None = None
     indexes: FileIndexes | None = None
@@ -166,7 +166,7 @@ class Scan(RequestNarrowing, ArrowStream):
     def _queue(self, request: ScanRequest, metrics: ScanMetrics, *, tails_alone: bool = False) -> FileQueue:
         return FileQueue(self._jobs_left(request, metrics), request, metrics, tails_alone=tails_alone)
 
-    def _jobs_left(self, request: ScanRequest, metrics: ScanMetrics) -> tuple[FileJob, ...]:
+    def _jobs_left(self, request: ScanRequest, metrics: ScanMetrics) -> Sequence[FileJob]:
         """The files that the indexes beside them leave, which are asked now."""
         jobs = self.jobs
         if self.indexes is not None and request.where is not None:

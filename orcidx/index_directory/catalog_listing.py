@@ -1,0 +1,174 @@
+"""The files of a directory as its catalog lists them (``fresh="catalog"``): no listing, and no object a file.
+
+A directory is listed by 1,000 names a request; a catalog is one request. It stands for a listing only where it knows
+every file that there was then (``Catalog.listed``). What a file is that a scan opens is compared with the catalog: one
+of another version is refused, and one that is gone is an error. Files that came later are not seen; whoever asks so is
+told the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.aggregation.known_units import TotalledColumn
+from orcidx.errors import InvalidQuery, StorageError
+from orcidx.index_directory.catalog_totals import known_units
+from orcidx.index_directory.file_pruning import FilePlan, Int64s, Partitions
+from orcidx.index_directory.store import IndexStore
+from orcidx.orc.hive_acid import ACID_FOLDER
+from orcidx.planner.request import FileJob, KnownTotals, ScanRequest
+from orcidx.pruning.evaluate import Note
+from orcidx.storage import Fingerprint, Source, Sources, describe_source
+from orcidx.storage.folder import Folder
+
+__all__ = ["CatalogFiles", "CatalogIndexes", "listed_by_catalog"]
+
+
+def listed_by_catalog(
+    path: Sources,
+    *,
+    schema: pa.Schema | None,
+    storage_options: Mapping[str, Any] | None,
+    filesystem: object,
+    hive_partitions: bool,
+    case_sensitive: bool,
+) -> tuple[CatalogFiles, CatalogIndexes]:
+    """The files of one directory. Raises ``InvalidQuery`` where no catalog knows them all, ``CorruptFile`` for one that
+    is damaged."""
+    if not isinstance(path, Source) and isinstance(path, (list, set, frozenset)):
+        raise InvalidQuery('fresh="catalog" takes one directory, whose catalog it reads; several are to be listed')
+    store = IndexStore.open(path, storage_options=storage_options, filesystem=filesystem)
+    name = describe_source(path, storage_options=storage_options, filesystem=filesystem).name
+    if store is None:
+        message = 'fresh="catalog": the directory has no catalog; orcidx.spark.build_file_index makes one'
+        raise InvalidQuery(message, file=name)
+    if store.listing.listed is None:
+        raise InvalidQuery(
+            'fresh="catalog": the catalog does not know all files of the directory; build its indexes for all of them, '
+            'or list it with fresh="listing"',
+            file=name,
+        )
+    files = store.listing.files.select(["path", "size", "mtime", "etag"]).combine_chunks()
+    files = files.filter(pc.not_equal(files["size"], 0))
+    order = pc.sort_indices(files["path"])
+    places = np.asarray(order)
+    if not (places[:-1] < places[1:]).all():
+        files = files.take(order)
+    paths = files["path"].combine_chunks()
+    partitions = Partitions.none(len(paths))
+    if hive_partitions:
+        partitions = Partitions.as_columns(paths, schema, case_sensitive=case_sensitive)
+    made = CatalogFiles(store.root, files, partitions)
+    return made, CatalogIndexes(store.root, store.listing.listed, store)
+
+
+@dataclass(frozen=True, eq=False)
+class CatalogFiles(Sequence[FileJob]):
+    """Jobs of the files of a directory, each made when it is asked for. ``listing`` as ``listing_table`` gives it."""
+
+    root: Source
+    listing: pa.Table
+    partitions: Partitions
+
+    def __len__(self) -> int:
+        return int(self.listing.num_rows)
+
+    @overload
+    def __getitem__(self, number: int) -> FileJob: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> tuple[FileJob, ...]: ...
+
+    def __getitem__(self, number: int | slice) -> FileJob | tuple[FileJob, ...]:
+        if isinstance(number, slice):
+            return tuple(self._jobs(range(*number.indices(len(self)))))
+        if not -len(self) <= number < len(self):
+            raise IndexError(number)
+        return next(self._jobs([number % len(self)]))
+
+    def __iter__(self) -> Iterator[FileJob]:
+        return self._jobs(range(len(self)))
+
+    def some(self, numbers: Int64s) -> tuple[FileJob, ...]:
+        """The jobs of some files."""
+        return tuple(self._jobs(numbers.tolist()))
+
+    def _jobs(self, numbers: Sequence[int]) -> Iterator[FileJob]:
+        folder = Folder(self.root)
+        rows = self.listing.take(pa.array(numbers, pa.int64()))
+        for number, row in zip(numbers, rows.to_pylist()):
+            version = Fingerprint(row["size"], row["etag"], row["mtime"])
+            source = folder.source(row["path"])
+            source = replace(source, root=str(self.root.location), size=row["size"], listed=version)
+            yield FileJob(source, constants=self.partitions.constants_of(number), fingerprint=version)
+
+    @cached_property
+    def has_acid_folders(self) -> bool:
+        """Whether files lie in directories that Hive's transactions write."""
+        return bool(pc.any(pc.match_substring_regex(self.listing["path"], ACID_FOLDER)).as_py())
+
+
+@dataclass(frozen=True)
+class CatalogIndexes:
+    """The indexes of that directory; see ``planner.request.FileIndexes``. A copy that is sent elsewhere opens the store
+    anew."""
+
+    root: Source
+    as_of: float
+    store: IndexStore | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "store": None}
+
+    def _opened(self) -> IndexStore:
+        store = IndexStore.open(self.root) if self.store is None else self.store
+        if store is None:
+            raise StorageError("the catalog of the directory is gone", file=self.root.name)
+        return store
+
+    def _plan(self, jobs: Sequence[FileJob], request: ScanRequest, totalled: Collection[str]) -> FilePlan:
+        files = jobs.listing if isinstance(jobs, CatalogFiles) else [job.source for job in jobs]
+        constants = jobs[0].constants if jobs else {}
+        schema = pa.schema([(name, value.type) for name, value in constants.items()])
+        return self._opened().plan(files, request.where, schema=schema, options=request.options, totalled=totalled)
+
+    def plan(
+        self, jobs: Sequence[FileJob], request: ScanRequest, *, totalled: Collection[str] = ()
+    ) -> tuple[Sequence[FileJob], tuple[Note, ...]]:
+        """The files that the catalog leaves."""
+        if request.match != "name" or not jobs:
+            return jobs, ()
+        plan = self._plan(jobs, request, totalled)
+        return _jobs_of(jobs, plan.kept, plan), plan.notes
+
+    def totals(
+        self, jobs: Sequence[FileJob], request: ScanRequest, columns: Mapping[str, TotalledColumn]
+    ) -> KnownTotals:
+        """``plan``, and the totals that the catalog knows of files that match whole."""
+        if request.match != "name" or not jobs:
+            return KnownTotals(tuple(jobs))
+        if isinstance(jobs, CatalogFiles) and jobs.has_acid_folders:
+            return KnownTotals(tuple(jobs))  # which are refused
+        plan = self._plan(jobs, request, tuple(columns))
+        eligible = None
+        if not isinstance(jobs, CatalogFiles):
+            eligible = np.array([job.is_whole for job in jobs], np.bool_)
+        units, taken = known_units(plan, columns, request.options, eligible)
+        return KnownTotals(_jobs_of(jobs, plan.kept[~taken[plan.kept]], plan), tuple(units), plan.notes)
+
+
+def _jobs_of(jobs: Sequence[FileJob], numbers: Int64s, plan: FilePlan) -> tuple[FileJob, ...]:
+    """Some of the jobs, with their file indexes."""
+    chosen = jobs.some(numbers) if isinstance(jobs, CatalogFiles) else [jobs[one] for one in numbers.tolist()]
+    indexes = (plan.index_of(number) for number in numbers.tolist())
+    return tuple(
+        job if index is None or job.file_index is not None else replace(job, file_index=index)
+        for job, index in zip(chosen, indexes)
+    )
