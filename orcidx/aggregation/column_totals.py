@@ -15,7 +15,7 @@ from orcidx.aggregation.functions import LARGEST_PRECISION, Aggregate
 from orcidx.aggregation.value_forms import NAN, Comparable, NotANumber, comparable, form_of
 from orcidx.errors import ValueOutOfRange
 
-__all__ = ["ColumnTotals", "Wanted", "is_number", "wanted_of"]
+__all__ = ["ColumnTotals", "Wanted", "wanted_of"]
 
 LIMIT = 10**LARGEST_PRECISION
 
@@ -33,11 +33,6 @@ def wanted_of(aggregates: list[Aggregate]) -> Wanted:
     """What these aggregates of one column take."""
     functions = {aggregate.function for aggregate in aggregates}
     return Wanted(bool(functions & {"sum", "avg"}), "min" in functions, "max" in functions)
-
-
-def is_number(kind: pa.DataType) -> bool:
-    """Whether values of the type add up."""
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 @dataclass

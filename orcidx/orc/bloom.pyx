@@ -245,9 +245,3 @@ cdef class BloomFilters:
             raise IndexError(f"no filter {group}")
         raw = np.asarray(self._bits)[self._starts[group]:self._starts[group] + self._sizes[group] // 8]
         return np.flatnonzero(np.unpackbits(raw, bitorder="little"))
-
-    def hash_functions(self, Py_ssize_t group):
-        """Number of hash functions of one filter; 0 where it cannot be used."""
-        if not 0 <= group < len(self):
-            raise IndexError(f"no filter {group}")
-        return self._hashes[group]

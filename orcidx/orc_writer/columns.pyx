@@ -133,11 +133,6 @@ cdef class Column:
         self.rows += other.rows
         return 0
 
-    @property
-    def between_groups(self):
-        """Whether the last row group has ended."""
-        return not self.group_is_open
-
     def finish(self):
         """Ends all streams of the stripe; call it once, after the last row group."""
         for _, stream, _ in self.streams:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from orcidx.options import OptionsByName, ReadOptions
 
-__all__ = ["FilesArguments", "RowArguments", "ScanArguments"]
+__all__ = ["FilesArguments", "RowArguments"]
 
 
 class RowArguments(OptionsByName, total=False):
@@ -28,13 +28,6 @@ class RowArguments(OptionsByName, total=False):
     file_index: Any
     schema: pa.Schema | None
     options: ReadOptions | None
-
-
-class ScanArguments(RowArguments, total=False):
-    """All arguments of ``OrcFile.scan``."""
-
-    columns: Sequence[str | Sequence[str]] | None
-    where: Any
 
 
 class FilesArguments(OptionsByName, total=False):

@@ -5,7 +5,6 @@ Nothing makes its ``create`` exclusive: these file systems look, then write. It 
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import re
@@ -16,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 from pyarrow import fs
 
 from orcidx.options import ReadOptions
-from orcidx.storage.event_loop import shared_loop
 from orcidx.storage.failures import AFTER_THEIRS, ShortBody, translating
 from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
 from orcidx.storage.listing import expand_objects
 from orcidx.storage.local import local_source
-from orcidx.storage.ranges import GapDiscardingBuffer, RangeReader
-from orcidx.storage.remote import Answer, RemoteReader, in_thread
+from orcidx.storage.ranges import RangeReader
+from orcidx.storage.remote import RemoteReader, ThreadBackend
 from orcidx.storage.sources import Source
 from orcidx.storage.stores import Found, Store, Upload, in_filesystem
 from orcidx.storage.writers import look_then_put, refused, temporary_name, when_dropped
@@ -50,11 +48,9 @@ def _local_path_in(filesystem: fs.FileSystem, path: str) -> str | None:
     return path if isinstance(filesystem, fs.LocalFileSystem) else None
 
 
-class ArrowBackend:
+class ArrowBackend(ThreadBackend):
     """One object of a ``pyarrow.fs.FileSystem``; its etag where the file system tells (S3), else its time."""
 
-    answers_identity = False
-    sifts = False
     retries = AFTER_THEIRS
 
     def __init__(self, filesystem: Any, path: str) -> None:
@@ -63,18 +59,6 @@ class ArrowBackend:
         self._files: dict[int, Any] = {}  # the open file, at 0: each change of a dictionary is one step
         self._opened: Fingerprint | None = None
         self.storage = f"pyarrow {filesystem.type_name}"
-
-    def loop(self) -> asyncio.AbstractEventLoop:
-        return shared_loop()
-
-    async def stat(self) -> Fingerprint:
-        return await in_thread(self._stat)
-
-    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> Answer:
-        return await in_thread(lambda: Answer(self._read(offset, length)))
-
-    async def get_tail(self, length: int) -> Answer:
-        return await in_thread(lambda: self._read_tail(length))
 
     def close(self) -> None:
         file = self._files.pop(0, None)
@@ -91,27 +75,22 @@ class ArrowBackend:
                 mtime = self._filesystem.get_file_info(self._path).mtime_ns
         return file, Fingerprint(size, etag, mtime)
 
-    def _stat(self) -> Fingerprint:
+    def look(self) -> Fingerprint:
         file, found = self._open()
         if self._files.setdefault(0, file) is not file:
             file.close()
         return found
 
-    def _read(self, offset: int, length: int) -> Any:
+    def read(self, offset: int, length: int) -> object:
         file = self._files.get(0)
         if file is None:
-            self._stat()
+            self.look()
             file = self._files[0]
         with _translated(self._path):
             data = file.read_at(length, offset)
         if len(data) != length:
             raise ShortBody(f"{len(data)} of {length} bytes")
         return data
-
-    def _read_tail(self, length: int) -> Answer:
-        found = self._stat()
-        length = min(length, found.size)
-        return Answer(self._read(found.size - length, length) if length else b"", found)
 
 
 @contextmanager

@@ -29,14 +29,13 @@ from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 from orcidx.errors import InvalidQuery, StorageError, Unsupported
 from orcidx.extras import installed, what_to_install
 from orcidx.options import ReadOptions
-from orcidx.storage.event_loop import shared_loop
 from orcidx.storage.failures import OURS, chain, classify, status_of, translating
 from orcidx.storage.fingerprint import Fingerprint, fingerprint_of_info, mtime_of
 from orcidx.storage.fsspec_requests import HttpBackend, S3Backend
 from orcidx.storage.listing import expand_objects
 from orcidx.storage.local import local_source
 from orcidx.storage.ranges import GapDiscardingBuffer, RangeReader
-from orcidx.storage.remote import Answer, Backend, RemoteReader, in_thread
+from orcidx.storage.remote import Answer, Backend, RemoteReader, ThreadBackend
 from orcidx.storage.sources import Source
 from orcidx.storage.stores import Found, Store, Upload, in_filesystem
 from orcidx.storage.writers import look_then_put, prove, refused, temporary_name, when_dropped
@@ -112,12 +111,8 @@ class AsyncBackend:
         pass
 
 
-class BlockingBackend:
+class BlockingBackend(ThreadBackend):
     """A synchronous fsspec file system, one call at a time (few are safe to share), in a thread."""
-
-    answers_identity = False
-    sifts = False
-    retries = OURS
 
     def __init__(self, filesystem: Any, path: str) -> None:
         self._filesystem = filesystem
@@ -128,18 +123,6 @@ class BlockingBackend:
         # The base class's cat_file opens a file with a read-ahead cache for every call: hold one without instead.
         self._has_cat_file = type(filesystem).cat_file is not AbstractFileSystem.cat_file
 
-    def loop(self) -> asyncio.AbstractEventLoop:
-        return shared_loop()
-
-    async def stat(self) -> Fingerprint:
-        return await in_thread(self._stat)
-
-    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> Answer:
-        return await in_thread(lambda: Answer(self._read(offset, length)))
-
-    async def get_tail(self, length: int) -> Answer:
-        return await in_thread(lambda: self._read_tail(length))
-
     def close(self) -> None:
         self._turns.run(self._close_file)
 
@@ -148,14 +131,14 @@ class BlockingBackend:
         if file is not None:
             file.close()
 
-    def _stat(self) -> Fingerprint:
+    def look(self) -> Fingerprint:
         return self._turns.run(self._look)
 
     def _look(self) -> Fingerprint:
         self._filesystem.invalidate_cache(self._path)
         return _fingerprint_of(self._filesystem.info(self._path), self._path)
 
-    def _read(self, offset: int, length: int) -> Any:
+    def read(self, offset: int, length: int) -> object:
         return self._turns.run(self._read_file, offset, length)
 
     def _read_file(self, offset: int, length: int) -> Any:
@@ -175,11 +158,6 @@ class BlockingBackend:
             return self._filesystem.open(self._path, "rb", cache_type="none")
         except TypeError:  # not every file system takes the option
             return self._filesystem.open(self._path, "rb")
-
-    def _read_tail(self, length: int) -> Answer:
-        found = self._stat()
-        length = min(length, found.size)
-        return Answer(self._read(found.size - length, length) if length else b"", found)
 
 
 class FsspecStore:

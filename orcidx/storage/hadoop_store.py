@@ -22,19 +22,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from orcidx.errors import StorageError, Unsupported
 from orcidx.options import ReadOptions
-from orcidx.storage.event_loop import shared_loop
-from orcidx.storage.failures import OURS
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.listing import expand_objects
-from orcidx.storage.ranges import GapDiscardingBuffer, RangeReader
-from orcidx.storage.remote import Answer, RemoteReader, in_thread
+from orcidx.storage.ranges import RangeReader
+from orcidx.storage.remote import RemoteReader, ThreadBackend
 from orcidx.storage.sources import Source
 from orcidx.storage.stores import Found, Store, Upload, store_of
 from orcidx.storage.writers import look_then_put, prove, refused, temporary_name
 
 if TYPE_CHECKING:
-    import asyncio
-
     from typing_extensions import Buffer
 
     from orcidx.storage.sink import Sink
@@ -154,51 +150,27 @@ def hadoop_source(url: str, files: Files, *, name: str | None = None) -> Source:
     return Source(name or url, "hadoop", url.rstrip("/"), filesystem=files)
 
 
-class HadoopBackend:
+class HadoopBackend(ThreadBackend):
     """One file, by blocking calls of the JVM."""
-
-    answers_identity = False
-    sifts = False
-    retries = OURS
 
     def __init__(self, files: Files, url: str) -> None:
         self._files = files
         self._url = url
         self.storage = f"hadoop {files.name}"
 
-    def loop(self) -> asyncio.AbstractEventLoop:
-        return shared_loop()
-
-    async def stat(self) -> Fingerprint:
-        return await in_thread(self._stat)
-
-    def _stat(self) -> Fingerprint:
+    def look(self) -> Fingerprint:
         found = self._files.status(self._url)
         if found is None or found.version is None:
             raise FileNotFoundError(errno.ENOENT, "no such file", self._url)
         return found.version
 
-    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> Answer:
-        return await in_thread(lambda: Answer(self._read(offset, length)))
-
-    def _read(self, offset: int, length: int) -> bytes:
+    def read(self, offset: int, length: int) -> bytes:
         if length <= _LARGEST_ANSWER:
             return self._files.read(self._url, offset, length)
         pieces = []
         for at in range(offset, offset + length, _LARGEST_ANSWER):
             pieces.append(self._files.read(self._url, at, min(_LARGEST_ANSWER, offset + length - at)))
         return b"".join(pieces)
-
-    async def get_tail(self, length: int) -> Answer:
-        def tail() -> Answer:
-            found = self._stat()
-            size = min(length, found.size)
-            return Answer(self._read(found.size - size, size) if size else b"", found)
-
-        return await in_thread(tail)
-
-    def close(self) -> None:
-        pass
 
 
 class HadoopStore:
@@ -287,7 +259,7 @@ class HadoopStore:
 
     def read(self, path: str) -> bytes:
         backend = HadoopBackend(self._files, path)
-        return backend._read(0, backend._stat().size)
+        return backend.read(0, backend.look().size)
 
     def delete(self, path: str) -> None:
         self._files.delete(path)

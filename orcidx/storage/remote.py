@@ -16,7 +16,8 @@ from typing import Any, Protocol, TypeVar
 
 from orcidx.errors import StorageError
 from orcidx.options import ReadOptions
-from orcidx.storage.failures import Retries, ShortBody, classify, translate
+from orcidx.storage.event_loop import shared_loop
+from orcidx.storage.failures import OURS, Retries, ShortBody, classify, translate
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.ranges import (
     GapDiscardingBuffer,
@@ -35,7 +36,7 @@ from orcidx.storage.threads import REQUESTS
 from orcidx.threads.awaiting import awaited, start_on
 from orcidx.threads.tasks import Task
 
-__all__ = ["Answer", "Backend", "RemoteReader", "in_thread"]
+__all__ = ["Answer", "Backend", "RemoteReader", "ThreadBackend"]
 
 T = TypeVar("T")
 
@@ -80,6 +81,42 @@ class Backend(Protocol):
         """The last ``min(length, size)`` bytes, with a fingerprint."""
 
     def close(self) -> None: ...
+
+
+class ThreadBackend:
+    """The base of backends over a synchronous library: each gives ``look`` and ``read``, which run in a thread."""
+
+    answers_identity = False
+    sifts = False
+    retries = OURS
+
+    def look(self) -> Fingerprint:
+        """Which version of the object there is."""
+        raise NotImplementedError
+
+    def read(self, offset: int, length: int) -> object:
+        """These bytes of it."""
+        raise NotImplementedError
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return shared_loop()
+
+    async def stat(self) -> Fingerprint:
+        return await in_thread(self.look)
+
+    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> Answer:
+        return await in_thread(lambda: Answer(self.read(offset, length)))
+
+    async def get_tail(self, length: int) -> Answer:
+        return await in_thread(lambda: self._read_tail(length))
+
+    def _read_tail(self, length: int) -> Answer:
+        found = self.look()
+        length = min(length, found.size)
+        return Answer(self.read(found.size - length, length) if length else b"", found)
+
+    def close(self) -> None:
+        """Frees what is open; most have nothing."""
 
 
 async def in_thread(call: Callable[[], T]) -> T:

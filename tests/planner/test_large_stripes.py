@@ -107,7 +107,7 @@ def check(stored: Stored) -> None:
         url = f"{server.url}/a.orc"
         for where, expression, columns in stored.questions():
             scan = orcidx.scan(url, columns, where)
-            left = [one.decision.stripe for one in scan.stripes() if one.decision.rows_after]
+            left = [one.decision.stripe for one in scan.stripes() if one.decision.rows.may.count]
             forget_metadata()
             server.log.clear()
             batches = scan.to_batches()
@@ -154,7 +154,7 @@ def test_four_requests_with_large_bloom_filters(large: Stored, monkeypatch: pyte
             requests = len(server.gets)
             alive = batches.metrics.stripes - batches.metrics.stripes_skipped
             scan = orcidx.scan(f"{server.url}/a.orc", columns, where)
-            left = sum(one.decision.rows_after > 0 for one in scan.stripes())
+            left = sum(one.decision.rows.may.count > 0 for one in scan.stripes())
             over_read = 3 if "city" in repr(where) else 2
             assert requests <= 1 + (left > 0) + 4 * left + over_read * (alive - left), (where, columns)
 

@@ -161,7 +161,7 @@ def count_work(server: RangeServer, where: Any, columns: list[str] | None = None
     assert batches.metrics.requests == len(gets)
     assert len(gets) == len({one.range for one in gets}), "a range was fetched twice"
     alive = batches.metrics.stripes - batches.metrics.stripes_skipped
-    left = {stripe.decision.stripe: stripe.decision.rows_after for stripe in scan.stripes()}
+    left = {stripe.decision.stripe: stripe.decision.rows.may.count for stripe in scan.stripes()}
     assert rows <= sum(left.values())
     return Work(len(gets), sum(one.sent for one in gets), alive, [stripe for stripe, rows in left.items() if rows])
 

@@ -22,7 +22,7 @@ from orcidx.options import OptionsByName
 from orcidx.orc_writer.options import WriteOptions, WriteOptionsByName
 from orcidx.paimon_table.commit.commit_options import CommitOptions, CommitOptionsByName
 from orcidx.paimon_table.table import Table
-from orcidx.scanner.arguments import FilesArguments, RowArguments, ScanArguments
+from orcidx.scanner.arguments import FilesArguments, RowArguments
 
 TABLE = pa.table({"id": pa.array(range(1000)), "name": [f"n{i % 7}" for i in range(1000)]})
 
@@ -86,7 +86,7 @@ def test_reprs_are_short(path: str) -> None:
 
 def test_the_keywords_of_a_type_checker_are_the_options() -> None:
     assert get_type_hints(OptionsByName) == get_type_hints(ReadOptions)
-    for arguments in (FilesArguments, RowArguments, ScanArguments):
+    for arguments in (FilesArguments, RowArguments):
         assert get_type_hints(ReadOptions).items() <= get_type_hints(arguments).items()
     assert get_type_hints(WriteOptionsByName) == get_type_hints(WriteOptions)
     assert get_type_hints(CommitOptionsByName) == get_type_hints(CommitOptions)
