@@ -20,7 +20,7 @@ from orcidx.errors import CorruptFile, InvalidQuery, StorageError, Unsupported
 from orcidx.paimon import read_index
 from orcidx.paimon.index import EmptyIndex, Index
 from orcidx.predicate import BoundLeaf
-from orcidx.pruning.evaluate import Evidence, Finding, Note
+from orcidx.pruning.findings import Evidence, Finding, Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import Fingerprint, RangeReader, Source, list_sources
 from orcidx.storage.folder import Folder

@@ -30,7 +30,7 @@ from orcidx.orc.stripe_streams import PlannedStream
 from orcidx.paimon.index import EmptyIndex, Index
 from orcidx.paimon_table.read.file_pruning import Bounds, FileBounds
 from orcidx.predicate import BoundLeaf, bind
-from orcidx.pruning.evaluate import Finding
+from orcidx.pruning.findings import Finding
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import describe_source, open_reader
 from orcidx.storage.given import FileObjectReader

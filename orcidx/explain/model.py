@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from orcidx.explain.overlap import ColumnDepth
-from orcidx.pruning.evaluate import Note, Outcome
+from orcidx.pruning.evaluate import Outcome
+from orcidx.pruning.findings import Note
 from orcidx.pruning.reasons import UNASKED, Reason, deciding
 from orcidx.pruning.selection import RowSelection
 

@@ -10,7 +10,7 @@ from html import escape
 
 from orcidx.explain.model import Explanation, FileExplanation, RowGroupExplanation, StripeExplanation
 from orcidx.explain.overlap import ColumnDepth
-from orcidx.pruning.evaluate import Note
+from orcidx.pruning.findings import Note
 from orcidx.pruning.reasons import Reason, deciding
 from orcidx.spellings import counted, size_text
 

@@ -24,7 +24,7 @@ from orcidx.index_directory.file_pruning import FilePlan, Int64s, Partitions
 from orcidx.index_directory.store import IndexStore
 from orcidx.orc.hive_acid import ACID_FOLDER
 from orcidx.planner.request import FileJob, KnownTotals, ScanRequest
-from orcidx.pruning.evaluate import Note
+from orcidx.pruning.findings import Note
 from orcidx.storage import Fingerprint, Source, Sources, describe_source
 from orcidx.storage.folder import Folder
 

@@ -37,7 +37,8 @@ from orcidx.predicate import (
 )
 from orcidx.predicate.evaluation import evaluate as evaluate_predicate
 from orcidx.predicate.fold import fold, leaves, parts, rewritten
-from orcidx.pruning.evaluate import Evidence, Finding, Note, Outcome, evaluate
+from orcidx.pruning.evaluate import Outcome, evaluate
+from orcidx.pruning.findings import Evidence, Finding, Note
 from orcidx.pruning.reasons import Reason
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.many_files import partition_values

@@ -23,7 +23,7 @@ from orcidx.index_directory.store import FOLDER, IndexStore
 from orcidx.options import ReadOptions
 from orcidx.planner.index_evidence import StoredIndex
 from orcidx.predicate import Where, col
-from orcidx.pruning.evaluate import Note
+from orcidx.pruning.findings import Note
 from orcidx.pruning.reasons import Reason
 from orcidx.storage import Source, describe_source
 from orcidx.storage.stores import store_class, store_of

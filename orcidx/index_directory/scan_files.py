@@ -19,7 +19,7 @@ from orcidx.keywords import lists_options
 from orcidx.options import USUAL_OPTIONS, OptionsByName, ReadOptions
 from orcidx.planner.request import FileJob, KnownTotals, ScanRequest
 from orcidx.predicate import Where
-from orcidx.pruning.evaluate import Note
+from orcidx.pruning.findings import Note
 from orcidx.scanner.arguments import FilesArguments
 from orcidx.scanner.file import make_scan
 from orcidx.scanner.many_files import partition_values

@@ -54,7 +54,7 @@ from orcidx.index_directory.listed_paths import listing_table, seen_paths
 from orcidx.options import ReadOptions
 from orcidx.paimon.build import columns_of
 from orcidx.predicate import Where, parse
-from orcidx.pruning.evaluate import Note
+from orcidx.pruning.findings import Note
 from orcidx.storage import RangeReader, Source, describe_source
 from orcidx.storage.folder import Folder, Stored
 from orcidx.storage.listing import is_pattern

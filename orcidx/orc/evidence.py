@@ -23,7 +23,7 @@ from orcidx.orc.timezones import Zone
 from orcidx.orc.types import OrcType, reads_as_timestamp
 from orcidx.predicate import BoundLeaf, Domain, Op, matching_values
 from orcidx.pruning.bounds import FEW_LITERALS, ColumnBounds, leaf_in_bounds
-from orcidx.pruning.evaluate import Finding, Note, NoteKind
+from orcidx.pruning.findings import Finding, Note, NoteKind
 from orcidx.pruning.reasons import Fact
 from orcidx.pruning.selection import RowSelection
 

@@ -17,10 +17,11 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.orc.compression import open_codec, read_framed
+from orcidx.orc.footer_records import StripeInformation, TypeRecord
 from orcidx.orc.footers import FooterParts, count_types, read_types, split_footer, split_postscript
 from orcidx.orc.foreign import HEAD_BYTES, describe_foreign, describe_head
 from orcidx.orc.kinds import CompressionKind, TypeKind, WriterKind
@@ -41,10 +42,8 @@ __all__ = [
     "FileTail",
     "Footer",
     "PostScript",
-    "StripeInformation",
     "TailReader",
     "TypeKind",
-    "TypeRecord",
     "WriterKind",
     "is_own",
     "read_tail",
@@ -77,40 +76,6 @@ class PostScript:
     writer_version: int
     stripe_statistics_length: int
     size: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class StripeInformation:
-    """Where a stripe lies: ``offset`` in the file, lengths in bytes; ``rows``. The split between index and data is not
-    to be relied on (ORC-514): only the cumulative lengths of the stripe footer locate a stream."""
-
-    offset: int
-    index_length: int
-    data_length: int
-    footer_length: int
-    rows: int
-
-    @property
-    def footer_offset(self) -> int:
-        return self.offset + self.index_length + self.data_length
-
-    @property
-    def end(self) -> int:
-        return self.footer_offset + self.footer_length
-
-
-class TypeRecord(NamedTuple):
-    """A column as the footer lists it; its place in the list is its column id."""
-
-    kind: TypeKind
-    subtypes: tuple[int, ...] = ()
-    field_names: tuple[str, ...] = ()
-    max_length: int = 0
-    precision: int = 0
-    scale: int = 0
-    attributes: tuple[tuple[str, str], ...] = ()
-    crs: str | None = None
-    edge_algorithm: int | None = None
 
 
 @dataclass(frozen=True)

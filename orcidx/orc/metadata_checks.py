@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING
 
 from orcidx.errors import CorruptFile, Unsupported
+from orcidx.orc.footer_records import StripeInformation, TypeRecord
 from orcidx.orc.kinds import TypeKind
-
-if TYPE_CHECKING:
-    from orcidx.orc.metadata import StripeInformation, TypeRecord
-    from orcidx.orc.metadata_limits import MetadataLimits
+from orcidx.orc.metadata_limits import MetadataLimits
 
 __all__ = ["check_extents", "check_types"]
 

@@ -19,9 +19,10 @@ import numpy.typing as npt
 from orcidx.errors import located
 from orcidx.orc.columns.base import Limits
 from orcidx.orc.compression import open_codec
+from orcidx.orc.footer_records import StripeInformation
 from orcidx.orc.footers import StreamTable
 from orcidx.orc.kinds import STREAM_NAMES, StreamKind
-from orcidx.orc.metadata import FileFacts, FileTail, StripeInformation
+from orcidx.orc.metadata import FileFacts, FileTail
 from orcidx.orc.metadata_cache import FOOTERS, PARSED, read_tail_cached
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.small_stripe import HeldStream

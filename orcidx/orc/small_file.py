@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.orc.compression import open_codec, read_framed
+from orcidx.orc.footer_records import StripeInformation
 from orcidx.orc.footers import split_footer, split_postscript
 from orcidx.orc.metadata import (
     DEFAULT_BLOCK_SIZE,
@@ -22,7 +23,6 @@ from orcidx.orc.metadata import (
     SPARK_VERSION,
     FileFacts,
     FileTail,
-    StripeInformation,
     listed_stripes,
     software_name,
     user_metadata,

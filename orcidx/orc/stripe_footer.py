@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from orcidx.errors import CorruptFile, located
+from orcidx.orc.footer_records import StripeInformation
 from orcidx.orc.footers import EncodingTable, StreamTable, split_stripe_footer
 from orcidx.orc.foreign import ZEROS
 from orcidx.orc.kinds import EncodingKind, StreamKind
-from orcidx.orc.metadata import FileTail, StripeInformation, unframe
+from orcidx.orc.metadata import FileTail, unframe
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.wire import Message
 

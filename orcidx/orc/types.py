@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.options import ReadOptions
-from orcidx.orc.metadata import TypeKind, TypeRecord
+from orcidx.orc.footer_records import TypeRecord
+from orcidx.orc.metadata import TypeKind
 
 __all__ = [
     "STRING_KINDS",

@@ -16,8 +16,9 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from orcidx.errors import Unsupported
+from orcidx.orc.footer_records import StripeInformation, TypeRecord
 from orcidx.orc.kinds import CompressionKind, StreamKind, TypeKind, WriterKind
-from orcidx.orc.metadata import OWN_SOFTWARE, StripeInformation, TypeRecord
+from orcidx.orc.metadata import OWN_SOFTWARE
 from orcidx.orc.metadata_checks import check_types
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.stripe_footer import ColumnEncoding

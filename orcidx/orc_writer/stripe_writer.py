@@ -13,8 +13,8 @@ from typing import Any, cast
 import pyarrow as pa
 
 from orcidx.errors import ValueOutOfRange
+from orcidx.orc.footer_records import TypeRecord
 from orcidx.orc.kinds import TypeKind
-from orcidx.orc.metadata import TypeRecord
 from orcidx.orc_writer.array_layouts import written_bytes
 from orcidx.orc_writer.arrow_types import WriteNode
 from orcidx.orc_writer.bloom_columns import bloom_columns

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
 from orcidx.keywords import lists_options
-from orcidx.orc.metadata import StripeInformation
+from orcidx.orc.footer_records import StripeInformation
 from orcidx.orc.statistics import ColumnStatistics, column_statistics, decode_statistics
 from orcidx.orc.types import build_tree
 from orcidx.orc_writer.arrow_types import describe_schema

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from orcidx.errors import Unsupported
 from orcidx.paimon_table.commit.option_gates import is_known
 from orcidx.paimon_table.metadata.schema import TableSchema
-from orcidx.pruning.evaluate import Note
+from orcidx.pruning.findings import Note
 
 __all__ = ["check_reading", "unknown_notes"]
 

@@ -27,7 +27,7 @@ from orcidx.orc.timezones import Zone, zone_of_statistics
 from orcidx.orc.types import OrcType
 from orcidx.planner.read_bytes import data_without_evidence
 from orcidx.predicate import BoundLeaf
-from orcidx.pruning.evaluate import NoteKind
+from orcidx.pruning.findings import NoteKind
 from orcidx.pruning.selection import RowSelection
 
 __all__ = ["BloomChoice", "PrunedColumns"]

@@ -17,7 +17,7 @@ from orcidx.paimon.data_types import parse_type
 from orcidx.paimon.file_index import FileIndex, read_file_index
 from orcidx.paimon.registry import FORMATS
 from orcidx.predicate import BoundLeaf, BoundPredicate, Domain, Predicate, bind, keep_bindable
-from orcidx.pruning.evaluate import Finding, Note
+from orcidx.pruning.findings import Finding, Note
 from orcidx.pruning.reasons import Fact
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import Source

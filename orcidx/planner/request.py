@@ -18,7 +18,7 @@ from orcidx.orc.reader import OrcReader
 from orcidx.paimon.deletion_vector import DeletionVector
 from orcidx.planner.schema_mapping import choose_fields
 from orcidx.predicate import Predicate
-from orcidx.pruning.evaluate import Note
+from orcidx.pruning.findings import Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import Fingerprint, Source
 

@@ -32,7 +32,8 @@ from orcidx.planner.column_plan import StripeRows
 from orcidx.planner.row_indexes import StripeIndexes
 from orcidx.predicate import BoundLeaf, BoundPredicate
 from orcidx.predicate.fold import fold
-from orcidx.pruning.evaluate import Evidence, Finding, Note, Outcome, evaluate
+from orcidx.pruning.evaluate import Outcome, evaluate
+from orcidx.pruning.findings import Evidence, Finding, Note
 from orcidx.pruning.selection import RowSelection
 
 __all__ = ["FilePruner", "StripeDecision", "ruled_out"]

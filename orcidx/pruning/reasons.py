@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from orcidx.predicate import Bound, BoundLeaf, Constant, External
 from orcidx.predicate.fold import Part, fold, leaves
+from orcidx.pruning.findings import Finding, LeafState
 from orcidx.pruning.selection import RowSelection
-
-if TYPE_CHECKING:
-    from orcidx.pruning.evaluate import Finding, LeafState
 
 __all__ = ["UNASKED", "Fact", "Reason", "deciding", "leaves", "proofs_in", "reasons_in"]
 

@@ -41,7 +41,7 @@ from orcidx.planner.row_indexes import StripeIndexes
 from orcidx.planner.schema_mapping import FieldSource
 from orcidx.planner.stripe_pruning import StripeDecision
 from orcidx.predicate import resolve_column
-from orcidx.pruning.evaluate import Note
+from orcidx.pruning.findings import Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.file_queue import FileQueue, OpenFile
 from orcidx.scanner.file_scan import FileScan, count_groups

@@ -14,7 +14,7 @@ from orcidx.fetching.drive import run_value
 from orcidx.orc.row_index import group_count, usual_bounds
 from orcidx.planner.read_bytes import data_planned, data_without_evidence
 from orcidx.planner.request import FileIndexes, FileJob, ScanRequest, listing_notes
-from orcidx.pruning.evaluate import Note
+from orcidx.pruning.findings import Note
 from orcidx.scanner.file_queue import FileQueue
 from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.metrics import ScanMetrics

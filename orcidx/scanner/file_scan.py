@@ -32,7 +32,7 @@ from orcidx.planner.request import FileJob, ScanRequest, wanted_rows
 from orcidx.planner.schema_mapping import FieldSource, widen
 from orcidx.planner.schema_plan import SchemaPlan, schema_plan
 from orcidx.planner.stripe_pruning import FilePruner, StripeDecision
-from orcidx.pruning.evaluate import Evidence, Note
+from orcidx.pruning.findings import Evidence, Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.small_stripes import Held, held_stripe, is_for_one_call, read_at_once

@@ -26,7 +26,7 @@ from orcidx.paimon.data_types import DataType, parse_type
 from orcidx.paimon.file_index import FileIndex
 from orcidx.paimon.index_totals import IndexTotals, totals_of
 from orcidx.planner.index_evidence import paimon_types
-from orcidx.pruning.evaluate import Note
+from orcidx.pruning.findings import Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.file_scan import FileScan
 

@@ -36,7 +36,7 @@ from orcidx.planner.row_indexes import StripeIndexes
 from orcidx.planner.schema_mapping import column_path
 from orcidx.planner.stripe_pruning import LARGEST_DICTIONARY
 from orcidx.predicate import NAN_KEY, NULL_KEY, BoundLeaf, Leaf, Op, matching_values
-from orcidx.pruning.evaluate import Evidence, Note, NoteKind
+from orcidx.pruning.findings import Evidence, Note, NoteKind
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.metrics import ScanMetrics

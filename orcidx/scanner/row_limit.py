@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from orcidx.planner.request import FileJob, ScanRequest
-from orcidx.pruning.evaluate import Note
+from orcidx.pruning.findings import Note
 from orcidx.scanner.arrow_stream import limited
 from orcidx.scanner.file_queue import OpenFile, open_job
 from orcidx.scanner.metrics import ScanMetrics

@@ -163,6 +163,9 @@ class Scan(RequestNarrowing, ArrowStream):
 
     # ------------------------------------------------------------------ batches
 
+    def _turns(self, files: FileQueue, *, together: int = 1) -> StripeTurns:
+        return StripeTurns(files, io_bytes=self.options.io_bytes, learn_schema=self.learn_schema, together=together)
+
     def _queue(self, request: ScanRequest, metrics: ScanMetrics, *, tails_alone: bool = False) -> FileQueue:
         return FileQueue(self._jobs_left(request, metrics), request, metrics, tails_alone=tails_alone)
 
@@ -212,7 +215,7 @@ class Scan(RequestNarrowing, ArrowStream):
             small.give_up()
         with (
             FileQueue(self._jobs_left(request, metrics), request, metrics, small=small) as files,
-            closing(run_in_turn(StripeTurns(self, files, together=request.together), stage=metrics.stage)) as results,
+            closing(run_in_turn(self._turns(files, together=request.together), stage=metrics.stage)) as results,
         ):
             yield from join(results if self.row_limit is None else limited(results, self.row_limit))
 
@@ -229,7 +232,7 @@ class Scan(RequestNarrowing, ArrowStream):
         metrics = ScanMetrics()
         files = await off_loop(lambda: self._queue(self._limited, metrics))  # may open a file, and ask indexes
         try:
-            async with aclosing(arun_in_turn(StripeTurns(self, files), stage=metrics.stage)) as results:
+            async with aclosing(arun_in_turn(self._turns(files), stage=metrics.stage)) as results:
                 async for batch in results:
                     if left is not None:
                         batch = batch.slice(0, left)

@@ -15,9 +15,10 @@ from orcidx.options import ReadOptions
 from orcidx.orc.column_readers import BatchTooLarge, open_column
 from orcidx.orc.columns.base import Limits
 from orcidx.orc.compression import open_codec
+from orcidx.orc.footer_records import StripeInformation
 from orcidx.orc.held_stripe import HeldStripe
 from orcidx.orc.kinds import StreamKind
-from orcidx.orc.metadata import FileFacts, StripeInformation
+from orcidx.orc.metadata import FileFacts
 from orcidx.orc.reader import OrcReader, held_bytes
 from orcidx.orc.small_stripe import MOST_ROWS, Allowance, Recipe, read_stripe
 from orcidx.orc.stripe_footer import StripeFooter

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,28 +14,33 @@ from orcidx.fetching.drive import Turn
 from orcidx.scanner.file_queue import FileQueue, OpenFile
 from orcidx.scanner.file_scan import FileScan, count_groups
 
-if TYPE_CHECKING:
-    from orcidx.scanner.scan import Scan
-
 __all__ = ["StripeTurns"]
 
 
 class StripeTurns:
     """The living stripes of all files, as turns; each file is closed after its last. ``together``: batches of small
-    files that make one turn, where all are wanted: a turn of its own takes a tenth of such a file's time."""
+    files that make one turn, where all are wanted: a turn of its own takes a tenth of such a file's time. ``io_bytes``:
+    that may be fetched ahead; ``learn_schema`` is told how to find the schema of each file."""
 
-    def __init__(self, scan: Scan, files: FileQueue, *, together: int = 1) -> None:
-        self._scan = scan
+    def __init__(
+        self,
+        files: FileQueue,
+        *,
+        io_bytes: int,
+        learn_schema: Callable[[Callable[[], pa.Schema]], None],
+        together: int = 1,
+    ) -> None:
+        self._learn_schema = learn_schema
         self._together = together
         self._files = files
         self._pending: deque[Turn] = deque()
-        self._budget = ByteBudget(scan.options.io_bytes)
+        self._budget = ByteBudget(io_bytes)
 
     def take(self, *, wait: bool) -> Turn | None:
         while not self._pending:
             small = self._files.take_small()
             if small is not None:
-                self._scan.learn_schema(small.schema)
+                self._learn_schema(small.schema)
                 batches = small.batches
                 while len(batches) < self._together and (small := self._files.take_small()) is not None:
                     batches += small.batches
@@ -45,7 +50,7 @@ class StripeTurns:
             file = self._files.take(wait=wait)
             if file is None:
                 return None
-            self._scan.learn_schema(partial(getattr, file.scan, "schema"))
+            self._learn_schema(partial(getattr, file.scan, "schema"))
             self._pending.extend(_turns_of(file, self._budget))
         return self._pending.popleft()
 

@@ -31,7 +31,7 @@ from orcidx.planner.row_indexes import StripeIndexes
 from orcidx.planner.schema_mapping import column_path, widen
 from orcidx.planner.stripe_pruning import StripeDecision
 from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, any_of, resolve_column
-from orcidx.pruning.evaluate import Note
+from orcidx.pruning.findings import Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.file_queue import FileQueue, OpenFile, open_job
 from orcidx.scanner.file_scan import FileScan, count_groups

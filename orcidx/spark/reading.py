@@ -7,6 +7,7 @@ import pickle
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -17,6 +18,7 @@ from orcidx.predicate import External
 from orcidx.predicate.fold import parts
 from orcidx.scanner.scan import Scan
 from orcidx.scanner.top_rows import parse_order
+from orcidx.spark.choosing.connect_pruning import proven
 from orcidx.spark.choosing.engine_choice import (
     Choice,
     Chosen,
@@ -34,7 +36,8 @@ from orcidx.spark.conditions.text_conditions import TextCondition, filtered_by
 from orcidx.spark.jobs.swap_marks import swap_under_way
 from orcidx.spark.query.parts import Part, pack, split_orc, split_paimon
 from orcidx.spark.query.placement import place
-from orcidx.spark.query.plan import TARGET_BYTES, Format, Plan, Query, assign, begin, is_table
+from orcidx.spark.query.plan import Plan, assign, begin, is_table
+from orcidx.spark.query.read_query import TARGET_BYTES, Format, Query
 from orcidx.spark.query.read_task import ROW, TASK, ReadTasks
 from orcidx.spark.query.reader_options import options_of_reader, struct_of_ddl
 from orcidx.spark.query.table_notes import warned_of
@@ -214,7 +217,7 @@ def _seen_as_table(spark: SparkSession, query: Query) -> bool:
 def _planned(spark: SparkSession, query: Query, facts: SessionFacts, reason: str) -> DataFrame:
     """The DataFrame of orcidx's tasks, with the reason why they read; warns of what the rows may not be."""
     if isinstance(query.where, str):
-        text = TextCondition(spark, query.where, facts.clock_zone, query=query)
+        text = TextCondition(spark, query.where, facts.clock_zone, on_connect=partial(proven, query))
         query = replace(query, where=text)
         plan = begin(query)
         if not text.last.exact:

@@ -24,7 +24,7 @@ from orcidx.spark.choosing.engine_choice import Choice
 from orcidx.spark.conditions.analysed_conditions import Nodes, condition_of_json
 from orcidx.spark.conditions.relation import listing_of
 from orcidx.spark.conditions.survivors import PartitionColumns, Survivors, find_survivors
-from orcidx.spark.query.plan import SPARK_OPTIONS
+from orcidx.spark.query.read_query import SPARK_OPTIONS
 from orcidx.spark.sessions.hadoop_files import SessionFiles
 from orcidx.spark.sessions.session_rule import add_rule, check_session, has_rule, remove_rule
 from orcidx.spark.sessions.spark_session import facts_of

@@ -22,7 +22,7 @@ from orcidx.explain.page import STYLE
 from orcidx.explain.pictures import MOST_CELLS, RangeBand, Tile, pruning_map, range_bands, treemap
 from orcidx.explain.render import merged_notes
 from orcidx.inspection.report import report_page
-from orcidx.pruning.evaluate import Note
+from orcidx.pruning.findings import Note
 from orcidx.pruning.reasons import Reason, deciding
 from orcidx.spellings import size_text
 from orcidx.storage import list_sources

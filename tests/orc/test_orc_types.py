@@ -12,8 +12,9 @@ import pytest
 
 from orcidx import CorruptFile, InvalidQuery, ReadOptions, Unsupported
 from orcidx.orc import types
+from orcidx.orc.footer_records import TypeRecord
 from orcidx.orc.kinds import EncodingKind, StreamKind
-from orcidx.orc.metadata import TypeKind, TypeRecord
+from orcidx.orc.metadata import TypeKind
 from orcidx.orc.projection import find_columns, project
 from orcidx.orc.streams import PositionIterator, is_decimal64, position_count, position_offsets, stream_layout
 from orcidx.orc.types import OrcType, arrow_schema, arrow_type, build_tree, row_bytes

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orcidx.predicate import And, BoundLeaf, Constant, Or, bind, col
-from orcidx.pruning.evaluate import Finding, Note, Outcome, evaluate
+from orcidx.pruning.evaluate import Outcome, evaluate
+from orcidx.pruning.findings import Finding, Note
 from orcidx.pruning.selection import RowSelection
 
 ROWS = 24

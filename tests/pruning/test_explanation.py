@@ -15,7 +15,8 @@ import pytest
 from orcidx.explain.model import Explanation, FileExplanation, StripeExplanation, explain_row_groups
 from orcidx.explain.render import explanation_html, explanation_text, pruning_map_svg
 from orcidx.predicate import bind, col
-from orcidx.pruning.evaluate import Finding, Note, evaluate
+from orcidx.pruning.evaluate import evaluate
+from orcidx.pruning.findings import Finding, Note
 from orcidx.pruning.reasons import Reason
 from orcidx.pruning.selection import RowSelection
 

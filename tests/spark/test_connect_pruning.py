@@ -12,9 +12,9 @@ from orcidx import col
 from orcidx.orc.timezones import load_zone
 from orcidx.predicate import Constant, parse
 from orcidx.predicate.nodes import ExactTime
+from orcidx.spark.choosing.connect_pruning import listing_of_client, proven
 from orcidx.spark.conditions.analysed_conditions import _with_collations, condition_of_json
-from orcidx.spark.conditions.connect_pruning import listing_of_client, proven
-from orcidx.spark.query.plan import Query
+from orcidx.spark.query.read_query import Query
 from orcidx.spark.types.spark_types import collated
 from orcidx.storage import list_sources
 

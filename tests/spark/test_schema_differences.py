@@ -15,7 +15,7 @@ from orcidx import CorruptFile, InvalidQuery
 from orcidx.spark import read, reading, why
 from orcidx.spark.choosing import engine_choice as choosing
 from orcidx.spark.query import plan
-from orcidx.spark.query.plan import Query
+from orcidx.spark.query.read_query import Query
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ import orcidx
 from orcidx import paimon
 from orcidx.spark import read, register
 from orcidx.spark.query.data_source import OrcidxReader
-from orcidx.spark.query.plan import Query
+from orcidx.spark.query.read_query import Query
 from orcidx.spark.sessions.spark_session import is_connect
 
 pytestmark = pytest.mark.java

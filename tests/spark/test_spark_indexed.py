@@ -14,7 +14,8 @@ from orcidx.errors import InvalidQuery, StorageError
 from orcidx.scanner.scan import Scan
 from orcidx.spark import build_file_index, read, refresh
 from orcidx.spark.query.parts import split_orc
-from orcidx.spark.query.plan import Plan, Query, begin
+from orcidx.spark.query.plan import Plan, begin
+from orcidx.spark.query.read_query import Query
 
 pytestmark = pytest.mark.java
 

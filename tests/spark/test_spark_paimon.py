@@ -19,7 +19,8 @@ import orcidx
 from orcidx import col, paimon
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.spark import append, delete, read, register, rewrite_file_index, why
-from orcidx.spark.query.plan import Query, begin
+from orcidx.spark.query.plan import begin
+from orcidx.spark.query.read_query import Query
 from orcidx.spark.types.spark_types import arrow_schema_of
 
 pytestmark = pytest.mark.java

@@ -15,7 +15,8 @@ from pyarrow import orc
 from orcidx.errors import InvalidQuery
 from orcidx.scanner.scan import Scan
 from orcidx.spark.query.parts import Part, pack, split_orc, split_paimon
-from orcidx.spark.query.plan import FILE_BYTES, LEAST_BYTES, Plan, Query, assign, begin
+from orcidx.spark.query.plan import FILE_BYTES, LEAST_BYTES, Plan, assign, begin
+from orcidx.spark.query.read_query import Query
 from orcidx.spark.types.hive_columns import partition_types
 from orcidx.storage import Source
 

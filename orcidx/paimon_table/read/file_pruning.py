@@ -19,7 +19,7 @@ from orcidx.paimon_table.metadata.manifest import FileEntry, RowStats
 from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.predicate import BoundLeaf, Domain
 from orcidx.pruning.bounds import ColumnBounds, ValueBounds, leaf_in_bounds
-from orcidx.pruning.evaluate import Finding, Note
+from orcidx.pruning.findings import Finding, Note
 from orcidx.pruning.selection import RowSelection
 
 __all__ = ["Bounds", "FileBounds", "partition_bounds", "value_bounds"]

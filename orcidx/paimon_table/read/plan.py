@@ -17,7 +17,8 @@ from orcidx.paimon_table.read.bucket_pruning import bucket_filter
 from orcidx.paimon_table.read.file_pruning import Bounds, FileBounds, partition_bounds, stats_bounds, value_bounds
 from orcidx.paimon_table.read.raw_files import hides_level_zero, merging_needed
 from orcidx.predicate import BoundPredicate
-from orcidx.pruning.evaluate import Note, Outcome, evaluate
+from orcidx.pruning.evaluate import Outcome, evaluate
+from orcidx.pruning.findings import Note
 from orcidx.pruning.reasons import Reason
 from orcidx.pruning.selection import RowSelection
 from orcidx.spellings import counted

@@ -30,8 +30,8 @@ from orcidx.paimon_table.read.plan import FileTask, TablePlan
 from orcidx.paimon_table.read.shared_reading import Shared, shared_reading, table_arrow_schema, table_bound
 from orcidx.planner.index_evidence import StoredIndex
 from orcidx.planner.request import FileJob
-from orcidx.predicate import BoundPredicate, Predicate, bind
-from orcidx.pruning.evaluate import Note
+from orcidx.predicate import BoundPredicate, Predicate, all_of, bind
+from orcidx.pruning.findings import Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.arrow_stream import ArrowStream, Batches, limited
 from orcidx.scanner.batches import join_batches
@@ -75,6 +75,12 @@ class TableScan(ArrowStream):
     def notes(self) -> tuple[Note, ...]:
         """What is known before a row is read: evidence that could not be used, and instants that come as stored."""
         return (*self.plan.notes, *_instant_notes(self))
+
+    def restricted(self, bound: Predicate | None) -> TableScan:
+        """The same for rows that meet a condition as well."""
+        if bound is None:
+            return self
+        return replace(self, where=bound if self.where is None else all_of(self.where, bound))
 
     # ------------------------------------------------------------------ rows
 
@@ -163,9 +169,9 @@ def _batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Genera
     if scan.top:
         columns = tuple(dict.fromkeys((*scan.columns, *(key.column for key in scan.top))))
         every = replace(scan, columns=columns)
-        first = FirstOfTable(every)
+        first = FirstOfTable(every.schema, scan.top, scan.row_limit or 0, table=scan.table_schema, options=scan.options)
         for task in scan.plan.tasks if scan.row_limit else ():
-            for batch in rows_of(task, first.within_bound()):
+            for batch in rows_of(task, every.restricted(first.bound())):
                 first.add(batch)
         pieces: Iterator[pa.RecordBatch] = iter(first.table().select(list(scan.columns)).to_batches())
     else:

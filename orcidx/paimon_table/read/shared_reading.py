@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -16,9 +16,6 @@ from orcidx.predicate import BoundPredicate, Predicate, bind
 from orcidx.scanner.file import make_scan
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.small_files import SmallFiles
-
-if TYPE_CHECKING:
-    from orcidx.paimon_table.read.scan import TableScan
 
 __all__ = ["Shared", "SharedReading", "shared_reading", "table_arrow_schema", "table_bound"]
 
@@ -39,12 +36,31 @@ class SharedReading:
     small: SmallFiles | None
 
 
+class Asked(Protocol):
+    """What a scan asks of every file."""
+
+    @property
+    def table_schema(self) -> TableSchema: ...
+
+    @property
+    def columns(self) -> Sequence[str]: ...
+
+    @property
+    def where(self) -> Predicate | None: ...
+
+    @property
+    def options(self) -> ReadOptions: ...
+
+    @property
+    def top(self) -> Sequence[object]: ...
+
+
 Shared = dict[tuple[Any, ...], SharedReading]
 """Of one scan, by what else it depends on."""
 
 
 def shared_reading(
-    scan: TableScan, mapping: Sequence[FieldMapping], metrics: ScanMetrics, *, is_orc: bool, instants_moved: bool
+    scan: Asked, mapping: Sequence[FieldMapping], metrics: ScanMetrics, *, is_orc: bool, instants_moved: bool
 ) -> SharedReading:
     """For files of one mapping. ``metrics``: of the pass, for files that are not opened."""
     where = FileWhere(None, None)

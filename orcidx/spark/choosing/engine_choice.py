@@ -23,14 +23,14 @@ from orcidx.index_directory.lookup import store_above, stores_of
 from orcidx.index_directory.store import IndexStore
 from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, bind
 from orcidx.predicate.fold import conjuncts
+from orcidx.spark.choosing.connect_pruning import listing_of_client, listing_of_server, proven
 from orcidx.spark.choosing.schema_differences import without_common_schema
 from orcidx.spark.conditions.analysed_conditions import Condition, analysed
-from orcidx.spark.conditions.connect_pruning import listing_of_client, listing_of_server, proven
 from orcidx.spark.conditions.key_frames import Keys, keys_of, pruning_by
 from orcidx.spark.conditions.relation import FEW, Listing, Relation, relation_of
 from orcidx.spark.conditions.survivors import PartitionColumns, Survivors, find_survivors, with_old_times
 from orcidx.spark.conditions.text_conditions import filtered_by
-from orcidx.spark.query.plan import Query
+from orcidx.spark.query.read_query import Query
 from orcidx.spark.sessions.hadoop_files import road_notes, road_problem
 from orcidx.spark.sessions.spark_errors import sentence_of, spark_errors
 from orcidx.spark.sessions.spark_session import SessionFacts, is_connect

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError
 from orcidx.orc.types import OrcType
 from orcidx.scanner.file import open_file
-from orcidx.spark.query.plan import Query
+from orcidx.spark.query.read_query import Query
 from orcidx.spark.query.read_task import broken_files_passed
 from orcidx.spark.types.spark_types import json_of_schema
 from orcidx.storage import Source, list_sources

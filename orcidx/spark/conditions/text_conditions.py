@@ -7,7 +7,7 @@ tree is tested by its tasks; where that is not all of it, Spark's own filter fol
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, any_of
 from orcidx.predicate.fold import Part, rewritten
 from orcidx.predicate.nodes import ExactTime
 from orcidx.spark.conditions.analysed_conditions import carried_of
-from orcidx.spark.conditions.connect_pruning import proven
 from orcidx.spark.conditions.query_text import parse_text
 from orcidx.spark.sessions.spark_errors import sentence_of, unknown_column
 from orcidx.spark.sessions.spark_session import is_connect
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from orcidx.spark.query.plan import Query
 
 __all__ = ["Carried", "TextCondition", "filtered_by", "predicate_of_text"]
 
@@ -47,14 +45,15 @@ class TextCondition:
     """A text of Spark's, which is analysed over the schema of what is read, once that is known.
 
     ``clock_zone``: of the JVM; ``once``: the rows are looked for now and never again, so that what asks for the time
-    has this moment's.
+    has this moment's. ``on_connect``: what is proved of the text by its words alone, given the schema; Spark
+    tells no analysed expression there.
     """
 
     spark: SparkSession
     text: str
     clock_zone: str
     once: bool = False
-    query: Query | None = None
+    on_connect: Callable[[StructType], Predicate] | None = field(default=None, repr=False)
     _found: dict[str, Carried] = field(default_factory=dict, repr=False)
 
     def carried(self, schema: Mapping[str, Any]) -> Carried:
@@ -82,8 +81,8 @@ class TextCondition:
 
     def _on_connect(self, schema: StructType) -> Carried:
         filtered_by(self.spark.createDataFrame([], schema), self.text)
-        assert self.query is not None
-        return Carried(proven(replace(self.query, where=self.text), schema), False, None)
+        assert self.on_connect is not None
+        return Carried(self.on_connect(schema), False, None)
 
 
 def predicate_of_text(condition: TextCondition, schema: Mapping[str, Any]) -> Predicate:

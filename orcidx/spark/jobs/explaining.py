@@ -22,7 +22,8 @@ from orcidx.scanner.scan import Scan
 from orcidx.spark.conditions.text_conditions import TextCondition
 from orcidx.spark.jobs.build_index import is_table
 from orcidx.spark.jobs.file_jobs import FileTask, run_over_files, weigh
-from orcidx.spark.query.plan import Query, begin
+from orcidx.spark.query.plan import begin
+from orcidx.spark.query.read_query import Query
 from orcidx.spark.sessions.hadoop_files import reached
 from orcidx.spark.sessions.progress import Counters, Progress
 from orcidx.spark.sessions.spark_session import facts_of, is_connect

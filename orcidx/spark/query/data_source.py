@@ -24,7 +24,8 @@ from orcidx.predicate.adapters import from_spark
 from orcidx.scanner.scan import Scan
 from orcidx.spark.conditions.query_text import may_mean_otherwise, parse_text
 from orcidx.spark.query.parts import split_orc, split_paimon
-from orcidx.spark.query.plan import TARGET_BYTES, Plan, Query, assign, begin
+from orcidx.spark.query.plan import Plan, assign, begin
+from orcidx.spark.query.read_query import TARGET_BYTES, Query
 from orcidx.spark.query.read_task import ReadTask
 from orcidx.spark.query.table_notes import warned_of
 from orcidx.spark.query.worker_errors import without_traceback

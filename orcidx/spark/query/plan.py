@@ -10,37 +10,30 @@ import os
 import pickle
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.index_directory.lookup import plan_listing
 from orcidx.index_directory.scan_files import scan
-from orcidx.options import ReadOptions
 from orcidx.orc.types import OrcType
 from orcidx.paimon_table.read.scan import TableScan
 from orcidx.paimon_table.table import Table, open_table
 from orcidx.planner.constant_evidence import rules_out
 from orcidx.planner.request import FileJob
-from orcidx.planner.schema_mapping import choose_fields, column_path
-from orcidx.predicate import External, Predicate, bind, resolve_column
-from orcidx.predicate.fold import parts
+from orcidx.planner.schema_mapping import choose_fields
+from orcidx.predicate import bind
 from orcidx.scanner.file import make_scan, open_file
 from orcidx.scanner.scan import Scan
-from orcidx.scanner.top_rows import SortKey, parse_order
-from orcidx.spark.conditions.query_text import check_computed, parse_text
-from orcidx.spark.conditions.text_conditions import TextCondition
+from orcidx.scanner.top_rows import SortKey
 from orcidx.spark.query.parts import Part, enough, pack
-from orcidx.spark.query.query_words import check_words
+from orcidx.spark.query.read_query import Query, zoned_partitions
 from orcidx.spark.query.read_task import ReadTask, broken_files_passed
-from orcidx.spark.query.task_session import CASE, INFERENCE, OfSession
-from orcidx.spark.sessions.case_rule import Column, columns_as_spelled, depends_on_case, where_as_spelled
-from orcidx.spark.sessions.catalog_tables import CatalogTable
-from orcidx.spark.types.argument_types import Schema, Where
+from orcidx.spark.query.task_session import OfSession
+from orcidx.spark.sessions.case_rule import Column, columns_as_spelled, where_as_spelled
 from orcidx.spark.types.hive_columns import partition_constants, partition_types
-from orcidx.spark.types.local_times import on_any_clock, on_session_clock
 from orcidx.spark.types.spark_types import (
     arrow_schema_of,
     field_json,
@@ -54,155 +47,13 @@ from orcidx.spark.types.spark_types import (
 )
 from orcidx.storage import Source, describe_source, list_sources
 
-Reached: TypeAlias = Any
-"""A text, a source, several."""
+__all__ = ["Plan", "assign", "begin", "is_table"]
 
-__all__ = ["Format", "Plan", "Query", "assign", "begin", "is_table"]
 
-Format = Literal["orc", "paimon"]
-
-TARGET_BYTES = 128 << 20
-"""What Spark aims for (spark.sql.files.maxPartitionBytes)."""
 LEAST_BYTES = 4 << 20
 """A task is not made smaller to have one for every slot: starting one costs about 30 ms."""
 FILE_BYTES = 256 << 10
 """What opening a file is taken to cost, in bytes read: 2,000 files of 100 rows make a task for each slot, not 126."""
-
-SPARK_OPTIONS = ReadOptions(
-    timestamp_unit="us",
-    char="padded",
-    utf8="unchecked",
-    decimal_rounding="half_up",
-    decimal_zero_precision=(38, 10),
-    nan="largest",
-    use_threads=False,
-)
-"""Values as ``spark.read.orc`` gives them, one thread a task."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Query:
-    """What ``orcidx.spark.read`` is asked, and the session's zones; see there.
-
-    ``retype``: a schema for some of the columns of ORC files, which keep their other columns; ``session_zone``: None
-    where only the tasks will know it; ``jvm_zone``: as of ``paimon.Table.scan``; ``reader_options``: of Spark's reader,
-    as text; ``table``: of the catalog, whose directory ``path`` is; ``other_values``: which setting has Spark read
-    other values of ORC files than orcidx's tasks do. ``path``: a text, several, or sources listed before; ``at``: as
-    orcidx reaches it, where that is otherwise (``hadoop_files.reached``).
-    """
-
-    path: Any
-    at: Source | list[Source | str] | None = None
-    columns: Sequence[Any] | None = None
-    where: Where | TextCondition | None = None
-    top: Sequence[Any] | None = None
-    limit: int | None = None
-    format: Format | None = None
-    schema: Schema | None = None
-    retype: Any = None
-    snapshot_id: int | None = None
-    jvm_zone: str | None = None
-    deletion_vector: Mapping[Any, Any] | None = None
-    file_index: Mapping[Any, Any] | None = None
-    infer_partitions: bool = True
-    storage_options: Mapping[str, Any] | None = None
-    target_bytes: int = TARGET_BYTES
-    clock_zone: str = "UTC"
-    session_zone: str | None = "UTC"
-    case_sensitive: bool = False
-    options: ReadOptions = SPARK_OPTIONS
-    reader_options: Mapping[str, str] = field(default_factory=dict)
-    table: CatalogTable | None = None
-    other_values: str | None = None
-
-    def __post_init__(self) -> None:
-        check_words(self)
-        for one in self.columns or ():
-            column_path(one)
-
-    @property
-    def reached(self) -> Reached:
-        """The path as orcidx lists and opens it."""
-        return self.path if self.at is None else self.at
-
-    @property
-    def scan_options(self) -> ReadOptions:
-        return self.options.override(wall_clock_zone=self.clock_zone, case_sensitive=self.case_sensitive)
-
-    def predicate(
-        self,
-        schema: pa.Schema,
-        partitions: Mapping[str, tuple[str, Any]] | None = None,
-        whole: Mapping[str, Any] | None = None,
-    ) -> Predicate | None:
-        """``where``, its times on the session's clock; where that is not known, what is true on any clock.
-
-        ``partitions``: key and type of the columns of directories by name; ``whole``: the schema as Spark's JSON, by
-        which a text of Spark's is analysed."""
-        if self.where is None:
-            return None
-        if isinstance(self.where, TextCondition):
-            return self.where.carried(whole or {}).where
-        where = parse_text(self.where)
-        if self.session_zone is None or isinstance(self.where, str):  # a format's is text, too
-            check_computed(where, schema, case_sensitive=self.case_sensitive)
-        if self.session_zone is None:
-            unknown = _times(partitions or {})
-            return on_any_clock(where, schema, case_sensitive=self.case_sensitive, unknown=unknown)
-        return on_session_clock(where, schema, self.session_zone, case_sensitive=self.case_sensitive)
-
-    def on_any_clock(self, schema: pa.Schema) -> Predicate:
-        """What is true wherever ``where`` is, on whichever clock."""
-        return on_any_clock(parse_text(self.where), schema, case_sensitive=self.case_sensitive)
-
-    def of_session(
-        self, schema: pa.Schema, partitions: Mapping[str, tuple[str, Any]], names: Sequence[str]
-    ) -> OfSession | None:
-        """What waits for the tasks, where the session is not known. ``partitions``: columns of directories, by name:
-        their key and type; ``names``: of all columns, as they are stored."""
-        if self.session_zone is not None:
-            return None
-        where = None if self.where is None else parse_text(self.where)
-        planned = {}
-        if depends_on_case(where, self.columns or (), names):
-            planned[CASE] = str(self.case_sensitive).lower()
-        if partitions:
-            planned[INFERENCE] = str(self.infer_partitions).lower()
-        waiting = None if where == self.predicate(schema, partitions) else where
-        return OfSession(waiting, schema, self.case_sensitive, _times(partitions), self.clock_zone, planned)
-
-    def of_case_rule(self, where: Predicate | None, schema: pa.Schema) -> OfSession:
-        """Columns are found in files by the rule of the session that runs the tasks; ``where``: spelled as in the
-        schema, but for what pyarrow computes."""
-        computed = [part for part in parts(where) if isinstance(part, External)]
-        depends = any(depends_on_case(part, (), schema.names) for part in computed)
-        planned = {CASE: str(self.case_sensitive).lower()} if depends else {}
-        return OfSession(None, schema, self.case_sensitive, {}, self.clock_zone, planned)
-
-    def order(self, schema: pa.Schema) -> tuple[SortKey, ...]:
-        """``top``, with the columns as the schema spells them."""
-        keys = () if self.top is None else parse_order(self.top)
-        return tuple(replace(key, column=self._column(key.column, schema)) for key in keys)
-
-    def folded(self, name: str) -> str:
-        """A name as it is compared."""
-        return name if self.case_sensitive else name.casefold()
-
-    def spelled(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Names of columns as the caller spelled them, which Spark keeps."""
-        asked = {self.folded(one): one for one in reversed(self.columns or ()) if isinstance(one, str)}
-        return tuple(asked.get(self.folded(name), name) for name in names)
-
-    def _column(self, name: str, schema: pa.Schema) -> str:
-        path, _ = resolve_column((name,), schema, case_sensitive=self.case_sensitive)
-        if len(path) > 1:
-            raise InvalidQuery(f"top sorts by whole columns: {path[0]!r} is a struct", column=name)
-        return path[0]
-
-
-def _times(partitions: Mapping[str, tuple[str, Any]]) -> dict[str, tuple[str, Any]]:
-    """Those of the columns of directories whose values are on the session's clock."""
-    return {name: one for name, one in partitions.items() if one[1] == "timestamp"}
 
 
 @dataclass(frozen=True)
@@ -294,7 +145,7 @@ def _begin_orc(query: Query) -> Plan:
         by_path: dict[str, Any] = {"deletion_vector": query.deletion_vector, "file_index": query.file_index}
         rows = scan(files, asked, where, match=match, hive_partitions=False, indexes="none", **by_path, **shared)
         jobs = _by_catalog(rows, types) if match == "name" else rows.jobs
-        waiting = {} if query.session_zone is not None else _times(types)
+        waiting = {} if query.session_zone is not None else zoned_partitions(types)
         settled = {name: one for name, one in types.items() if name not in waiting}
         constants = partition_constants([job.source for job in jobs], settled, query.session_zone or "UTC")
         rows = replace(rows, jobs=tuple(replace(job, constants=one) for job, one in zip(jobs, constants)))

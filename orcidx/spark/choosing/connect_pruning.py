@@ -20,6 +20,7 @@ from orcidx.predicate.fold import Part, conjuncts, rewritten
 from orcidx.predicate.nodes import ExactTime
 from orcidx.spark.conditions.query_text import may_mean_otherwise
 from orcidx.spark.conditions.relation import Listing, paths_of
+from orcidx.spark.query.read_query import Query
 from orcidx.spark.types.spark_columns import is_exact
 from orcidx.spark.types.spark_types import arrow_schema_of, collated
 from orcidx.storage import Source
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from orcidx.spark.query.plan import Query
 
 __all__ = ["listing_of_client", "listing_of_server", "proven"]
 

@@ -1,0 +1,44 @@
+"""The records that a footer lists: stripes and types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from orcidx.orc.kinds import TypeKind
+
+__all__ = ["StripeInformation", "TypeRecord"]
+
+
+@dataclass(frozen=True, slots=True)
+class StripeInformation:
+    """Where a stripe lies: ``offset`` in the file, lengths in bytes; ``rows``. The split between index and data is not
+    to be relied on (ORC-514): only the cumulative lengths of the stripe footer locate a stream."""
+
+    offset: int
+    index_length: int
+    data_length: int
+    footer_length: int
+    rows: int
+
+    @property
+    def footer_offset(self) -> int:
+        return self.offset + self.index_length + self.data_length
+
+    @property
+    def end(self) -> int:
+        return self.footer_offset + self.footer_length
+
+
+class TypeRecord(NamedTuple):
+    """A column as the footer lists it; its place in the list is its column id."""
+
+    kind: TypeKind
+    subtypes: tuple[int, ...] = ()
+    field_names: tuple[str, ...] = ()
+    max_length: int = 0
+    precision: int = 0
+    scale: int = 0
+    attributes: tuple[tuple[str, str], ...] = ()
+    crs: str | None = None
+    edge_algorithm: int | None = None
