@@ -1,9 +1,9 @@
-"""Prints the test modules that say more with Java and golden files than they did in a run without them.
+"""Prints the tests that say more with Java and golden files than they did in a run without them.
 
     python .ci/skipped.py REPORT        the run's report, of pytest --junitxml
 
-These are the modules in which a test skipped, and those that search the golden files. A module that is not named ran
-all of its tests, with the same interpreter and the same package. Without a report all modules are named.
+These are the tests that skipped, and all of the modules that search the golden files, which have fewer tests without
+them. A test that is not named ran with the same interpreter and the same package. Without a report all are named.
 """
 
 import re
@@ -12,24 +12,32 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 GOLDEN = re.compile(r"^from (goldens|bad\.corpus|bad\.fuzz_targets\.seeds) import", re.MULTILINE)
+PLAIN = re.compile(r"[ -~]+")
+"""A report escapes other characters, so that such a name is not the one that pytest knows: its module is named."""
 
 
-def module_of(case: ET.Element) -> str:
-    """The file of a test: its dotted name, less the class and the name of the test."""
-    parts = f"{case.get('classname')}.{case.get('name')}".split(".")
-    for end in range(len(parts), 0, -1):
-        path = Path(*parts[:end]).with_suffix(".py")
+def test_of(case: ET.Element) -> tuple[str, str]:
+    """The file of a test, and its node id; the file alone where all of the module skipped."""
+    name = case.get("name") or ""
+    dotted = [part for part in (case.get("classname") or "").split(".") if part]
+    for end in range(len(dotted), 0, -1):
+        path = Path(*dotted[:end]).with_suffix(".py")
         if path.is_file():
-            return path.as_posix()
-    raise SystemExit(f"no module of the test {parts}")
+            module = path.as_posix()
+            return module, "::".join([module, *dotted[end:], name]) if PLAIN.fullmatch(name) else module
+    path = Path(*name.split(".")).with_suffix(".py")
+    if not path.is_file():
+        raise SystemExit(f"no module of the test {dotted} {name}")
+    return path.as_posix(), path.as_posix()
 
 
-def modules(report: Path) -> set[str]:
+def tests(report: Path) -> set[str]:
     if not report.is_file():
         return {"tests"}
-    cases = ET.parse(report).iter("testcase")
-    skipped = {module_of(case) for case in cases if case.find("skipped") is not None}
-    return skipped | {path.as_posix() for path in Path("tests").rglob("test_*.py") if GOLDEN.search(path.read_text())}
+    whole = {path.as_posix() for path in Path("tests").rglob("test_*.py") if GOLDEN.search(path.read_text())}
+    skipped = [test_of(case) for case in ET.parse(report).iter("testcase") if case.find("skipped") is not None]
+    whole |= {module for module, test in skipped if test == module}
+    return whole | {test for module, test in skipped if module not in whole}
 
 
-print(*sorted(modules(Path(sys.argv[1]))), sep="\n")
+print(*sorted(tests(Path(sys.argv[1]))), sep="\n")
