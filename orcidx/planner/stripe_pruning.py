@@ -69,6 +69,16 @@ class StripeDecision:
         """Which row groups are read: one bool each."""
         return self.rows.may.any_in(self.rows.bounds)
 
+    @property
+    def rows_before(self) -> int:
+        """Rows of the stripe."""
+        return self.rows.may.length
+
+    @property
+    def rows_after(self) -> int:
+        """Rows that may match."""
+        return self.rows.may.count
+
     def reasons(self, row_group: int) -> tuple[str, ...]:
         """Why a row group is skipped, in words; empty when it is not."""
         start, stop = self.rows.bounds[row_group : row_group + 2].tolist()
