@@ -21,7 +21,7 @@ __main__
 spark cli
 engines
 index_directory paimon_table rewriting
-index_building inspection
+inspection
 scanner
 planner orc_writer
 orc paimon.*

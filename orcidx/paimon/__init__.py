@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orcidx.index_building.file_index import build_file_index
+    from orcidx.index_directory.one_file import build_file_index
     from orcidx.paimon.deletion_vector import (
         DeletionVector,
         Range,
@@ -68,7 +68,7 @@ _HOMES = {
     "Table": "orcidx.paimon_table.table",
     "TableFile": "orcidx.paimon_table.read.plan",
     "TablePlan": "orcidx.paimon_table.read.plan",
-    "build_file_index": "orcidx.index_building.file_index",
+    "build_file_index": "orcidx.index_directory.one_file",
     "build_index": "orcidx.paimon.registry",
     "key_hash": "orcidx.paimon.hash_index",
     "open_table": "orcidx.paimon_table.table",

@@ -1,1 +1,0 @@
-"""What to index, and the index of one file."""
