@@ -33,6 +33,7 @@ from orcidx.orc.bounds import StatisticsColumn, bound_statistics
 from orcidx.orc.decimal_text import read_decimal
 from orcidx.orc.kinds import TypeKind, WriterKind
 from orcidx.orc.metadata import FileFacts
+from orcidx.orc.spans import parse_decimals
 from orcidx.orc.statistics import RawStatistics
 from orcidx.orc.types import decimal_digits, reads_as_timestamp
 
@@ -112,7 +113,7 @@ def stored_totals(raw: RawStatistics, facts: FileFacts, options: ReadOptions, *,
         sums = _integer_sums(raw, bounded)
     elif raw.node.kind is TypeKind.DECIMAL and facts.writer is not WriterKind.JAVA:
         scale = decimal_digits(raw.node, options)[1]
-        sums = Proved.of([_decimal_sum(raw, bounded, unit, scale) for unit in range(units)])
+        sums = _decimal_sums(raw, bounded, scale)
     return StoredTotals(raw.rows, bounded.count, sums, minima, maxima)
 
 
@@ -168,6 +169,22 @@ def _integer_sums(raw: RawStatistics, column: StatisticsColumn) -> Proved:
     total = raw.arrays["integers"][2]
     told = raw.has(3) & column.lower.valid & column.upper.valid
     told &= _are_plausible(total, column.count, column.lower.values, column.upper.values)
+    empty = (column.count == 0) & column.all_null
+    return Proved(np.where(empty, 0, total), empty | told)
+
+
+def _decimal_sums(raw: RawStatistics, column: StatisticsColumn, scale: int) -> Proved:
+    """Those of 18 digits at once; a longer one by itself."""
+    low, high = column.lower, column.upper
+    assert isinstance(low, NumberBounds)
+    assert isinstance(high, NumberBounds)
+    total, parsed, exact = parse_decimals(raw.buffer, raw.arrays["spans"][2], scale, False)
+    short = (parsed & exact) | ~raw.has(3)
+    if not short.all() or low.values.dtype != np.int64 or high.values.dtype != np.int64:
+        return Proved.of([_decimal_sum(raw, column, unit, scale) for unit in range(len(raw))])
+    values = np.maximum(column.count, 1)
+    within = (low.values <= total // values) & (-(-total // values) <= high.values)
+    told = raw.has(3) & low.exact & high.exact & (column.count > 0) & within
     empty = (column.count == 0) & column.all_null
     return Proved(np.where(empty, 0, total), empty | told)
 

@@ -13,7 +13,7 @@ comes without the spaces at its end, though an index keeps these apart.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -197,10 +197,8 @@ class _BsiTotals(IndexTotals):
         contents = index.contents()
         self._positive, self._negative = _Numbers(contents.positive), _Numbers(contents.negative)
         self._present = self._positive.existence | self._negative.existence
-        if self.has_ends:
-            ends = self._numbers(None)
-            if ends is not None:
-                _check_range(*ends, index.data_type)
+        if self.has_ends and self._present:
+            _check_range(-self._negative.largest, self._positive.largest, index.data_type)
 
     def present(self) -> BitMap:
         return self._present
@@ -228,9 +226,9 @@ class _Numbers:
         self.smallest = part.smallest if part else 0
         self.existence = part.existence if part else BitMap()
         self.slices = part.slices if part else ()
-        found = self.ends(None)
-        if part is not None and found is not None and found[1] > part.largest:
-            raise CorruptFile(f"a part up to {part.largest} has the number {found[1]}")
+        self.largest = self.smallest + _largest(self.existence, self.slices) if self.existence else 0
+        if part is not None and self.existence and self.largest > part.largest:
+            raise CorruptFile(f"a part up to {part.largest} has the number {self.largest}")
 
     def total(self, rows: BitMap | None) -> int:
         if rows is None:
@@ -246,6 +244,17 @@ class _Numbers:
             return None
         smallest, largest = _extremes(low, list(self.slices))
         return self.smallest + smallest, self.smallest + largest
+
+
+def _largest(rows: BitMap, slices: Sequence[BitMap]) -> int:
+    """The greatest of the numbers that rows, of which there are some, have in bit slices."""
+    largest = 0
+    for bit in reversed(range(len(slices))):
+        with_it = rows & slices[bit]
+        if with_it:
+            rows = with_it
+            largest |= 1 << bit
+    return largest
 
 
 def _extremes(rows: BitMap, slices: list[BitMap]) -> tuple[int, int]:
