@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -30,6 +31,7 @@ from orcidx.predicate.nodes import (
     all_of,
     any_of,
 )
+from orcidx.predicate.ranges import with_ranges
 
 __all__ = [
     "NAN_KEY",
@@ -67,7 +69,11 @@ class BoundPredicate:
         The batch must hold ``columns`` by name; a column may come in another Arrow type of the same domain (another
         unit, dictionary, view, large offsets, timestamps as decimal128(38, 0) of nanoseconds).
         """
-        return evaluate(self.root, batch, self.schema, answers)
+        return evaluate(self._tested, batch, self.schema, answers)
+
+    @cached_property
+    def _tested(self) -> Bound:
+        return with_ranges(self.root)
 
     def leaves(self) -> Iterator[BoundLeaf]:
         """Every leaf, left to right."""

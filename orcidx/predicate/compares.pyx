@@ -8,7 +8,7 @@ it.
 
 import os
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 
 cdef extern from *:
@@ -42,23 +42,80 @@ cdef extern from *:
     #define orcidx_within_native orcidx_within_halves
     #endif
 
-    static inline uint64_t orcidx_reversed(uint64_t x) {
-        x = ((x & 0x00ff00ff00ff00ffull) << 8) | ((x >> 8) & 0x00ff00ff00ff00ffull);
-        x = ((x & 0x0000ffff0000ffffull) << 16) | ((x >> 16) & 0x0000ffff0000ffffull);
-        return (x << 32) | (x >> 32);
+    #if defined(__GNUC__)
+    #define orcidx_reversed4 __builtin_bswap32
+    #define orcidx_reversed8 __builtin_bswap64
+    #else
+    static uint32_t orcidx_reversed4(uint32_t x) {
+        x = ((x & 0x00ff00ffu) << 8) | ((x >> 8) & 0x00ff00ffu);
+        return (x << 16) | (x >> 16);
+    }
+    static uint64_t orcidx_reversed8(uint64_t x) {
+        return ((uint64_t)orcidx_reversed4((uint32_t)x) << 32) | orcidx_reversed4((uint32_t)(x >> 32));
+    }
+    #endif
+
+    static inline uint64_t orcidx_raw(const uint8_t* p) { uint64_t x; memcpy(&x, p, 8); return x; }
+
+    /* Up to 7 bytes as a number that is ordered as they are, among others of as many. */
+    static inline uint64_t orcidx_few(const uint8_t* p, int64_t size) {
+        uint32_t first, last;
+        if (size < 4) return ((uint64_t)p[0] << 16) | ((uint64_t)p[size >> 1] << 8) | p[size - 1];
+        memcpy(&first, p, 4);
+        memcpy(&last, p + size - 4, 4);
+        return ((uint64_t)orcidx_reversed4(first) << 32) | orcidx_reversed4(last);  /* some bytes twice */
     }
 
-    /* The first 8 bytes as a number that is ordered as they are, with zeros behind a shorter string. */
-    static inline uint64_t orcidx_head(const uint8_t* p, int64_t length, int64_t room) {
-        uint64_t word = 0;
-        if (room >= 8) {
-            memcpy(&word, p, 8);
-            word = orcidx_reversed(word);  /* little-endian, as all of this package */
-            return length >= 8 ? word : length == 0 ? 0 : word & (~(uint64_t)0 << (64 - 8 * length));
+    /* Below, at or above 0 as one string of bytes is below, equal to or above another. Words at once, the last of them
+       over bytes that are known to be equal: a call of memcmp takes as long as ten words. */
+    static inline int orcidx_order(const uint8_t* p, int64_t length, const uint8_t* other, int64_t size) {
+        int64_t common = length < size ? length : size, at = 0;
+        uint64_t one = 0, two = 0;
+        if (common >= 8) {
+            for (; at + 8 <= common; at += 8)
+                if ((one = orcidx_raw(p + at)) != (two = orcidx_raw(other + at))) break;
+            if (one == two) one = orcidx_raw(p + common - 8), two = orcidx_raw(other + common - 8);
+            one = orcidx_reversed8(one), two = orcidx_reversed8(two);
+        } else if (common > 0) {
+            one = orcidx_few(p, common), two = orcidx_few(other, common);
         }
-        for (int64_t i = 0; i < 8; i++) word = (word << 8) | (i < length ? p[i] : 0);
-        return word;
+        if (one != two) return one < two ? -1 : 1;
+        return length < size ? -1 : length > size;
     }
+
+    /* Whether two strings of equal length are the same. */
+    static inline int orcidx_same(const uint8_t* p, const uint8_t* other, int64_t size) {
+        if (size < 8) return !size || orcidx_few(p, size) == orcidx_few(other, size);
+        if (orcidx_raw(p + size - 8) != orcidx_raw(other + size - 8)) return 0;
+        for (int64_t at = 0; at + 8 <= size; at += 8)
+            if (orcidx_raw(p + at) != orcidx_raw(other + at)) return 0;
+        return 1;
+    }
+
+    #define ORCIDX_WITHIN(NAME, TARGET, T, U) \\
+        TARGET static void NAME(const T* __restrict values, int64_t rows, T low, U span, uint8_t* __restrict out) { \\
+            for (int64_t i = 0; i < rows; i++) out[i] = (U)values[i] - (U)low <= span; \\
+        }
+    #define ORCIDX_BETWEEN(NAME, TARGET) \\
+        TARGET static void NAME(const double* __restrict values, int64_t rows, double low, double high, \\
+                                uint8_t* __restrict out) { \\
+            for (int64_t i = 0; i < rows; i++) out[i] = (values[i] >= low) & (values[i] <= high); \\
+        }
+    ORCIDX_BETWEEN(orcidx_between8, )
+    ORCIDX_WITHIN(orcidx_within4, , int32_t, uint32_t)
+    ORCIDX_WITHIN(orcidx_within8, , int64_t, uint64_t)
+    #if defined(__x86_64__) && defined(__GNUC__)
+    #define ORCIDX_WITH_AVX2 __attribute__((target("avx2")))
+    ORCIDX_BETWEEN(orcidx_between8_avx2, ORCIDX_WITH_AVX2)
+    ORCIDX_WITHIN(orcidx_within4_avx2, ORCIDX_WITH_AVX2, int32_t, uint32_t)
+    ORCIDX_WITHIN(orcidx_within8_avx2, ORCIDX_WITH_AVX2, int64_t, uint64_t)
+    static int orcidx_compares_by_avx2(void) { __builtin_cpu_init(); return __builtin_cpu_supports("avx2"); }
+    #else
+    #define orcidx_between8_avx2 orcidx_between8
+    #define orcidx_within4_avx2 orcidx_within4
+    #define orcidx_within8_avx2 orcidx_within8
+    static int orcidx_compares_by_avx2(void) { return 0; }
+    #endif
 
     /* Where `needle` of at least one byte begins within `size` bytes; -1: nowhere. */
     static int64_t orcidx_find_portable(const uint8_t* p, int64_t size, const uint8_t* needle, int64_t length) {
@@ -90,20 +147,66 @@ cdef extern from *:
                                               const uint64_t* most, uint8_t* out) nogil
     void within_native "orcidx_within_native"(const uint64_t* words, int64_t rows, const uint64_t* first,
                                               const uint64_t* most, uint8_t* out) nogil
-    uint64_t head_of "orcidx_head"(const uint8_t* p, int64_t length, int64_t room) nogil
     int portable "orcidx_portable"
+    int order_of "orcidx_order"(const uint8_t* p, int64_t length, const uint8_t* other, int64_t size) nogil
+    bint are_same "orcidx_same"(const uint8_t* p, const uint8_t* other, int64_t size) nogil
+    void within4 "orcidx_within4"(const int32_t* values, int64_t rows, int32_t low, uint32_t span, uint8_t* out) nogil
+    void within8 "orcidx_within8"(const int64_t* values, int64_t rows, int64_t low, uint64_t span, uint8_t* out) nogil
+    void within4_avx2 "orcidx_within4_avx2"(const int32_t* values, int64_t rows, int32_t low, uint32_t span,
+                                            uint8_t* out) nogil
+    void within8_avx2 "orcidx_within8_avx2"(const int64_t* values, int64_t rows, int64_t low, uint64_t span,
+                                            uint8_t* out) nogil
+    void between8 "orcidx_between8"(const double* values, int64_t rows, double low, double high, uint8_t* out) nogil
+    void between8_avx2 "orcidx_between8_avx2"(const double* values, int64_t rows, double low, double high,
+                                              uint8_t* out) nogil
+    int has_avx2 "orcidx_compares_by_avx2"() nogil
     int64_t find "orcidx_find"(const uint8_t* p, int64_t size, const uint8_t* needle, int64_t length) nogil
 
-cdef enum:
-    WIDE_BYTES = 16
-    HEAD = 8                # bytes of a string that are compared at once
-
 # ORCIDX_SIMD=none keeps to portable code, for tests and for comparing
+cdef bint use_avx2 = has_avx2() and os.environ.get("ORCIDX_SIMD") != "none"
 portable = os.environ.get("ORCIDX_SIMD") == "none"
 
 ctypedef fused offset_t:
     int32_t
     int64_t
+
+
+def is_within_fast():
+    """Whether ``within`` is faster than two comparisons by NumPy, of integers of 64 bits too."""
+    return use_avx2
+
+
+def within(const offset_t[::1] values not None, offset_t low, offset_t high, uint8_t[::1] out not None):
+    """Whether ``low <= value <= high`` of integers, of which ``low`` is not the larger one."""
+    cdef Py_ssize_t rows = out.shape[0]
+    if values.shape[0] != rows or low > high:
+        raise ValueError("as many answers as values, in a range")
+    if not rows:
+        return
+    with nogil:
+        if offset_t is int32_t:
+            if use_avx2:
+                within4_avx2(&values[0], rows, low, <uint32_t> high - <uint32_t> low, &out[0])
+            else:
+                within4(&values[0], rows, low, <uint32_t> high - <uint32_t> low, &out[0])
+        elif use_avx2:
+            within8_avx2(&values[0], rows, low, <uint64_t> high - <uint64_t> low, &out[0])
+        else:
+            within8(&values[0], rows, low, <uint64_t> high - <uint64_t> low, &out[0])
+
+
+def within_doubles(const double[::1] values not None, double low, double high, uint8_t[::1] out not None):
+    """Whether ``low <= value <= high``, which NaN is not."""
+    cdef Py_ssize_t rows = out.shape[0]
+    if values.shape[0] != rows:
+        raise ValueError("as many answers as values")
+    if not rows:
+        return
+    with nogil:
+        if use_avx2:
+            between8_avx2(&values[0], rows, low, high, &out[0])
+        else:
+            between8(&values[0], rows, low, high, &out[0])
 
 
 def within_wide(const uint64_t[::1] words not None, low, span, uint8_t[::1] out not None):
@@ -136,23 +239,14 @@ def equals(const offset_t[::1] offsets not None, const uint8_t[::1] data not Non
            uint8_t[::1] out not None):
     """Which strings are the literal; others stay as they are, so that several can be asked for."""
     cdef Py_ssize_t i, rows = out.shape[0]
-    cdef int64_t size = data.shape[0], wanted = literal.shape[0]
-    cdef const uint8_t* bytes_ = &data[0] if size else NULL
+    cdef int64_t wanted = literal.shape[0]
+    cdef const uint8_t* bytes_ = &data[0] if data.shape[0] else NULL
     cdef const uint8_t* other = &literal[0] if wanted else NULL
-    cdef const uint8_t* p
-    cdef uint64_t head = head_of(other, wanted, wanted) if wanted else 0
     _check(offsets, data, out)
     with nogil:
         for i in range(rows):
-            if offsets[i + 1] - offsets[i] != wanted:
-                continue
-            if wanted == 0:
+            if offsets[i + 1] - offsets[i] == wanted and are_same(bytes_ + offsets[i], other, wanted):
                 out[i] = 1
-                continue
-            p = bytes_ + offsets[i]
-            if head_of(p, wanted, size - offsets[i]) == head:
-                if wanted <= HEAD or memcmp(p + HEAD, other + HEAD, wanted - HEAD) == 0:
-                    out[i] = 1
 
 
 def at_ends(const offset_t[::1] offsets not None, const uint8_t[::1] data not None, const uint8_t[::1] front not None,
@@ -227,44 +321,21 @@ def between(const offset_t[::1] offsets not None, const uint8_t[::1] data not No
     """Which strings are within ``low`` and ``high`` (None: no end) as unsigned bytes; the ends are within unless they
     must be ``above`` the one, ``below`` the other."""
     cdef Py_ssize_t i, rows = out.shape[0]
-    cdef int64_t size = data.shape[0], length
+    cdef int64_t length
     cdef bint has_low = low is not None, has_high = high is not None
     cdef bytes low_bytes = b"" if low is None else low, high_bytes = b"" if high is None else high
     cdef const uint8_t* least = low_bytes
     cdef const uint8_t* most = high_bytes
     cdef int64_t least_size = len(low_bytes), most_size = len(high_bytes)
-    cdef uint64_t least_head = head_of(least, least_size, least_size), most_head = head_of(most, most_size, most_size)
-    cdef const uint8_t* bytes_ = &data[0] if size else NULL
+    cdef const uint8_t* bytes_ = &data[0] if data.shape[0] else NULL
     cdef const uint8_t* p
-    cdef uint64_t head
-    cdef int order
     cdef bint fits
     _check(offsets, data, out)
     with nogil:
         for i in range(rows):
             length = offsets[i + 1] - offsets[i]
             p = bytes_ + offsets[i]
-            head = head_of(p, length, size - offsets[i]) if size else 0
-            fits = True
-            if has_low:
-                order = _order(p, length, head, least, least_size, least_head)
-                fits = order > 0 or (order == 0 and not above)
+            fits = not has_low or order_of(p, length, least, least_size) >= above
             if has_high and fits:
-                order = _order(p, length, head, most, most_size, most_head)
-                fits = order < 0 or (order == 0 and not below)
+                fits = order_of(p, length, most, most_size) <= -<int> below
             out[i] = fits
-
-
-cdef inline int _order(const uint8_t* p, int64_t length, uint64_t head, const uint8_t* other, int64_t size,
-                       uint64_t other_head) noexcept nogil:
-    """Below, at or above 0 as a string is below, equal to or above another one."""
-    cdef int64_t common
-    cdef int order = 0
-    if head != other_head:
-        return -1 if head < other_head else 1
-    common = min(length, size)
-    if common > 0:
-        order = memcmp(p, other, common)
-    if order == 0:
-        return -1 if length < size else length > size
-    return order

@@ -1,4 +1,4 @@
-"""Leaves that compiled loops answer (``predicate/compares``): decimals of 128 bits, and strings.
+"""Leaves that compiled loops answer (``predicate/compares``): strings, 128-bit decimals, ranges of numbers.
 
 ``evaluation`` defines what each means; these give the same in one pass, and None of what they do not carry. ``ENABLED``
 turns them off for tests: NumPy and pyarrow then answer everything.
@@ -6,6 +6,8 @@ turns them off for tests: NumPy and pyarrow then answer everything.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,11 @@ from orcidx.predicate import compares
 from orcidx.predicate.like import like_parts
 from orcidx.predicate.nodes import BoundLeaf, Op
 
-__all__ = ["match_text", "match_wide"]
+__all__ = ["match_doubles", "match_range", "match_text", "match_texts", "match_wide"]
 
 BoolArray = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.signedinteger[Any]]
+Bytes = npt.NDArray[np.uint8]
 
 ENABLED = True
 
@@ -45,23 +49,65 @@ def match_wide(data: pa.Buffer, start: int, rows: int, low: int | None, high: in
     return found
 
 
+def match_range(values: npt.NDArray[Any], low: int, high: int) -> BoolArray | None:
+    """Which of some integers are within a closed range, whose ends their type holds."""
+    if not ENABLED or values.dtype not in _RANGED or not (values.flags.aligned and values.flags.c_contiguous):
+        return None
+    if low > high:
+        return np.zeros(len(values), np.bool_)
+    found = np.empty(len(values), np.bool_)
+    compares.within(values, low, high, found.view(np.uint8))
+    return found
+
+
+_FAST = compares.is_within_fast()
+_RANGED = [np.dtype(np.int32), np.dtype(np.int64)][: 2 if _FAST else 1]
+"""Of 64 bits a loop without AVX2 takes 0.57 ns a value (0.8 of a double), NumPy's two comparisons 0.38 and 0.5, a loop
+with it 0.25."""
+
+
+def match_doubles(values: npt.NDArray[np.float64], low: float, high: float) -> BoolArray | None:
+    """Which of some doubles are within a closed range; NaN is not, and nothing is within an end that is NaN."""
+    if not (ENABLED and _FAST and values.flags.aligned and values.flags.c_contiguous):
+        return None
+    found = np.empty(len(values), np.bool_)
+    compares.within_doubles(values, low, high, found.view(np.uint8))
+    return found
+
+
+def match_texts(low: BoundLeaf, high: BoundLeaf, values: pa.Array) -> BoolArray | None:
+    """Of which values of a binary array both ends of a range are TRUE; anything at null rows."""
+
+    def ask(offsets: Ints, content: Bytes, out: Bytes) -> bool:
+        above, below = low.op is Op.GT, high.op is Op.LT
+        compares.between(offsets, content, low.literals[0], high.literals[0], out, above=above, below=below)
+        return True
+
+    return _match(values, ask)
+
+
 def match_text(leaf: BoundLeaf, values: pa.Array) -> BoolArray | None:
     """Of which values of a binary array the leaf is TRUE, without its negation; anything at null rows."""
+    return _match(values, partial(_ask, leaf))
+
+
+def _match(values: pa.Array, ask: Callable[[Ints, Bytes, Bytes], bool]) -> BoolArray | None:
     if not ENABLED or not len(values):
         return None
     wide = values.type == pa.large_binary()
     if not wide and values.type != pa.binary():
         return None
     _, places, data = values.buffers()
-    offsets = np.frombuffer(places, np.int64 if wide else np.int32, len(values) + 1, values.offset * (8 if wide else 4))
+    kind: type[np.signedinteger[Any]] = np.int64 if wide else np.int32
+    offsets: Ints = np.frombuffer(places, kind, len(values) + 1, values.offset * (8 if wide else 4))
     if not offsets.flags.aligned:
         return None
     content = _NOTHING if data is None else np.frombuffer(data, np.uint8)
     found = np.zeros(len(values), np.bool_)
-    return found if _ask(leaf, offsets, content, found.view(np.uint8)) else None
+    return found if ask(offsets, content, found.view(np.uint8)) else None
 
 
-def _ask(leaf: BoundLeaf, offsets: Any, content: Any, out: Any) -> bool:
+def _ask(leaf: BoundLeaf, offsets: Ints, content: Bytes, out: Bytes) -> bool:
     """Whether the leaf was answered, into ``out``, which is 0 everywhere."""
     op, literals = leaf.op, leaf.literals
     if op in (Op.EQ, Op.EQ_NULL_SAFE, Op.IN):
@@ -87,7 +133,7 @@ def _ask(leaf: BoundLeaf, offsets: Any, content: Any, out: Any) -> bool:
     return True
 
 
-def _ask_parts(front: bytes, middle: tuple[bytes, ...], back: bytes, offsets: Any, content: Any, out: Any) -> None:
+def _ask_parts(front: bytes, middle: tuple[bytes, ...], back: bytes, offsets: Ints, content: Bytes, out: Bytes) -> None:
     if front or back or not middle:
         compares.at_ends(offsets, content, front, back, out)
     else:  # most strings fall by one of the parts

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import decimal
 import functools
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -18,12 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
-from orcidx.predicate.compiled import match_text, match_wide
+from orcidx.predicate.compiled import match_doubles, match_range, match_text, match_texts, match_wide
 from orcidx.predicate.dictionary_answers import DictionaryAnswers
 from orcidx.predicate.external import evaluate_expression
 from orcidx.predicate.fold import Part, fold
 from orcidx.predicate.like import like_parts, like_regex
 from orcidx.predicate.nodes import NANOS, Bound, BoundLeaf, Constant, Domain, External, Op
+from orcidx.predicate.ranges import BothEnds
 
 __all__ = ["evaluate", "matching_values"]
 
@@ -109,14 +111,34 @@ def _any_true(truths: Iterator[BoolArray]) -> BoolArray:
     return result
 
 
-def _truth(node: Part, columns: _Columns) -> BoolArray:
+def _truth(node: Part | BothEnds, columns: _Columns) -> BoolArray:
     if isinstance(node, BoundLeaf):
         return _leaf_truth(node, columns)
+    if isinstance(node, BothEnds):
+        return _range_truth(node, columns)
     if isinstance(node, Constant):
         return np.full(columns.rows, node.value is True)
     if isinstance(node, External):
         return evaluate_expression(node, columns.batch, columns.schema)
     raise InvalidQuery(f"{node!r} is not bound")
+
+
+def _range_truth(node: BothEnds, columns: _Columns) -> BoolArray:
+    array, valid = columns.get(node.low.path)
+    found: BoolArray | None = None
+    if isinstance(array, pa.DictionaryArray) or pa.types.is_null(array.type):
+        pass
+    elif node.low.domain in (Domain.STRING, Domain.BINARY):
+        found = match_texts(node.low, node.high, _as_bytes(node.low, array))
+    elif node.low.domain is Domain.FLOAT:
+        found = match_doubles(_doubles(array), _closed(node.low), _closed(node.high))
+    else:
+        split = _split_of(node.low, array)
+        low, high = _points_and_range(node.low, split)[1], _points_and_range(node.high, split)[2]
+        found = _match_stored(array, None, low, high)
+    if found is None:
+        found = _matches(node.low, array, columns.answers) & _matches(node.high, array, columns.answers)
+    return found if valid is None else found & valid
 
 
 def _leaf_truth(leaf: BoundLeaf, columns: _Columns) -> BoolArray:
@@ -211,6 +233,10 @@ def _match_integers(values: Any, points: list[int] | None, low: int | None, high
         return _any_equal(values, [point for point in points if smallest <= point <= largest])
     if (low is not None and low > largest) or (high is not None and high < smallest):
         return np.zeros(len(values), np.bool_)
+    if low is not None and high is not None:
+        found = match_range(values, max(low, smallest), min(high, largest))
+        if found is not None:
+            return found
     result: BoolArray | None = None
     if low is not None and low > smallest:
         result = values >= values.dtype.type(low)
@@ -230,44 +256,35 @@ def _any_equal(values: Any, points: Iterable[Any]) -> BoolArray:
     points = list(points)
     if len(points) > _FEW_POINTS:
         return np.isin(values, np.array(points, values.dtype))
-    result = np.zeros(len(values), np.bool_)
+    result: BoolArray | None = None
     for point in points:
-        result |= values == values.dtype.type(point)
-    return result
+        equal = values == values.dtype.type(point)
+        result = equal if result is None else result | equal
+    return np.zeros(len(values), np.bool_) if result is None else result
 
 
-def _match_int(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
-    return _match_integers(_fixed(array), *_points_and_range(leaf, lambda value: (value, True)))
+def _match_number(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
+    """Of integers, dates, times and decimals."""
+    return _match_stored(array, *_points_and_range(leaf, _split_of(leaf, array)))
 
 
-def _match_date(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
-    values = _fixed(array)
-    if pa.types.is_date64(array.type):
-        values = values // 86_400_000
-    return _match_integers(values, *_points_and_range(leaf, lambda value: (value, True)))
-
-
-def _match_time(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
+def _split_of(leaf: BoundLeaf, array: pa.Array) -> Callable[[Any], tuple[int, bool]]:
+    """See ``_points_and_range``."""
     if pa.types.is_decimal(array.type):
-        return _match_decimal(leaf, array)
-    unit = NANOS[array.type.unit]
-
-    def split(nanos: int) -> tuple[int, bool]:
-        below, rest = divmod(nanos, unit)
-        return below, rest == 0
-
-    return _match_integers(_fixed(array), *_points_and_range(leaf, split))
+        return functools.partial(_unscaled, scale=array.type.scale)
+    if leaf.domain in (Domain.TIME, Domain.TIMESTAMP):
+        unit = NANOS[array.type.unit]
+        return lambda nanos: (nanos // unit, nanos % unit == 0)
+    return lambda value: (value, True)
 
 
-def _match_decimal(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
-    scale = array.type.scale
-
-    def split(value: int | decimal.Decimal) -> tuple[int, bool]:
-        return _unscaled(value, scale)
-
-    points, low, high = _points_and_range(leaf, split)
-    if array.type.bit_width < 128:
-        return _match_integers(_fixed(array), points, low, high)
+def _match_stored(array: pa.Array, points: list[int] | None, low: int | None, high: int | None) -> BoolArray:
+    """Which of the integers that an array stores are points, or within a range."""
+    if not pa.types.is_decimal(array.type) or array.type.bit_width < 128:
+        values = _fixed(array)
+        if pa.types.is_date64(array.type):
+            values = values // 86_400_000
+        return _match_integers(values, points, low, high)
     data = array.buffers()[1]
     if data is None or not len(array):
         return np.zeros(len(array), np.bool_)
@@ -336,14 +353,29 @@ def _wide_points(least: Any, most: Any, points: list[int]) -> BoolArray:
 # ---------------------------------------------------------------------- floats and booleans
 
 
+def _doubles(array: pa.Array) -> npt.NDArray[np.float64]:
+    values: npt.NDArray[np.float64] = _fixed(array).astype(np.float64, copy=False)
+    return values
+
+
+def _closed(leaf: BoundLeaf) -> float:
+    """The end of a closed range that is the leaf's; NaN, which is no end, where no value is beyond its literal."""
+    end: float = leaf.literals[0]
+    beyond = {Op.GT: math.inf, Op.LT: -math.inf}.get(leaf.op)
+    if beyond is None:
+        return end
+    return math.nan if end == beyond else math.nextafter(end, beyond)
+
+
 def _match_float(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
-    values = _fixed(array).astype(np.float64, copy=False)
+    values = _doubles(array)
     if leaf.op is Op.IS_NAN:
         nans: BoolArray = np.isnan(values)
         return nans
     if leaf.op in (Op.EQ, Op.IN, Op.EQ_NULL_SAFE):
         return _any_equal(values, leaf.literals)
-    result: BoolArray = _compare(leaf, values)
+    found = match_doubles(values, *leaf.literals) if leaf.op is Op.BETWEEN else None
+    result: BoolArray = _compare(leaf, values) if found is None else found
     if leaf.nan == "largest" and leaf.op in (Op.GT, Op.GE):
         result = result | np.isnan(values)
     return result
@@ -428,12 +460,12 @@ _COMPARISONS = {
 _SUBSTRINGS = {Op.STARTS_WITH: pc.starts_with, Op.ENDS_WITH: pc.ends_with, Op.CONTAINS: pc.match_substring}
 _BY_DOMAIN: dict[Domain, Callable[[BoundLeaf, pa.Array], BoolArray]] = {
     Domain.BOOL: _match_bool,
-    Domain.INT: _match_int,
-    Domain.DECIMAL: _match_decimal,
+    Domain.INT: _match_number,
+    Domain.DECIMAL: _match_number,
     Domain.FLOAT: _match_float,
     Domain.STRING: _match_bytes,
     Domain.BINARY: _match_bytes,
-    Domain.DATE: _match_date,
-    Domain.TIME: _match_time,
-    Domain.TIMESTAMP: _match_time,
+    Domain.DATE: _match_number,
+    Domain.TIME: _match_number,
+    Domain.TIMESTAMP: _match_number,
 }

@@ -25,10 +25,14 @@ class Joiner:
     A batch that is at least half full, by rows or by bytes, goes out as it is (joining it would copy more than it
     saves); smaller ones are collected until they fill a batch. ``first``: rows after which the first batch goes out
     all the same, and twice as many each time, so that who stops early has not waited, or read, for a whole one.
+    ``large``: rows with which a batch goes out as it is, also behind smaller ones, where nobody counts batches.
     """
 
-    def __init__(self, *, batch_size: int, batch_bytes: int, first: int | None = None) -> None:
+    def __init__(
+        self, *, batch_size: int, batch_bytes: int, first: int | None = None, large: int | None = None
+    ) -> None:
         self._batch_size = batch_size
+        self._large = large or batch_size
         self._enough = batch_size if first is None else min(first, batch_size)
         self._batch_bytes = batch_bytes
         self._waiting: list[pa.RecordBatch] = []
@@ -39,10 +43,10 @@ class Joiner:
         for piece in (batch,) if batch.num_rows <= self._batch_size else _cut(batch, self._batch_size):
             if piece.num_rows == 0:
                 continue
-            if self._waiting and self._rows + piece.num_rows > self._batch_size:
+            if self._waiting and (self._rows + piece.num_rows > self._batch_size or piece.num_rows >= self._large):
                 yield from self.rest()
-            if not self._waiting and piece.num_rows * 2 >= self._batch_size:  # spares counting its bytes
-                yield piece
+            if not self._waiting and (piece.num_rows * 2 >= self._batch_size or piece.num_rows >= self._large):
+                yield piece  # spares counting its bytes
                 continue
             size = _size_of(piece)
             if self._waiting and self._size + size > self._batch_bytes:
@@ -77,10 +81,15 @@ def _size_of(batch: pa.RecordBatch) -> int:
 
 
 def join_batches(
-    batches: Iterable[pa.RecordBatch], *, batch_size: int, batch_bytes: int, first: int | None = None
+    batches: Iterable[pa.RecordBatch],
+    *,
+    batch_size: int,
+    batch_bytes: int,
+    first: int | None = None,
+    large: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yields batches of at most ``batch_size`` rows, in order; see ``Joiner``."""
-    joiner = Joiner(batch_size=batch_size, batch_bytes=batch_bytes, first=first)
+    joiner = Joiner(batch_size=batch_size, batch_bytes=batch_bytes, first=first, large=large)
     for batch in batches:
         yield from joiner.add(batch)
     yield from joiner.rest()

@@ -74,8 +74,8 @@ class SmallFilter:
             )
         found = Survivors(0, stripe.rows, None, asked, count)
         if count < stripe.rows:
-            found = Survivors(0, stripe.rows, mask, picked(asked, mask), count)
-            others = picked(others, mask)
+            found = Survivors(0, stripe.rows, mask, picked(asked, mask, count), count)
+            others = picked(others, mask, count)
         return as_batch(self.columns, found, others, first_row=0)
 
     def _has_blooms(self, footer: StripeFooter) -> bool:

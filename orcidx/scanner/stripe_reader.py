@@ -204,8 +204,8 @@ class StripeReader:
             return None
         arrays = [array if kept else None for array, kept in zip(found, self.filter.returned, strict=True)]
         if mask is not None:
-            arrays = picked(arrays, mask)
-            others = None if others is None else picked(others, mask)
+            arrays = picked(arrays, mask, count)
+            others = None if others is None else picked(others, mask, count)
         arrays = spelled_out(arrays, self.columns.predicate, self.coded, self.options.batch_bytes)
         return Survivors(start, stop, mask, arrays, count, others)
 
@@ -293,7 +293,7 @@ class StripeReader:
         self.rest.seek(found.start + first)
         arrays = self.rest.read(last - first, self.ahead)
         self.width.saw(self.rest, arrays, last - first)
-        return picked(arrays, found.mask[first:last])
+        return picked(arrays, found.mask[first:last], found.rows)
 
     def _read_runs(self, start: int, runs: npt.NDArray[np.int64]) -> list[pa.Array]:
         pieces: list[list[pa.Array]] = []

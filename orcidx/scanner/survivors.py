@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,13 +10,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.planner.column_plan import ColumnPlan
+from orcidx.scanner.kept_arrays import kept_array, kept_rows
 
 __all__ = ["Survivors", "as_batch", "groups_of", "picked"]
 
 Bools = npt.NDArray[np.bool_]
 
+FEW = 16
+"""One row of so many, and fewer, are taken by number, which passes over the others without touching them."""
+
 LONG_RUNS = 16
-"""Rows for each run of survivors from which on a filter is faster than taking rows by number. Of 262,144 random rows of
+"""Rows in a run of survivors from which on pyarrow is faster by a filter than by numbers. Of 262,144 random rows of
 int64 with 2, 14, 50 and 98 % kept, a filter took 0.4, 2.1, 9.6 and 1.1 ns a row, ``take`` 0.1, 0.6, 1.3 and 2.2, and
 1.1 to 1.4 for the numbers, once for all columns (decision 0148)."""
 
@@ -46,22 +50,33 @@ class Survivors:
             yield Survivors(self.start + middle, self.stop, masks[1], arrays, self.rows - before)
 
 
-def picked(arrays: Sequence[pa.Array | None], mask: Bools) -> list[pa.Array | None]:
-    """The rows of each array for which the mask is True; None stays."""
-    if not any(array is not None for array in arrays):
-        return list(arrays)
-    runs = (int(np.count_nonzero(mask[1:] != mask[:-1])) + 1) // 2
-    few = runs * LONG_RUNS < len(mask)
-    bits = pa.py_buffer(np.packbits(mask, bitorder="little"))  # a twentieth of the time of pa.array(mask)
-    chosen = pa.Array.from_buffers(pa.bool_(), len(mask), [None, bits], 0)
-    rows = None if few else pa.array(np.flatnonzero(mask).astype(np.int32 if len(mask) < 1 << 31 else np.int64))
+def picked(arrays: Sequence[pa.Array | None], mask: Bools, count: int) -> list[pa.Array | None]:
+    """The rows of each array for which the mask is True, ``count`` of them; None stays."""
+    compiled = count * FEW >= len(mask)
+    by_pyarrow: Callable[[pa.Array], pa.Array] | None = None
     found: list[pa.Array | None] = []
     for array in arrays:
-        if array is None or few or pa.types.is_nested(array.type):
-            found.append(None if array is None else array.filter(chosen))
-        else:
-            found.append(array.take(rows))
+        one = None if array is None or not compiled else kept_array(array, mask, count)
+        if one is None and array is not None:
+            by_pyarrow = by_pyarrow or _by_pyarrow(mask, count)
+            one = by_pyarrow(array)
+        found.append(one)
     return found
+
+
+def _by_pyarrow(mask: Bools, count: int) -> Callable[[pa.Array], pa.Array]:
+    """What picks few rows of an array, and those of arrays that the compiled passes do not carry."""
+    rows = kept_rows(mask, count)
+    if LONG_RUNS * (1 + int(np.count_nonzero(np.diff(rows) > 1))) > count:
+        chosen = pa.array(rows)
+        return lambda array: array.filter(_as_arrow(mask)) if pa.types.is_nested(array.type) else array.take(chosen)
+    whole = _as_arrow(mask)
+    return lambda array: array.filter(whole)
+
+
+def _as_arrow(mask: Bools) -> pa.BooleanArray:
+    bits = pa.py_buffer(np.packbits(mask, bitorder="little"))  # a twentieth of the time of pa.array(mask)
+    return pa.Array.from_buffers(pa.bool_(), len(mask), [None, bits], 0)
 
 
 def groups_of(waiting: Sequence[Survivors], bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -23,9 +23,18 @@ from orcidx.paimon_table.read.file_pruning import FileBounds
 from orcidx.planner import bloom_choice, stripe_pruning
 from orcidx.planner.constant_evidence import ConstantEvidence
 from orcidx.planner.index_evidence import IndexEvidence
-from orcidx.predicate import Leaf, Op, compiled
+from orcidx.predicate import Leaf, Op, compiled, ranges
 from orcidx.pruning.selection import RowSelection
-from orcidx.scanner import aggregate_pass, coded_strings, file_queue, file_scan, small_files, small_filter, top_scan
+from orcidx.scanner import (
+    aggregate_pass,
+    coded_strings,
+    file_queue,
+    file_scan,
+    kept_arrays,
+    small_files,
+    small_filter,
+    top_scan,
+)
 from orcidx.scanner.decode_ahead import DecodeAhead
 from orcidx.scanner.scan import Scan
 from orcidx.scanner.small_files import SmallFiles
@@ -81,6 +90,8 @@ SHORT_CUTS: dict[str, tuple[Patch, ...]] = {
     "codes of dictionaries": ((coded_strings, "ENABLED", False),),
     "small files filtered": ((small_filter, "ENABLED", False),),
     "compiled leaves": ((compiled, "ENABLED", False),),
+    "ends of a range at once": ((ranges, "ENABLED", False),),
+    "rows kept in one pass": ((kept_arrays, "ENABLED", False),),
     "counts without arrays": ((Scan, "count_rows", _counted),),
     "proved rows": ((file_scan, "_tested", _untested),),
     "totals from statistics": (

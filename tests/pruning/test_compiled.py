@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from decimal import Decimal
 from functools import partial
@@ -11,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from orcidx.predicate import Leaf, Op, bind, compares, compiled, evaluation
+from orcidx.predicate import Leaf, Op, bind, compares, compiled, evaluation, ranges
 
 ROUNDS = int(os.environ.get("ORCIDX_PREDICATES", "60"))
 ALPHABET = ["a", "b", "ab", "\0", "é", "aaaaaaaa", "aaaaaaab", "\U0001f600", " "]
@@ -119,6 +120,64 @@ def test_decimals(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> 
         with monkeypatch.context() as patch:
             patch.setattr(compiled, "ENABLED", False)
             assert where.evaluate(batch).tolist() == found.tolist()
+
+
+INTEGERS = {
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "int16": pa.int16(),
+    "timestamp": pa.timestamp("us"),
+    "string": pa.string(),
+    "decimal": pa.decimal128(38, 2),
+}
+ENDS = (Op.GT, Op.GE, Op.LT, Op.LE)
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_ends_of_a_range(name: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ANDs of ends, alone, several of one side, and below an OR, at once and leaf by leaf."""
+    kind = INTEGERS[name]
+    edge = 2**15 if name == "int16" else 2**31 if name == "int32" else 2**40
+    for _ in range(ROUNDS):
+        numbers = [int(n) for n in rng.choice([-edge, edge - 1, *range(-4, 5)], int(rng.integers(0, 60)))]
+        array = pa.array([None if rng.random() < 0.1 else n for n in numbers], pa.int64()).cast(kind)
+        array = array.slice(int(rng.integers(0, 1 + len(array))))
+        literals: list[Any] = [int(n) for n in rng.choice([-(2**70), -edge, edge, 2**70, *range(-4, 5)], 4)]
+        if name == "string":
+            literals = list(map(str, literals))
+        leaves = [Leaf(("x",), ENDS[int(rng.integers(4))], (literal,)) for literal in literals]
+        if name == "timestamp":
+            leaves = [
+                Leaf(("x",), leaf.op, (pa.scalar(min(max(n, -edge), edge), kind),)) for leaf, n in zip(leaves, literals)
+            ]
+        predicate = leaves[0] & leaves[1] if rng.random() < 0.5 else (leaves[0] & leaves[1] & ~leaves[2]) | leaves[3]
+        batch = pa.record_batch({"x": array.dictionary_encode() if rng.random() < 0.2 else array})
+        found = bind(predicate, pa.schema({"x": kind})).evaluate(batch).tolist()
+        with monkeypatch.context() as patch:
+            patch.setattr(ranges, "ENABLED", False)
+            patch.setattr(compiled, "ENABLED", False)
+            assert bind(predicate, pa.schema({"x": kind})).evaluate(batch).tolist() == found, (predicate, array)
+
+
+POINTS = [math.nan, -math.inf, math.inf, 0.0, -0.0, 5e-324, -5e-324, 1.0, 1.5, -1.0, 1.7976931348623157e308]
+
+
+@pytest.mark.parametrize("nan", ["ieee", "largest"])
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()], ids=str)
+def test_ranges_of_floats(
+    kind: pa.DataType, nan: Any, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(4 * ROUNDS):
+        values = pa.array([None if rng.random() < 0.1 else float(one) for one in rng.choice(POINTS, 30)], kind)
+        one, other = (float(end) for end in rng.choice(POINTS, 2))
+        first, second = (Leaf(("x",), ENDS[int(rng.integers(4))], (end,)) for end in (one, other))
+        predicate = first & second if rng.random() < 0.7 else Leaf(("x",), Op.BETWEEN, (one, other))
+        batch = pa.record_batch({"x": values})
+        found = bind(predicate, batch.schema, nan=nan).evaluate(batch).tolist()
+        with monkeypatch.context() as patch:
+            patch.setattr(ranges, "ENABLED", False)
+            patch.setattr(compiled, "ENABLED", False)
+            assert bind(predicate, batch.schema, nan=nan).evaluate(batch).tolist() == found, (predicate, values)
 
 
 def test_bytes_that_are_no_text() -> None:

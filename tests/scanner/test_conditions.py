@@ -249,7 +249,7 @@ def test_a_count_makes_no_arrays_of_survivors(words: Path, monkeypatch: pytest.M
         monkeypatch.setattr(
             stripe_reader,
             "picked",
-            lambda arrays, mask: made.extend(a for a in arrays if a is not None) or plain(arrays, mask),
+            lambda arrays, *rest: made.extend(a for a in arrays if a is not None) or plain(arrays, *rest),
         )
         assert file.scan(where="word = 'AIR' AND number > 7").count_rows() == wanted
         assert file.scan(where=col("number") < 150_000).count_rows() == 150_000

@@ -1,0 +1,64 @@
+"""``BothEnds``: two leaves of an AND that are the ends of one range, of which a column's values are asked at once.
+
+Only for the evaluation of rows: evidence hears the two leaves, as they were written. ``ENABLED`` turns this off for
+tests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from orcidx.predicate.fold import fold
+from orcidx.predicate.nodes import Bound, BoundLeaf, Domain, Node, Op, all_of, any_of
+
+__all__ = ["BothEnds", "with_ranges"]
+
+ENABLED = True
+
+_LOW = frozenset({Op.GT, Op.GE})
+_HIGH = frozenset({Op.LT, Op.LE})
+_DOMAINS = frozenset(Domain) - {Domain.BOOL, Domain.NULL, Domain.NESTED}
+"""Of floats too: NaN is above a range's low end by one of its two meanings, but below no high end by either."""
+
+
+@dataclass(frozen=True, eq=False)
+class BothEnds(Node):
+    """What two leaves of one column say together."""
+
+    low: BoundLeaf
+    high: BoundLeaf
+
+
+def with_ranges(root: Bound) -> Bound:
+    """The tree with a BothEnds in place of two leaves wherever an AND has both ends."""
+    if not ENABLED:
+        return root
+    found: Bound = fold(
+        root,
+        lambda part: part,
+        both=lambda found: all_of(*_joined(list(found))),
+        either=lambda found: any_of(*found),
+    )
+    return found
+
+
+def _joined(children: list[Any]) -> list[Any]:
+    """The children of an AND; a BothEnds stands where the first of its leaves stood."""
+    open_ends: dict[tuple[Any, ...], int] = {}
+    joined: list[Any] = []
+    for child in children:
+        if _is_end(child):
+            is_low = child.op in _LOW
+            place = open_ends.pop((child.path, child.type, not is_low), None)
+            if place is not None:
+                other = joined[place]
+                joined[place] = BothEnds(child, other) if is_low else BothEnds(other, child)
+                continue
+            open_ends.setdefault((child.path, child.type, is_low), len(joined))
+        joined.append(child)
+    return joined
+
+
+def _is_end(node: object) -> bool:
+    return isinstance(node, BoundLeaf) and not node.negated and node.domain in _DOMAINS and node.op in _LOW | _HIGH

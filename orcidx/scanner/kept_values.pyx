@@ -1,0 +1,246 @@
+"""The values of rows that are kept, moved together in one pass over Arrow buffers without the GIL.
+
+A mask has one byte for each row, 0 or 1, as NumPy's. Each value is written, and the next one over it where it falls:
+without a branch, so that nothing is mispredicted. Where nearly all are kept, eight ones are copied at once. Masks and
+sizes are checked on entry.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+
+    #define ORCIDX_ONES 0x0101010101010101ull
+
+    typedef struct { uint64_t low, high; } orcidx_pair;
+
+    static inline uint64_t orcidx_eight(const uint8_t* mask) { uint64_t x; memcpy(&x, mask, 8); return x; }
+
+    /* How many rows a mask keeps; -1 where it has other bytes than 0 and 1. Each byte adds up 255 ones at most. */
+    static inline int64_t orcidx_kept(const uint8_t* mask, int64_t rows) {
+        int64_t i = 0, total = 0;
+        uint64_t any = 0;
+        while (i + 8 <= rows) {
+            int64_t words = (rows - i) / 8 < 255 ? (rows - i) / 8 : 255;
+            uint64_t sum = 0;
+            for (int64_t j = 0; j < words; j++) {
+                uint64_t word = orcidx_eight(mask + i + 8 * j);
+                any |= word;
+                sum += word;
+            }
+            sum = (sum & 0x00ff00ff00ff00ffull) + ((sum >> 8) & 0x00ff00ff00ff00ffull);
+            total += (int64_t)((sum * 0x0001000100010001ull) >> 48);
+            i += 8 * words;
+        }
+        for (; i < rows; i++) { any |= mask[i]; total += mask[i]; }
+        return any & ~ORCIDX_ONES ? -1 : total;
+    }
+
+    #define ORCIDX_ONE(j) out[k] = values[i + j]; k += (word >> (8 * j)) & 1;
+
+    /* `out` has room for one value more than are kept. */
+    #define ORCIDX_KEEP(NAME, T) \\
+    static void NAME(const void* from, const uint8_t* __restrict mask, int64_t rows, int64_t count, void* to) { \\
+        const T* __restrict values = (const T*)from; \\
+        T* __restrict out = (T*)to; \\
+        int64_t i = 0, k = 0; \\
+        if (count * 16 > rows * 15) { \\
+            for (; i + 8 <= rows; i += 8) { \\
+                if (orcidx_eight(mask + i) == ORCIDX_ONES) { \\
+                    memcpy(out + k, values + i, 8 * sizeof(T)); \\
+                    k += 8; \\
+                    continue; \\
+                } \\
+                for (int j = 0; j < 8; j++) { out[k] = values[i + j]; k += mask[i + j]; } \\
+            } \\
+        } \\
+        for (; i + 8 <= rows; i += 8) { \\
+            uint64_t word = orcidx_eight(mask + i); \\
+            ORCIDX_ONE(0) ORCIDX_ONE(1) ORCIDX_ONE(2) ORCIDX_ONE(3) \\
+            ORCIDX_ONE(4) ORCIDX_ONE(5) ORCIDX_ONE(6) ORCIDX_ONE(7) \\
+        } \\
+        for (; i < rows; i++) { out[k] = values[i]; k += mask[i]; } \\
+    }
+    ORCIDX_KEEP(orcidx_keep1, uint8_t)
+    ORCIDX_KEEP(orcidx_keep2, uint16_t)
+    ORCIDX_KEEP(orcidx_keep4, uint32_t)
+    ORCIDX_KEEP(orcidx_keep8, uint64_t)
+    ORCIDX_KEEP(orcidx_keep16, orcidx_pair)
+
+    /* Which byte holds the lowest one. */
+    static inline int orcidx_place(uint64_t word) {
+    #if defined(__GNUC__)
+        return __builtin_ctzll(word) >> 3;
+    #else
+        return (int)((((word & (0 - word)) - 1) & ORCIDX_ONES) * ORCIDX_ONES >> 56);  /* ones below it, added up */
+    #endif
+    }
+
+    /* The numbers of the rows that are kept, of which there are few: 32 others are passed over at once. Returns how
+       many there are, up to one more than there is room for. */
+    static int64_t orcidx_rows(const uint8_t* mask, int64_t rows, int64_t room, int32_t* out) {
+        int64_t i = 0, k = 0;
+        for (; i + 32 <= rows; i += 32) {
+            if (!(orcidx_eight(mask + i) | orcidx_eight(mask + i + 8) | orcidx_eight(mask + i + 16) |
+                  orcidx_eight(mask + i + 24))) continue;
+            for (int64_t j = i; j < i + 32; j += 8)
+                for (uint64_t word = orcidx_eight(mask + j) & ORCIDX_ONES; word; word &= word - 1) {
+                    if (k == room) return room + 1;
+                    out[k++] = (int32_t)(j + orcidx_place(word));
+                }
+        }
+        for (; i < rows; i++)
+            if (mask[i]) {
+                if (k == room) return room + 1;
+                out[k++] = (int32_t)i;
+            }
+        return k;
+    }
+
+    /* Where kept strings begin, and where they end when they lie together. Both have room for one more. */
+    #define ORCIDX_PLACES(NAME, T) \\
+    static void NAME(const void* from, const uint8_t* mask, int64_t rows, void* to, void* ends) { \\
+        const T* offsets = (const T*)from; \\
+        T* starts = (T*)to; \\
+        T* places = (T*)ends + 1; \\
+        int64_t i = 0, k = 0; \\
+        T total = 0; \\
+        places[-1] = 0; \\
+        for (; i < rows; i++) { \\
+            starts[k] = offsets[i]; \\
+            total += (offsets[i + 1] - offsets[i]) & -(T)mask[i]; \\
+            places[k] = total; \\
+            k += mask[i]; \\
+        } \\
+    }
+    ORCIDX_PLACES(orcidx_places4, int32_t)
+    ORCIDX_PLACES(orcidx_places8, int64_t)
+    """
+    int64_t rows_kept "orcidx_kept"(const uint8_t* mask, int64_t rows) nogil
+    int64_t rows_of "orcidx_rows"(const uint8_t* mask, int64_t rows, int64_t room, int32_t* out) nogil
+    void keep1 "orcidx_keep1"(const void* values, const uint8_t* mask, int64_t rows, int64_t count, void* out) nogil
+    void keep2 "orcidx_keep2"(const void* values, const uint8_t* mask, int64_t rows, int64_t count, void* out) nogil
+    void keep4 "orcidx_keep4"(const void* values, const uint8_t* mask, int64_t rows, int64_t count, void* out) nogil
+    void keep8 "orcidx_keep8"(const void* values, const uint8_t* mask, int64_t rows, int64_t count, void* out) nogil
+    void keep16 "orcidx_keep16"(const void* values, const uint8_t* mask, int64_t rows, int64_t count, void* out) nogil
+    void places4 "orcidx_places4"(const void* offsets, const uint8_t* mask, int64_t rows, void* starts,
+                                  void* places) nogil
+    void places8 "orcidx_places8"(const void* offsets, const uint8_t* mask, int64_t rows, void* starts,
+                                  void* places) nogil
+
+cdef enum:
+    SHORT = 16              # bytes of a string that are copied in one move
+    SPARE = 32              # bytes behind the copies, so that short ones go in one or two moves
+
+ctypedef fused offset_t:
+    int32_t
+    int64_t
+
+
+def count_kept(const uint8_t[::1] mask not None):
+    """How many rows a mask keeps."""
+    cdef int64_t rows = mask.shape[0], count = 0
+    if rows:
+        with nogil:
+            count = rows_kept(&mask[0], rows)
+    if count < 0:
+        raise ValueError("a mask has zeros and ones")
+    return count
+
+
+def keep_rows(const uint8_t[::1] mask not None, int32_t[::1] out not None):
+    """The numbers of the rows that a mask keeps, as many as ``out`` has room for."""
+    cdef int64_t rows = mask.shape[0], room = out.shape[0], found = 0
+    if rows > 2147483647:
+        raise ValueError("more rows than 32 bits can number")
+    if rows and room:
+        with nogil:
+            found = rows_of(&mask[0], rows, room, &out[0])
+    if found != room:
+        raise ValueError(f"{room} rows of a mask that keeps others")
+
+
+cdef int _check(const uint8_t[::1] mask, int64_t count) except -1:
+    if count_kept(mask) != count:
+        raise ValueError(f"{count} rows of a mask that keeps others")
+    return 0
+
+
+def keep_fixed(const uint8_t[::1] values not None, int width, const uint8_t[::1] mask not None, int64_t count,
+               uint8_t[::1] out not None):
+    """Values of ``width`` bytes, of the ``count`` rows that ``mask`` keeps; ``out`` has room for one more."""
+    cdef int64_t rows = mask.shape[0]
+    cdef const void* source
+    cdef void* target
+    if width not in (1, 2, 4, 8, 16):
+        raise ValueError(f"values of {width} bytes")
+    if rows > values.shape[0] // width or count < 0 or count >= out.shape[0] // width:
+        raise ValueError("as many values as rows, and room for one more than are kept")
+    _check(mask, count)
+    if not rows:
+        return
+    source, target = &values[0], &out[0]
+    with nogil:
+        if width == 1:
+            keep1(source, &mask[0], rows, count, target)
+        elif width == 2:
+            keep2(source, &mask[0], rows, count, target)
+        elif width == 4:
+            keep4(source, &mask[0], rows, count, target)
+        elif width == 8:
+            keep8(source, &mask[0], rows, count, target)
+        else:
+            keep16(source, &mask[0], rows, count, target)
+
+
+def keep_offsets(const offset_t[::1] offsets not None, const uint8_t[::1] mask not None, int64_t count,
+                 offset_t[::1] starts not None, offset_t[::1] places not None):
+    """Where the ``count`` kept strings begin, into ``starts``, and their offsets when they lie together, into
+    ``places``; room for one more in both. Returns their bytes."""
+    cdef int64_t rows = mask.shape[0]
+    if offsets.shape[0] != rows + 1 or count < 0 or starts.shape[0] <= count or places.shape[0] <= count + 1:
+        raise ValueError("one offset more than rows, and room for one more than are kept")
+    _check(mask, count)
+    with nogil:
+        if not rows:
+            places[0] = 0
+        elif offset_t is int32_t:
+            places4(&offsets[0], &mask[0], rows, &starts[0], &places[0])
+        else:
+            places8(&offsets[0], &mask[0], rows, &starts[0], &places[0])
+    return places[count]
+
+
+def keep_bytes(const uint8_t[::1] data not None, const offset_t[::1] starts not None,
+               const offset_t[::1] places not None, int64_t count, bint merged, uint8_t[::1] out not None):
+    """The bytes of ``count`` strings; ``out`` has ``SPARE`` bytes more. ``merged``: many lie one behind the other."""
+    cdef int64_t k = 0, last, size, begin, to, length = data.shape[0], room = out.shape[0]
+    cdef bint fits = True
+    if count < 0 or starts.shape[0] < count or places.shape[0] <= count or places[0] != 0:
+        raise ValueError("a start of each string, and one offset more")
+    if places[count] < 0 or room < SPARE or places[count] > room - SPARE:
+        raise ValueError("no room for the strings")
+    if not count:
+        return
+    with nogil:
+        while k < count:
+            begin, to, last = starts[k], places[k], k + 1
+            if merged:
+                while last < count and starts[last] == begin + (places[last] - to):
+                    last += 1
+            size = places[last] - to
+            if size < 0 or begin < 0 or begin + size > length or to + size > room - SPARE:
+                fits = False
+                break
+            if size <= SHORT and begin + SHORT <= length:
+                memcpy(&out[to], &data[begin], SHORT)
+            elif size <= 2 * SHORT and begin + 2 * SHORT <= length:
+                memcpy(&out[to], &data[begin], 2 * SHORT)
+            elif size:
+                memcpy(&out[to], &data[begin], size)
+            k = last
+    if not fits:
+        raise ValueError("strings outside the data")

@@ -1,0 +1,117 @@
+"""The compiled passes that keep rows beside pyarrow's filter."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from orcidx.scanner import kept_arrays, kept_values
+from orcidx.scanner.survivors import picked
+
+ROUNDS = int(os.environ.get("ORCIDX_PREDICATES", "60"))
+
+Make = Callable[[np.random.Generator, int], Any]
+
+
+def texts(rng: np.random.Generator, rows: int) -> list[str]:
+    longest = int(rng.choice([3, 15, 16, 17, 40, 200]))
+    return ["é" * int(length // 2) + "x" * int(length % 2) for length in rng.integers(0, longest + 1, rows)]
+
+
+def numbers(kind: pa.DataType) -> Make:
+    return lambda rng, rows: pa.array(rng.integers(0, 100, rows)).cast(kind)
+
+
+KINDS: dict[str, Make] = {
+    **{
+        str(kind): numbers(kind) for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64())
+    },
+    "date": lambda rng, rows: pa.array(rng.integers(0, 100, rows).astype(np.int32)).cast(pa.date32()),
+    "timestamp": numbers(pa.timestamp("ns")),
+    "decimal": numbers(pa.decimal128(38, 2)),
+    "wide decimal": numbers(pa.decimal256(60, 2)),
+    "bool": lambda rng, rows: pa.array(rng.random(rows) < 0.5),
+    "string": lambda rng, rows: pa.array(texts(rng, rows)),
+    "large string": lambda rng, rows: pa.array(texts(rng, rows), pa.large_string()),
+    "binary": lambda rng, rows: pa.array([text.encode() for text in texts(rng, rows)], pa.binary()),
+    "fixed": lambda rng, rows: pa.array([rng.bytes(16) for _ in range(rows)], pa.binary(16)),
+    "dictionary": lambda rng, rows: pa.array(texts(rng, rows)).dictionary_encode(),
+    "null": lambda rng, rows: pa.nulls(rows),
+    "list": lambda rng, rows: pa.array([[int(n)] * int(n) for n in rng.integers(0, 3, rows)], pa.list_(pa.int64())),
+}
+
+
+def some(rng: np.random.Generator, make: Make) -> pa.Array:
+    array = make(rng, int(rng.choice([0, 1, 7, 8, 9, 64, 300])))
+    if rng.random() < 0.5 and not pa.types.is_null(array.type):
+        nulls = pa.array(rng.random(len(array)) < rng.choice([0.1, 1.0]))
+        places = pa.array(np.arange(len(array))).filter(pa.array(~np.asarray(nulls))) if len(array) else None
+        at = pa.array([None if null else row for row, null in enumerate(nulls.to_pylist())], pa.int64())
+        array = array if places is None else array.take(at)
+    return array.slice(int(rng.integers(0, 1 + len(array))))
+
+
+def mask_of(rng: np.random.Generator, rows: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    share = rng.choice([0.0, 0.01, 0.05, 0.3, 0.8, 0.95, 1.0])
+    mask = rng.random(rows) < share
+    if rows and rng.random() < 0.3:
+        first, last = sorted(rng.integers(0, rows, 2))
+        mask[first:last] = rng.random() < 0.5
+    return mask
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_rows_are_those_that_pyarrow_keeps(name: str, rng: np.random.Generator) -> None:
+    for _ in range(ROUNDS):
+        array = some(rng, KINDS[name])
+        mask = mask_of(rng, len(array))
+        (found,) = picked([array], mask, int(mask.sum()))
+        found.validate(full=True)
+        expected = array.filter(pa.array(mask, pa.bool_()))
+        assert found.equals(expected), (array, mask)
+        assert found.null_count == expected.null_count
+
+
+def test_which_are_carried(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    mask = np.array([True, False, True])
+    left = {name for name, make in KINDS.items() if kept_arrays.kept_array(make(rng, 3), mask, 2) is None}
+    assert left == {"wide decimal", "null", "list"}
+    monkeypatch.setattr(kept_arrays, "ENABLED", False)
+    assert kept_arrays.kept_array(pa.array([1, 2, 3]), mask, 2) is None
+
+
+def test_sizes_that_do_not_fit() -> None:
+    values, out, mask = np.zeros(24, np.uint8), np.zeros(24, np.uint8), np.array([1, 0, 1], np.uint8)
+    for wrong, message in (
+        ((values, 3, mask, 2, out), "3 bytes"),
+        ((values[:-1], 8, mask, 2, out), "as many"),
+        ((values, 8, mask, 2, out[:-1]), "room"),
+        ((values, 8, mask, 1, out), "mask"),
+        ((values, 8, mask, -1, out), "room"),
+        ((values, 8, mask * 2, 2, out), "zeros and ones"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            kept_values.keep_fixed(*wrong)
+
+
+def test_strings_that_do_not_fit() -> None:
+    offsets, mask = np.array([0, 2, 4, 6], np.int32), np.array([1, 0, 1], np.uint8)
+    starts, places = np.zeros(3, np.int32), np.zeros(4, np.int32)
+    for wrong in ((offsets[:-1], mask, 2, starts, places), (offsets, mask, 2, starts[:-1], places)):
+        with pytest.raises(ValueError, match="room"):
+            kept_values.keep_offsets(*wrong)
+    assert kept_values.keep_offsets(offsets, mask, 2, starts, places) == 4
+    data, out = np.arange(6, dtype=np.uint8), np.zeros(36, np.uint8)
+    kept_values.keep_bytes(data, starts, places, 2, False, out)
+    assert out[:4].tolist() == [0, 1, 4, 5]
+    with pytest.raises(ValueError, match="outside"):
+        kept_values.keep_bytes(data[:5], starts, places, 2, False, out)
+    with pytest.raises(ValueError, match="room"):
+        kept_values.keep_bytes(data, starts, places, 2, False, out[:-1])
+    with pytest.raises(ValueError, match="a start"):
+        kept_values.keep_bytes(data, starts, places, 4, False, out)
