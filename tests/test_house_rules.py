@@ -265,15 +265,13 @@ def numbers_of_modules() -> Iterator[str]:
 
 
 def recorded_numbers() -> set[str]:
-    """The knobs of the tables in 0108 and 0113, and the constants in the list of 0113."""
+    """The knobs of the tables in 0113, and the constants in its list."""
     found = set()
-    for number in ("0108", "0113"):
-        (record,) = (ROOT / "docs" / "decisions").glob(f"{number}-*.md")
-        for line in record.read_text().splitlines():
-            knobs = line.split(" | ")[0] if line.startswith("| `") else ""
-            found.update(re.findall(r"`([\w/]+\.\w+)`", knobs))
-            if constants := re.fullmatch(r"\* `([\w/]+)`: (.*)", line):
-                found.update(f"{constants[1]}.{name}" for name in re.findall(r"`(\w+)`", constants[2]))
+    for line in (ROOT / "docs" / "decisions" / "0113-knobs.md").read_text().splitlines():
+        knobs = line.split(" | ")[0] if line.startswith("| `") else ""
+        found.update(re.findall(r"`([\w/]+\.\w+)`", knobs))
+        if constants := re.fullmatch(r"\* `([\w/]+)`: (.*)", line):
+            found.update(f"{constants[1]}.{name}" for name in re.findall(r"`(\w+)`", constants[2]))
     return found
 
 
@@ -282,8 +280,8 @@ def test_knobs_have_a_record() -> None:
     it is; or among the constants of formats and units."""
     numbers, recorded = set(numbers_of_modules()), recorded_numbers()
     silent, gone = sorted(numbers - recorded), sorted(recorded - numbers)
-    assert not silent, f"{silent}: add them to docs/decisions/0113-knobs-of-the-other-rooms.md"
-    assert not gone, f"{gone} are no numbers at the top of a module any more: take them out of 0108 and 0113"
+    assert not silent, f"{silent}: add them to docs/decisions/0113-knobs.md"
+    assert not gone, f"{gone} are no numbers at the top of a module any more: take them out of 0113"
 
 
 def test_test_files_have_names_of_their_own() -> None:

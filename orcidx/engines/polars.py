@@ -3,7 +3,7 @@
 Two roads. Polars 2 reads by a ``FileReader``: it pushes slices, decodes and computes side by side, and filters by
 itself, whatever was pushed. Older ones, and ``ORCIDX_POLARS_READER=none``, take ``register_io_source``, which expects
 frames that are filtered. On both a condition is pushed where indexes leave out rows (``pruning_gain``): Polars filters
-by others faster than anybody before it (decision 0231).
+by others faster than anybody before it (decision 0012).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["scan_polars"]
 
 FRAME_ROWS = 1 << 18
-"""Rows of a frame: TPC-H takes 0.88 of the time that it takes with 65,536 (decision 0231)."""
+"""Rows of a frame: TPC-H takes 0.88 of the time that it takes with 65,536 (decision 0012)."""
 
 
 @lists_options(scan_files)

@@ -2,7 +2,7 @@
 
 An engine filters what it is given in compiled code on all cores. A scan that filters, too, gains only where indexes
 spare it rows: TPC-H, whose conditions rule out none, took 1.4 times as long in DuckDB with its conditions pushed
-(decision 0231). Where rows come over a network they are dear, and every condition is pushed.
+(decision 0012). Where rows come over a network they are dear, and every condition is pushed.
 """
 
 from __future__ import annotations

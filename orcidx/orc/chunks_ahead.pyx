@@ -67,7 +67,7 @@ cdef enum:
 
 
 # Rooms of two blocks that rings have left to the next ones: mapping and clearing them anew for each stripe takes longer
-# than decompressing a column of integers (0101).
+# than decompressing a column of integers (0060).
 cdef void* SPARE[32]
 
 

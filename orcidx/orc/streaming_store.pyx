@@ -63,6 +63,6 @@ cdef void fence_stores() noexcept nogil:
 def integers_use_streaming() -> bool:
     """Whether this processor decodes integers faster when they are stored past the caches.
 
-    An AMD one does not: it takes ordinary stores while it decodes, and waits for the others (0016).
+    An AMD one does not: it takes ordinary stores while it decodes, and waits for the others (0002).
     """
     return not is_amd()

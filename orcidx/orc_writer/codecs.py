@@ -35,15 +35,15 @@ FASTER_ZSTD = 1
 
 NARROW_WINDOW = 14
 """A window of 16 KiB is tried where the faster level takes less: a match from afar then costs more than the digits that
-it saves (sorted keys: 11 % smaller; decision 0190)."""
+it saves (sorted keys: 11 % smaller; decision 0129)."""
 
 LEAST_MATCH = 6
 """The shortest match of the default level in chunks of 64 KiB and more, where zstd's own choice is 4 or 5: up to 15 %
-smaller, and faster. Streams of integers keep to those, as codes of two bytes took 4 % more (decision 0190)."""
+smaller, and faster. Streams of integers keep to those, as codes of two bytes took 4 % more (decision 0129)."""
 
 MANY_PLACES = 16
 """The faster level remembers 65,536 places, four times as many as by itself: within 2 % of the default one on most
-texts, in two thirds of its time (decision 0190)."""
+texts, in two thirds of its time (decision 0129)."""
 
 
 def compression_kind(name: str | None) -> CompressionKind:

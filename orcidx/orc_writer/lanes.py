@@ -23,7 +23,7 @@ __all__ = ["Lanes", "SplitRows", "split_rows"]
 
 LARGE_DICTIONARY = 4096
 """Entries from which on dictionaries take longer to join than lanes save: each lane looks its texts up, and the column
-does it again (decision 0099)."""
+does it again (decision 0041)."""
 
 _SLOW = frozenset(
     {
@@ -37,7 +37,7 @@ _SLOW = frozenset(
         TypeKind.TIMESTAMP_INSTANT,
     }
 )
-"""Types of which a row group takes longer than threads take to pass the interpreter's lock on (decision 0099)."""
+"""Types of which a row group takes longer than threads take to pass the interpreter's lock on (decision 0041)."""
 
 
 @dataclass(frozen=True)

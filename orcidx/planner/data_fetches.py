@@ -27,7 +27,7 @@ LOCAL_PIECE = 1 << 18
 LOCAL_BYTES = 1 << 20
 """Locally, pieces are larger than the one only as long as all columns' together stay within the other: memory that
 stays in the processor's cache is worth more than fewer reads. A column that is read alone gets all of it, since threads
-share the chunks of one piece (docs/decisions/0104)."""
+share the chunks of one piece (docs/decisions/0060)."""
 
 Steps = Generator[Fetch | Pending, Sequence[object] | None, None]
 

@@ -31,7 +31,7 @@ __all__ = ["evaluate", "matching_values"]
 
 BoolArray = npt.NDArray[np.bool_]
 _FEW_POINTS = 8
-"""So many literals are compared one by one: of 2 integers a lookup takes twice as long, of 12 two thirds (0108)."""
+"""So many literals are compared one by one: of 2 integers a lookup takes twice as long, of 12 two thirds (0113)."""
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 

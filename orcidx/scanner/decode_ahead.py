@@ -33,7 +33,7 @@ FEW_VALUES = 1 << 16
 """Below so many values, decoded in less than a millisecond, a span that nothing follows is left to the caller."""
 
 CHUNK_BYTES = 4 << 20
-"""Of what may be ahead, most bytes of chunks that threads without a column decompress (decision 0101)."""
+"""Of what may be ahead, most bytes of chunks that threads without a column decompress (decision 0060)."""
 
 Columns = Sequence[ColumnCursor]
 
@@ -135,7 +135,7 @@ class DecodeAhead:
 
     def _read_here(self, groups: Sequence[Columns], start: int, rows: int) -> list[list[pa.Array]]:
         """As one thread does: a round of one task took the caller a sixth of a column of integers to hand to himself
-        (decision 0112)."""
+        (decision 0060)."""
         claims = Claims()
         try:
             return [[cursor.read(start, rows, self._batch_bytes, claims) for cursor in columns] for columns in groups]

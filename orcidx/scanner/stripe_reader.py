@@ -39,11 +39,11 @@ from orcidx.scanner.survivors import Survivors, as_batch, groups_of, picked
 __all__ = ["Step", "read_stripe"]
 
 DENSE = 0.5
-"""From this share of row groups with survivors on, columns are read side by side (decision 0108: for threads)."""
+"""From this share of row groups with survivors on, columns are read side by side (decision 0113: for threads)."""
 
 SPARSE_RUNS = 8
 """Up to so many runs of survivors in a span the other columns skip and read; beyond, they read all and filter.
-From 1 to 32 take equally long; 128 take twice as long where survivors are spread (decision 0108)."""
+From 1 to 32 take equally long; 128 take twice as long where survivors are spread (decision 0113)."""
 
 SPREAD = 128
 """Where one row of so many survives, in more than ``SPARSE_RUNS`` runs that span half of what was examined, the other

@@ -1,4 +1,4 @@
-"""Tables that a change does not understand: refused with what to do, and nothing written (decision 0051)."""
+"""Tables that a change does not understand: refused with what to do, and nothing written (decision 0050)."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_the_pushdown_as_an_option(pushing: Any, files: Path) -> None:
         pushing.read.format("orcidx").option("pushdown", "maybe").load(str(files)).count()
 
 
-@pytest.mark.xfail(strict=True, reason="Spark reads both sides with the filters planned last; see decision 0015")
+@pytest.mark.xfail(strict=True, reason="Spark reads both sides with the filters planned last; see decision 0014")
 def test_spark_shares_pushed_filters_between_queries(pushing: Any, files: Path) -> None:
     """When this passes, a later Spark has mended it, and ``register`` may push by default from there on."""
     frame = pushing.read.format("orcidx").options(columns="sorted", pushdown="true").load(str(files))

@@ -21,7 +21,7 @@ BOOLEAN, BYTE, FLOAT, DOUBLE, STRING, BINARY, TIMESTAMP, LIST, MAP, STRUCT, UNIO
 )  # fmt: skip
 VARCHAR, CHAR, INSTANT = 16, 17, 18
 SEQUENCES = (2, 3, 4, 15)
-"""Types whose runs may go on across row groups: those of a plain sequence (0076)."""
+"""Types whose runs may go on across row groups: those of a plain sequence (0041)."""
 BITS, RUNS, BYTES = 2, 1, 0
 """Numbers of a position beside those of its byte."""
 TYPED = {BOOLEAN: 5, FLOAT: 3, DOUBLE: 3, STRING: 4, VARCHAR: 4, CHAR: 4, BINARY: 8, DECIMAL: 6, 15: 7, TIMESTAMP: 9}

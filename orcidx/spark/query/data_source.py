@@ -2,7 +2,7 @@
 
 Spark hands it the whole schema and, since 4.1, the filters that it can express; it never says which columns a query
 uses. Planning runs in a Python process beside the driver, without a session. Skipping by those filters must be asked
-for, for the reason that ``register`` gives; see docs/decisions/0015-spark-pushdown.md.
+for, for the reason that ``register`` gives; see docs/decisions/0014-values-in-spark.md.
 """
 
 from __future__ import annotations

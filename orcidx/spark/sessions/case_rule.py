@@ -2,7 +2,7 @@
 
 Spark finds the names of a query in the relation when the DataFrame is made, and the relation's columns in files at the
 action. So names are spelled as the relation has them at once, and of a file that spells a column which is asked for in
-other letters nothing is ruled out before its task knows the rule (docs/decisions/0097).
+other letters nothing is ruled out before its task knows the rule (docs/decisions/0014).
 """
 
 from __future__ import annotations
