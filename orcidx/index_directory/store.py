@@ -311,7 +311,7 @@ class IndexStore:
         ``listed``: the paths that there were after this store was opened; given, rows of other files that it had then
         drop out (of a very large catalog when it is written anew anyway). When another job was faster, its rows stay,
         also those of files that came later, and ours come after them, but for files that it has in a later version; a
-        catalog that is damaged is replaced. ``single_writer`` as of ``Folder.create``. Raises ``StorageError`` when
+        catalog that is damaged is replaced. ``single_writer`` as in ``Folder.create``. Raises ``StorageError`` when
         another job used another spec, since the two would replace each other's work for ever.
 
         Each number is taken once: by one exclusive name, whatever the catalog is. ``clean`` frees numbers, but below

@@ -222,7 +222,7 @@ def deleted_rows(deleted: Any, rows: int, name: str) -> RowSelection:
 
 
 def wanted_rows(job: FileJob, request: ScanRequest, stripe_bounds: npt.NDArray[np.int64], name: str) -> RowSelection:
-    """The rows that the caller wants of a file, before any predicate: his selection, range and stripes, less the
+    """The rows that the caller wants of a file, before any predicate: its selection, range and stripes, less the
     deleted. ``stripe_bounds``: the first row of each stripe, and the end.
 
     Without a predicate a limit says which rows those are; what lies behind them is then not even fetched.

@@ -189,7 +189,7 @@ def computed(op: Op, left: object, right: object) -> External:
 
 
 def comparison_of(comparisons: Comparisons, *, strict: bool) -> External:
-    """Comparisons as a condition; ``strict`` as of ``condition_of``."""
+    """Comparisons as a condition; ``strict`` as in ``condition_of``."""
     return replace(condition_of(comparisons.ieee(), strict=strict), comparisons=comparisons)
 
 

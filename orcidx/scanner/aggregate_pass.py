@@ -67,7 +67,7 @@ Origin = Literal["catalog", "metadata", "file statistics", "stripe statistics", 
 
 @dataclass
 class Origins:
-    """Rows by where their totals came from, and why some evidence could not speak; ``as_of`` as of ``KnownTotals``."""
+    """Rows by where their totals came from, and why some evidence could not speak; ``as_of`` as in ``KnownTotals``."""
 
     rows: Counter[str] = field(default_factory=Counter)
     notes: list[Note] = field(default_factory=list)

@@ -1,12 +1,12 @@
 """``DecodeAhead``: the columns of a stripe, span by span, by as many threads as there are.
 
-While the caller waits for a span, and while he uses it, threads decode the spans behind it, each column at its own
-pace: a column is a chain, and a span is a round of tasks, one for each column. What is ahead never changes what
-comes: spans are planned by the rows that came before (``stripe_reader``), and where a task of a span fails, or its
-columns together are too large, everything ahead is dropped and the caller reads the span in order by himself.
+While the caller waits for a span, and while it uses the span, threads decode the following spans, each column at its
+own pace: a column is a chain, and a span is a round of tasks, one for each column. Decoding ahead never changes the
+result: spans are planned by the rows that came before (``stripe_reader``). If a task of a span fails, or its columns
+together are too large, everything ahead is dropped and the caller's thread reads the span in order.
 
 Threads that have no column, where there are few, first decompress chunks that the columns come to next
-(``orc/chunks_ahead``), and begin a span only when no chunk is left to them: then the caller takes his time.
+(``orc/chunks_ahead``). They begin a span only when no chunk is left, which means that the caller is slower than they.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tasks side by side, on the pool on which columns decode beside the caller and ahead of him (``chains``).
+"""Tasks side by side, on the pool whose threads decode columns beside and ahead of the caller's (``chains``).
 
 It is as large as ``pyarrow.cpu_count()`` says. Inside a Spark task nothing runs on it at all: Spark has given the task
 one core, and the other cores to other tasks.

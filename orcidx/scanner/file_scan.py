@@ -185,7 +185,7 @@ class FileScan:
 
     @cached_property
     def wanted_rows(self) -> RowSelection:
-        """The rows that the caller wants, before any predicate: his selection, range and stripes, less the deleted.
+        """The rows that the caller wants, before any predicate: its selection, range and stripes, less the deleted.
 
         Without a predicate a limit says which rows those are; what lies behind them is then not even fetched.
         """

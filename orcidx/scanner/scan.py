@@ -394,7 +394,7 @@ class Split:
         return self.job.source
 
     def scan(self, *, storage_options: Mapping[str, Any] | None = None) -> Scan:
-        """The rows of the split. ``storage_options`` as of ``orcidx.open``: JSON does not carry them.
+        """The rows of the split. ``storage_options`` as in ``orcidx.open``: JSON does not carry them.
 
         Iterating it raises ``StorageError`` when the file is not the version that was split.
         """

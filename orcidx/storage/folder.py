@@ -62,7 +62,7 @@ class Folder:
         return replace(ours, name=f"{ours.name.rstrip('/')}/{name}", location=joined)
 
     def put(self, name: str, data: bytes, *, made_of: Sequence[Source] = ()) -> None:
-        """Writes an object, in the place of what is there. ``made_of`` as of ``open_sink``."""
+        """Writes an object, in the place of what is there. ``made_of`` as in ``open_sink``."""
         with self._failing("writing", name) as (store, path):
             if made_of and self._source.kind == "path":
                 put_file(path, data, mode=mode_of(made_of))
@@ -70,7 +70,7 @@ class Folder:
                 store.put(path, data)
 
     def create(self, name: str, data: bytes, *, single_writer: bool = False, made_of: Sequence[Source] = ()) -> bool:
-        """Writes an object unless there is one already; then False. ``made_of`` as of ``open_sink``.
+        """Writes an object unless there is one already; then False. ``made_of`` as in ``open_sink``.
 
         Exclusive: True means that this call made the object, and that no other call for the name, of any process, is
         told True. Raises ``Unsupported`` where the storage cannot promise that (see ``writers``), unless the

@@ -230,7 +230,7 @@ def delete_rows(
     given: CommitOptionsByName,
     options: ReadOptions = _AS_READ,
 ) -> Changed:
-    """See ``Table.delete``; ``options`` as of ``plan_delete``."""
+    """See ``Table.delete``; ``options`` as in ``plan_delete``."""
     if isolation not in ("snapshot", "serializable"):
         raise InvalidQuery(f'isolation is "snapshot" or "serializable", not {isolation!r}')
     plan = plan_delete(table, where, everything=everything, given=given, options=options)

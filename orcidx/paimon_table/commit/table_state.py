@@ -48,7 +48,7 @@ _LONG = 1 << 63
 
 @dataclass(frozen=True)
 class ManifestFile:
-    """A manifest: its records as they are stored, and read. ``size``: its bytes; ``unknown`` as of ``Manifest``."""
+    """A manifest: its records as they are stored, and read. ``size``: its bytes; ``unknown`` as in ``Manifest``."""
 
     avro: AvroFile
     entries: tuple[FileEntry, ...]

@@ -41,7 +41,7 @@ class Encoder(Protocol):
         """Bytes so far, those that wait among them."""
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Takes rows as of ``as_stored``."""
+        """Takes rows as in ``as_stored``."""
 
     def finish(self) -> bytes:
         """The whole file."""

@@ -185,7 +185,7 @@ def matching_manifests(
 ) -> list[ManifestInfo]:
     """Manifests with a partition that can match; an add and its delete are always of one partition.
 
-    ``instants_as_stored`` as of ``plan_files``.
+    ``instants_as_stored`` as in ``plan_files``.
     """
     places = {
         field.name: (i, field.type)

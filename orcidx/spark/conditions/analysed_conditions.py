@@ -134,7 +134,7 @@ def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, c
 def carried_of(
     filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, collated: frozenset[str], once: bool
 ) -> tuple[Predicate, bool, frozenset[str]]:
-    """What holds wherever the condition is true, as of ``analysed``, fields of structs included; whether it holds
+    """What holds wherever the condition is true, as in ``analysed``, fields of structs included; whether it holds
     nowhere else; and the columns that it names. ``once``: what asks for the time is asked now, and never again."""
     jvm = filtered.sparkSession._jvm
     plan = filtered._jdf.queryExecution().analyzed()

@@ -125,7 +125,7 @@ def refresh(
 ) -> pa.Table:
     """Indexes new and changed files by the spec that the directory was last indexed by; deleted ones drop out.
 
-    Options and result as of ``build_file_index``. Raises ``InvalidQuery`` for a directory that was never indexed,
+    Options and result as in ``build_file_index``. Raises ``InvalidQuery`` for a directory that was never indexed,
     ``CorruptFile`` where the catalog is damaged, which has the spec: ``build_file_index`` replaces it.
     """
     found = reached(spark, path, storage_options)

@@ -56,8 +56,8 @@ def explain(
     """What ``read`` with this ``where`` would read of a directory of ORC files, by which evidence the rest is skipped,
     and what each index alone would have ruled out. Reads metadata and indexes only.
 
-    ``columns``, ``schema`` and ``storage_options`` as of ``read``; ``target_bytes``: of files a task; ``progress`` as
-    of ``build_file_index``. ``str()`` is a text, ``.to_dict()`` data, ``.to_html()`` and ``.save(path)`` a page.
+    ``columns``, ``schema`` and ``storage_options`` as in ``read``; ``target_bytes``: of files a task; ``progress`` as
+    in ``build_file_index``. ``str()`` is a text, ``.to_dict()`` data, ``.to_html()`` and ``.save(path)`` a page.
     """
     if where is None:
         raise InvalidQuery("where is None: without a question nothing is ruled out; describe() tells what is indexed")

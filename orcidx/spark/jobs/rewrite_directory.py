@@ -93,7 +93,7 @@ def rewrite(
     """Rewrites the ORC files below a directory in one job; files that the same call made before are left alone.
 
     ``path``: a directory or URL prefix that driver and tasks reach. ``sort_by``, ``cluster_by``, ``bloom_filters`` and
-    ``options`` as of ``orcidx.rewrite``: rows are in order within each file. Files of one directory that are small
+    ``options`` as in ``orcidx.rewrite``: rows are in order within each file. Files of one directory that are small
     beside ``target_bytes`` are merged. Indexes of the directory (``build_file_index``) are refreshed at the end.
 
     Readers see the old files until all new ones are there; then they are swapped, guided by a manifest in

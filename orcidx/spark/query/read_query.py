@@ -50,7 +50,7 @@ class Query:
     """What ``orcidx.spark.read`` is asked, and the session's zones; see there.
 
     ``retype``: a schema for some of the columns of ORC files, which keep their other columns; ``session_zone``: None
-    where only the tasks will know it; ``jvm_zone``: as of ``paimon.Table.scan``; ``reader_options``: of Spark's reader,
+    where only the tasks will know it; ``jvm_zone``: as in ``paimon.Table.scan``; ``reader_options``: of Spark's reader,
     as text; ``table``: of the catalog, whose directory ``path`` is; ``other_values``: which setting has Spark read
     other values of ORC files than orcidx's tasks do. ``path``: a text, several, or sources listed before; ``at``: as
     orcidx reaches it, where that is otherwise (``hadoop_files.reached``).
