@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from orcidx.errors import CorruptFile
 from orcidx.storage import RangeReader, Source
+from orcidx.storage.local_file import read_small
 
 __all__ = ["read_part", "read_whole"]
 
@@ -16,6 +18,15 @@ _FIRST_REQUEST = 1 << 20
 
 def read_whole(source: Source) -> memoryview:
     """All bytes, in one request up to 1 MiB; ``CorruptFile`` above 2 GiB, which none of these files reaches."""
+    if source.kind == "path":
+        if (small := read_small(source.location, _FIRST_REQUEST, _FIRST_REQUEST)) is not None:
+            return memoryview(small[0])
+        try:  # looking for the next snapshot, most often: nothing is opened for one that is not there
+            os.stat(source.location)
+        except FileNotFoundError:
+            raise
+        except (OSError, ValueError):
+            pass
     with _opened(source) as reader:
         tail, size = reader.read_tail(_FIRST_REQUEST)
         if len(tail) == size:

@@ -77,12 +77,14 @@ class RowForms:
     @property
     def is_all(self) -> bool:
         """Whether every row of the span is selected (true of an empty span)."""
-        return self.count == self.length
+        known = self._count  # asked so often that the call of the property counts
+        return (self.count if known is None else known) == self.length
 
     @property
     def is_empty(self) -> bool:
         """Whether no row is selected."""
-        return self.count == 0
+        known = self._count
+        return (self.count if known is None else known) == 0
 
     def __len__(self) -> int:
         return self.count

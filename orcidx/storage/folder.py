@@ -57,9 +57,7 @@ class Folder:
 
     def source(self, name: str) -> Source:
         """One object, to be opened for reading."""
-        ours = self._source
-        joined = f"{str(ours.location).rstrip('/')}/{name}"
-        return replace(ours, name=f"{ours.name.rstrip('/')}/{name}", location=joined)
+        return self._source.below(name)
 
     def put(self, name: str, data: bytes, *, made_of: Sequence[Source] = ()) -> None:
         """Writes an object, in the place of what is there. ``made_of`` as in ``open_sink``."""

@@ -64,6 +64,11 @@ class Source:
             return FileObjectReader(self.location, name=self.name, options=options)
         return LentReader(self.location)
 
+    def below(self, path: str) -> Source:
+        """The object at a path, with slashes, below this directory."""
+        name, location = f"{self.name.rstrip('/')}/{path}", f"{str(self.location).rstrip('/')}/{path}"
+        return Source(name, self.kind, location, self.storage_options, self.filesystem, self.root)
+
     @property
     def in_store(self) -> bool:
         """Whether it has a path or URL, beside which others may lie: it is no bytes, file object or reader."""

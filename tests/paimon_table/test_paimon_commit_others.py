@@ -384,6 +384,8 @@ def test_a_hint_that_is_written_over_while_it_is_read(
         return fetch(self)
 
     monkeypatch.setattr(LocalReader, "whole", written_over)
+    # Reading by one call gives up a file that changes meanwhile, and one that is empty: a reader is opened then.
+    monkeypatch.setattr("orcidx.paimon.small_files.read_small", lambda *_: None)
     table = open_table(folder)
     if operation == "scan":
         assert table.scan().to_table().num_rows == 100

@@ -17,15 +17,16 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from typing import Any
 
 import cramjam
 import zstandard
 
-from orcidx.errors import CorruptFile, Unsupported, located
+from orcidx.errors import CorruptFile, Unsupported
 from orcidx.extras import needed
 from orcidx.paimon.json_object import parse_json_object
-from orcidx.paimon_table.avro.values import ValueSizes
+from orcidx.paimon_table.avro.values import ValueSizes, read_bytes, read_long
 
 __all__ = ["SYNC", "AvroFile", "parsed_schema", "read_avro", "read_avro_file"]
 
@@ -39,6 +40,9 @@ _MEMORY_PER_STORED, _MEMORY_PER_BYTE = 1024, 40
 ``_LEAST_MEMORY`` if that is more. An entry for a data file takes some 3 KiB; that is 14 for each of its bytes, and 140
 to 830 for each of a compressed manifest, the most where one writer has named all files (decision 0090)."""
 _DEEPEST = 32
+KEPT_SCHEMAS, LARGEST_KEPT_SCHEMA = 16, 16 << 10
+"""Schemas that are kept parsed, and bytes of the text of one: those of manifests have 1 to 5 KB, and parsed twenty
+times as much."""
 _XZ_MEMORY = 1 << 27
 _PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 _DECODE_ERRORS = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, struct.error, MemoryError)
@@ -57,18 +61,32 @@ class AvroFile:
 
 def read_avro_file(data: memoryview) -> AvroFile:
     """The file with its schema's text; raises as ``read_avro``."""
-    schema_text, codec, _ = _header(data)
-    return AvroFile(schema_text, codec, tuple(read_avro(data)))
+    header = _header(data)
+    return AvroFile(header[0], header[1], tuple(_records_behind(header, data)))
 
 
 def parsed_schema(schema_text: bytes) -> Any:
-    """A schema as fastavro takes it, checked, and without logical types; raises ``CorruptFile``."""
+    """A schema as fastavro takes it, checked, and without logical types, which is not to be changed; raises
+    ``CorruptFile``. One writer's files of a kind have the same, so that the last ones are kept."""
+    return (_parsed_schema if len(schema_text) <= LARGEST_KEPT_SCHEMA else _parsed_schema.__wrapped__)(schema_text)
+
+
+@lru_cache(KEPT_SCHEMAS)
+def _parsed_schema(schema_text: bytes) -> Any:
+    return _fastavro().parse_schema(_checked_schema(schema_text))
+
+
+@cache
+def _fastavro() -> Any:
     with needed("fastavro"):
         import fastavro
-    return fastavro.parse_schema(_checked_schema(schema_text))
+    return fastavro
 
 
-def _header(data: memoryview) -> tuple[bytes, str, int]:
+_Header = tuple[bytes, str, int]
+
+
+def _header(data: memoryview) -> _Header:
     """The schema's text, the codec, and where the header ends (at the sync marker)."""
     if data[:4] != MAGIC:
         raise CorruptFile("not an Avro file", offset=0)
@@ -81,7 +99,11 @@ def _header(data: memoryview) -> tuple[bytes, str, int]:
 
 def read_avro(data: memoryview) -> Iterator[dict[str, Any]]:
     """The records of a whole file. Raises ``CorruptFile``, and ``Unsupported`` for codecs that Avro does not name."""
-    schema_text, codec, at = _header(data)
+    return _records_behind(_header(data), data)
+
+
+def _records_behind(header: _Header, data: memoryview) -> Iterator[dict[str, Any]]:
+    schema_text, codec, at = header
     schema = parsed_schema(schema_text)
     sync = data[at : at + SYNC]
     at += SYNC
@@ -91,8 +113,8 @@ def read_avro(data: memoryview) -> Iterator[dict[str, Any]]:
     taken = plain = 0
     while at < len(data):
         start = at
-        count, at = _long(data, at)
-        size, at = _long(data, at)
+        count, at = read_long(data, at)
+        size, at = read_long(data, at)
         if size < 0 or count < 0 or at + size + SYNC > len(data) or data[at + size : at + size + SYNC] != sync:
             raise CorruptFile(f"Avro block of {size} bytes does not end in its sync marker", offset=start)
         block = _decompress(codec, data[at : at + size], start)
@@ -100,8 +122,11 @@ def read_avro(data: memoryview) -> Iterator[dict[str, Any]]:
             raise CorruptFile(f"Avro block of {len(block)} bytes cannot hold {count} records", offset=start)
         plain += len(block)
         most = max(_LEAST_MEMORY, min(_MEMORY_PER_STORED * len(data), _MEMORY_PER_BYTE * plain))
-        with located(offset=start):
+        try:
             more = sizes.check(block, count, most - taken)
+        except CorruptFile as error:
+            error.at(offset=start)
+            raise
         if more < 0:
             message = f"the values of an Avro file of {len(data)} bytes take more than {most} bytes of memory"
             raise CorruptFile(message, offset=start)
@@ -110,55 +135,32 @@ def read_avro(data: memoryview) -> Iterator[dict[str, Any]]:
         at += size + SYNC
 
 
-def _records(schema: Any, block: bytes, count: int, start: int) -> Iterator[dict[str, Any]]:
-    with needed("fastavro"):
-        import fastavro
-    stream = io.BytesIO(block)
-    for _ in range(count):
-        try:
-            record: Any = fastavro.schemaless_reader(stream, schema, None)
-        except _DECODE_ERRORS as error:
-            raise CorruptFile(f"Avro record: {type(error).__name__}: {error}", offset=start) from None
-        yield record
+def _records(schema: Any, block: bytes, count: int, start: int) -> list[dict[str, Any]]:
+    read, stream = _fastavro().schemaless_reader, io.BytesIO(block)
+    records = []
+    try:
+        for _ in range(count):
+            records.append(read(stream, schema, None))
+    except _DECODE_ERRORS as error:
+        raise CorruptFile(f"Avro record: {type(error).__name__}: {error}", offset=start) from None
+    return records
 
 
 def _metadata(data: memoryview, at: int) -> tuple[dict[str, bytes], int]:
     metadata: dict[str, bytes] = {}
     while True:
-        count, at = _long(data, at)
+        count, at = read_long(data, at)
         if count == 0:
             return metadata, at
         if count < 0:  # a negative count is followed by the block's size in bytes
             count = -count
-            _, at = _long(data, at)
+            _, at = read_long(data, at)
         if count > len(data) - at:
             raise CorruptFile(f"Avro metadata cannot have {count} entries", offset=at)
         for _ in range(count):
-            key, at = _bytes(data, at)
-            value, at = _bytes(data, at)
+            key, at = read_bytes(data, at)
+            value, at = read_bytes(data, at)
             metadata[key.decode("utf-8", "replace")] = value
-
-
-def _bytes(data: memoryview, at: int) -> tuple[bytes, int]:
-    length, at = _long(data, at)
-    if not 0 <= length <= len(data) - at:
-        raise CorruptFile(f"Avro text of {length} bytes does not fit the file", offset=at)
-    return bytes(data[at : at + length]), at + length
-
-
-def _long(data: memoryview, at: int) -> tuple[int, int]:
-    """A zigzag variable-length integer of at most 64 bits."""
-    value = shift = 0
-    while shift < 64:
-        if at >= len(data):
-            break
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
-    raise CorruptFile("Avro integer is cut off or too long", offset=at)
 
 
 # ---------------------------------------------------------------------- schema

@@ -46,6 +46,32 @@ _PRIMITIVES = {
 }
 
 
+def read_bytes(const unsigned char[::1] data, Py_ssize_t at):
+    """Bytes behind their length, and where they end. Raises ``CorruptFile``."""
+    length, at = read_long(data, at)
+    if not 0 <= length <= data.shape[0] - at:
+        raise CorruptFile(f"Avro text of {length} bytes does not fit the file", offset=at)
+    return bytes(data[at:at + length]), at + length
+
+
+def read_long(const unsigned char[::1] data, Py_ssize_t at):
+    """A zigzag varint of at most 64 bits, and where it ends. Raises ``CorruptFile``."""
+    cdef unsigned long long raw = 0
+    cdef Py_ssize_t start = at
+    cdef int shift = 0
+    cdef unsigned char byte
+    while shift < 70 and 0 <= at < data.shape[0]:
+        byte = data[at]
+        at += 1
+        if shift == 63 and byte > 1:
+            break
+        raw |= (<unsigned long long> (byte & 0x7F)) << shift
+        if byte < 0x80:
+            return <long long> (raw >> 1) ^ -<long long> (raw & 1), at
+        shift += 7
+    raise CorruptFile("Avro integer is cut off or too long", offset=start)
+
+
 cdef class ValueSizes:
     """Of the values of a (checked) schema, in which no type contains itself."""
 

@@ -70,7 +70,7 @@ class Committer:
         self.folder = Folder(files.root)
         self.given = options
         self.cache: dict[str, ManifestFile] = {}
-        self.state = self.read()
+        self.state = read_state(files, self.cache, admitted=options.allow_options)
         prefix = self.state.schema.options.get("commit.user-prefix", "orcidx")
         self.options = options.named(f"{prefix}-{uuid.uuid4()}")
         self.searched = 0
@@ -88,7 +88,7 @@ class Committer:
 
     def read(self) -> TableState:
         """The newest snapshot."""
-        return read_state(self.files, self.cache, admitted=self.given.allow_options)
+        return read_state(self.files, self.cache, admitted=self.given.allow_options, known=self.state)
 
     # ------------------------------------------------------------------ exactly once
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orcidx.errors import CorruptFile, Unsupported
-from orcidx.paimon.json_object import parse_json_object
 from orcidx.paimon_table.avro.container import AvroFile, read_avro_file
 from orcidx.paimon_table.metadata.files import TableFiles
 from orcidx.paimon_table.metadata.manifest import (
@@ -25,7 +24,7 @@ from orcidx.paimon_table.metadata.manifest import (
     unknown_fields,
 )
 from orcidx.paimon_table.metadata.schema import TableSchema
-from orcidx.paimon_table.metadata.snapshot import FIELDS, is_file_name, snapshot_of
+from orcidx.paimon_table.metadata.snapshot import FIELDS, Snapshot, is_file_name, snapshot_of
 from orcidx.paimon_table.read.table_view import TableView
 
 __all__ = [
@@ -105,17 +104,23 @@ def view_of(table: TableView, state: TableState) -> TableView:
     )
 
 
-def read_state(files: TableFiles, cache: dict[str, ManifestFile], *, admitted: Sequence[str] = ()) -> TableState:
+def read_state(
+    files: TableFiles,
+    cache: dict[str, ManifestFile],
+    *,
+    admitted: Sequence[str] = (),
+    known: TableState | None = None,
+) -> TableState:
     """The newest snapshot, by the directory's listing, too: a change that went by a hint below a gap would be hidden by
     the snapshots above. ``cache``: manifests that were read before, which never change; grows.
 
-    ``admitted``: names of fields of snapshots and manifests that the caller lets pass. Raises ``CorruptFile`` and
-    ``Unsupported``.
+    ``admitted``: names of fields of snapshots and manifests that the caller lets pass; ``known``: a state that was read
+    before, which is returned where it is still the table's. Raises ``CorruptFile`` and ``Unsupported``.
     """
     for _ in range(_TRIES):
         latest = files.newest_snapshot()
         try:
-            return _read(files, None if latest is None else latest.id, cache, admitted)
+            return _read(files, latest, cache, admitted, known)
         except FileNotFoundError as error:
             now = files.latest_snapshot()
             if latest is None or now is None or now.id == latest.id:
@@ -124,17 +129,23 @@ def read_state(files: TableFiles, cache: dict[str, ManifestFile], *, admitted: S
 
 
 def _read(
-    files: TableFiles, snapshot_id: int | None, cache: dict[str, ManifestFile], admitted: Sequence[str]
+    files: TableFiles,
+    snapshot: Snapshot | None,
+    cache: dict[str, ManifestFile],
+    admitted: Sequence[str],
+    known: TableState | None,
 ) -> TableState:
-    if snapshot_id is None:
+    if snapshot is None:
         schema = files.latest_schema(0)
         if schema is None:
             raise FileNotFoundError(f"{files.root.name} is no Paimon table: it has no schema")
         return TableState(files, None, schema, None, (), {}, {}, frozenset(), None, ())
-    document = _checked_document(files, snapshot_id, admitted)
+    document, snapshot_id = _checked_document(snapshot, admitted), snapshot.id
     schema = files.latest_schema(document["schemaId"])
     if schema is None:
         raise CorruptFile(f"snapshot {snapshot_id} names schema {document['schemaId']}, which is missing")
+    if known is not None and document == known.document and schema == known.schema:
+        return known
     lists = [_read_list(files, document, name) for name in ("baseManifestList", "deltaManifestList")]
     if lists[0].records and lists[1].records and lists[0].schema_text != lists[1].schema_text:
         raise Unsupported(
@@ -164,9 +175,8 @@ def _check_fields(unknown: Iterable[Sequence[str]], admitted: Sequence[str]) -> 
         )
 
 
-def _checked_document(files: TableFiles, snapshot_id: int, admitted: Sequence[str]) -> dict[str, Any]:
-    files.snapshot(snapshot_id)  # names and numbers are of their types
-    document = files.parsed(f"snapshot/snapshot-{snapshot_id}", lambda data: parse_json_object(data, "snapshot"))
+def _checked_document(snapshot: Snapshot, admitted: Sequence[str]) -> Mapping[str, Any]:
+    document, snapshot_id = snapshot.document, snapshot.id
     if document.get("version", _VERSION) != _VERSION:
         raise Unsupported(f"snapshot {snapshot_id} is of version {document['version']!r}; {_VERSION} is known")
     unknown = sorted(name for name in document.keys() - FIELDS - set(admitted) if document[name] is not None)

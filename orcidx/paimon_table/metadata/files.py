@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from orcidx.errors import CorruptFile, InvalidQuery, StorageError, located
+from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, StorageError
 from orcidx.paimon.small_files import read_whole
 from orcidx.paimon_table.metadata.schema import TableSchema, parse_schema
 from orcidx.paimon_table.metadata.snapshot import Snapshot, parse_hint, parse_snapshot
@@ -38,11 +38,7 @@ class TableFiles:
 
     def source(self, path: str) -> Source:
         """A file by its path within the table, with slashes."""
-        return replace(
-            self.root,
-            name=f"{self.root.name.rstrip('/')}/{path}",
-            location=f"{self.root.location.rstrip('/')}/{path}",
-        )
+        return self.root.below(path)
 
     def external(self, path: str) -> Source:
         """A file that a manifest names by its own absolute path.
@@ -72,9 +68,12 @@ class TableFiles:
 
     def parsed(self, path: str, parse: Callable[[memoryview], T]) -> T:
         """One file, parsed; its name is added to errors."""
-        source = self.source(path)
-        with located(file=source.name):
+        source = self.root.below(path)
+        try:
             return parse(read_whole(source))
+        except OrcidxError as error:
+            error.at(file=source.name)
+            raise
 
     def parsed_all(self, paths: Sequence[str], parse: Callable[[memoryview], T]) -> list[T]:
         """Several files, read in parallel."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from orcidx.errors import CorruptFile, Unsupported
@@ -43,6 +44,14 @@ _FIELDS = frozenset(
     _WRITE_COLS_SEQUENCES _NUM_ADDED_FILES _NUM_DELETED_FILES _PARTITION_STATS _MIN_BUCKET _MAX_BUCKET _MIN_LEVEL
     _MAX_LEVEL _MIN_ROW_ID _MAX_ROW_ID _INDEX_TYPE _DELETIONS_VECTORS_RANGES _GLOBAL_INDEX""".split()  # noqa: SIM905
 )
+_OF_ENTRY = (("_FILE", dict), ("_KIND", int), ("_PARTITION", bytes), ("_BUCKET", int), ("_TOTAL_BUCKETS", int))
+_OF_FILE = (
+    *(("_FILE_NAME", str), ("_FILE_SIZE", int), ("_ROW_COUNT", int), ("_LEVEL", int), ("_SCHEMA_ID", int)),
+    *(("_MIN_KEY", bytes), ("_MAX_KEY", bytes), ("_KEY_STATS", dict), ("_VALUE_STATS", dict)),
+)
+"""Fields that every record of a data file has, in the order in which they are asked for."""
+_BOUNDS = (("_MIN_VALUES", bytes), ("_MAX_VALUES", bytes))
+_NUMBERS, _STRINGS = frozenset({int, type(None)}), frozenset({str})
 DELETION_VECTORS = "DELETION_VECTORS"
 """Type of the index files that hold deletion vectors."""
 
@@ -89,7 +98,7 @@ class FileEntry:
     first_row_id: int | None = None
     written_columns: tuple[str, ...] | None = None
 
-    @property
+    @cached_property
     def identity(self) -> tuple[Any, ...]:
         """What a delete has in common with the add that it cancels; an index that is rewritten changes it."""
         return (
@@ -217,25 +226,25 @@ def index_entry(record: dict[str, Any]) -> IndexEntry:
 
 def file_entry(record: dict[str, Any]) -> FileEntry:
     """A record of a manifest."""
-    file = _record(record, "_FILE")
-    kind, rows = _int(record, "_KIND"), _int(file, "_ROW_COUNT")
+    file, kind, partition, bucket, total_buckets = _required(record, _OF_ENTRY)
+    name, size, rows, level, schema_id, min_key, max_key, key_stats, value_stats = _required(file, _OF_FILE)
     _check_kind(kind, "a manifest")
     if rows < 0:
         raise CorruptFile(f"manifest entry with {rows} rows")
     return FileEntry(
         kind=kind,
-        partition=_get(record, "_PARTITION", bytes),
-        bucket=_int(record, "_BUCKET"),
-        total_buckets=_int(record, "_TOTAL_BUCKETS"),
-        name=_file_name(file, "_FILE_NAME"),
-        size=_int(file, "_FILE_SIZE"),
+        partition=partition,
+        bucket=bucket,
+        total_buckets=total_buckets,
+        name=_checked_name(name),
+        size=size,
         rows=rows,
-        level=_int(file, "_LEVEL"),
-        schema_id=_int(file, "_SCHEMA_ID"),
-        min_key=_get(file, "_MIN_KEY", bytes),
-        max_key=_get(file, "_MAX_KEY", bytes),
-        key_stats=_stats(_record(file, "_KEY_STATS")),
-        value_stats=_stats(_record(file, "_VALUE_STATS")),
+        level=level,
+        schema_id=schema_id,
+        min_key=min_key,
+        max_key=max_key,
+        key_stats=_stats(key_stats),
+        value_stats=_stats(value_stats),
         extra_files=tuple(_checked_name(name) for name in _texts(file, "_EXTRA_FILES") or ()),
         embedded_index=_optional(file, "_EMBEDDED_FILE_INDEX", bytes),
         deleted_rows=_optional(file, "_DELETE_ROW_COUNT", int),
@@ -253,9 +262,9 @@ def _check_kind(kind: int, what: str) -> None:
 
 def _stats(record: dict[str, Any]) -> RowStats:
     counts = _optional(record, "_NULL_COUNTS", list)
-    if counts is not None and any(count is not None and type(count) is not int for count in counts):
+    if counts is not None and not _NUMBERS.issuperset(map(type, counts)):
         raise CorruptFile("manifest has null counts that are not numbers")
-    minima, maxima = (_get(record, name, bytes) for name in ("_MIN_VALUES", "_MAX_VALUES"))
+    minima, maxima = _required(record, _BOUNDS)
     return RowStats(minima, maxima, None if counts is None else tuple(counts))
 
 
@@ -269,27 +278,49 @@ def _deletion_range(record: Any) -> tuple[str, DeletionRange]:
 def _get(record: dict[str, Any], name: str, kind: type) -> Any:
     value = record.get(name)
     if type(value) is not kind:
-        raise CorruptFile(f"manifest has {name} {value!r:.60}")
+        raise _wrong(name, value)
     return value
 
 
+def _wrong(name: str, value: object) -> CorruptFile:
+    return CorruptFile(f"manifest has {name} {value!r:.60}")
+
+
+def _required(record: dict[str, Any], fields: Sequence[tuple[str, type]]) -> list[Any]:
+    """The values of fields that every writer writes."""
+    values = []
+    for name, kind in fields:
+        value = record.get(name)
+        if type(value) is not kind:
+            raise _wrong(name, value)
+        values.append(value)
+    return values
+
+
 def _int(record: dict[str, Any], name: str) -> int:
-    value: int = _get(record, name, int)
+    value = record.get(name)
+    if type(value) is not int:
+        raise _wrong(name, value)
     return value
 
 
 def _record(record: dict[str, Any], name: str) -> dict[str, Any]:
-    value: dict[str, Any] = _get(record, name, dict)
+    value = record.get(name)
+    if type(value) is not dict:
+        raise _wrong(name, value)
     return value
 
 
 def _optional(record: dict[str, Any], name: str, kind: type) -> Any:
-    return None if record.get(name) is None else _get(record, name, kind)
+    value = record.get(name)
+    if value is not None and type(value) is not kind:
+        raise _wrong(name, value)
+    return value
 
 
 def _texts(record: dict[str, Any], name: str) -> tuple[str, ...] | None:
     values = _optional(record, name, list)
-    if values is not None and any(type(value) is not str for value in values):
+    if values is not None and not _STRINGS.issuperset(map(type, values)):
         raise CorruptFile(f"manifest has {name} that are not texts")
     return None if values is None else tuple(values)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any
 
 from orcidx.errors import CorruptFile
 from orcidx.paimon.json_object import parse_json_object
@@ -18,8 +18,14 @@ FIELDS = frozenset(
     writerVersion operation""".split()  # noqa: SIM905
 )
 """Paimon 0.8 to 2.1."""
+_KINDS: Mapping[str, Any] = {
+    **dict.fromkeys(("id", "schemaId", "totalRecordCount", "timeMillis"), int),
+    **dict.fromkeys(("baseManifestList", "deltaManifestList", "indexManifest", "commitKind"), str),
+}
+"""The fields that are read here."""
+_OPTIONAL = frozenset(("indexManifest", "commitKind", "totalRecordCount", "timeMillis"))
+_FILE_NAMES = frozenset(("baseManifestList", "deltaManifestList", "indexManifest"))
 _LONG = 1 << 63
-_Kind = TypeVar("_Kind", int, str)
 
 
 @dataclass(frozen=True)
@@ -27,7 +33,7 @@ class Snapshot:
     """One version of a table: the manifest lists hold its files, ``index_manifest`` its index files.
 
     ``time_millis`` since 1970-01-01 UTC. ``None``: not recorded. ``unknown``: fields that are not
-    known here and say something.
+    known here and say something; ``document``: the JSON object of its file.
     """
 
     id: int
@@ -39,6 +45,7 @@ class Snapshot:
     total_record_count: int | None
     time_millis: int | None
     unknown: tuple[str, ...] = ()
+    document: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
 def parse_snapshot(data: bytes | memoryview) -> Snapshot:
@@ -49,37 +56,31 @@ def parse_snapshot(data: bytes | memoryview) -> Snapshot:
 def snapshot_of(document: Mapping[str, Any]) -> Snapshot:
     """A snapshot, by the JSON object that its file holds. Raises ``CorruptFile``."""
 
-    def required(name: str, kind: type[_Kind]) -> _Kind:
-        value = document.get(name)
-        if type(value) is not kind or (isinstance(value, int) and not -_LONG <= value < _LONG):
+    for name, kind in _KINDS.items():
+        value: Any = document.get(name)
+        if value is None and name in _OPTIONAL:
+            continue
+        if type(value) is not kind or (kind is int and not -_LONG <= value < _LONG):
             raise CorruptFile(f"snapshot has {name} {value!r:.60}")
-        return value
-
-    def entry(name: str, kind: type[_Kind]) -> _Kind | None:
-        return None if document.get(name) is None else required(name, kind)
-
-    def file_name(name: str) -> str:
-        value = required(name, str)
-        if not is_file_name(value):
+        if name in _FILE_NAMES and not is_file_name(value):
             raise CorruptFile(f"snapshot has {name} {value!r:.60}, which is no name of a manifest")
-        return value
-
     return Snapshot(
-        id=required("id", int),
-        schema_id=required("schemaId", int),
-        base_manifest_list=file_name("baseManifestList"),
-        delta_manifest_list=file_name("deltaManifestList"),
-        index_manifest=None if document.get("indexManifest") is None else file_name("indexManifest"),
-        commit_kind=entry("commitKind", str),
-        total_record_count=entry("totalRecordCount", int),
-        time_millis=entry("timeMillis", int),
-        unknown=tuple(sorted(name for name, value in document.items() if name not in FIELDS and value is not None)),
+        id=document["id"],
+        schema_id=document["schemaId"],
+        base_manifest_list=document["baseManifestList"],
+        delta_manifest_list=document["deltaManifestList"],
+        index_manifest=document.get("indexManifest"),
+        commit_kind=document.get("commitKind"),
+        total_record_count=document.get("totalRecordCount"),
+        time_millis=document.get("timeMillis"),
+        unknown=tuple(sorted([name for name in document.keys() - FIELDS if document[name] is not None])),
+        document=document,
     )
 
 
 def is_file_name(text: str) -> bool:
     """Whether it names a file within its directory. JSON can hold half a surrogate pair, which no path has."""
-    if text in ("", ".", "..") or any(mark in text for mark in ("/", "\\", "\0")):
+    if text in ("", ".", "..") or "/" in text or "\\" in text or "\0" in text:
         return False
     return text.encode("utf-8", "replace").decode() == text
 
