@@ -239,7 +239,7 @@ class FsspecStore:
         if single_writer:
             return look_then_put(self, path, data)
         if "memory" in self._names:
-            return _memory_turns.run(self._pipe_new, path, data)
+            return _memory_turns.run(look_then_put, self, path, data)  # fsspec before 2024.10 has no mode="create"
         if not self._names.isdisjoint({"s3", "s3a"}) and hasattr(self._filesystem, "call_s3"):
             create = self._put_if_none_match
         elif not self._names.isdisjoint(_CONDITIONAL):
@@ -250,6 +250,7 @@ class FsspecStore:
         return create(path, data)
 
     def _pipe_new(self, path: str, data: bytes) -> bool:
+        self._filesystem.invalidate_cache(path)  # by a remembered listing the name may be free that another has taken
         try:
             self._filesystem.pipe_file(path, data, mode="create")
         except Exception as error:
