@@ -5,7 +5,7 @@ Append tables, and primary-key tables as far as their files need no merging. Pla
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Never, Unpack
 
@@ -157,6 +157,7 @@ class Table:
         limit = None if limit is None else asked_limit(limit)
         if top is not None and limit is None:
             raise InvalidQuery("top gives the first rows in an order; say how many by limit")
+        self.table_schema.check_carried(list(self.table_schema.by_name) if names is None else _plain_names(names))
         chosen = self.schema.names if names is None else [_whole_column(name, self.schema, options) for name in names]
         order = () if top is None else parse_order(top)
         order = tuple(replace(key, column=_whole_column(key.column, self.schema, options)) for key in order)
@@ -178,7 +179,8 @@ class Table:
         """Totals of the snapshot's rows, from metadata and statistics where those prove them; see ``orcidx.aggregate``.
 
         ``where``, ``jvm_zone`` and ``options`` as in ``scan``, and it raises what ``scan`` raises."""
-        return aggregate_scan(self.scan(None, where, jvm_zone=jvm_zone, **options), aggregates, by)
+        columns = self.schema.names if self.table_schema.uncarried else None
+        return aggregate_scan(self.scan(columns, where, jvm_zone=jvm_zone, **options), aggregates, by)
 
     # ------------------------------------------------------------------ changes
 
@@ -246,6 +248,10 @@ def _described_html(table: Table) -> str:
     }
     rows = [(field.id, field.name, field.type) for field in schema.fields]
     return facts_html(table.path, facts, ("id", "column", "type"), rows)
+
+
+def _plain_names(names: Iterable[str | tuple[str, ...]]) -> list[str]:
+    return [name if isinstance(name, str) else name[0] for name in names]
 
 
 def _whole_column(name: str | tuple[str, ...], schema: pa.Schema, options: ReadOptions) -> str:

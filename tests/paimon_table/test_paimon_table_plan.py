@@ -612,6 +612,68 @@ def test_partitions_that_a_jvm_names_have_no_known_directory() -> None:
         partition_path([DataField(0, "p", parse_type("DATE"))], [10**7], default_name="x", legacy=False)
 
 
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("VARIANT", "VARIANT"),
+        ("BLOB NOT NULL", "BLOB NOT NULL"),
+        ("GEOMETRY('srid:4326') NOT NULL", r"GEOMETRY\('srid:4326'\) NOT NULL"),
+        ({"type": "VECTOR", "element": "FLOAT", "length": 4}, "VECTOR"),
+        ({"type": "ROW", "fields": [{"id": 5, "name": "x", "type": "VARIANT"}]}, "ROW<`x` VARIANT>"),
+    ],
+)
+def test_a_column_of_a_type_that_is_not_carried_does_not_block_the_others(
+    table: PaimonTable, kind: Any, said: str
+) -> None:
+    table.schema({0: ("a", "INT"), 2: ("b", "STRING")})
+    table.add("data-1.orc", pa.table({"a": pa.array([1, 2], pa.int32()), "v": [b"x", b"y"], "b": ["p", "q"]}))
+    table.add("data-2.parquet", pa.table({"a": pa.array([3], pa.int32()), "v": [b"z"], "b": ["r"]}))
+    table.commit()
+    schema = table.path / "schema" / "schema-0"
+    document = json.loads(schema.read_text())
+    document["fields"].insert(1, {"id": 1, "name": "v", "type": kind})
+    schema.write_text(json.dumps(document))
+    opened = open_table(table.path)
+    assert opened.schema.names == ["a", "b"]
+    assert opened.scan(["b"], "a > 1").to_table()["b"].to_pylist() == ["q", "r"]
+    assert opened.scan(["a"], top=[("b", "desc")], limit=1).to_table()["a"].to_pylist() == [3]
+    assert opened.scan(["a"], "a > 1").count_rows() == 2
+    assert opened.aggregate({"n": "sum(a)"}, "b != 'q'")["n"].to_pylist() == [4]
+    for columns in (None, ["v"], ["a", "v"]):
+        with pytest.raises(Unsupported, match=rf"is {said}, which is not read here; name the others .*\['a', 'b'\]"):
+            opened.scan(columns)
+    with pytest.raises(Unsupported):
+        opened.append(pa.table({"a": pa.array([1], pa.int32()), "b": ["x"]}))
+    document["partitionKeys"] = ["v"]
+    schema.write_text(json.dumps(document))
+    with pytest.raises(Unsupported, match="partition by"):
+        open_table(table.path)
+
+
+@pytest.mark.parametrize("call", ["to_table", "count_rows", "explain", "aggregate"])
+def test_a_file_that_is_gone_since_the_plan_says_why(table: PaimonTable, call: str) -> None:
+    table.schema({0: ("a", "INT")})
+    entry = table.add("data-1.orc", pa.table({"a": pa.array([1, 2], pa.int32())}))
+    table.commit()
+    opened = open_table(table.path)
+    scan = opened.scan(None, "a = 1")
+    table.delete(entry)
+    table.add("data-2.orc", pa.table({"a": pa.array([1, 2], pa.int32())}))  # a compaction
+    table.commit()
+    (table.path / "bucket-0" / "data-1.orc").unlink()  # and the expiry of snapshot 1
+    with pytest.raises(FileNotFoundError, match=r"gone since its snapshot was opened.*open the table again.*data-1"):
+        opened.aggregate({"n": "sum(a)"}, "a = 1") if call == "aggregate" else getattr(scan, call)()
+    assert open_table(table.path).scan(None, "a = 1").count_rows() == 1
+
+
+def test_a_file_with_another_type_than_its_schema_says_is_damaged(table: PaimonTable) -> None:
+    table.schema({0: ("a", "MAP<INT, INT>")})
+    table.add("data-1.orc", pa.table({"a": [b"x"]}))
+    table.commit()
+    with pytest.raises(CorruptFile, match="the file has binary, where its schema says MAP<INT, INT>"):
+        open_table(table.path).scan().to_table()
+
+
 def test_files_of_partitions_that_a_jvm_names_are_looked_for(table: PaimonTable) -> None:
     table.schema({0: ("v", "INT"), 1: ("d", "DOUBLE"), 2: ("s", "STRING")}, partition_keys=("d", "s"))
     texts = {"2.0E23": 1, "1.9999999999999998E23": 2, "NaN": 3}  # Java from 19 on, and before

@@ -14,7 +14,7 @@ from orcidx.paimon.data_types import DataField, DataType, arrow_field, parse_fie
 from orcidx.paimon.json_object import parse_json_object
 from orcidx.paimon_table.metadata.option_values import parse_whole
 
-__all__ = ["FieldMapping", "TableSchema", "char_lengths", "map_fields", "parse_schema", "same_type"]
+__all__ = ["FieldMapping", "TableSchema", "char_lengths", "is_carried", "map_fields", "parse_schema", "same_type"]
 
 KEPT_SCHEMAS, LARGEST_KEPT_SCHEMA = 16, 64 << 10
 """Schemas that are kept parsed, and bytes of the text of one: that of 500 columns has 40 KB, and takes twenty times as
@@ -29,7 +29,7 @@ _KEYS = frozenset(
     ("version", "id", "fields", "highestFieldId", "partitionKeys", "primaryKeys", "options", "comment", "timeMillis")
 )
 _FIELD_KEYS = frozenset(("id", "name", "type", "description", "defaultValue"))
-_TYPE_KEYS = frozenset(("type", "fields", "element", "key", "value"))
+_TYPE_KEYS = frozenset(("type", "fields", "element", "key", "value", "length"))
 _EXACT_INTEGERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 
 
@@ -53,8 +53,24 @@ class TableSchema:
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The Arrow schema, nullability as declared."""
-        return pa.schema([arrow_field(field) for field in self.fields])
+        """The Arrow schema without the columns in ``uncarried``, nullability as declared."""
+        return pa.schema([arrow_field(field) for field in self.fields if field.name not in self.uncarried])
+
+    @cached_property
+    def uncarried(self) -> dict[str, DataType]:
+        """Columns of types that have no Arrow form here, such as VARIANT, by name: the others can be read."""
+        return {field.name: field.type for field in self.fields if not is_carried(field.type)}
+
+    def check_carried(self, columns: Sequence[str]) -> None:
+        """Raises ``Unsupported`` for the first of these columns that is not."""
+        for name in columns:
+            if name in self.uncarried:
+                others = [field.name for field in self.fields if field.name not in self.uncarried]
+                raise Unsupported(
+                    f"is {self.uncarried[name]}, which is not read here; name the others by "
+                    f"columns={others[:20]!r}{'...' if len(others) > 20 else ''}",
+                    column=name,
+                )
 
     @cached_property
     def partition_fields(self) -> tuple[DataField, ...]:
@@ -123,7 +139,7 @@ def _parsed_schema(data: bytes) -> TableSchema:
     if type(document.get("id")) is not int or not isinstance(fields, list) or not isinstance(options, dict):
         raise CorruptFile("schema without id, fields or options")
     try:
-        parsed = tuple(parse_field(entry) for entry in fields)
+        parsed = tuple(_field(entry) for entry in fields)
     except InvalidQuery as error:
         raise Unsupported(f"schema {document['id']}: {error}") from None
     names = [entry.name for entry in parsed]
@@ -131,12 +147,37 @@ def _parsed_schema(data: bytes) -> TableSchema:
         raise CorruptFile("schema names a column or a field id twice")
     known = set(names)
     keys = {part: _names(document.get(part, []), part, known) for part in ("partitionKeys", "primaryKeys")}
+    if strange := [one for one in parsed if one.name in keys["partitionKeys"] and not is_carried(one.type)]:
+        raise Unsupported(f"partition by {strange[0].type}", column=strange[0].name)
     texts = {str(name): str(value) for name, value in options.items()}
     defaults = {str(one["name"]): str(one["defaultValue"]) for one in fields if one.get("defaultValue") is not None}
     unknown = (*(key for key in document if key not in _KEYS), *_unknown_keys(fields))
     return TableSchema(
         document["id"], parsed, keys["partitionKeys"], keys["primaryKeys"], texts, defaults, tuple(map(str, unknown))
     )
+
+
+def _field(entry: Any) -> DataField:
+    """A field; one of a type that is not known has its text or its keyword for a root, so that the others are read."""
+    try:
+        return parse_field(entry)
+    except InvalidQuery:
+        if not isinstance(entry, dict) or type(entry.get("id")) is not int or not isinstance(entry.get("name"), str):
+            raise
+        kind = entry.get("type")
+        text = kind.get("type") if isinstance(kind, dict) else kind
+        if not isinstance(text, str) or not text.strip():
+            raise
+        words = text.strip().removesuffix("NOT NULL").strip()
+        return DataField(entry["id"], entry["name"], DataType(words[:80], not text.rstrip().endswith("NOT NULL")))
+
+
+def is_carried(data_type: DataType) -> bool:
+    """Whether values of the type have an Arrow form here."""
+    try:
+        return data_type.arrow_type is not None
+    except Unsupported:
+        return False
 
 
 def _unknown_keys(value: Any) -> list[str]:

@@ -5,7 +5,9 @@ Nothing is read here: planning is a function of the files, the schemas and the p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import errno
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +35,7 @@ __all__ = [
     "files_in_partitions",
     "matching_manifests",
     "plan_files",
+    "reading",
 ]
 
 POSTPONE_BUCKET = -2
@@ -166,6 +169,21 @@ class SkippedFile:
     def reasons(self) -> tuple[Reason, ...]:
         """What ruled the file out."""
         return self.why()
+
+
+@contextmanager
+def reading(file: TableFile) -> Iterator[None]:
+    """Adds the file's path to errors, and says of one that is gone what became of it."""
+    try:
+        with located(file=file.path):
+            yield
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            errno.ENOENT,
+            "gone since its snapshot was opened: a compaction replaced it and the snapshot expired, or it was deleted; "
+            "open the table again",
+            error.filename or file.path,
+        ) from error
 
 
 @dataclass(frozen=True)

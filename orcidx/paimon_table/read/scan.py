@@ -21,12 +21,12 @@ from orcidx.fetching.drive import off_loop
 from orcidx.options import ReadOptions
 from orcidx.paimon.data_types import DataType, arrow_field
 from orcidx.paimon.file_index import FileIndex, read_file_index
-from orcidx.paimon_table.metadata.schema import FieldMapping, TableSchema, char_lengths
+from orcidx.paimon_table.metadata.schema import FieldMapping, TableSchema, char_lengths, is_carried
 from orcidx.paimon_table.read.evolution import convert
 from orcidx.paimon_table.read.first_rows import FirstOfTable
 from orcidx.paimon_table.read.jvm_instants import moves, put_back
 from orcidx.paimon_table.read.parquet_rows import read_parquet
-from orcidx.paimon_table.read.plan import FileTask, TablePlan
+from orcidx.paimon_table.read.plan import FileTask, TablePlan, reading
 from orcidx.paimon_table.read.shared_reading import Shared, shared_reading, table_arrow_schema, table_bound
 from orcidx.planner.index_evidence import StoredIndex
 from orcidx.planner.request import FileJob
@@ -103,7 +103,7 @@ class TableScan(ArrowStream):
             total = sum(rows_left(task) for task in self.plan.tasks)
         else:
             asked = table_bound(self.where, self.table_schema, self.options).columns
-            narrow = (asked[0][0] if asked else self.table_schema.fields[0].name,)
+            narrow = (asked[0][0] if asked else self.table_schema.arrow_schema.names[0],)
             counting = replace(self, columns=narrow, row_limit=None, top=())
             shared: Shared = {}
             total = sum(TaskRun(task, counting, ScanMetrics(), [], shared).count() for task in self.plan.tasks)
@@ -203,7 +203,7 @@ class TaskRun:
         self.small = reading.small
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        with located(file=self.file.path):
+        with reading(self.file):
             if self.is_orc:
                 rows = self._orc()
             elif self.file.format == "parquet":
@@ -300,13 +300,13 @@ class TaskRun:
     def count(self) -> int:
         """Rows of the file that match; from metadata and indexes where they prove it."""
         if self.is_orc and self.rest is None:
-            with located(file=self.file.path), self.orc_scan() as scan:
+            with reading(self.file), self.orc_scan() as scan:
                 return scan.count_rows()
         return sum(batch.num_rows for batch in self.batches())
 
     def explain(self) -> FileExplanation:
         """What is read of the file, and why the rest is not; of a parquet file only how many rows."""
-        with located(file=self.file.path):
+        with reading(self.file):
             if self.is_orc:
                 with self.orc_scan() as scan:
                     found = scan.explain().files[0]
@@ -392,7 +392,7 @@ class TaskRun:
         """The predicate bound to the file's own columns, in the types that were read."""
         fields = [entry.file_field for entry in self.task.mapping if entry.file_field is not None]
         if schema is None:
-            schema = pa.schema([arrow_field(field) for field in fields])
+            schema = pa.schema([arrow_field(field) for field in fields if is_carried(field.type)])
         return bind(pushed, schema, nan=self.scan.options.nan, char_lengths=char_lengths(fields))
 
     # ------------------------------------------------------------------ places of rows
@@ -401,7 +401,7 @@ class TaskRun:
         """Places in the file of the rows that the scan gives. Each row is tested itself: an index or statistics that
         are wrong can keep a row from being found, and cannot make one match. The test is the scan's own, which sees
         the values as they are stored; those that a scan without columns hands out may be coarser."""
-        with located(file=self.file.path):
+        with reading(self.file):
             if not self.is_orc and self.file.format != "parquet":
                 raise Unsupported(f"data files of format {self.file.format!r} are not read; orc and parquet are")
             for batch, rows in self._orc_places() if self.is_orc else self._parquet_places():
@@ -460,7 +460,11 @@ def _converted(
                 array = batch.column(entry.file_field.name)
                 if moved_by is not None and entry.file_field.type.has_instants:
                     array = put_back(array, moved_by)
-                arrays.append(convert(array, entry.file_field.type, entry.field.type, field.type))
+                try:
+                    arrays.append(convert(array, entry.file_field.type, entry.field.type, field.type))
+                except pa.ArrowNotImplementedError:
+                    expected = entry.file_field.type
+                    raise CorruptFile(f"the file has {array.type}, where its schema says {expected}") from None
     return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else batch
 
 
