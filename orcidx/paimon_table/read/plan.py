@@ -33,9 +33,9 @@ __all__ = [
     "TableFile",
     "TablePlan",
     "files_in_partitions",
+    "in_planned_file",
     "matching_manifests",
     "plan_files",
-    "reading",
 ]
 
 POSTPONE_BUCKET = -2
@@ -172,7 +172,7 @@ class SkippedFile:
 
 
 @contextmanager
-def reading(file: TableFile) -> Iterator[None]:
+def in_planned_file(file: TableFile) -> Iterator[None]:
     """Adds the file's path to errors, and says of one that is gone what became of it."""
     try:
         with located(file=file.path):

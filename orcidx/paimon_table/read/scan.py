@@ -26,7 +26,7 @@ from orcidx.paimon_table.read.evolution import convert
 from orcidx.paimon_table.read.first_rows import FirstOfTable
 from orcidx.paimon_table.read.jvm_instants import moves, put_back
 from orcidx.paimon_table.read.parquet_rows import read_parquet
-from orcidx.paimon_table.read.plan import FileTask, TablePlan, reading
+from orcidx.paimon_table.read.plan import FileTask, TablePlan, in_planned_file
 from orcidx.paimon_table.read.shared_reading import Shared, shared_reading, table_arrow_schema, table_bound
 from orcidx.planner.index_evidence import StoredIndex
 from orcidx.planner.request import FileJob
@@ -203,7 +203,7 @@ class TaskRun:
         self.small = reading.small
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        with reading(self.file):
+        with in_planned_file(self.file):
             if self.is_orc:
                 rows = self._orc()
             elif self.file.format == "parquet":
@@ -300,13 +300,13 @@ class TaskRun:
     def count(self) -> int:
         """Rows of the file that match; from metadata and indexes where they prove it."""
         if self.is_orc and self.rest is None:
-            with reading(self.file), self.orc_scan() as scan:
+            with in_planned_file(self.file), self.orc_scan() as scan:
                 return scan.count_rows()
         return sum(batch.num_rows for batch in self.batches())
 
     def explain(self) -> FileExplanation:
         """What is read of the file, and why the rest is not; of a parquet file only how many rows."""
-        with reading(self.file):
+        with in_planned_file(self.file):
             if self.is_orc:
                 with self.orc_scan() as scan:
                     found = scan.explain().files[0]
@@ -401,7 +401,7 @@ class TaskRun:
         """Places in the file of the rows that the scan gives. Each row is tested itself: an index or statistics that
         are wrong can keep a row from being found, and cannot make one match. The test is the scan's own, which sees
         the values as they are stored; those that a scan without columns hands out may be coarser."""
-        with reading(self.file):
+        with in_planned_file(self.file):
             if not self.is_orc and self.file.format != "parquet":
                 raise Unsupported(f"data files of format {self.file.format!r} are not read; orc and parquet are")
             for batch, rows in self._orc_places() if self.is_orc else self._parquet_places():

@@ -18,7 +18,7 @@ from orcidx.aggregation.value_forms import comparable, restored
 from orcidx.errors import InvalidQuery
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon_table.metadata.schema import TableSchema
-from orcidx.paimon_table.read.plan import FileTask, reading
+from orcidx.paimon_table.read.plan import FileTask, in_planned_file
 from orcidx.paimon_table.read.scan import TableScan, TaskRun, rows_left
 from orcidx.paimon_table.read.shared_reading import Shared
 from orcidx.predicate import resolve_column
@@ -99,7 +99,7 @@ class _TableTotals:
         if paths is None:
             return False
         plan = replace(self.plan, paths=paths)
-        with reading(run.file), run.orc_scan(indexed=True) as scan:
+        with in_planned_file(run.file), run.orc_scan(indexed=True) as scan:
             if not self._gives_values(scan, plan):
                 return False
             add_files(
