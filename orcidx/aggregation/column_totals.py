@@ -107,6 +107,15 @@ class ColumnTotals:
             one.units *= times
             self.floats.merge(one)
 
+    def merge(self, other: ColumnTotals) -> None:
+        """Adds the totals of other rows."""
+        self.count += other.count
+        self.total += other.total
+        self.floats.merge(other.floats)
+        self.has_nan |= other.has_nan
+        if other.minimum is not None and other.maximum is not None:
+            self.take_bounds(other.minimum, other.maximum)
+
     def result(self, aggregate: Aggregate, *, nan: Literal["ieee", "largest"]) -> object:
         """The value of an aggregate, in the form of ``value_forms`` or of its result type; None for SQL's NULL.
 

@@ -59,6 +59,14 @@ class GroupTotals:
             found = self.groups[key] = Group(0, totals)
         return found
 
+    def merge(self, other: GroupTotals) -> None:
+        """Adds the same totals of other rows."""
+        for key, theirs in other.groups.items():
+            group = self.group(key)
+            group.rows += theirs.rows
+            for name, column in theirs.columns.items():
+                group.columns[name].merge(column)
+
     # ------------------------------------------------------------------ rows
 
     def add(self, rows: int, keys: Sequence[pa.Array], values: Mapping[str, pa.Array]) -> None:

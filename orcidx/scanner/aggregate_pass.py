@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from operator import or_
@@ -158,9 +158,16 @@ def _known_totals(
 
 
 def aggregate_files(
-    jobs: Sequence[FileJob], known: KnownTotals, request: ScanRequest, plan: AggregatePlan, *, metrics: ScanMetrics
+    jobs: Sequence[FileJob],
+    known: KnownTotals,
+    request: ScanRequest,
+    plan: AggregatePlan,
+    *,
+    metrics: ScanMetrics,
+    add: Callable[..., None] | None = None,
 ) -> pa.Table:
-    """The totals of all matching rows of files; see ``orcidx.aggregate``. ``known``: before any is opened.
+    """The totals of all matching rows of files; see ``orcidx.aggregate``. ``known``: before any is opened; ``add``:
+    does what ``add_files`` does.
 
     The metadata of the result's schema says under ``orcidx`` how many rows came from where (see ``Origin``).
     """
@@ -170,7 +177,7 @@ def aggregate_files(
         _add_unit(unit, jobs[unit.example].constants, plan, totals)
         origins.rows["catalog"] += unit.rows
     _refuse_acid_directories(jobs if isinstance(jobs, tuple) else known.jobs)  # of others whoever makes them looks
-    add_files(known.jobs, request, plan, totals, origins, metrics=metrics)
+    (add or add_files)(known.jobs, request, plan, totals, origins, metrics=metrics)
     return with_origins(totals.table(nan=request.options.nan), origins, metrics)
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from orcidx.spark.jobs.explaining import explain
     from orcidx.spark.jobs.rewrite_directory import recover, rewrite
     from orcidx.spark.jobs.table_changes import append, delete, rewrite_file_index
+    from orcidx.spark.jobs.totals import aggregate
     from orcidx.spark.jobs.upkeep import clean, describe, summarize
     from orcidx.spark.reading import read, why
     from orcidx.spark.registering import register
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from orcidx.spark.sql_queries import disable, enable, sql
 
 __all__ = [
+    "aggregate",
     "append",
     "build_file_index",
     "clean",
@@ -43,6 +45,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "aggregate": "orcidx.spark.jobs.totals",
     "append": "orcidx.spark.jobs.table_changes",
     "delete": "orcidx.spark.jobs.table_changes",
     "rewrite_file_index": "orcidx.spark.jobs.table_changes",

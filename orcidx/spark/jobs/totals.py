@@ -1,0 +1,176 @@
+"""``aggregate``: totals of ORC files, from statistics where those prove them; of many files in a Spark job."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from orcidx.aggregation.groups import GroupTotals
+from orcidx.errors import InvalidQuery, OrcidxError, Unsupported
+from orcidx.index_directory.scan_files import DirectoryIndexes
+from orcidx.planner.request import FileJob, ScanRequest
+from orcidx.scanner.aggregate_pass import (
+    AggregatePlan,
+    Origins,
+    add_files,
+    aggregate_files,
+    asked_of_indexes,
+    plan_aggregation,
+)
+from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.scan import Scan
+from orcidx.spark.conditions.text_conditions import TextCondition
+from orcidx.spark.jobs.build_index import is_table
+from orcidx.spark.jobs.file_jobs import weigh
+from orcidx.spark.query.placement import place
+from orcidx.spark.query.plan import begin
+from orcidx.spark.query.read_query import Query
+from orcidx.spark.sessions.arrow_tables import table_of
+from orcidx.spark.sessions.hadoop_files import reached, shipped
+from orcidx.spark.sessions.spark_session import facts_of, is_connect
+from orcidx.spark.types.argument_types import Given, OnePath, Schema
+from orcidx.storage import Source, list_sources
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["aggregate"]
+
+DRIVER_FILES = 32
+"""So few files the driver reads itself, once catalogs and statistics have said what they know."""
+_PART = pa.schema([("part", pa.binary())])
+
+
+def aggregate(
+    spark: SparkSession,
+    path: OnePath,
+    aggregates: Mapping[str, str],
+    where: Given | None = None,
+    by: str | Sequence[str] | None = None,
+    *,
+    schema: Schema | None = None,
+    target_bytes: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> pa.Table:
+    """Totals of the rows of ORC files, from statistics where those prove them: on the driver, or in a Spark job where
+    more than 32 files must be opened.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+        The session, by whose rules texts, letters and time zones are read, as in ``orcidx.spark.read``.
+    path : str or os.PathLike
+        A directory, file, glob or URL.
+    aggregates : dict of str to str
+        As of ``orcidx.aggregate``.
+    where : str, Predicate, pyarrow.compute.Expression or list of tuples, optional
+        Only rows for which this is true. A text is Spark's, all of which orcidx must carry.
+    by : str or sequence of str, optional
+        Columns to group by.
+    schema, storage_options
+        As of ``orcidx.spark.read``.
+    target_bytes : int, optional
+        Of files a task.
+
+    Returns
+    -------
+    pyarrow.Table
+        As of ``orcidx.aggregate``, with NaN as the largest value.
+
+    Raises
+    ------
+    InvalidQuery
+        As ``orcidx.aggregate``, and for a text that orcidx does not carry whole.
+    Unsupported
+        For a Paimon table: ``orcidx.paimon.open_table(path).aggregate`` has its totals.
+    """
+    facts = facts_of(spark)
+    found = reached(spark, path, storage_options)
+    if is_table(found, storage_options):
+        raise Unsupported("this is a Paimon table; orcidx.paimon.open_table(path).aggregate has its totals")
+    sources = list_sources(found, storage_options=storage_options)
+    is_text = isinstance(where, str) and not is_connect(spark)
+    condition = TextCondition(spark, str(where), facts.clock_zone, once=True) if is_text else where
+    query = Query(path=sources, where=condition, format="orc", schema=schema, **facts.of_query)
+    rows = begin(query).rows
+    assert isinstance(rows, Scan)
+    if isinstance(condition, TextCondition) and not condition.last.exact:
+        raise InvalidQuery(
+            f"orcidx does not carry all of {condition.text!r:.200}, as Spark means it, in a predicate of its own, and "
+            "totals no other rows: write it with comparisons of columns with constants, or have Spark aggregate it"
+        )
+    options = rows.options.override(strings="string")
+    request = replace(rows.request, columns=None, row_numbers=None, options=options)
+    every = replace(rows, request=request, indexes=_indexes(rows))
+    metrics = ScanMetrics()
+    plan = plan_aggregation(every.schema, aggregates, by, case_sensitive=options.case_sensitive)
+    known = asked_of_indexes(every.indexes, every.jobs, every.resolved, plan, metrics)
+    job = _Job(spark, facts.slots, target_bytes, sources)
+    add = job.add if len(known.jobs) > DRIVER_FILES else None
+    return aggregate_files(every.jobs, known, every.resolved, plan, metrics=metrics, add=add)
+
+
+def _indexes(rows: Scan) -> DirectoryIndexes | None:
+    """The catalog of the directory, which does not know the session's clock: columns of directories that are times are
+    typed by that."""
+    kinds = [value.type for value in rows.jobs[0].constants.values()] if rows.jobs else []
+    return None if any(map(pa.types.is_timestamp, kinds)) else DirectoryIndexes()
+
+
+@dataclass(frozen=True)
+class _Job:
+    """Totals of files by tasks, which send theirs back."""
+
+    spark: SparkSession
+    slots: int
+    target_bytes: int | None
+    sources: Sequence[Source]
+
+    def add(
+        self,
+        jobs: Sequence[FileJob],
+        request: ScanRequest,
+        plan: AggregatePlan,
+        totals: GroupTotals,
+        origins: Origins,
+        *,
+        metrics: ScanMetrics,
+    ) -> None:
+        """See ``add_files``."""
+        bins: dict[int, list[FileJob]] = {}
+        sizes = [job.source.size or 0 for job in jobs]
+        for number, job in zip(weigh(sizes, self.slots, self.target_bytes), jobs):
+            bins.setdefault(number, []).append(job)
+        asked = [pickle.dumps((tuple(chosen), request, plan)) for chosen in bins.values()]
+        frame = place(self.spark, pa.table([pa.array(asked, pa.binary())], schema=_PART), range(len(asked)), len(asked))
+        found = table_of(frame.mapInArrow(shipped(_total, self.sources), "part binary"), _PART)
+        for part in found["part"]:
+            answer = pickle.loads(part.as_buffer())
+            if isinstance(answer, Exception):
+                raise answer
+            theirs, rows, notes, work = answer
+            totals.merge(theirs)
+            origins.rows.update(rows)
+            origins.notes += notes
+            metrics.requests += work[0]
+            metrics.bytes_read += work[1]
+
+
+def _total(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For ``mapInArrow``: of each pickled list of files their totals, or an error."""
+    for batch in batches:
+        for part in batch.column(0):
+            jobs, request, plan = pickle.loads(part.as_buffer())
+            totals, origins, metrics = plan.totals(), Origins(), ScanMetrics()
+            try:
+                add_files(jobs, request, plan, totals, origins, metrics=metrics)
+            except (OrcidxError, OSError) as error:  # as a row, since Spark would tell of it with a trace
+                answer: Any = error
+            else:
+                answer = totals, Counter(origins.rows), origins.notes, (metrics.requests, metrics.bytes_read)
+            yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(answer)], pa.binary())], schema=_PART)
