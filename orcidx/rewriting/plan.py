@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pyarrow as pa
+
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 from orcidx.orc.file_statistics import column_statistics
 from orcidx.orc.kinds import CompressionKind, TypeKind, WriterKind
@@ -167,22 +169,39 @@ def encoded(plan: RewritePlan, reasons: Iterable[str]) -> RewritePlan:
     )  # fmt: skip
 
 
-def unions_without_nulls(inputs: Sequence[InputFile]) -> tuple[str, ...]:
-    """What encoding changes of unions: Arrow's have no nulls of their own."""
+def unions_without_nulls(inputs: Sequence[InputFile], request: Request) -> tuple[str, ...]:
+    """What encoding may change of unions, whose nulls Arrow does not have: a null would become one of the first
+    variant. Raises ``Unsupported`` for a union that has nulls; the texts are of those of which nothing is known."""
     names: dict[str, None] = {}
     for one in inputs:
         for node in one.reader.root.walk():
-            if node.kind is TypeKind.UNION and _may_be_null(one.reader, node.id):
+            if node.kind is not TypeKind.UNION or not _is_wanted(node.dotted, request.schema):
+                continue
+            nulls = _has_nulls(one.reader, node.id)
+            if nulls:
+                raise Unsupported(
+                    "the union has nulls, of which Arrow has none: encoded anew they are nulls of its first variant. "
+                    "A rewrite that copies (no order, no row groups of another length) keeps them; or leave the column "
+                    "out by schema=",
+                    file=one.name,
+                    column=node.dotted,
+                )
+            if nulls is None:
                 names[node.dotted] = None
     return tuple(f"null unions of {name!r} become nulls of their first variant, as Arrow has them" for name in names)
 
 
-def _may_be_null(reader: OrcReader, column: int) -> bool:
+def _is_wanted(dotted: str, schema: pa.Schema | None) -> bool:
+    return schema is None or any(dotted == name or dotted.startswith(f"{name}.") for name in schema.names)
+
+
+def _has_nulls(reader: OrcReader, column: int) -> bool | None:
+    """By the statistics of the file; None: they do not tell."""
     try:
         known = column_statistics(reader, column, None, None)
     except (CorruptFile, Unsupported):  # the data may be sound
-        return True
-    return known is None or known.has_null is not False
+        return None
+    return None if known is None else known.has_null
 
 
 def without_spark(metadata: Mapping[str, bytes]) -> dict[str, bytes]:

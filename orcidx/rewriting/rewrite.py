@@ -252,6 +252,8 @@ class _Job:
             if self.request.schema is None:
                 same_schema(inputs)
             plan = plan_rewrite(inputs, self.request)
+            if plan.way == "encode":
+                unions_without_nulls(inputs, self.request)
             if self.dry_run:
                 return self._summary(target, inputs, plan)
             if target.kind == "path":
@@ -259,6 +261,7 @@ class _Job:
             try:
                 return self._write(target, inputs, plan)
             except CannotPatch as error:
+                unions_without_nulls(inputs, self.request)
                 return self._write(target, inputs, encoded(plan, (str(error),)))
 
     def _write(self, target: Source, inputs: Sequence[InputFile], plan: RewritePlan) -> RewrittenFile:
@@ -298,7 +301,7 @@ class _Job:
             sources=tuple(one.name for one in inputs),
             way=plan.way,
             reasons=plan.reasons,
-            notes=(*plan.notes, *(unions_without_nulls(inputs) if plan.way == "encode" else ())),
+            notes=(*plan.notes, *(unions_without_nulls(inputs, self.request) if plan.way == "encode" else ())),
             rows=sum(one.rows for one in inputs),
             bytes_before=sum(one.reader.tail.size for one in inputs),
             writer=plan.identity.software_version or str(plan.identity.writer),

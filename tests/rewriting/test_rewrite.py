@@ -494,16 +494,24 @@ def test_the_order_does_not_depend_on_memory(tmp_path, direction, kind):
     assert str(last[5000 - values.null_count - 1]) == "nan"
 
 
-def test_null_unions_are_named_where_rows_are_encoded(tmp_path: Path) -> None:
+def test_null_unions_are_refused_where_rows_are_encoded(tmp_path: Path) -> None:
     """Arrow's unions have no nulls of their own; copies keep those of the file."""
     path = tmp_path / "u.orc"
-    for rows, notes in (([(3, 1), (1, None)], 1), ([(3, 1), (1, "a")], 0)):
+    for rows, has_nulls in (([(3, 1), (1, None)], True), ([(3, 1), (1, "a")], False)):
         with path.open("wb") as out, pyorc.Writer(out, "struct<k:int,u:uniontype<int,string>>") as writer:
             for row in rows:
                 writer.write(row)
         copied = orcidx.rewrite(path, tmp_path / "copy.orc", overwrite=True)
-        sorted_ = orcidx.rewrite(path, tmp_path / "sorted.orc", sort_by="k", overwrite=True)
-        assert (copied.files[0].notes, len(sorted_.files[0].notes)) == ((), notes)
-        assert all("null unions of 'u' become" in note for note in sorted_.files[0].notes)
+        assert copied.files[0].notes == ()
         with (tmp_path / "copy.orc").open("rb") as file:
             assert list(pyorc.Reader(file)) == rows
+        target = tmp_path / f"sorted{has_nulls}.orc"
+        if not has_nulls:
+            assert orcidx.rewrite(path, target, sort_by="k").files[0].notes == ()
+            continue
+        for dry_run in (True, False):
+            with pytest.raises(Unsupported, match=r"the union has nulls.*u\.orc.*column u"):
+                orcidx.rewrite(path, target, sort_by="k", dry_run=dry_run)
+        assert not target.exists()
+        orcidx.rewrite(path, target, sort_by="k", schema=pa.schema([("k", pa.int32())]))
+        assert orcidx.open(target).read()["k"].to_pylist() == [1, 3]
