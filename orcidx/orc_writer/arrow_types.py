@@ -7,8 +7,9 @@ type is not the encoders' own, the conversion. What ORC cannot hold is an error 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -53,21 +54,23 @@ class WriteNode:
     def dotted(self) -> str:
         return ".".join(self.path)
 
-    def walk(self) -> Iterator[WriteNode]:
-        """This column and all below it, in the order of their ids."""
-        yield self
+    @cached_property
+    def all_nodes(self) -> list[WriteNode]:
+        """This column and all below it, in the order of their ids. The list is not to be changed."""
+        nodes = [self]
         for child in self.children:
-            yield from child.walk()
+            nodes += child.all_nodes if child.children else [child]
+        return nodes
 
 
 def describe_schema(schema: pa.Schema, options: WriteOptions) -> WriteNode:
     """The tree of a schema, its root the struct of the fields. Raises ``Unsupported`` for what ORC has no type for,
     naming the column and the option that helps; ``InvalidQuery`` for options that name no column."""
-    children = tuple(_laid_out(_describe(field, (field.name,), options), field.type) for field in schema)
+    children = tuple([_laid_out(_describe(field, (field.name,), options), field.type) for field in schema])
     root = WriteNode(
         kind=TypeKind.STRUCT, path=(), type=pa.struct(list(schema)), children=children, names=tuple(schema.names)
     )
-    known = {node.dotted for node in root.walk()}
+    known = {node.dotted for node in root.all_nodes} if options.types else ()
     for name in options.types:
         if name not in known:
             raise InvalidQuery(f"types= names {name!r}, which is no column")
@@ -84,7 +87,7 @@ def _numbered(node: WriteNode, first: int) -> WriteNode:
     for child in node.children:
         numbered = _numbered(child, at)
         children.append(numbered)
-        at += sum(1 for _ in numbered.walk())
+        at += len(numbered.all_nodes)
     return replace(node, id=first, children=tuple(children))
 
 

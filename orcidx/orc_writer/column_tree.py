@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -60,10 +61,7 @@ class StripeColumn:
     streams: Sequence[StreamData]
     encoding: ColumnEncoding
     summary: ColumnSummary
-
-    @property
-    def data_size(self) -> int:
-        return sum(stream.length for stream in self.streams if not stream.is_index)
+    data_size: int
 
 
 class ColumnWriter:
@@ -153,9 +151,12 @@ class ColumnWriter:
             streams.append(StreamData(own, StreamKind.ROW_INDEX, frame(index)))
             if column.bloom is not None:
                 streams.append(StreamData(own, StreamKind.BLOOM_FILTER_UTF8, frame(column.bloom.message())))
-        data = sorted(column.all_streams(), key=lambda entry: entry[0])
-        streams += [StreamData(own, kind, stream.finish()) for kind, stream in data]
-        stripe = StripeColumn(id=own, streams=streams, encoding=self._encoding(), summary=self._stripe)
+        size = 0
+        for kind, stream in sorted(column.all_streams(), key=itemgetter(0)):
+            stored = stream.finish()
+            size += len(memoryview(stored))
+            streams.append(StreamData(own, kind, stored))
+        stripe = StripeColumn(id=own, streams=streams, encoding=self._encoding(), summary=self._stripe, data_size=size)
         self._file = self._file.merge(self._stripe)
         self._file_size += stripe.data_size
         return stripe

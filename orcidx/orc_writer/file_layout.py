@@ -60,6 +60,10 @@ def own_identity() -> Identity:
     return Identity(software_version=f"{OWN_SOFTWARE}{version}")
 
 
+WRITTEN_TOGETHER = 1 << 16
+"""Bytes of a stripe's streams that are written by one call, joined: a call costs as much as copying so many."""
+
+
 @dataclass(frozen=True)
 class StreamData:
     """One stream as it lies in the file, framed and compressed."""
@@ -107,8 +111,11 @@ class FileLayout:
 
     def _write(self, data: Buffer) -> None:
         if self.offset == 0:
-            self.sink.write(MAGIC)
-            self.offset = len(MAGIC)
+            if len(memoryview(data)) <= WRITTEN_TOGETHER:
+                data = MAGIC + bytes(data)
+            else:
+                self.sink.write(MAGIC)
+                self.offset = len(MAGIC)
         length = len(memoryview(data))
         if length:
             self.sink.write(data)
@@ -116,22 +123,24 @@ class FileLayout:
 
     def append(self, stripe: StripeData) -> StripeInformation:
         """Writes a stripe of streams: those of the index first, in the order given."""
-        ordered = [*(s for s in stripe.streams if s.is_index), *(s for s in stripe.streams if not s.is_index)]
-        footer = stripe_footer(
-            [(part.kind, part.column, part.length) for part in ordered], stripe.encodings, stripe.writer_timezone
-        )
+        index: list[tuple[int, int, int, Buffer]] = []
+        data: list[tuple[int, int, int, Buffer]] = []
+        for part in stripe.streams:
+            places = index if part.kind in _INDEX_KINDS else data
+            places.append((part.kind, part.column, len(memoryview(part.data)), part.data))
+        ordered = [*index, *data]
+        footer = stripe_footer([place[:3] for place in ordered], stripe.encodings, stripe.writer_timezone)
         framed = frame(footer, self.compressor, self.block_size)
-        index = sum(part.length for part in ordered if part.is_index)
-        data = sum(part.length for part in ordered if not part.is_index)
-        parts = (*(part.data for part in ordered), framed)
-        return self.append_raw(parts, (index, data, len(framed)), rows=stripe.rows, statistics=stripe.statistics)
+        lengths = sum([place[2] for place in index]), sum([place[2] for place in data]), len(framed)
+        parts = [*[place[3] for place in ordered], framed]
+        return self.append_raw(parts, lengths, rows=stripe.rows, statistics=stripe.statistics)
 
     def append_raw(
         self, parts: Iterable[Buffer], lengths: tuple[int, int, int], *, rows: int, statistics: Sequence[bytes]
     ) -> StripeInformation:
         """Writes a stripe's bytes as they are; ``lengths`` of its index, its data and its footer."""
         start = self.offset or len(MAGIC)
-        for part in parts:
+        for part in [b"".join(parts)] if sum(lengths) <= WRITTEN_TOGETHER else parts:
             self._write(part)
         if self.offset - start != sum(lengths):
             raise ValueError(f"a stripe of {self.offset - start} bytes, and lengths {lengths}")
@@ -145,7 +154,7 @@ class FileLayout:
 
         Raises ``Unsupported`` for a file that ``orcidx.open`` refuses unless an option allows more."""
         self._write(b"")
-        summaries = b"".join(blob(1, b"".join(blob(1, one) for one in stripe)) for stripe in self._statistics)
+        summaries = b"".join([blob(1, b"".join([blob(1, one) for one in stripe])) for stripe in self._statistics])
         content = self.offset
         described = frame(summaries, self.compressor, self.block_size)
         plain_footer = self._footer(content, file_statistics, user_metadata)
@@ -165,8 +174,7 @@ class FileLayout:
         self._check_limits(
             content + sum(map(len, tail)), ((len(footer), len(plain_footer)), (len(described), len(summaries)))
         )
-        for part in tail:
-            self._write(part)
+        self._write(b"".join(tail))
 
     def _check_limits(self, size: int, messages: Iterable[tuple[int, int]]) -> None:
         """Refuses what the reader refuses by default; ``messages``: lengths as stored, and before compression."""
@@ -186,12 +194,12 @@ class FileLayout:
     def _footer(self, content: int, statistics: Sequence[bytes], user_metadata: Mapping[str, bytes]) -> bytes:
         parts = [uint(1, len(MAGIC)), uint(2, content)]
         parts += [
-            blob(3, b"".join(uint(number, value) for number, value in enumerate(_numbers(stripe), 1)))
+            blob(3, b"".join([uint(number, value) for number, value in enumerate(_numbers(stripe), 1)]))
             for stripe in self.stripes
         ]
         parts += [blob(4, type_message(record)) for record in self.types]
         parts += [blob(5, text(1, key) + blob(2, value)) for key, value in user_metadata.items()]
-        parts.append(uint(6, sum(stripe.rows for stripe in self.stripes)))
+        parts.append(uint(6, sum([stripe.rows for stripe in self.stripes])))
         parts += [blob(7, message) for message in statistics]
         parts += [uint(8, self.row_index_stride), uint(9, self.identity.writer)]
         if self.identity.calendar:
@@ -210,7 +218,7 @@ def stripe_footer(
 ) -> bytes:
     """A StripeFooter; ``streams`` as (kind, column id, length), ``encodings`` of every column, the root's too (C++ asks
     for them)."""
-    parts = [blob(1, b"".join(uint(number, value) for number, value in enumerate(one, 1))) for one in streams]
+    parts = [blob(1, uint(1, kind) + uint(2, column) + uint(3, length)) for kind, column, length in streams]
     for encoding in encodings:
         message = uint(1, encoding.kind)
         message += uint(2, encoding.dictionary_size) if encoding.dictionary_size else b""
@@ -226,12 +234,13 @@ def type_message(record: TypeRecord) -> bytes:
     parts = [uint(1, record.kind)]
     if record.subtypes:
         parts.append(packed(2, record.subtypes))
-    parts += [text(3, name) for name in record.field_names]
+        parts += [text(3, name) for name in record.field_names]
     if record.kind in _ENCODED_LENGTH:
         parts.append(uint(4, record.max_length))
     if record.kind is TypeKind.DECIMAL:
         parts += [uint(5, record.precision), uint(6, record.scale)]
-    parts += [blob(7, text(1, key) + text(2, value)) for key, value in record.attributes]
+    if record.attributes:
+        parts += [blob(7, text(1, key) + text(2, value)) for key, value in record.attributes]
     if record.crs is not None:
         parts.append(text(8, record.crs))
     if record.edge_algorithm is not None:

@@ -42,6 +42,8 @@ class ColumnSummary:
 
     def merge(self, other: ColumnSummary) -> ColumnSummary:
         """Both together."""
+        if self is NO_STATISTICS:
+            return other
         return ColumnSummary(
             self.count + other.count, self.has_null or other.has_null, _merge(self.values, other.values)
         )

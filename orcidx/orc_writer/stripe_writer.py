@@ -52,20 +52,21 @@ class StripeWriter:
         shared = options.max_memory
         limit = shared.limit if isinstance(shared, WriterMemory) else shared
         self._most = min(options.stripe_size, limit or options.stripe_size)
-        filtered = bloom_columns(list(root.walk()), options.bloom_filter_columns or (), option="bloom_filter_columns")
+        nodes = root.all_nodes
+        filtered = bloom_columns(nodes, options.bloom_filter_columns or (), option="bloom_filter_columns")
         self._blooms = frozenset(node.id for node in filtered)
         self._writer = cast(RootWriter, self._open(root))
         self._lanes = [Lanes(child, partial(self._open, child.node, is_lane=True)) for child in self._writer.children]
         self._columns = self._writer.walk()
         self._stride = options.row_index_stride or (1 << 62)
         self._group_rows = 0
-        self._has_times = any(node.kind is TypeKind.TIMESTAMP for node in root.walk())
+        self._has_times = TypeKind.TIMESTAMP in [node.kind for node in nodes]
 
     def _open(self, node: WriteNode, *, is_lane: bool = False) -> ColumnWriter:
         threshold = self._options.dictionary_key_size_threshold
         return open_column_writer(
             node,
-            lambda: OutStream(self._compressor, self._block, keeps_raw=is_lane),
+            partial(OutStream, self._compressor, self._block, keeps_raw=is_lane),
             blooms=self._blooms,
             fpp=self._options.bloom_filter_fpp,
             threshold=-1 if threshold == "auto" else threshold,
@@ -76,11 +77,13 @@ class StripeWriter:
     @property
     def held(self) -> int:
         """Bytes of memory that the stripe takes."""
-        return sum(column.held for column in self._columns)
+        return sum([column.held for column in self._columns])
 
     def slice_rows(self, batch: pa.RecordBatch) -> int:
         """How many of the batch's first rows go into one slice: such as take 8 MiB or a quarter of what a stripe may
         hold, less when the stripe is nearly full, so that it hardly outgrows its limit, or one row that is larger."""
+        if batch.num_rows < 2:
+            return int(batch.num_rows)
         left = max(self._most - self.held, self._most // 16) // 2  # what waits for its chunk counts twice
         limit = max(SMALLEST_SLICE, min(SLICE_BYTES, self._most // 4, left))
         rows: int = batch.num_rows
@@ -220,12 +223,12 @@ def type_records(root: WriteNode) -> list[TypeRecord]:
     return [
         TypeRecord(
             kind=node.kind,
-            subtypes=tuple(child.id for child in node.children),
+            subtypes=tuple([child.id for child in node.children]),
             field_names=node.names,
             max_length=node.max_length,
             precision=node.precision,
             scale=node.scale,
             attributes=node.attributes,
         )
-        for node in root.walk()
+        for node in root.all_nodes
     ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Unpack
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
 from orcidx.keywords import lists_options
-from orcidx.orc.footer_records import StripeInformation
+from orcidx.orc.footer_records import StripeInformation, TypeRecord
 from orcidx.orc.statistics import ColumnStatistics, column_statistics, decode_statistics
 from orcidx.orc.types import build_tree
 from orcidx.orc_writer.arrow_types import describe_schema
@@ -38,6 +39,36 @@ class WriteResult:
     bytes: int
     stripes: tuple[StripeInformation, ...] = field(repr=False)
     statistics: Mapping[str, ColumnStatistics] = field(repr=False, hash=False)
+
+
+class WrittenStatistics(Mapping[str, ColumnStatistics]):
+    """Statistics of columns by dotted path, decoded when the first one is asked for. ``messages``: by column id."""
+
+    def __init__(self, types: Sequence[TypeRecord], messages: Sequence[bytes], rows: int) -> None:
+        self._types, self._messages, self._rows = types, messages, rows
+
+    @cached_property
+    def _found(self) -> dict[str, ColumnStatistics]:
+        found = {}
+        for node in build_tree(self._types).walk():
+            message = self._messages[node.id]
+            extents = np.zeros(1, np.int64), np.array([len(message)], np.int64)
+            rows = np.array([self._rows], np.int64)
+            raw = decode_statistics(node, "file", message, extents, rows=rows, stripes=[None])
+            found[node.dotted] = column_statistics(raw, 0, hybrid=False)
+        return found
+
+    def __getitem__(self, column: str) -> ColumnStatistics:
+        return self._found[column]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __repr__(self) -> str:
+        return repr(self._found)
 
 
 class OrcWriter:
@@ -158,8 +189,10 @@ class OrcWriter:
         """Encodes rows; what the open stripe holds then."""
         self._stripes.write(rows, self._rows)
         self._rows += rows.num_rows
-        if self._stripes.held >= self.options.stripe_size:
-            self.end_stripe()
+        held = self._stripes.held
+        if held < self.options.stripe_size:
+            return held
+        self.end_stripe()
         return self._stripes.held
 
     def end_stripe(self) -> None:
@@ -198,7 +231,9 @@ class OrcWriter:
         self._closed = True
         self._forget()
         self._sink.close()
-        self._result = self._describe(messages)
+        statistics = WrittenStatistics(self._layout.types, messages, self._rows)
+        stripes = tuple(self._layout.stripes)
+        self._result = WriteResult(self._sink.name, self._rows, self._layout.offset, stripes, statistics)
         return self._result
 
     def abort(self) -> None:
@@ -212,16 +247,6 @@ class OrcWriter:
     def _forget(self) -> None:
         if self._memory is not None:
             self._memory.forget(self)
-
-    def _describe(self, messages: list[bytes]) -> WriteResult:
-        found = {}
-        for node in build_tree(self._layout.types).walk():
-            message = messages[node.id]
-            extents = np.zeros(1, np.int64), np.array([len(message)], np.int64)
-            rows = np.array([self._rows], np.int64)
-            raw = decode_statistics(node, "file", message, extents, rows=rows, stripes=[None])
-            found[node.dotted] = column_statistics(raw, 0, hybrid=False)
-        return WriteResult(self._sink.name, self._rows, self._layout.offset, tuple(self._layout.stripes), found)
 
     def __enter__(self) -> OrcWriter:
         return self

@@ -106,7 +106,7 @@ class Indexer:
         )
         root = describe_schema(schema, options)
         kinds = [node.kind for top in self._tops for node in top.walk()]
-        if [node.kind for node in root.walk()][1:] != kinds:
+        if [node.kind for node in root.all_nodes][1:] != kinds:
             raise CannotPatch("it has types that are written as others", file=self.reader.name)
         return names, root, options, schema
 

@@ -1,0 +1,31 @@
+"""What writing a file costs beside its values, in calls of the package's Python functions (of Python 3.11, where a
+comprehension is a call; later versions make fewer)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+from work_done import python_calls
+
+import orcidx
+
+
+def test_calls_of_one_row(tmp_path: Path) -> None:
+    """719 where each stream was written by itself, and statistics were decoded that nobody asked for."""
+    table = pa.table({"k": [1], "v": ["a"], "x": [1.5]})
+    orcidx.write_table(table, tmp_path / "first.orc")  # what a process does once
+    assert python_calls(lambda: orcidx.write_table(table, tmp_path / "second.orc"), own=True) <= 300
+    assert orcidx.read_table(tmp_path / "second.orc") == table
+
+
+def test_statistics_of_what_was_written(tmp_path: Path) -> None:
+    """They are decoded when they are asked for, and are those that the file has."""
+    result = orcidx.write_table(pa.table({"k": [3, 1, None], "s": ["a", "b", "c"]}), tmp_path / "a.orc")
+    assert list(result.statistics) == ["", "k", "s"]
+    with orcidx.open(tmp_path / "a.orc") as file:
+        assert dict(result.statistics) == {name: file.statistics(name) for name in ("k", "s")} | {
+            "": result.statistics[""]
+        }
+    assert result.statistics == dict(result.statistics)
+    assert "minimum=1" in repr(result.statistics)
