@@ -37,13 +37,16 @@ class Folder:
     """The objects below a directory or prefix; the folder itself need not exist.
 
     Made of the ``Source`` of a path, URL, or a path in a file system; ``Folder.of(source, "_orcidx")`` is the folder of
-    that name inside it. Pickles. Errors are those of reading: FileNotFoundError, PermissionError, ``StorageError``.
+    that name inside it. Pickles.
+    ``made_of``: as of ``open_sink``, for all objects that are written. Errors are those of reading: FileNotFoundError,
+    PermissionError, ``StorageError``.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, *, made_of: Sequence[Source] = ()) -> None:
         if not source.in_store:
             raise InvalidQuery(f"{source.name}: a directory is wanted; give its path or URL")
         self._source = replace(source, size=None, listed=None)
+        self._made_of = tuple(made_of)
 
     @staticmethod
     def of(source: Source, name: str) -> Folder:
@@ -61,6 +64,7 @@ class Folder:
 
     def put(self, name: str, data: bytes, *, made_of: Sequence[Source] = ()) -> None:
         """Writes an object, in the place of what is there. ``made_of`` as in ``open_sink``."""
+        made_of = made_of or self._made_of
         with self._failing("writing", name) as (store, path):
             if made_of and self._source.kind == "path":
                 put_file(path, data, mode=mode_of(made_of))
@@ -77,6 +81,7 @@ class Folder:
         Every error leaves it open whether the object was made, and False may be about this call's own object: when an
         answer is lost, storage libraries send the request again. ``publish`` finds out.
         """
+        made_of = made_of or self._made_of
         with self._failing("writing", name) as (store, path):
             if made_of and self._source.kind == "path":
                 return create_file(path, data, single_writer=single_writer, mode=mode_of(made_of))

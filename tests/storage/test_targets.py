@@ -4,6 +4,7 @@ disk that is full."""
 from __future__ import annotations
 
 import gc
+import json
 import os
 import resource
 import stat
@@ -171,6 +172,25 @@ def test_nobody_else_reads_it_while_it_is_written(tmp_path: Path) -> None:
         (temporary,) = (name for name in names(tmp_path) if name != "t.orc")
         assert mode_of(tmp_path / temporary) == 0o600
         writer.write(TABLE)
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640])
+def test_what_changes_add_to_a_private_paimon_table_is_private(tmp_path: Path, mode: int) -> None:
+    """Manifests hold the least and largest values of data files, indexes all of them."""
+    (tmp_path / "schema").mkdir()
+    fields = [{"id": 0, "name": "id", "type": "BIGINT"}, {"id": 1, "name": "c", "type": "STRING"}]
+    options = {"bucket": "-1", "deletion-vectors.enabled": "true", "file.format": "orc"}
+    options["file-index.in-manifest-threshold"] = "10 b"
+    schema = tmp_path / "schema" / "schema-0"
+    schema.write_text(json.dumps({"id": 0, "fields": fields, "options": options}))
+    schema.chmod(mode)
+    rows = pa.table({"id": range(100), "c": [f"x{i}" for i in range(100)]})
+    paimon.open_table(tmp_path).append(rows)
+    paimon.open_table(tmp_path).rewrite_file_index(spec={"bitmap": {"c": {}}})
+    paimon.open_table(tmp_path).delete("id < 10")
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 12
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {mode}
 
 
 def test_indexes_of_private_files_are_private(tmp_path: Path) -> None:

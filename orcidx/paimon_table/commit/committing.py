@@ -25,6 +25,7 @@ from orcidx.paimon_table.commit.renames import PATIENCE, Overwritten, await_rena
 from orcidx.paimon_table.commit.table_state import ManifestFile, TableState, read_state
 from orcidx.paimon_table.metadata.files import TableFiles
 from orcidx.paimon_table.metadata.option_values import parse_duration, parse_whole
+from orcidx.paimon_table.read.table_paths import schema_file
 from orcidx.storage.folder import Folder
 
 __all__ = ["Attempt", "Committed", "Committer"]
@@ -67,10 +68,10 @@ class Committer:
 
     def __init__(self, files: TableFiles, options: CommitOptions) -> None:
         self.files = files
-        self.folder = Folder(files.root)
         self.given = options
         self.cache: dict[str, ManifestFile] = {}
         self.state = read_state(files, self.cache, admitted=options.allow_options)
+        self.folder = Folder(files.root, made_of=schema_file(files.root, self.state.schema))
         prefix = self.state.schema.options.get("commit.user-prefix", "orcidx")
         self.options = options.named(f"{prefix}-{uuid.uuid4()}")
         self.searched = 0

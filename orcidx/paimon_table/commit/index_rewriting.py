@@ -86,7 +86,7 @@ class IndexTask:
         if len(data) <= self.threshold:
             return BuiltIndex(self.identity, data, None, len(data))
         sidecar = f"{self.name}.{hashlib.sha256(data).hexdigest()[:16]}.index"
-        Folder(self.root).put(f"{self.directory}/{sidecar}", data)
+        Folder(self.root, made_of=[self.source]).put(f"{self.directory}/{sidecar}", data)
         return BuiltIndex(self.identity, None, sidecar, len(data))
 
     def _container(self) -> bytes:

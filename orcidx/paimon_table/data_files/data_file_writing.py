@@ -19,7 +19,7 @@ from orcidx.paimon_table.data_files.column_statistics import ColumnStatistics, s
 from orcidx.paimon_table.data_files.data_file_formats import as_stored, check_writable, open_encoder
 from orcidx.paimon_table.metadata.option_values import parse_whole
 from orcidx.paimon_table.metadata.schema import TableSchema
-from orcidx.paimon_table.read.table_paths import bucket_path
+from orcidx.paimon_table.read.table_paths import bucket_path, schema_file
 from orcidx.storage import Source
 from orcidx.storage.folder import Folder
 
@@ -52,7 +52,7 @@ class DataFiles:
     def __init__(self, root: Source, schema: TableSchema, *, dense: bool) -> None:
         self.dense = dense
         self.schema = schema
-        self.folder = Folder(root)
+        self.folder = Folder(root, made_of=schema_file(root, schema))
         self.form = check_writable(schema)
         self.index = FileIndexOptions.parse(schema.options)
         self.target = parse_size("target-file-size", schema.options.get("target-file-size", "256 mb"))

@@ -12,8 +12,10 @@ from orcidx.paimon_table.metadata.manifest import IndexEntry
 from orcidx.paimon_table.metadata.partition_path import depends_on_jvm, partition_path, partition_pattern
 from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.paimon_table.read.plan import POSTPONE_BUCKET
+from orcidx.storage import Source
+from orcidx.storage.folder import Folder
 
-__all__ = ["bucket_path", "bucket_pattern", "index_path", "partition_values"]
+__all__ = ["bucket_path", "bucket_pattern", "index_path", "partition_values", "schema_file"]
 
 
 def partition_values(schema: TableSchema, partition: bytes) -> tuple[Any, ...]:
@@ -64,6 +66,11 @@ def _within(schema: TableSchema) -> str:
     if ".." in within.replace("\\", "/").split("/"):
         raise CorruptFile(f"data-file.path-directory {within!r:.120} leads out of the table")
     return within
+
+
+def schema_file(root: Source, schema: TableSchema) -> list[Source]:
+    """What new files of a table take their mode from, where it is local: who may read its schema may read them."""
+    return [Folder(root).source(f"schema/schema-{schema.id}")]
 
 
 def index_path(schema: TableSchema, entry: IndexEntry) -> str:
