@@ -16,12 +16,12 @@ from orcidx.scanner.scan import Scan
 
 __all__ = ["is_local", "pays"]
 
-WORTH = 0.5
+LARGEST_SHARE_LEFT = 0.5
 """The share of rows that may be left. A scan under a condition takes up to twice as long for a row as one without."""
 
 _LOCAL = ("path", "bytes")
 
-SAMPLE = 8
+SAMPLED_FILES = 8
 """Files that are asked, evenly spread over a scan's."""
 
 
@@ -40,13 +40,13 @@ def pays(scan: Scan) -> bool:
     jobs, request = scan.jobs, scan.resolved
     if scan.indexes is not None:
         jobs, _ = scan.indexes.plan(jobs, request)
-        if len(jobs) <= WORTH * len(scan.jobs):
+        if len(jobs) <= LARGEST_SHARE_LEFT * len(scan.jobs):
             return True
-    step = -(-len(jobs) // SAMPLE) or 1
+    step = -(-len(jobs) // SAMPLED_FILES) or 1
     total = left = 0
     with FileQueue(jobs[::step], replace(request, columns=()), ScanMetrics(), open_all=True) as files:
         for file in files:
             total += file.scan.wanted_count
             for number in file.scan.stripe_numbers():
                 left += run_value(file.scan.decide(number), file.storage).rows.may.count
-    return left <= WORTH * total
+    return left <= LARGEST_SHARE_LEFT * total

@@ -14,9 +14,9 @@ from orcidx.storage.ranges import over_read_bytes
 
 __all__ = ["DataFetches", "piece_bytes"]
 
-TOGETHER = 1 << 20
+JOINED_BYTES = 1 << 20
 """Bytes that are fetched at once from a remote file sooner than with a request of their own..."""
-TOGETHER_OVER_READ = 4 << 20
+JOINED_OVER_READ_BYTES = 4 << 20
 """...if the over-read is no more than this."""
 
 SMALLEST_PIECE = 64 << 10
@@ -69,10 +69,10 @@ class DataFetches:
         come together."""
         needed = self.stripe.planned_bytes(rest)
         if self.requests is None:
-            return 0 if needed <= TOGETHER else 1
+            return 0 if needed <= JOINED_BYTES else 1
         left = self.requests
         together = self._over_read(first + rest, left)
-        if left == 1 or (needed <= TOGETHER and together <= TOGETHER_OVER_READ):
+        if left == 1 or (needed <= JOINED_BYTES and together <= JOINED_OVER_READ_BYTES):
             return 0
         alone = {most: self._over_read(first, most) for most in range(1, left)}
         share = min(alone, key=lambda most: alone[most] + self._over_read(rest, left - most))

@@ -1,9 +1,9 @@
 """The requests of a remote file, stripe by stripe: footers and indexes ahead, and how many may follow for the data.
 
 A round trip costs tens of milliseconds, as much as a megabyte or two, so that a scan with a predicate or a selection
-takes at most ``MOST`` requests for a stripe: its footer and its index, which come with those of its neighbours where
-they lie beside them, what else its indexes need in one, and its data in those that are left. How wide the gaps are that
-close for it is the storage's business (``storage.ranges.join_fetches``).
+takes at most ``STRIPE_REQUESTS`` requests for a stripe: its footer and its index, which come with those of its
+neighbours where they lie beside them, what else its indexes need in one, and its data in those that are left. How wide
+the gaps are that close for it is the storage's business (``storage.ranges.join_fetches``).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from orcidx.planner.stripe_pruning import FilePruner, StripeDecision
 
 __all__ = ["StripeRequests"]
 
-MOST_OF_FILE = 2
+FILE_REQUESTS = 2
 """Requests for the file: its tail, and the rest of a large one. What a small one spares goes to the first stripe."""
-MOST = 4
+STRIPE_REQUESTS = 4
 """Requests for each stripe that its own and the file's statistics leave alive."""
 FOOTERS_AHEAD = 8
 """Stripes whose footers are read at once."""
@@ -44,7 +44,7 @@ class StripeRequests:
         self._reader = reader
         self._options = options
         self._selective = selective
-        self._spare = max(0, MOST_OF_FILE - max(1, reader.storage.metrics.requests))
+        self._spare = max(0, FILE_REQUESTS - max(1, reader.storage.metrics.requests))
         self._spent: dict[int, int] = {}
         self._indexes: dict[int, PrefetchedRange] = {}
         self._coming: set[int] = set()
@@ -57,7 +57,7 @@ class StripeRequests:
         """Requests that the stripe's data may take; None where nothing limits them."""
         if not self._selective or self._options.merge_gap is not None:
             return None
-        left, self._spare = MOST - self._spent.get(stripe, 0) + self._spare, 0
+        left, self._spare = STRIPE_REQUESTS - self._spent.get(stripe, 0) + self._spare, 0
         return max(1, left)
 
     def decide(self, stripe: int, alive: Sequence[int], pruner: FilePruner) -> Steps:

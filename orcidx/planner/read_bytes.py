@@ -8,7 +8,7 @@ tails, footers and indexes. Of data, no more is counted than is planned, but for
   a stripe of up to ``SMALL_STRIPE`` bytes (``scanner.small_stripes``) all of which is wanted and comes with one read,
   its indexes and the dictionaries that were asked before;
 * of a remote one, what lies between neighbouring ranges that are fetched together (``merge_gap``, and
-  ``TOGETHER_OVER_READ`` of ``planner.data_fetches``).
+  ``JOINED_OVER_READ_BYTES`` of ``planner.data_fetches``).
 
 Dictionaries that are read as evidence count with the indexes. Less is counted where columns wait for the filter of
 others and no row of theirs survives it.

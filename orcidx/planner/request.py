@@ -34,7 +34,7 @@ __all__ = [
     "wanted_rows",
 ]
 
-TOGETHER = 64
+BATCHES_A_TURN = 64
 """Batches of small files that a table, which wants all of them, has taken in one go."""
 
 TABLE_BATCHES = 4
@@ -67,7 +67,7 @@ class ScanRequest:
     @property
     def together(self) -> int:
         """Batches of small files that are taken in one go."""
-        return TOGETHER if self.for_table and self.limit is None else 1
+        return BATCHES_A_TURN if self.for_table and self.limit is None else 1
 
     def as_table(self, rows: int) -> ScanRequest:
         """The same for one table, with ``rows`` rows in a batch where it has fewer."""
