@@ -4,7 +4,7 @@ from typing import Any
 from orcidx.orc.chunks_ahead import ChunksAhead
 from orcidx.threads.tasks import Pool
 
-AWAY: float
+AWAY_SECONDS: float
 CHUNKS: int
 POOL: Pool
 

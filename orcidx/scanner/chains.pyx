@@ -3,7 +3,7 @@
 A fork waits until no thread of the pool is inside a task, so that the child finds every reader between two reads and
 goes on by itself.
 
-An interrupt of the caller comes in his tasks, or while he waits, and nowhere else: what happens between is compiled,
+An interrupt of the caller comes in a task that it runs, or while it waits, and nowhere else: what happens between is compiled,
 and the interpreter's lock makes it one step for the other threads (``threads/waiting``). So a task that has begun is
 always seen to end.
 """
@@ -18,7 +18,7 @@ from orcidx.threads.waiting cimport Waiters, forks
 CHUNKS = 64
 """That a thread decompresses before it lets a fork come between: a few milliseconds."""
 
-AWAY = 3e-4
+AWAY_SECONDS = 3e-4
 """Seconds; a thread of the pool comes some 5e-5 after it was asked."""
 
 POOL = Pool(1)
@@ -95,8 +95,8 @@ cdef class Chains:
     task waits for another one. After an error a chain runs no more.
 
     ``chunks``: those that come next in streams of the chains. Threads of the pool decompress them before they begin a
-    task. Where there are some, or one chain alone, the caller begins with the tasks of his round, and others begin
-    those of later rounds only while he takes ``AWAY`` or more between two: handing a short task over takes longer.
+    task. Where there are some, or one chain alone, the caller begins with the tasks of its round, and others begin
+    those of later rounds only while it takes ``AWAY_SECONDS`` or more between two: handing a short task over takes longer.
     """
 
     cdef public object chunks
@@ -129,10 +129,10 @@ cdef class Chains:
         return len(self.chunks) > 0 or len(self.weights) == 1
 
     cdef bint may_help(self):
-        return self.inside or self.away >= <double> AWAY or not self.caller_first()
+        return self.inside or self.away >= <double> AWAY_SECONDS or not self.caller_first()
 
     def start_early(self):
-        """Before the caller asks for a round; where he is not to begin it."""
+        """Before the caller asks for a round; where the caller is not to begin it."""
         if not self.caller_first():
             self.start()
 
@@ -149,12 +149,12 @@ cdef class Chains:
         self.call(len(chains))
 
     def caller_is_back(self):
-        """Notes how long the caller was away; whether that was long enough for others to begin what is his."""
+        """Notes how long the caller was away; whether that was long enough for others to begin its tasks."""
         self.away = <double> perf_counter() - self.left
-        return self.away >= <double> AWAY
+        return self.away >= <double> AWAY_SECONDS
 
     def caller_leaves(self):
-        """Notes that the caller goes, with what he asked for."""
+        """Notes that the caller goes, with what it asked for."""
         self.left = perf_counter()
 
     def ask(self, _):

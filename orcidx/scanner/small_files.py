@@ -33,8 +33,8 @@ __all__ = ["SmallFiles", "SmallRows"]
 TAIL_BYTES = 16 << 10
 """Bytes that are read where the tail says it all; a file whose footer is larger is opened."""
 
-TRIES = 8
-WORTH = 4
+TRIES_IN_VAIN = 8
+TRIES_A_SUCCESS = 4
 """Files that are tried without success before no more are, and how many more of those each success pays for: to read a
 small file's tail takes 25 us, to open it 150."""
 
@@ -64,7 +64,7 @@ class SmallFiles:
         self._filter: tuple[SchemaPlan, SmallFilter | None] | None = None
         cut = request.limit is not None and request.where is None
         usable = not (options.mmap or cut or options.strings == "dictionary")
-        self._tries = TRIES if usable else 0
+        self._tries = TRIES_IN_VAIN if usable else 0
 
     def take(self, job: FileJob) -> SmallRows | None:
         """What the file has to give; None where that takes more than this."""
@@ -80,7 +80,7 @@ class SmallFiles:
         except OrcidxError:  # whoever opens the file finds it again, and says where
             return None
         if found is not None:
-            self._tries += 1 + WORTH
+            self._tries += 1 + TRIES_A_SUCCESS
             self._metrics.requests += 1
             self._metrics.bytes_read += len(file.data)
         return found

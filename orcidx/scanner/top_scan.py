@@ -350,7 +350,8 @@ def _best_first(units: list[Any], ranks: Sequence[Rank], *, descending: bool) ->
 
 
 def _ranks(column: StatisticsColumn, key: SortKey) -> list[Rank]:
-    """Of each unit: 0 where nothing is known, or the very first values may be there; 2 where only the very last are."""
+    """The class of each unit, and its bound: 0 if nothing is known or the very first values may be there, 1 if the
+    bound orders it, 2 if it holds only the very last values."""
     values = (column.upper if key.descending else column.lower).at(np.arange(len(column)))
     ranks: list[Rank] = []
     for value, may_null, all_null, may_nan in zip(

@@ -88,7 +88,7 @@ import orcidx.paimon_table.table, orcidx.scanner.many_files
 def test_a_lone_chain_is_handed_over_while_the_caller_is_away(
     monkeypatch: pytest.MonkeyPatch, away: float, others: bool
 ) -> None:
-    monkeypatch.setattr(chains, "AWAY", away)
+    monkeypatch.setattr(chains, "AWAY_SECONDS", away)
     monkeypatch.setattr(chains, "perf_counter", lambda: 5.0)
     begun = threading.Event()
     one = chains.Chains([1], 2)

@@ -368,8 +368,8 @@ def _may_be_old(
     fields: Sequence[StructField],
     session: tuple[Query, PartitionColumns],
 ) -> bool:
-    """Whether files that are left may have dates and times that Spark reads otherwise than orcidx does: by their
-    statistics, which do not tell of those inside other columns."""
+    """True if a file that is left may hold dates or times that Spark decodes otherwise than orcidx does. By the
+    statistics of files, which do not cover nested columns."""
     query, partitions = session
     types = {one.name: _type_name(one.dataType) for one in fields}
     texts = {one.name: one.dataType.simpleString() for one in fields}
