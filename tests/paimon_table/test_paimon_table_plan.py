@@ -881,9 +881,11 @@ def test_damaged_snapshots_and_schemas(table: PaimonTable, document: str) -> Non
 
 
 def test_schemas_with_types_to_come(table: PaimonTable) -> None:
+    """The table opens, since its other columns can be read; this one is refused where it is asked for."""
     table.schema({0: ("a", "QUBIT")})
+    opened = open_table(table.path)
     with pytest.raises(Unsupported, match="QUBIT"):
-        open_table(table.path)
+        opened.scan()
 
 
 def plain_table(path: Path) -> Path:
