@@ -31,9 +31,9 @@ def write_avro(schema_text: bytes, codec: str, records: Iterable[dict[str, Any]]
         raise Unsupported(f"Avro codec {codec!r} is not written; known are {', '.join(_CODECS)}")
     records = list(records)
     sync = os.urandom(SYNC)
-    metadata = {b"avro.schema": schema_text, b"avro.codec": codec.encode()}
-    pairs = b"".join(_bytes(name) + _bytes(value) for name, value in metadata.items())
-    parts = [MAGIC, _long(len(metadata)), pairs, _long(0), sync]
+    texts = b"avro.schema", schema_text, b"avro.codec", codec.encode()
+    pairs = b"".join([_long(len(text)) + text for text in texts])
+    parts = [MAGIC, _long(len(texts) // 2), pairs, _long(0), sync]
     for count, block in _blocks(schema_text, records):
         packed = _CODECS[codec](block)
         parts += [_long(count), _long(len(packed)), packed, sync]
@@ -69,10 +69,6 @@ def _long(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
-
-
-def _bytes(data: bytes) -> bytes:
-    return _long(len(data)) + data
 
 
 def _deflate(block: bytes) -> bytes:

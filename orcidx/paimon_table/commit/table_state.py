@@ -90,7 +90,7 @@ class TableState:
     @property
     def rows(self) -> int:
         """Rows of the live files, deleted ones included."""
-        return sum(live.entry.rows for live in self.live.values())
+        return sum([live.entry.rows for live in self.live.values()])
 
 
 def view_of(table: TableView, state: TableState) -> TableView:

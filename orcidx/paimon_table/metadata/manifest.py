@@ -49,7 +49,11 @@ _OF_FILE = (
     *(("_FILE_NAME", str), ("_FILE_SIZE", int), ("_ROW_COUNT", int), ("_LEVEL", int), ("_SCHEMA_ID", int)),
     *(("_MIN_KEY", bytes), ("_MAX_KEY", bytes), ("_KEY_STATS", dict), ("_VALUE_STATS", dict)),
 )
-"""Fields that every record of a data file has, in the order in which they are asked for."""
+_OF_INDEX = (
+    *(("_KIND", int), ("_PARTITION", bytes), ("_BUCKET", int), ("_INDEX_TYPE", str), ("_FILE_NAME", str)),
+    *(("_FILE_SIZE", int), ("_ROW_COUNT", int)),
+)
+"""Fields that every record of a data file or an index file has, in the order in which they are asked for."""
 _BOUNDS = (("_MIN_VALUES", bytes), ("_MAX_VALUES", bytes))
 _NUMBERS, _STRINGS = frozenset({int, type(None)}), frozenset({str})
 DELETION_VECTORS = "DELETION_VECTORS"
@@ -208,17 +212,18 @@ def manifest_info(record: dict[str, Any]) -> ManifestInfo:
 
 def index_entry(record: dict[str, Any]) -> IndexEntry:
     """A record of an index manifest."""
-    if (kind := _int(record, "_KIND")) == DELETE:
+    kind, partition, bucket, index_type, name, size, rows = _required(record, _OF_INDEX)
+    if kind == DELETE:
         raise CorruptFile("index manifest holds a deletion")
     _check_kind(kind, "an index manifest")
     ranges = _optional(record, "_DELETIONS_VECTORS_RANGES", list) or []
     return IndexEntry(
-        partition=_get(record, "_PARTITION", bytes),
-        bucket=_int(record, "_BUCKET"),
-        index_type=_get(record, "_INDEX_TYPE", str),
-        name=_file_name(record, "_FILE_NAME"),
-        size=_int(record, "_FILE_SIZE"),
-        rows=_int(record, "_ROW_COUNT"),
+        partition=partition,
+        bucket=bucket,
+        index_type=index_type,
+        name=_checked_name(name),
+        size=size,
+        rows=rows,
         deletion_ranges=tuple(_deletion_range(item) for item in ranges if item is not None),
         external_path=_optional(record, "_EXTERNAL_PATH", str),
     )
