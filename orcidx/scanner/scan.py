@@ -291,6 +291,8 @@ class Scan(RequestNarrowing, ArrowStream):
         """The number of rows; from metadata and indexes alone where those prove it."""
         request = replace(self.resolved, columns=(), row_numbers=None, file_path=None)
         tails_alone = request.where is None
+        if not tails_alone and self.row_limit is None and request.options.batch_size >= ReadOptions.batch_size:
+            request = request.as_table(TESTED_ROWS)  # but for who asks for smaller batches than usual
         metrics = ScanMetrics()
         known = asked_of_indexes(self.indexes, self.jobs, request, COUNT_ALONE, metrics)
         total = sum(unit.rows for unit in known.units)
