@@ -18,8 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from s3_server import RequestLog, s3_server
+from spark import random_queries
 
 from orcidx.errors import OrcidxError, Unsupported
 from orcidx.index_directory.catalog import Catalog
@@ -174,11 +176,11 @@ def indexed(spark: Any, place: Place) -> str:
     return table
 
 
-def build(spark: Any, place: Place, table: str) -> None:
+def build(spark: Any, place: Place, table: str, spec: dict[str, Any] = SPEC) -> None:
     if not place.exclusive:
         with pytest.raises(Unsupported, match="single_writer=True"):
-            build_file_index(spark, table, SPEC, progress=False)
-    built = build_file_index(spark, table, SPEC, progress=False, single_writer=not place.exclusive).collect()
+            build_file_index(spark, table, spec, progress=False)
+    built = build_file_index(spark, table, spec, progress=False, single_writer=not place.exclusive).collect()
     assert {(row.status, row.error) for row in built} == {("built", None)}
 
 
@@ -225,6 +227,17 @@ def test_sql(spark: Any, indexed: str) -> None:
         assert sorted(map(str, spark.sql(text).collect())) == plain
         disable(spark)
         assert why()[-1].files_left == most, why()[-1]
+
+
+def test_random_queries(spark: Any, place: Place, rng: np.random.Generator) -> None:
+    """Three layouts; soaks by hand set ORCIDX_QUERIES, with ORCIDX_SEED and --timeout."""
+    random_queries.make_tables(spark, f"{place.url}/random", lambda one: build(spark, place, one, random_queries.SPEC))
+    try:
+        random_queries.check_random_queries(
+            spark, rng, int(os.environ.get("ORCIDX_QUERIES", "30" if REAL else "6")), random_queries.LAYOUTS
+        )
+    finally:
+        random_queries.drop_tables(spark)
 
 
 def test_own_tasks(spark: Any, place: Place, indexed: str) -> None:

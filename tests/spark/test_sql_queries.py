@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-import itertools
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import orc
+from spark.random_queries import LAYOUTS, SPEC, check_random_queries, drop_tables, key, make_tables
 
 import orcidx.spark
 from orcidx.errors import Unsupported
@@ -66,10 +66,6 @@ def both(spark: Any, text: str) -> tuple[list[str], list[str]]:
         return plain, sorted(map(str, spark.sql(text).collect()))
     finally:
         disable(spark)
-
-
-def key(number: int) -> int:
-    return number * 7919 % 10_007
 
 
 QUERIES = [
@@ -225,60 +221,15 @@ def test_whatever_goes_wrong_in_python_all_files_are_read(
     assert pruned == plain == ["Row(n=1234)"]
 
 
-def conditions(rng: np.random.Generator) -> Iterator[str]:
-    """Conditions of one table of a query, whose name stands for ``{0}``."""
-    number = lambda: int(rng.integers(-20, FILES * ROWS + 20))  # noqa: E731
-    makers: list[Callable[[], str]] = [
-        lambda: f"{{0}}.k = {key(number() % (FILES * ROWS))}",
-        lambda: f"{{0}}.n {rng.choice(['<', '<=', '=', '>', '>='])} {number()}",
-        lambda: f"{{0}}.n BETWEEN {number()} AND {number()}",
-        lambda: f"{{0}}.n IN ({', '.join(str(number()) for _ in range(int(rng.integers(1, 15))))})",
-        lambda: f"{{0}}.t = 'it\\'s {int(rng.integers(0, 120))}'",
-        lambda: f"{{0}}.d > DATE '{DAY + dt.timedelta(days=int(rng.integers(-5, 330)))}'",
-        lambda: f"{{0}}.x {rng.choice(['<', '>', '='])} {number() / 8}",
-        lambda: f"{{0}}.m <= {number() * 5}",
-        lambda: "{0}.k IS NULL",
-        lambda: "isnan({0}.x)",
-        lambda: f"{{0}}.day = {int(rng.integers(0, 3))}",
-        lambda: f"abs({{0}}.n - {number()}) < 20",
-        lambda: f"{{0}}.k <=> {key(3)}",
-        lambda: f"cast({{0}}.n AS string) = '{number()}'",
-    ]
-    while True:
-        parts = [makers[int(rng.integers(len(makers)))]() for _ in range(int(rng.integers(1, 4)))]
-        parts = [f"NOT ({one})" if rng.random() < 0.15 else one for one in parts]
-        # In parentheses: a subquery below OR is one that Spark's optimizer fails on by itself (None.get).
-        yield "(" + f" {rng.choice(['AND', 'AND', 'OR'])} ".join(f"({one})" for one in parts) + ")"
-
-
-SHAPES = [
-    "SELECT n, k, day FROM indexed a WHERE {a}",
-    "SELECT count(*), min(a.n), max(b.k) FROM indexed a JOIN indexed b ON a.n = b.n WHERE {a} AND {b}",
-    "SELECT a.n, b.k FROM indexed a LEFT JOIN indexed b ON a.n = b.n AND {b} WHERE {a}",
-    "SELECT count(*) FROM indexed a WHERE a.n IN (SELECT b.n FROM indexed b WHERE {b}) AND {a}",
-    "SELECT count(*) FROM indexed a WHERE {a} AND NOT EXISTS (SELECT 1 FROM indexed b WHERE b.n = a.n AND {b})",
-    "WITH c AS (SELECT * FROM indexed a WHERE {a}) SELECT day, count(*), sum(m) FROM c GROUP BY day",
-    "SELECT n FROM indexed a WHERE {a} UNION SELECT k FROM indexed b WHERE {b}",
-    "SELECT n, sum(n) OVER (PARTITION BY day ORDER BY n) FROM indexed a WHERE {a}",
-    "SELECT (SELECT max(b.n) FROM indexed b WHERE {b}), count(*) FROM indexed a WHERE {a}",
-]
-
-
-def check_random_queries(spark: Any, rng: np.random.Generator, count: int) -> None:
-    made = conditions(rng)
-    fell = 0
-    for number, shape in zip(range(count), itertools.cycle(SHAPES)):
-        text = shape.format(a=next(made).format("a"), b=next(made).format("b"))
-        plain, pruned = both(spark, text)
-        assert pruned == plain, (number, text)
-        fell += why()[-1].files_left is not None
-    assert fell > count // 4
-
-
 @pytest.mark.java
-def test_random_queries(spark: Any, indexed: Path, rng: np.random.Generator) -> None:
+def test_random_queries(spark: Any, indexed: Path, rng: np.random.Generator, tmp_path: Path) -> None:
     """Soaks by hand set ORCIDX_QUERIES, with ORCIDX_SEED and --timeout."""
-    check_random_queries(spark, rng, int(os.environ.get("ORCIDX_QUERIES", "18")))
+    make_tables(spark, str(tmp_path), lambda place: build_file_index(spark, place, SPEC, progress=False).collect())
+    try:
+        count = int(os.environ.get("ORCIDX_QUERIES", "20"))
+        check_random_queries(spark, rng, count, ["indexed", *LAYOUTS, "rq_view"])
+    finally:
+        drop_tables(spark)
 
 
 # ---------------------------------------------------------------------- without Java
