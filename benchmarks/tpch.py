@@ -24,7 +24,11 @@ def write_tables(spark: Any, folder: Path, scale: float) -> None:
     program = shutil.which("tpchgen-cli", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if program is None:
         raise SystemExit("tpchgen-cli is missing: python -m pip install 'orcidx[bench]'")
-    subprocess.run([program, "parquet", "-s", str(scale), f"--output-dir={made}"], check=True, capture_output=True)
+    subprocess.run(
+        [program, "parquet", "-s", str(scale), f"--output-dir={made}", "--compression=ZSTD(1)"],
+        check=True,
+        capture_output=True,
+    )
     for name in TABLES:
         frame = spark.read.parquet(str(made / f"{name}.parquet")).repartition(FILES.get(name, 1))
         frame.write.mode("overwrite").orc(str(folder / name))
