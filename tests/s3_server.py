@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +18,7 @@ class RequestLog:
 
     Requests that write go one at a time: S3 decides conditions in one step, moto looks and then puts. ``refuse``, where
     it is set, says of a request's text of path and query whether it is answered by an error of S3, such as
-    "403 AccessDenied" or "400 ExpiredToken".
+    "403 AccessDenied" or "400 ExpiredToken". ``sent``: bytes of answers.
     """
 
     def __init__(self, app: Any, bucket: str, header: str) -> None:
@@ -28,6 +28,7 @@ class RequestLog:
         self._writing = threading.Lock()
         self._header = header
         self.refuse: Callable[[str], str | None] | None = None
+        self.sent = 0
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
         key = environ["PATH_INFO"].removeprefix(self._prefix)
@@ -38,9 +39,14 @@ class RequestLog:
             start_response(f"{status} refused", [("Content-Type", "application/xml")])
             return [f"<Error><Code>{code}</Code><Message>{code} of this test</Message></Error>".encode()]
         if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
-            return self.app(environ, start_response)
+            return self._counted(self.app(environ, start_response))
         with self._writing:
             return self.app(environ, start_response)
+
+    def _counted(self, answer: Iterable[bytes]) -> Iterator[bytes]:
+        for part in answer:
+            self.sent += len(part)
+            yield part
 
 
 @contextmanager

@@ -10,11 +10,12 @@ import errno
 import json
 import os
 import pickle
+import re
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import numpy as np
 import pytest
 from s3_server import RequestLog, s3_server
 from spark import random_queries
+from spark.test_local_cluster import run_cluster_jobs
 
 from orcidx.errors import OrcidxError, Unsupported
 from orcidx.index_directory.catalog import Catalog
@@ -52,12 +54,14 @@ REAL = os.environ.get("ORCIDX_HADOOP")
 @dataclass(frozen=True)
 class Place:
     """A directory of a file system; ``open_in_tasks``: by what tasks open files themselves, None where they do not;
-    ``denied``: takes the right to what is in a directory away; ``log``: what a server of S3 is asked."""
+    ``denied``: takes the right to what is in a directory away; ``log``: what a server of S3 is asked; ``settings``: for
+    another process's session."""
 
     url: str
     open_in_tasks: str | None
     denied: Callable[[str], AbstractContextManager[None]]
     log: RequestLog | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def exclusive(self) -> bool:
@@ -117,7 +121,8 @@ def hdfs(spark: Any, scratch: Path) -> Iterator[Place]:
         files.setPermission(path, rights)
 
     with minicluster(folder, scratch) as (url, web), settings_of(spark, dfs__namenode__http_address=web):
-        yield Place(f"{url}/data", f"WebHDFS at {web}", denied)
+        settings = {"spark.hadoop.dfs.namenode.http-address": web}
+        yield Place(f"{url}/data", f"WebHDFS at {web}", denied, settings=settings)
 
 
 @contextmanager
@@ -136,6 +141,8 @@ def s3a(spark: Any, scratch: Path) -> Iterator[Place]:
         keys = {"aws_access_key_id": "k", "aws_secret_access_key": SECRET, "region_name": "us-east-1"}
         boto3.client("s3", endpoint_url=endpoint, **keys).create_bucket(Bucket="bucket")
         conf = spark._jsc.hadoopConfiguration()
+        (jars,) = _jars("s3a")
+        settings = {f"spark.{one}.extraClassPath": f"{jars}/*" for one in ("driver", "executor")}
         for name, value in {
             "endpoint": endpoint,
             "endpoint.region": "us-east-1",
@@ -144,7 +151,8 @@ def s3a(spark: Any, scratch: Path) -> Iterator[Place]:
             "bucket.bucket.secret.key": SECRET,
         }.items():
             conf.set(f"fs.s3a.{name}", value)
-        yield Place("s3a://bucket/data", "s3fs", denied, log)
+            settings[f"spark.hadoop.fs.s3a.{name}"] = value
+        yield Place("s3a://bucket/data", "s3fs", denied, log, settings)
 
 
 def _jars(name: str) -> list[Path]:
@@ -310,6 +318,73 @@ def test_a_catalog_table(spark: Any, indexed: str) -> None:
     frame = read(spark, "of_hadoop", where="id = 250")
     assert [row.id for row in frame.collect()] == [250]
     spark.sql("DROP TABLE of_hadoop")
+
+
+def test_the_commands_of_the_guide(spark: Any, place: Place) -> None:
+    """Its first block, with another table."""
+    if not place.exclusive:
+        return
+    table = f"{place.url}/guide"
+    spark.range(4000, 5000, 1, 4).selectExpr("id AS customer", "id % 7 AS n").write.orc(table)
+    page = (Path(__file__).parents[2] / "docs/guides/spark-on-a-cluster.md").read_text()
+    block = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
+    code, count = re.subn(r'^table = "[^"]*"', f"table = {table!r}", block, flags=re.MULTILINE)
+    assert count == 1
+    try:
+        exec(compile(code, "guide", "exec"), {"spark": spark})
+    finally:
+        disable(spark)
+    assert why()[-1].files_left == 1
+
+
+def test_a_lookup_fetches_a_tenth(spark: Any, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what Spark's reader fetches for whole rows with one key: bytes of answers, or of HDFS's streams. All indexes
+    are asked: of files as small as these, on a machine with other work, asking would seem to take longer than reading.
+    """
+    if not place.exclusive:
+        return
+    monkeypatch.setattr("orcidx.spark.conditions.survivors.PATIENCE", 60.0)
+    table = f"{place.url}/looked up"
+    text = "concat_ws(' ', uuid(), uuid(), uuid(), uuid())"
+    columns = ("id", "pmod(id * 7919, 240000) AS key", f"{text} AS a", f"{text} AS b")
+    spark.range(0, 240_000, 1, 24).selectExpr(*columns).write.option("orc.compress", "zstd").orc(table)
+    build(spark, place, table, {"bloom-filter": {"key": {"items": "10000", "fpp": "0.001"}}})
+    where = "key = 4711"
+
+    def bytes_of(frame: Callable[[], Any]) -> tuple[int, list[Any]]:
+        before = fetched(spark, place)
+        rows = frame().collect()
+        return fetched(spark, place) - before, rows
+
+    plain, expected = bytes_of(lambda: spark.read.orc(table).where(where))
+    for way in (lambda: read(spark, table, where=where), lambda: enabled(spark, table, where)):
+        way().collect()  # which keeps the catalog
+        ours, rows = bytes_of(way)
+        disable(spark)
+        assert rows == expected
+        assert len(rows) == 1
+        assert ours <= 0.1 * plain, (ours, plain)
+        assert plain > 10_000_000
+
+
+def enabled(spark: Any, table: str, where: str) -> Any:
+    enable(spark)
+    return spark.sql(f"SELECT * FROM orc.`{table}` WHERE {where}")
+
+
+def fetched(spark: Any, place: Place) -> int:
+    """Bytes so far: those of the S3 server's answers; those that this JVM has read of HDFS."""
+    if place.log is not None:
+        return place.log.sent
+    every = spark._jvm.org.apache.hadoop.fs.FileSystem.getAllStatistics()
+    return sum(int(one.getBytesRead()) for one in every if one.getScheme() == "hdfs")
+
+
+@pytest.mark.timeout(1200)
+def test_every_job_on_a_local_cluster(place: Place, tmp_path: Path) -> None:
+    """With tasks that die and tasks that are run twice, whose files lie in the store by then."""
+    if REAL:
+        run_cluster_jobs(place.url, tmp_path, place.settings)
 
 
 def test_one_of_many_creates_wins(spark: Any, place: Place) -> None:
