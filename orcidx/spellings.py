@@ -83,7 +83,7 @@ WRITING = {
 
 FUNCTIONS = {
     **dict.fromkeys(("read_orc", "read", "load", "read_parquet"), "orcidx.read_table(path)"),
-    "read_pandas": "orcidx.read_table(path).to_pandas()",
+    "read_pandas": "orcidx.scan(path).to_pandas()",
     **dict.fromkeys(("ORCFile", "OrcReader", "Reader", "ParquetFile"), "orcidx.open(path)"),
     **dict.fromkeys(("merge", "concat", "compact"), "orcidx.rewrite([path, ...], target)"),
     "count": "orcidx.scan(path).count(), or orcidx.open(path).num_rows",

@@ -83,7 +83,7 @@ ERRORS = [
     ('orcidx.dataset(path, format="orc")', "leave it out"),
     ("orcidx.write_table(table, out, overwrite=True)", "leave it out"),
     ('orcidx.write_dataset(table, "p", existing_data_behavior="error")', "say mode="),
-    ("orcidx.read_pandas(path)", "orcidx.read_table(path).to_pandas()"),
+    ("orcidx.read_pandas(path)", "orcidx.scan(path).to_pandas()"),
     ("orcidx.merge([path], out)", "orcidx.rewrite([path, ...], target)"),
     ("orcidx.schema(path)", "orcidx.read_schema(path)"),
     ("orcidx.open_table(path)", "orcidx.paimon.open_table(path)"),

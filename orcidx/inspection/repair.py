@@ -42,7 +42,7 @@ def write_whole(check: FileCheck, source: Source, out: Any, **arguments: Any) ->
         near = all(within_nanoseconds(file.tail, node, file.options) for node in times)
         unit: Literal["us", "ns"] = "ns" if near else "us"
         scan = file.scan(row_index=False, timestamp_unit=unit)
-        with OrcWriter(out, scan.schema, **{**_options_like(file), **arguments}) as writer:
+        with OrcWriter(out, scan.schema.remove_metadata(), **{**_options_like(file), **arguments}) as writer:
             for row_range in wanted:
                 writer.write(file.scan(row_range=row_range, row_index=False, timestamp_unit=unit))
             return writer.close()

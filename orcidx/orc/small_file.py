@@ -8,7 +8,7 @@ usual, and everything that is wrong, is left to ``OrcReader``, which then raises
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -89,6 +89,7 @@ class SmallFile:
     stripes: tuple[StripeInformation, ...]
     footer_bytes: bytes = field(repr=False)
     kind: FileKind
+    user_metadata: Mapping[str, bytes]
 
     @property
     def facts(self) -> FileFacts:
@@ -133,7 +134,7 @@ def split_small(
             return None
         stripes, rows = listed_stripes(parts, limits)
         check_extents(stripes, size - wanted - encrypted)
-        by_spark = SPARK_VERSION in user_metadata(parts.items) if parts.items else False
+        metadata = user_metadata(parts.items) if parts.items else {}
     except (CorruptFile, Unsupported):
         return None
     likeness = Likeness(
@@ -146,7 +147,7 @@ def split_small(
         parts.writer,
         parts.calendar,
         software_name(parts.software),
-        by_spark,
+        SPARK_VERSION in metadata,
     )
     kind = kind_of(likeness)
-    return None if kind is None else SmallFile(data, size, parts.type_bytes, rows, stripes, raw, kind)
+    return None if kind is None else SmallFile(data, size, parts.type_bytes, rows, stripes, raw, kind, metadata)

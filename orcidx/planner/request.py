@@ -103,7 +103,7 @@ class ScanRequest:
         fields = [one for _, one in chosen]
         if self.file_path is not None:
             fields.append(pa.field(self.file_path, pa.string()))
-        return self.with_row_numbers(pa.schema(fields))
+        return self.with_row_numbers(pa.schema(fields, metadata=self.schema.metadata))
 
 
 @dataclass(frozen=True)

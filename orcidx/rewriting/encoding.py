@@ -64,7 +64,8 @@ def encode_rows(
     ordered: Any = rows()
     if request.order:
         ordered = request.order.apply(ordered, scan.schema, lambda: _sample(inputs, request, options))
-    with OrcWriter(sink_object(sink), schema, options=_write_options(inputs, plan, request)) as writer:
+    plain = schema.remove_metadata()
+    with OrcWriter(sink_object(sink), plain, options=_write_options(inputs, plan, request)) as writer:
         for batch in ordered:
             writer.write(pa.RecordBatch.from_arrays(_retyped(batch, schema), schema=schema))
         writer.close()

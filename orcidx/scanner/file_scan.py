@@ -18,6 +18,7 @@ from orcidx.fetching.byte_budget import Share
 from orcidx.fetching.drive import Fetch, Pending
 from orcidx.options import ReadOptions
 from orcidx.orc.bounds import within_nanoseconds
+from orcidx.orc.frame_metadata import with_schema_metadata
 from orcidx.orc.kinds import EncodingKind
 from orcidx.orc.reader import OpenStripe, OrcReader, stripe_limits
 from orcidx.orc.row_index import group_count, usual_bounds
@@ -98,7 +99,8 @@ class FileScan:
         with located(file=self.reader.name):
             if self._values:
                 self._wanted_constants()
-            return self.schema_plan.schema
+            metadata = self.reader.tail.footer.user_metadata
+            return with_schema_metadata(self.schema_plan.schema, metadata, self.request.schema)
 
     @cached_property
     def plan(self) -> ColumnPlan:
@@ -150,7 +152,7 @@ class FileScan:
         arrays.extend(decoded)
         if not arrays:
             return batch
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema_plan.schema)
 
     # ------------------------------------------------------------------ rows
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from orcidx.errors import Unsupported
 from orcidx.extras import needed
+from orcidx.orc.frame_metadata import as_given
 
 if TYPE_CHECKING:
     import duckdb
@@ -28,7 +29,13 @@ def pandas_frame(table: pa.Table, options: dict[str, Any]) -> pd.DataFrame:
     """A pandas DataFrame; ``options`` are those of ``pyarrow.Table.to_pandas``."""
     _library("pandas")
     refuse_unions(table.schema, "pandas")
-    return table.to_pandas(**options)
+    if options.get("ignore_metadata") or not table.schema.metadata:
+        return table.to_pandas(**options)
+    try:
+        return as_given(table).to_pandas(**options)
+    except (LookupError, TypeError, ValueError, AttributeError, NotImplementedError, pa.ArrowException):
+        # pandas' metadata may be damaged in any way; where it is not to blame, the same is raised again
+        return table.replace_schema_metadata(None).to_pandas(**options)
 
 
 def polars_frame(table: pa.Table) -> pl.DataFrame:

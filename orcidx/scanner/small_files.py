@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
 from orcidx.errors import OrcidxError
+from orcidx.orc.frame_metadata import with_schema_metadata
 from orcidx.orc.metadata_cache import KINDS
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.row_index import group_count
@@ -106,7 +108,7 @@ class SmallFiles:
             return None
         plan = self._planned(file, job)
         if self._tails_alone:
-            return SmallRows(file.rows, [], lambda: plan.schema, file.rows)
+            return SmallRows(file.rows, [], partial(self._schema, plan, file), file.rows)
         is_out = False
         if plan.where is None:
             batches = self._decoded(file, plan)
@@ -132,7 +134,10 @@ class SmallFiles:
         metrics.stripes += stripes
         metrics.stripes_skipped += stripes - kept
         metrics.files_skipped += not kept
-        return SmallRows(rows, batches, lambda: plan.schema, file.rows)
+        return SmallRows(rows, batches, partial(self._schema, plan, file), file.rows)
+
+    def _schema(self, plan: SchemaPlan, file: SmallFile) -> pa.Schema:
+        return with_schema_metadata(plan.schema, file.user_metadata, self._request.schema)
 
     def _planned(self, file: SmallFile, job: FileJob) -> SchemaPlan:
         key = file.type_bytes
@@ -203,7 +208,8 @@ def _opened(job: FileJob, limits: MetadataLimits) -> SmallFile | None:
     if data is None or limits.for_file(tail.size) is not limits:
         return None
     kind = FileKind(reader.facts, reader.root, tail.columns)
-    return SmallFile(data, tail.size, reader.schema_key, tail.rows, reader.stripes, tail.footer_bytes, kind)
+    metadata = tail.footer.user_metadata
+    return SmallFile(data, tail.size, reader.schema_key, tail.rows, reader.stripes, tail.footer_bytes, kind, metadata)
 
 
 def _is_all(job: FileJob) -> bool:

@@ -1,0 +1,199 @@
+"""What a file keeps of an Arrow schema beside columns: metadata, pandas' own among it, and types that ORC lacks.
+
+Keys of the user metadata, written where the schema that is written has metadata:
+
+    pandas          JSON, as pyarrow writes it: the index, names of columns, dtypes
+    others          as they are; ``orcidx.schema`` has their names, a JSON list
+    orcidx.arrow    base64 of an Arrow schema in IPC form: the columns of a data frame whose type ORC does not have
+    orcidx.categories   base64 of an Arrow IPC stream: one row, a list of categories for each column that has some
+
+Nothing of this is needed to read the rows, and damage to it costs no row: what cannot be understood is passed over.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["FrameFacts", "as_given", "with_schema_metadata"]
+
+PANDAS, KEYS, ARROW, CATEGORIES = "pandas", "orcidx.schema", "orcidx.arrow", "orcidx.categories"
+
+_FOREIGN = ("ARROW:", "PARQUET:", "hive.", "orc.", "orcidx")
+"""How keys begin that other formats, or the file itself, keep there, and that would say something of this file."""
+
+_MOST_CATEGORIES = 10_000
+_MOST_BYTES = 1 << 20
+"""Of categories and of a value that is looked at: the rows have the categories too, but for their order."""
+
+_AS_THEY_ARE = {pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()} | {
+    pa.string(),
+    pa.binary(),
+    pa.date32(),
+    pa.timestamp("ns"),
+}
+
+
+class FrameFacts:
+    """Gathers what a writer keeps of its schema, and of the first batch."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._categories: dict[str, pa.Array] | None = None
+
+    def note(self, batch: pa.RecordBatch) -> None:
+        """Takes the categories of the first batch."""
+        if self._categories is not None:
+            return
+        self._categories = {}
+        if not _is_of_pandas(self._schema):
+            return
+        for field, column in zip(self._schema, batch.columns):
+            if pa.types.is_dictionary(field.type) and len(column.dictionary) <= _MOST_CATEGORIES:
+                self._categories[field.name] = column.dictionary
+
+    def user_metadata(self) -> dict[str, bytes]:
+        """What is to be stored."""
+        kept: dict[str, bytes] = {}
+        for raw, value in (self._schema.metadata or {}).items():
+            try:
+                key = raw.decode()
+            except UnicodeDecodeError:  # ORC's keys are text
+                continue
+            if not key.startswith(_FOREIGN):
+                kept[key] = value
+        others = [key for key in kept if key != PANDAS]
+        if others:
+            kept[KEYS] = json.dumps(others).encode()
+        if not _is_of_pandas(self._schema):
+            return kept
+        given = (self._schema.metadata or {}).get(ARROW.encode())  # of a table that was read: it is handed on
+        if given is not None:
+            before = self._schema.metadata.get(CATEGORIES.encode())
+            return kept | {ARROW: given} | ({} if before is None else {CATEGORIES: before})
+        fields = [pa.field(one.name, one.type) for one in self._schema if not _reads_alike(one.type)]
+        if fields:
+            kept[ARROW] = base64.b64encode(pa.schema(fields).serialize())
+        if self._categories:
+            found = self._categories.items()
+            lists = {name: pa.array([values.to_pylist()], pa.list_(values.type)) for name, values in found}
+            stored = _stream_of(pa.RecordBatch.from_pydict(lists))
+            if len(stored) <= _MOST_BYTES:
+                kept[CATEGORIES] = base64.b64encode(stored)
+        return kept
+
+
+def _is_of_pandas(schema: pa.Schema) -> bool:
+    return PANDAS.encode() in (schema.metadata or {})
+
+
+def _reads_alike(kind: pa.DataType) -> bool:
+    return kind in _AS_THEY_ARE or pa.types.is_decimal128(kind) or pa.types.is_nested(kind)
+
+
+def _stream_of(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    stored: bytes = sink.getvalue().to_pybytes()
+    return stored
+
+
+def with_schema_metadata(
+    schema: pa.Schema, user_metadata: Mapping[str, bytes], wanted: pa.Schema | None = None
+) -> pa.Schema:
+    """The schema with the metadata of the one that a file was written with, or of the one that is wanted of it."""
+    if wanted is not None:
+        return schema.with_metadata(wanted.metadata) if wanted.metadata else schema
+    if PANDAS not in user_metadata and KEYS not in user_metadata:
+        return schema
+    names = [PANDAS, ARROW, CATEGORIES] if PANDAS in user_metadata else []
+    names += [key for key in _names(user_metadata.get(KEYS, b"[]")) if not key.startswith(_FOREIGN)]
+    found = {key: user_metadata[key] for key in names if key in user_metadata}
+    return schema.with_metadata({**(schema.metadata or {}), **found}) if found else schema
+
+
+def _names(stored: bytes) -> list[str]:
+    try:
+        names = json.loads(stored)
+    except ValueError:
+        return []
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def as_given(table: pa.Table) -> pa.Table:
+    """A table with the types that the columns of its data frame had, as far as its values have them."""
+    metadata = table.schema.metadata or {}
+    if PANDAS.encode() not in metadata:
+        return table
+    if not _is_sound(metadata[PANDAS.encode()]):
+        return table.replace_schema_metadata(None)
+    fields = _stored(metadata.get(ARROW.encode()), pa.ipc.read_schema)
+    rows = _stored(metadata.get(CATEGORIES.encode()), lambda buffer: pa.ipc.open_stream(buffer).read_all())
+    for field in fields or ():
+        if table.schema.names.count(field.name) != 1:
+            continue
+        at = table.schema.get_field_index(field.name)
+        known = None if rows is None or rows.num_rows != 1 or field.name not in rows.column_names else rows[field.name]
+        column = _converted(table.column(at), field.type, known)
+        if column is not None:
+            table = table.set_column(at, field.name, column)
+    return table
+
+
+def _is_sound(stored: bytes) -> bool:
+    """Whether pyarrow will find what it looks for in pandas' metadata."""
+    try:
+        facts = json.loads(stored)
+    except ValueError:
+        return False
+    if not isinstance(facts, dict) or not isinstance(facts.get("index_columns"), list):
+        return False
+    parts = [facts.get("columns"), facts.get("column_indexes", [])]
+    return all(isinstance(part, list) and all(isinstance(one, dict) for one in part) for part in parts)
+
+
+def _stored(stored: bytes | None, read: Any) -> Any:
+    if stored is None or len(stored) > 2 * _MOST_BYTES:
+        return None
+    try:
+        return read(pa.py_buffer(base64.b64decode(stored, validate=True)))
+    except (pa.ArrowException, binascii.Error, ValueError, OSError, KeyError, TypeError):
+        return None
+
+
+def _converted(column: pa.ChunkedArray, kind: pa.DataType, known: pa.ChunkedArray | None) -> pa.ChunkedArray | None:
+    """The column as ``kind``; None where its values do not have it."""
+    try:
+        if pa.types.is_dictionary(kind):
+            return _categorical(column, kind, known)
+        if isinstance(kind, pa.BaseExtensionType):
+            storage = column.cast(kind.storage_type).combine_chunks()
+            return pa.chunked_array([pa.ExtensionArray.from_storage(kind, storage)])
+        if pa.types.is_timestamp(column.type) and column.type.unit != "ns":  # another unit was asked for
+            return None
+        return column.cast(kind)
+    except (pa.ArrowException, ValueError, TypeError, NotImplementedError):
+        return None
+
+
+def _categorical(column: pa.ChunkedArray, kind: pa.DataType, categories: pa.ChunkedArray | None) -> pa.ChunkedArray:
+    values = column.cast(kind.value_type)
+    if categories is not None:
+        known = categories.combine_chunks().flatten().cast(kind.value_type)
+        codes = pc.index_in(values, value_set=known, skip_nulls=True)
+        if codes.null_count == values.null_count:
+            chunks = [pa.DictionaryArray.from_arrays(one, known, ordered=kind.ordered) for one in codes.chunks]
+            return pa.chunked_array(chunks, pa.dictionary(pa.int32(), kind.value_type, kind.ordered))
+    encoded = values.dictionary_encode().unify_dictionaries()
+    wanted = pa.dictionary(pa.int32(), kind.value_type, kind.ordered)
+    return pa.chunked_array(
+        [pa.DictionaryArray.from_arrays(one.indices, one.dictionary, ordered=kind.ordered) for one in encoded.chunks],
+        wanted,
+    )
