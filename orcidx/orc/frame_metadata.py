@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["FrameFacts", "as_given", "with_schema_metadata"]
+__all__ = ["as_given", "kept_metadata", "with_categories", "with_schema_metadata"]
 
 PANDAS, KEYS, ARROW, CATEGORIES = "pandas", "orcidx.schema", "orcidx.arrow", "orcidx.categories"
 
@@ -40,53 +40,43 @@ _AS_THEY_ARE = {pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.fl
 }
 
 
-class FrameFacts:
-    """Gathers what a writer keeps of its schema, and of the first batch."""
+def with_categories(schema: pa.Schema, batch: pa.RecordBatch) -> pa.Schema:
+    """The schema of a data frame with the categories that its first batch has, in their order."""
+    if not _is_of_pandas(schema) or ARROW.encode() in schema.metadata:
+        return schema
+    lists = {
+        field.name: pa.array([column.dictionary.to_pylist()], pa.list_(field.type.value_type))
+        for field, column in zip(schema, batch.columns)
+        if pa.types.is_dictionary(field.type) and len(column.dictionary) <= _MOST_CATEGORIES
+    }
+    stored = _stream_of(pa.RecordBatch.from_pydict(lists)) if lists else b""
+    if not 0 < len(stored) <= _MOST_BYTES:
+        return schema
+    return schema.with_metadata({**schema.metadata, CATEGORIES: base64.b64encode(stored)})
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
-        self._categories: dict[str, pa.Array] | None = None
 
-    def note(self, batch: pa.RecordBatch) -> None:
-        """Takes the categories of the first batch."""
-        if self._categories is not None:
-            return
-        self._categories = {}
-        if not _is_of_pandas(self._schema):
-            return
-        for field, column in zip(self._schema, batch.columns):
-            if pa.types.is_dictionary(field.type) and len(column.dictionary) <= _MOST_CATEGORIES:
-                self._categories[field.name] = column.dictionary
-
-    def user_metadata(self) -> dict[str, bytes]:
-        """What is to be stored."""
-        kept: dict[str, bytes] = {}
-        for raw, value in (self._schema.metadata or {}).items():
-            try:
-                key = raw.decode()
-            except UnicodeDecodeError:  # ORC's keys are text
-                continue
-            if not key.startswith(_FOREIGN):
-                kept[key] = value
-        others = [key for key in kept if key != PANDAS]
-        if others:
-            kept[KEYS] = json.dumps(others).encode()
-        if not _is_of_pandas(self._schema):
-            return kept
-        given = (self._schema.metadata or {}).get(ARROW.encode())  # of a table that was read: it is handed on
-        if given is not None:
-            before = self._schema.metadata.get(CATEGORIES.encode())
-            return kept | {ARROW: given} | ({} if before is None else {CATEGORIES: before})
-        fields = [pa.field(one.name, one.type) for one in self._schema if not _reads_alike(one.type)]
-        if fields:
-            kept[ARROW] = base64.b64encode(pa.schema(fields).serialize())
-        if self._categories:
-            found = self._categories.items()
-            lists = {name: pa.array([values.to_pylist()], pa.list_(values.type)) for name, values in found}
-            stored = _stream_of(pa.RecordBatch.from_pydict(lists))
-            if len(stored) <= _MOST_BYTES:
-                kept[CATEGORIES] = base64.b64encode(stored)
+def kept_metadata(schema: pa.Schema) -> dict[str, bytes]:
+    """What a file is to keep of the schema that it is written with, as user metadata."""
+    metadata = schema.metadata or {}
+    kept: dict[str, bytes] = {}
+    for raw, value in metadata.items():
+        try:
+            key = raw.decode()
+        except UnicodeDecodeError:  # ORC's keys are text
+            continue
+        if not key.startswith(_FOREIGN):
+            kept[key] = value
+    others = [key for key in kept if key != PANDAS]
+    if others:
+        kept[KEYS] = json.dumps(others).encode()
+    if not _is_of_pandas(schema):
         return kept
+    given = metadata.get(ARROW.encode())  # of a table that was read: it is handed on
+    fields = [pa.field(one.name, one.type) for one in schema if not _reads_alike(one.type)]
+    if given is not None or fields:
+        kept[ARROW] = base64.b64encode(pa.schema(fields).serialize()) if given is None else given
+    categories = metadata.get(CATEGORIES.encode())
+    return kept if categories is None else kept | {CATEGORIES: categories}
 
 
 def _is_of_pandas(schema: pa.Schema) -> bool:

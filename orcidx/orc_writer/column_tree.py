@@ -22,6 +22,7 @@ from orcidx.orc_writer.chunks import OutStream
 from orcidx.orc_writer.columns import BadValue, Column, StructColumn
 from orcidx.orc_writer.decimals import DecimalColumn
 from orcidx.orc_writer.file_layout import StreamData
+from orcidx.orc_writer.gathered_texts import GatheredTexts
 from orcidx.orc_writer.messages import row_index_message
 from orcidx.orc_writer.numbers import (
     BooleanColumn,
@@ -205,16 +206,21 @@ class _TextWriter(ColumnWriter):
             super()._write(array, pieces)
             return
         values = Source(array.dictionary)
-        if array.dictionary.null_count:  # a null among the values is a null of every row that names it
+        # A null among the values is a null of every row that names it; values of one size have no offsets.
+        if array.dictionary.null_count or pa.types.is_fixed_size_binary(array.dictionary.type):
             super()._write(array.dictionary_decode(), pieces)
             return
         source = Source(array.indices)
-        for number, piece in enumerate(pieces):
-            if not self.column.is_dictionary:
-                # Arrow's take brings texts together in a fifth of the time that one by one would be (decision 0129).
-                super()._write(array.dictionary_decode(), pieces[number:])
-                return
-            self.column.write_indexes(source, values, piece.start, piece.stop)
+        gathered = GatheredTexts()
+        for piece in pieces:
+            if self.column.is_dictionary:
+                self.column.write_indexes(source, values, piece.start, piece.stop)
+            else:
+                texts = gathered.bring(source, values, piece.start, piece.stop)
+                try:
+                    self.column.write(texts, 0, piece.stop - piece.start)
+                except BadValue as error:
+                    raise BadValue(error.row + piece.start, error.reason) from None
             self._end_piece(piece)
 
 

@@ -13,6 +13,7 @@ from libc.stdlib cimport free, realloc
 from orcidx.orc_writer.chunks cimport OutStream
 from orcidx.orc_writer.columns cimport BLOCK, Column
 from orcidx.orc_writer.dictionary cimport Dictionary, Entry
+from orcidx.orc_writer.gathered_texts cimport KnownEntries
 from orcidx.orc_writer.int_runs cimport IntRuns
 from orcidx.orc_writer.source cimport Source
 from orcidx.orc_writer.text_bounds cimport Bound, bound_of, is_less, text_is_ascii, text_is_utf8
@@ -20,11 +21,11 @@ from orcidx.orc_writer.text_bounds cimport Bound, bound_of, is_less, text_is_asc
 import numpy as np
 
 from orcidx.orc.kinds import StreamKind
+from orcidx.orc_writer.columns import BadValue
 
 cdef enum:
     LONGEST = 0x7FFFFFFF                    # bytes of a value that Java reads
     ENOUGH = 50000                          # values after which a dictionary has to pay
-
 
 cdef class TextValues(Column):
     """What comes in, value by value: bytes and lengths or numbers into the dictionary, bounds, bloom filter. What the
@@ -52,6 +53,7 @@ cdef class TextValues(Column):
     cdef bytes kept_greatest
     cdef bint decides                       # whether its dictionary stays; not, where another column takes over
     cdef list bytes_of_groups
+    cdef KnownEntries known                 # of the Arrow dictionary whose rows come
 
     def __init__(self, open_stream, *, double threshold, bint checks_utf8, bint bounds, bloom=None,
                  bint trims_for_bloom=False, bint decides=True):
@@ -71,6 +73,7 @@ cdef class TextValues(Column):
         free(self.codes)
 
     cdef _begin_stripe(self):
+        self.known = None
         self.direct = self.threshold == 0
         self.dictionary = None if self.direct else Dictionary()
         self.code_count = 0
@@ -89,8 +92,7 @@ cdef class TextValues(Column):
             for row in range(start, stop):
                 at = source.begin(row)
                 if source.is_valid(row) and not text_is_utf8(source.data + at, source.begin(row + 1) - at):
-                    with gil:
-                        self._refuse_text(source, row)
+                    self._refuse_text(source, row, row)
                     return 0
         self._put_values(source, start, stop, nulls)
         with gil:
@@ -118,7 +120,7 @@ cdef class TextValues(Column):
                     lengths[m] = length
                     m += 1
                     total += length
-                    self._take(source.data + at, length, data_end)
+                    self._take(source.data + at, length, data_end, -1)
                 at += length
             if direct:
                 self._put_bytes(source, begin, end, total)
@@ -127,8 +129,9 @@ cdef class TextValues(Column):
             begin = end
         return 0
 
-    cdef inline int _take(self, const uint8_t* data, int64_t length, const uint8_t* data_end) except -1 nogil:
-        """What each value goes through in either form."""
+    cdef inline int _take(self, const uint8_t* data, int64_t length, const uint8_t* data_end,
+                          int64_t code) except -1 nogil:
+        """What each value goes through in either form. ``code``: its number in the dictionary; -1: not known."""
         cdef Bound value
         if length > LONGEST:
             with gil:
@@ -143,7 +146,9 @@ cdef class TextValues(Column):
             elif is_less(&self.greatest, &value):
                 self.greatest = value
         if not self.direct:
-            self.codes[self.code_count] = <uint32_t>self.dictionary.find_or_add(data, <uint32_t>length)
+            if code < 0:
+                code = self.dictionary.find_or_add(data, <uint32_t>length)
+            self.codes[self.code_count] = <uint32_t>code
             self.code_count += 1
         if self.bloom is not None:
             self._add_to_bloom(data, length)
@@ -164,12 +169,18 @@ cdef class TextValues(Column):
     def write_indexes(self, Source source not None, Source values not None, int64_t start, int64_t stop):
         """Appends rows of an Arrow dictionary: ``source`` has int32 indexes, ``values`` the texts. Returns the nulls.
 
-        Raises ``BadValue``."""
+        The stripe must have a dictionary. Raises ``BadValue``."""
         cdef const int32_t* indexes = (<const int32_t*>source.values) + source.offset
-        cdef int64_t nulls, row, at, index
-        cdef int64_t one
+        cdef int64_t nulls, row, at, index, one, code = -1
+        cdef uint32_t group
         cdef Py_ssize_t wrong = -1
+        cdef bint knows
         self._open_group()
+        group = <uint32_t>len(self.group_starts)
+        # The first row group may be the last one with a dictionary; from the second on entries are known again.
+        knows = group > 1 and values.length <= 4 * source.length
+        if knows and (self.known is None or not self.known.are_of(values)):
+            self.known = KnownEntries(values)
         with nogil:
             nulls = source.nulls(start, stop)
             if nulls and not self.keeps_present:
@@ -186,25 +197,38 @@ cdef class TextValues(Column):
                 if not 0 <= index < values.length:
                     wrong = row
                     break
+                if knows:
+                    code = <int64_t>self.known.codes[index] - 1
+                    if code >= 0 and self.known.groups[index] == group:
+                        self.codes[self.code_count] = <uint32_t>code
+                        self.code_count += 1
+                        self.group_bytes += self.dictionary.entries[code].length
+                        continue
                 at = values.begin(index)
                 one = values.begin(index + 1) - at
-                self._take(values.data + at, one, values.data + values.data_size)
-                if self.direct:
-                    self.data.append(values.data + at, one)
-                    self.lengths.put_many(&one, 1)
+                if code < 0 and self.checks_utf8 and not text_is_utf8(values.data + at, one):
+                    self._refuse_text(values, index, row)
+                    break
+                self._take(values.data + at, one, values.data + values.data_size, code)
+                if knows:
+                    self.known.codes[index] = self.codes[self.code_count - 1] + 1
+                    self.known.groups[index] = group
                 self.group_bytes += one
         if wrong >= 0:
             raise IndexError(f"dictionary index {indexes[wrong]} of row {wrong} is outside the dictionary")
+        if self.wrong_row >= 0:
+            raise BadValue(self.wrong_row, self.wrong)
         self._keep_bounds()
         self.rows += stop - start
         self.group_rows += stop - start
         self.group_nulls += nulls
         return nulls
 
-    cdef int _refuse_text(self, Source source, int64_t row) except -1:
-        cdef int64_t at = source.begin(row)
-        value = source.data[at:min(source.begin(row + 1), at + 40)]
-        return self._refuse(row, f"{value!r} is not UTF-8; cast the column to binary, or mend it")
+    cdef int _refuse_text(self, Source source, int64_t index, int64_t row) except -1 nogil:
+        cdef int64_t at = source.begin(index)
+        with gil:
+            value = source.data[at:min(source.begin(index + 1), at + 40)]
+            return self._refuse(row, f"{value!r} is not UTF-8; cast the column to binary, or mend it")
 
     cdef int _grow_codes(self, int64_t more) except -1 nogil:
         cdef size_t needed = self.code_count + more
@@ -360,6 +384,7 @@ cdef class TextColumn(TextValues):
     cdef _drop_dictionary(self):
         self.direct = True
         self.dictionary = None
+        self.known = None
         free(self.codes)
         self.codes = NULL
         self.code_count = self.codes_capacity = 0

@@ -14,7 +14,7 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery
 from orcidx.keywords import lists_options
 from orcidx.orc.footer_records import StripeInformation, TypeRecord
-from orcidx.orc.frame_metadata import FrameFacts
+from orcidx.orc.frame_metadata import kept_metadata, with_categories
 from orcidx.orc.statistics import ColumnStatistics, column_statistics, decode_statistics
 from orcidx.orc.types import build_tree
 from orcidx.orc_writer.arrow_types import describe_schema
@@ -115,7 +115,6 @@ class OrcWriter:
     ) -> None:
         self.options = (options or WriteOptions()).override(**overrides)
         self.schema = _schema_of(schema)
-        self._frame = FrameFacts(self.schema)
         root = describe_schema(self.schema, self.options)
         kind = compression_kind(self.options.compression)
         compressor = open_compressor(kind, self.options.compression_level)
@@ -178,7 +177,8 @@ class OrcWriter:
                 f"{self._sink.name}: a batch of schema\n{batch.schema.to_string(show_field_metadata=False)}\nfor a "
                 f"file of schema\n{self.schema.to_string(show_field_metadata=False)}"
             )
-        self._frame.note(batch)
+        if not self._rows:
+            self.schema = with_categories(self.schema, batch)
         at = 0
         while at < batch.num_rows:
             rest = batch.slice(at)
@@ -227,7 +227,7 @@ class OrcWriter:
             self.end_stripe()
             messages = self._stripes.file_statistics()
             metadata = {key: _bytes_of(value) for key, value in self.options.metadata.items()}
-            self._layout.finish(messages, self._frame.user_metadata() | metadata)
+            self._layout.finish(messages, kept_metadata(self.schema) | metadata)
         except BaseException:
             self.abort()
             raise
