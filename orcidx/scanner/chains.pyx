@@ -3,9 +3,9 @@
 A fork waits until no thread of the pool is inside a task, so that the child finds every reader between two reads and
 goes on by itself.
 
-An interrupt of the caller comes in a task that it runs, or while it waits, and nowhere else: what happens between is compiled,
-and the interpreter's lock makes it one step for the other threads (``threads/waiting``). So a task that has begun is
-always seen to end.
+An interrupt of the caller comes in a task that it runs, or while it waits, and nowhere else: what happens between is
+compiled, and the interpreter's lock makes it one step for the other threads (``threads/waiting``). So a task that has
+begun is always seen to end.
 """
 
 import os
@@ -96,7 +96,8 @@ cdef class Chains:
 
     ``chunks``: those that come next in streams of the chains. Threads of the pool decompress them before they begin a
     task. Where there are some, or one chain alone, the caller begins with the tasks of its round, and others begin
-    those of later rounds only while it takes ``AWAY_SECONDS`` or more between two: handing a short task over takes longer.
+    those of later rounds only while it takes ``AWAY_SECONDS`` or more between two: handing a short task over takes
+    longer.
     """
 
     cdef public object chunks
