@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery, Unsupported
 
-__all__ = ["DataField", "DataType", "arrow_field", "parse_field", "parse_type"]
+__all__ = ["ROOTS", "DataField", "DataType", "NestedTooDeep", "arrow_field", "parse_field", "parse_type"]
 
 LONGEST = (1 << 31) - 1
 _DEEPEST = 100
@@ -47,6 +47,8 @@ _SCALARS: dict[str, tuple[str, dict[str, int]]] = {
     "VARIANT": ("VARIANT", {}),
     "BLOB": ("BLOB", {}),
 }
+ROOTS = frozenset({*(root for root, _ in _SCALARS.values()), "ROW", "ARRAY", "MULTISET", "MAP"})
+"""What ``DataType.root`` is, of types that are known."""
 _LIMITS = {"length": (1, LONGEST), "precision": (0, 38), "scale": (0, 38)}
 _TOKEN = re.compile(
     r"\s*(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)|`(?P<quoted>(?:[^`]|``)*)`|(?P<number>\d{1,10})|(?P<mark>[(),<>]))"
@@ -160,9 +162,16 @@ def parse_type(text: str | Mapping[str, Any]) -> DataType:
     return _from_json(text, _DEEPEST)
 
 
+class NestedTooDeep(InvalidQuery):
+    """A type that is nested deeper than any is read, whatever is at its bottom."""
+
+    def __init__(self) -> None:
+        super().__init__(f"type is nested more than {_DEEPEST} levels deep")
+
+
 def _from_json(value: Any, depth: int) -> DataType:
     if depth == 0:
-        raise InvalidQuery(f"type is nested more than {_DEEPEST} levels deep")
+        raise NestedTooDeep
     if isinstance(value, str):
         return _Parser(value).whole(depth)
     if not isinstance(value, Mapping) or not isinstance(value.get("type"), str):
@@ -230,7 +239,7 @@ class _Parser:
 
     def type(self, depth: int) -> DataType:
         if depth == 0:
-            raise InvalidQuery(f"type is nested more than {_DEEPEST} levels deep")
+            raise NestedTooDeep
         if not self.tokens or self.tokens[-1][0] != "name":
             raise self.wrong(f"{self.tokens[-1][1]!r}" if self.tokens else "nothing")
         word = self.tokens.pop()[1].upper()

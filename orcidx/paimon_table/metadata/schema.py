@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
-from orcidx.paimon.data_types import DataField, DataType, arrow_field, parse_field
+from orcidx.paimon.data_types import ROOTS, DataField, DataType, NestedTooDeep, arrow_field, parse_field
 from orcidx.paimon.json_object import parse_json_object
 from orcidx.paimon_table.metadata.option_values import parse_whole
 
@@ -161,6 +161,8 @@ def _field(entry: Any) -> DataField:
     """A field; one of a type that is not known has its text or its keyword for a root, so that the others are read."""
     try:
         return parse_field(entry)
+    except NestedTooDeep:
+        raise
     except InvalidQuery:
         if not isinstance(entry, dict) or type(entry.get("id")) is not int or not isinstance(entry.get("name"), str):
             raise
@@ -168,8 +170,10 @@ def _field(entry: Any) -> DataField:
         text = kind.get("type") if isinstance(kind, dict) else kind
         if not isinstance(text, str) or not text.strip():
             raise
-        words = text.strip().removesuffix("NOT NULL").strip()
-        return DataField(entry["id"], entry["name"], DataType(words[:80], not text.rstrip().endswith("NOT NULL")))
+        words = text.strip().removesuffix("NOT NULL").strip()[:80]
+        if words in ROOTS:  # as of an ARRAY without an element: it would be taken for one
+            words += " of what is not known"
+        return DataField(entry["id"], entry["name"], DataType(words, not text.rstrip().endswith("NOT NULL")))
 
 
 def is_carried(data_type: DataType) -> bool:
