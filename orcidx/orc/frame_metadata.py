@@ -45,9 +45,11 @@ def with_categories(schema: pa.Schema, batch: pa.RecordBatch) -> pa.Schema:
     if not _is_of_pandas(schema) or ARROW.encode() in schema.metadata:
         return schema
     lists = {
-        field.name: pa.array([column.dictionary.to_pylist()], pa.list_(field.type.value_type))
+        field.name: pa.ListArray.from_arrays(pa.array([0, len(column.dictionary)], pa.int32()), column.dictionary)
         for field, column in zip(schema, batch.columns)
-        if pa.types.is_dictionary(field.type) and len(column.dictionary) <= _MOST_CATEGORIES
+        if pa.types.is_dictionary(field.type)
+        and not isinstance(field.type.value_type, pa.BaseExtensionType)
+        and len(column.dictionary) <= _MOST_CATEGORIES
     }
     stored = _stream_of(pa.RecordBatch.from_pydict(lists)) if lists else b""
     if not 0 < len(stored) <= _MOST_BYTES:

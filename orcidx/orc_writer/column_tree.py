@@ -124,7 +124,7 @@ class ColumnWriter:
         """This column and all below it, in the order of their ids."""
         found = [self]
         for child in self.children:
-            found += child.walk()
+            found += child.walk() if child.children else [child]
         return found
 
     def end_group(self) -> None:

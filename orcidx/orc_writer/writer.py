@@ -177,7 +177,7 @@ class OrcWriter:
                 f"{self._sink.name}: a batch of schema\n{batch.schema.to_string(show_field_metadata=False)}\nfor a "
                 f"file of schema\n{self.schema.to_string(show_field_metadata=False)}"
             )
-        if not self._rows:
+        if not self._rows and self.schema.metadata:
             self.schema = with_categories(self.schema, batch)
         at = 0
         while at < batch.num_rows:
@@ -227,7 +227,8 @@ class OrcWriter:
             self.end_stripe()
             messages = self._stripes.file_statistics()
             metadata = {key: _bytes_of(value) for key, value in self.options.metadata.items()}
-            self._layout.finish(messages, kept_metadata(self.schema) | metadata)
+            kept = kept_metadata(self.schema) if self.schema.metadata else {}
+            self._layout.finish(messages, kept | metadata)
         except BaseException:
             self.abort()
             raise

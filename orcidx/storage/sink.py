@@ -78,7 +78,7 @@ def open_sink(
 
 def mode_of(sources: Sequence[Source]) -> int:
     """The mode of a new local file that is made of these."""
-    return shared_mode(source.location for source in sources if source.kind == "path")
+    return shared_mode([source.location for source in sources if source.kind == "path"])
 
 
 def write_file(path: str | os.PathLike[str], data: bytes, *, made_of: Sequence[Source] = ()) -> None:
