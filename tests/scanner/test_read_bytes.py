@@ -109,7 +109,9 @@ def test_no_more_is_counted_than_planned(files: list[Path], rng: np.random.Gener
     with orcidx.open(near) as file, file.scan(columns, where, use_threads=False, merge_gap=0).to_batches() as batches:
         assert pa.Table.from_batches(list(batches), rows.schema).num_rows == rows.num_rows
         metrics = batches.metrics
-    counted = of_data([(one.offset, one.length) for one in near.metrics.log[1:]], sections)  # the first is the tail
+    size = near.size()  # a tail ends there, and is read once more of a file that was written a moment ago
+    ranges = [(one.offset, one.length) for one in near.metrics.log if one.offset + one.length < size]
+    counted = of_data(ranges, sections)
     over_read = CHUNK_HEADER * len(near.metrics.log)
     assert counted <= planned + evidence + over_read
     assert metrics.bytes_read <= told.read_bytes + over_read + indexes + evidence
