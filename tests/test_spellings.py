@@ -57,6 +57,9 @@ ERRORS = [
     ("orcidx.write_table(path, out)", "orcidx.scan("),
     ("orcidx.write_table(table, b'out.orc')", "a path is text"),
     ("orcidx.open(3)", "3 is no source, but of type int: give a path"),
+    ('orcidx.open(path)["id"]', "say read(columns=[...])"),
+    ('orcidx.scan(path)["id"]', "say select(...)"),
+    ("orcidx.OrcFile(3)", "give a path"),
     ("orcidx.read_orc(path)", "orcidx.read_table(path)"),
     ("orcidx.ORCFile(path)", "orcidx.open(path)"),
     ("orcidx.scan_orc(path)", "orcidx.scan_polars(path)"),
@@ -111,6 +114,7 @@ ERRORS = [
     ("orcidx.scan(path, row_numbers=True).select(['row_number', 'id'])", "come last"),
 ]
 WORKS = [
+    ("orcidx.OrcFile(path).nrows", 3),
     ("orcidx.scan(path).limit(2).to_table()['id'].to_pylist()", [1, 2]),
     ("orcidx.scan(path, limit=2).limit(3).count()", 2),
     ("orcidx.scan(path).filter('id > 1').limit(1).to_table()['id'].to_pylist()", [2]),

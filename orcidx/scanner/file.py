@@ -58,7 +58,10 @@ class OrcFile(AskedForKeys, FileShortcuts):
     Reading starts with one request for the tail; everything else is read when it is asked for.
     """
 
-    def __init__(self, source: Source, options: ReadOptions | None = None, expected: Fingerprint | None = None) -> None:
+    def __init__(
+        self, source: OneSource, options: ReadOptions | None = None, expected: Fingerprint | None = None
+    ) -> None:
+        source = source if isinstance(source, Source) else describe_source(source)
         self.source = source
         self.options = options or USUAL_OPTIONS
         self._storage: RangeReader | None = source.open(self.options, expected=expected)

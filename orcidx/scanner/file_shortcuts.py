@@ -84,3 +84,8 @@ class FileShortcuts:
             if hasattr(type(self), name):  # a property that failed: its own error
                 return object.__getattribute__(self, name)
             raise missing_attribute(f"an {type(self).__name__}", name, FILE)
+
+        def __getitem__(self, key: object) -> Any:
+            raise TypeError(
+                f"an {type(self).__name__} is not subscriptable; say read(columns=[...]), not [{key!r:.80}]"
+            )

@@ -80,6 +80,9 @@ class Narrowing(ABC):
                 return object.__getattribute__(self, name)
             raise missing_attribute(f"a {type(self).__name__}", name, SCAN)
 
+        def __getitem__(self, key: object) -> Any:
+            raise TypeError(f"a {type(self).__name__} has no [{key!r:.80}]; say select(...)")
+
 
 class RequestNarrowing(Narrowing):
     """Of a scan whose question is a ``ScanRequest``, the field ``request``."""
