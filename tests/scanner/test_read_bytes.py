@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         options = {"row_index_stride": 1000, "stripe_size": 300_000, "bloom_filter_columns": ["key"]}
         orcidx.write_table(table, paths[-1], **options, **form)
         assert paths[-1].stat().st_size > SMALL_FILE
+    time.sleep(0.2)  # of a file that was written a moment ago the tail is read twice, since it may be another by then
     return paths
 
 
@@ -109,9 +111,7 @@ def test_no_more_is_counted_than_planned(files: list[Path], rng: np.random.Gener
     with orcidx.open(near) as file, file.scan(columns, where, use_threads=False, merge_gap=0).to_batches() as batches:
         assert pa.Table.from_batches(list(batches), rows.schema).num_rows == rows.num_rows
         metrics = batches.metrics
-    size = near.size()  # a tail ends there, and is read once more of a file that was written a moment ago
-    ranges = [(one.offset, one.length) for one in near.metrics.log if one.offset + one.length < size]
-    counted = of_data(ranges, sections)
+    counted = of_data([(one.offset, one.length) for one in near.metrics.log[1:]], sections)  # the first is the tail
     over_read = CHUNK_HEADER * len(near.metrics.log)
     assert counted <= planned + evidence + over_read
     assert metrics.bytes_read <= told.read_bytes + over_read + indexes + evidence
