@@ -35,6 +35,11 @@ main()
 """
 """Runs a command that is interrupted after so many seconds of its own processor time."""
 
+OF_IMPORTING = re.compile(
+    rb"Exception ignored in: <function _get_module_lock\..*?^KeyboardInterrupt:? *$\n?", re.S | re.M
+)
+"""What the interpreter says of an interrupt in a callback of its import system, from where nothing can be raised."""
+
 with_timers = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that interrupt here")
 
 
@@ -75,7 +80,7 @@ def test_the_shell_ends_at_an_interrupt(tmp_path, command):
         shell = [sys.executable, "-P", "-c", SHELL, str(after), words[0], str(path), *words[1:]]
         done = subprocess.run(shell, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
         assert done.returncode in (0, 130, -signal.SIGINT), done.stderr
-        assert b"Traceback" not in done.stderr
+        assert b"Traceback" not in OF_IMPORTING.sub(b"", done.stderr)
     assert {one.name for one in tmp_path.iterdir()} <= {"many.orc", "out.orc"}
 
 
