@@ -6,13 +6,17 @@ Exit codes: 0 done; 1 a negative answer (a check that found something); 2 a wron
 
 from __future__ import annotations
 
+import _thread
 import errno
 import importlib
 import os
 import re
 import sys
+import time
 import traceback
+from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import click
@@ -87,7 +91,26 @@ def _orcidx(debug: bool) -> None:
 def main(args: list[str] | None = None) -> None:
     """Runs the command line and exits with its code."""
     words = sys.argv[1:] if args is None else args
-    sys.exit(_run(args, debug="--debug" in words))
+    before = sys.unraisablehook
+    sys.unraisablehook = partial(_interrupt_again, before)
+    try:
+        code = _run(args, debug="--debug" in words)
+    finally:
+        sys.unraisablehook = before
+    sys.exit(code)
+
+
+def _interrupt_again(before: Callable[[Any], object], unraisable: Any) -> None:
+    """Sends an interrupt once more that came in a callback, of the import system for example, and was lost there."""
+    if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+        before(unraisable)
+        return
+    _thread.start_new_thread(_interrupt_soon, ())  # here it would be lost again
+
+
+def _interrupt_soon() -> None:
+    time.sleep(0.01)
+    _thread.interrupt_main()
 
 
 def _run(args: list[str] | None, *, debug: bool) -> int:
