@@ -29,7 +29,7 @@ from orcidx.orc_writer.messages import blob, packed, text, uint, varint
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from orcidx.storage.sink import Sink
+    from orcidx.storage.stores import Sink
 
 __all__ = ["FileLayout", "Identity", "StreamData", "StripeData", "own_identity"]
 

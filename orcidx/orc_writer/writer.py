@@ -24,7 +24,8 @@ from orcidx.orc_writer.memory import WriterMemory
 from orcidx.orc_writer.options import WriteOptions, WriteOptionsByName
 from orcidx.orc_writer.stripe_writer import StripeWriter, type_records
 from orcidx.storage.given_rows import stream_of
-from orcidx.storage.sink import Sink, Target, open_sink
+from orcidx.storage.sink import Target, open_sink
+from orcidx.storage.stores import Sink
 from orcidx.threads.waiting import Mutex
 
 __all__ = ["OrcWriter", "WriteResult", "write_table"]

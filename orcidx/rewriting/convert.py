@@ -31,8 +31,9 @@ from orcidx.rewriting.json_rows import open_json
 from orcidx.rewriting.progress import RowProgress
 from orcidx.scanner.file import make_scan
 from orcidx.storage import OneSource, Source, describe_source, open_reader
-from orcidx.storage.sink import Sink, open_sink
+from orcidx.storage.sink import open_sink
 from orcidx.storage.sources import describe_target
+from orcidx.storage.stores import Sink
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

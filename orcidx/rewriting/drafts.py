@@ -15,7 +15,8 @@ from orcidx.errors import InvalidQuery
 from orcidx.storage import Source, describe_source
 from orcidx.storage.failures import translating
 from orcidx.storage.local_writing import Place, give_name
-from orcidx.storage.sink import Sink, open_sink
+from orcidx.storage.sink import open_sink
+from orcidx.storage.stores import Sink
 from orcidx.storage.writers import temporary_name
 
 __all__ = ["Draft", "exists"]

@@ -22,7 +22,7 @@ from orcidx.scanner.file import make_scan
 from orcidx.scanner.scan import Scan
 
 if TYPE_CHECKING:
-    from orcidx.storage.sink import Sink
+    from orcidx.storage.stores import Sink
 
 __all__ = ["encode_rows"]
 

@@ -16,7 +16,7 @@ from orcidx.rewriting.sources import InputFile
 from orcidx.rewriting.stripes import StoredStripe, read_stripe, stripe_messages
 
 if TYPE_CHECKING:
-    from orcidx.storage.sink import Sink
+    from orcidx.storage.stores import Sink
 
 __all__ = ["patch_files", "stripe_digest"]
 

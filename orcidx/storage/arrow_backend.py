@@ -21,14 +21,13 @@ from orcidx.storage.listing import expand_objects
 from orcidx.storage.local import local_source
 from orcidx.storage.ranges import RangeReader
 from orcidx.storage.remote import RemoteReader, ThreadBackend
-from orcidx.storage.sources import Source
-from orcidx.storage.stores import Found, Store, Upload, in_filesystem
+from orcidx.storage.stores import Found, Source, Store, Upload, in_filesystem
 from orcidx.storage.writers import look_then_put, refused, temporary_name, when_dropped
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from orcidx.storage.sink import Sink
+    from orcidx.storage.stores import Sink
 
 __all__ = ["STORE", "ArrowBackend", "ArrowSink", "ArrowStore"]
 

@@ -13,8 +13,7 @@ from orcidx.storage.failures import OURS, classify, translating
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.local_writing import create_file, put_file
 from orcidx.storage.sink import mode_of
-from orcidx.storage.sources import Source
-from orcidx.storage.stores import Store, Upload, store_of
+from orcidx.storage.stores import Source, Store, Upload, store_of
 from orcidx.storage.writers import is_temporary
 
 __all__ = ["Folder", "Stored", "is_temporary"]

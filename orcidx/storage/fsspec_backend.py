@@ -36,15 +36,14 @@ from orcidx.storage.listing import expand_objects
 from orcidx.storage.local import local_source
 from orcidx.storage.ranges import GapDiscardingBuffer, RangeReader
 from orcidx.storage.remote import Answer, Backend, RemoteReader, ThreadBackend
-from orcidx.storage.sources import Source
-from orcidx.storage.stores import Found, Store, Upload, in_filesystem
+from orcidx.storage.stores import Found, Source, Store, Upload, in_filesystem
 from orcidx.storage.writers import look_then_put, prove, refused, temporary_name, when_dropped
 from orcidx.threads.waiting import Mutex
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from orcidx.storage.sink import Sink
+    from orcidx.storage.stores import Sink
 
 __all__ = ["STORE", "FsspecSink", "FsspecStore", "filesystem_of", "fsspec_backend"]
 

@@ -17,8 +17,7 @@ from typing import Any
 
 from orcidx.errors import StorageError, Unsupported
 from orcidx.extras import installed
-from orcidx.storage.sources import Source
-from orcidx.storage.stores import in_filesystem
+from orcidx.storage.stores import Source, in_filesystem
 
 __all__ = ["HdfsRoad", "NoRoad", "S3Road"]
 

@@ -26,14 +26,13 @@ from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.listing import expand_objects
 from orcidx.storage.ranges import RangeReader
 from orcidx.storage.remote import RemoteReader, ThreadBackend
-from orcidx.storage.sources import Source
-from orcidx.storage.stores import Found, Store, Upload, store_of
+from orcidx.storage.stores import Found, Source, Store, Upload, store_of
 from orcidx.storage.writers import look_then_put, prove, refused, temporary_name
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from orcidx.storage.sink import Sink
+    from orcidx.storage.stores import Sink
 
 __all__ = [
     "STORE",

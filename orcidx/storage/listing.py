@@ -17,8 +17,8 @@ from typing import Any
 from orcidx.errors import StorageError
 from orcidx.storage.failures import translating
 from orcidx.storage.fingerprint import Fingerprint
-from orcidx.storage.sources import AT_HAND, IN_NO_STORE, Source, describe_source
-from orcidx.storage.stores import Found, Store, of_object, store_class
+from orcidx.storage.sources import describe_source
+from orcidx.storage.stores import AT_HAND, IN_NO_STORE, Found, Source, Store, of_object, store_class
 from orcidx.storage.unfinished_swaps import is_mark, settled_listing
 from orcidx.threads.tasks import side_by_side
 

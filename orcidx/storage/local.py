@@ -28,13 +28,12 @@ from orcidx.storage.listing import glob_base, is_hidden, is_pattern, is_visible,
 from orcidx.storage.local_file import LocalFile
 from orcidx.storage.local_writing import LocalSink, create_file, put_file
 from orcidx.storage.ranges import Range, RangeReader, as_expected, changed, check_inside
-from orcidx.storage.sources import Source
-from orcidx.storage.stores import Found, Store, Upload, is_url
+from orcidx.storage.stores import Found, Source, Store, Upload, is_url
 from orcidx.storage.unfinished_swaps import MARK, is_mark, settled_listing
 from orcidx.threads.waiting import Mutex
 
 if TYPE_CHECKING:
-    from orcidx.storage.sink import Sink
+    from orcidx.storage.stores import Sink
 
 __all__ = ["STORE", "LocalReader", "LocalSink", "LocalStore", "local_path_of", "local_source"]
 

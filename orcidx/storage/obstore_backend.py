@@ -19,8 +19,8 @@ from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
 from orcidx.storage.listing import expand_objects
 from orcidx.storage.ranges import TAKEN_AT_ONCE, GapDiscardingBuffer, RangeReader
 from orcidx.storage.remote import Answer, RemoteReader
-from orcidx.storage.sources import Source, text_of
-from orcidx.storage.stores import Found, Store, Upload
+from orcidx.storage.sources import text_of
+from orcidx.storage.stores import Found, Source, Store, Upload
 from orcidx.storage.writers import look_then_put, prove, refused, when_dropped
 from orcidx.threads.tasks import Task, spawn
 from orcidx.threads.waiting import Channel
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
     from typing_extensions import Buffer
 
-    from orcidx.storage.sink import Sink
+    from orcidx.storage.stores import Sink
 
 __all__ = ["STORE", "ObstoreBackend", "ObstoreSink", "ObstoreStore"]
 

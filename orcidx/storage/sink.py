@@ -1,4 +1,4 @@
-"""``Sink``: one object that is written front to back and appears whole, or not at all.
+"""``open_sink``: one object that is written front to back and appears whole, or not at all.
 
     local path        a hidden temporary name beside it, renamed at the end; links are followed, modes kept
     object store      a multipart upload that is completed at the end
@@ -17,27 +17,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from orcidx.errors import InvalidQuery
 from orcidx.storage.failures import translating
 from orcidx.storage.local_writing import LocalSink, shared_mode
-from orcidx.storage.sources import Source, describe_target
-from orcidx.storage.stores import store_of
+from orcidx.storage.sources import describe_target
+from orcidx.storage.stores import Sink, Source, store_of
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["Sink", "SupportsWrite", "Target", "mode_of", "open_sink", "write_file"]
+__all__ = ["SupportsWrite", "Target", "mode_of", "open_sink", "write_file"]
 
 PART_BYTES = 8 << 20
-
-
-class Sink(Protocol):
-    """``name``: the path or URL, for messages."""
-
-    name: str
-
-    def write(self, data: Buffer) -> None: ...
-
-    def close(self) -> None: ...
-
-    def abort(self) -> None: ...
 
 
 class SupportsWrite(Protocol):

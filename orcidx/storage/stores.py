@@ -1,7 +1,7 @@
-"""``Store``: what a kind of storage has to do, and ``STORES``, which has all there are.
+"""``Source``: where the bytes of one object are. ``Store``: what a kind of storage has to do. ``STORES``: all of them.
 
 A store is one module, whose ``STORE`` is a class with the methods of ``Store``. What is the same for all of them is
-done above: ``sources`` says what the caller gave, ``listing`` and ``folder`` list and write, ``sink`` writes front to
+done above: ``sources`` takes what the caller gives, ``listing`` and ``folder`` list and write, ``sink`` writes front to
 back, ``remote`` reads whatever has requests.
 """
 
@@ -9,23 +9,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
+from orcidx.errors import InvalidQuery
 from orcidx.extras import needed
 from orcidx.options import ReadOptions
 from orcidx.storage.fingerprint import Fingerprint
-from orcidx.storage.ranges import RangeReader
+from orcidx.storage.given import BytesReader, FileObjectReader
+from orcidx.storage.hive_paths import hive_partition
+from orcidx.storage.ranges import LentReader, RangeReader, as_expected
 
 if TYPE_CHECKING:
-    from orcidx.storage.sink import Sink
-    from orcidx.storage.sources import Source
+    from typing_extensions import Buffer
 
 __all__ = [
+    "AT_HAND",
+    "IN_NO_STORE",
     "STORES",
     "Found",
+    "Sink",
+    "Source",
     "Store",
     "Upload",
     "in_filesystem",
@@ -35,6 +41,90 @@ __all__ = [
     "store_class",
     "store_of",
 ]
+
+
+IN_NO_STORE = frozenset({"bytes", "object", "reader"})
+AT_HAND = IN_NO_STORE | {"path"}
+"""The kinds of sources that no request is made for."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One object: ``name`` as the caller gave it, and all that is needed to open it.
+
+    ``kind`` says which store it is in (``stores.STORES``); "bytes", "object" (a file object) and "reader" are in none.
+    Pickles unless it stands for an open file object or reader (``InvalidQuery``); ``to_dict`` gives paths and URLs as
+    JSON, without ``storage_options`` (they hold secrets). ``root`` is the directory whose listing found it, if any;
+    ``size`` what the listing said, in bytes, and ``listed`` what it said of the version.
+    """
+
+    name: str
+    kind: str
+    location: Any = field(repr=False)
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
+    filesystem: Any = field(default=None, repr=False, hash=False)
+    root: str | None = None
+    size: int | None = field(default=None, compare=False)
+    listed: Fingerprint | None = field(default=None, compare=False, repr=False)
+
+    def open(self, options: ReadOptions | None = None, *, expected: Fingerprint | None = None) -> RangeReader:
+        """A reader of the object; see ``sources.open_reader``.
+
+        ``expected`` is the version that was seen before, such as a footer's or a split's. A local file that differs
+        raises ``StorageError`` here; a remote object is trusted to be that version, with no request, until its first
+        answer says otherwise.
+        """
+        if self.kind not in IN_NO_STORE:
+            store, path = store_class(self.kind).of(self)
+            return store.open(path, name=self.name, options=options, expected=expected)
+        reader = self._open_given(options)
+        return reader if expected is None else as_expected(reader, self.name, expected)
+
+    def _open_given(self, options: ReadOptions | None) -> RangeReader:
+        if self.kind == "bytes":
+            return BytesReader(self.location, name=self.name, options=options)
+        if self.kind == "object":
+            return FileObjectReader(self.location, name=self.name, options=options)
+        return LentReader(self.location)
+
+    def below(self, path: str) -> Source:
+        """The object at a path, with slashes, below this directory."""
+        name, location = f"{self.name.rstrip('/')}/{path}", f"{str(self.location).rstrip('/')}/{path}"
+        return Source(name, self.kind, location, self.storage_options, self.filesystem, self.root)
+
+    @property
+    def in_store(self) -> bool:
+        """Whether it has a path or URL, beside which others may lie: it is no bytes, file object or reader."""
+        return self.kind not in IN_NO_STORE
+
+    @property
+    def partition(self) -> dict[str, str | None]:
+        """The ``key=value`` directories between ``root`` and the object (see ``hive_partition``)."""
+        return hive_partition(self.location, self.root) if self.root is not None else {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"name", "location", "root"}``; ``InvalidQuery`` for what has no path or URL that works elsewhere."""
+        location = store_class(self.kind).address(self.location, self.filesystem) if self.in_store else None
+        if location is None:
+            raise InvalidQuery(f"{self.name}: only paths and URLs can be written as JSON")
+        return {"name": self.name, "location": location, "root": self.root}
+
+    @staticmethod
+    def from_dict(value: Mapping[str, Any], *, storage_options: Mapping[str, Any] | None = None) -> Source:
+        """The way back from ``to_dict``."""
+        found = of_text(value["location"], storage_options or {})
+        return replace(found, name=value["name"], root=value.get("root"))
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.kind in ("object", "reader"):
+            raise InvalidQuery(f"{self.name}: an open file cannot go to another process; give its path, URL or bytes")
+        state = dict(self.__dict__)
+        if self.kind == "bytes":
+            state["location"] = bytes(self.location)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
 
 
 @dataclass(frozen=True)
@@ -57,6 +147,21 @@ class Upload:
     path: str
     id: str
     began: int | None
+
+
+class Sink(Protocol):
+    """One object that is written front to back. ``close`` publishes it, ``abort`` leaves nothing behind.
+
+    ``name``: the path or URL, for messages.
+    """
+
+    name: str
+
+    def write(self, data: Buffer) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
 
 
 class Store(Protocol):

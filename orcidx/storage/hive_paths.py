@@ -1,0 +1,35 @@
+"""Partition values in paths, as Hive and Spark write them: ``key=value`` directories."""
+
+from __future__ import annotations
+
+import os
+import urllib.parse
+
+__all__ = ["hive_partition"]
+
+_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+
+def hive_partition(path: str, root: str | None) -> dict[str, str | None]:
+    """The ``key=value`` directories of ``path`` below ``root``, outermost first; the file's own name does not count.
+
+    ``%XX`` is decoded in both; ``__HIVE_DEFAULT_PARTITION__`` is ``None``.
+    """
+    path = path.replace(os.sep, "/")
+    if root is not None:
+        base = root.replace(os.sep, "/").rstrip("/") + "/"
+        path = path.removeprefix(base)
+    partition: dict[str, str | None] = {}
+    for part in path.split("/")[:-1]:
+        key, equals, value = part.partition("=")
+        if key and equals:
+            partition[_unescape(key)] = None if value == _NULL_PARTITION else _unescape(value)
+    return partition
+
+
+def _unescape(text: str) -> str:
+    """Hive escapes single characters below 128; pyarrow the UTF-8 of any. What is not UTF-8 stays as it was written."""
+    try:
+        return urllib.parse.unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        return text
