@@ -337,13 +337,10 @@ def test_the_commands_of_the_guide(spark: Any, place: Place) -> None:
     assert why()[-1].files_left == 1
 
 
-def test_a_lookup_fetches_a_tenth(spark: Any, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of what Spark's reader fetches for whole rows with one key: bytes of answers, or of HDFS's streams. All indexes
-    are asked: of files as small as these, on a machine with other work, asking would seem to take longer than reading.
-    """
+def test_a_lookup_fetches_a_tenth(spark: Any, place: Place) -> None:
+    """Of what Spark's reader fetches for whole rows with one key: bytes of answers, or of HDFS's streams."""
     if not place.exclusive:
         return
-    monkeypatch.setattr("orcidx.spark.conditions.survivors.PATIENCE", 60.0)
     table = f"{place.url}/looked up"
     text = "concat_ws(' ', uuid(), uuid(), uuid(), uuid())"
     columns = ("id", "pmod(id * 7919, 240000) AS key", f"{text} AS a", f"{text} AS b")
@@ -365,6 +362,28 @@ def test_a_lookup_fetches_a_tenth(spark: Any, place: Place, monkeypatch: pytest.
         assert len(rows) == 1
         assert ours <= 0.1 * plain, (ours, plain)
         assert plain > 10_000_000
+
+
+@pytest.mark.parametrize("size", [0, 1, 6000, 6001, 12_000, 100_000])
+def test_pieces_of_a_file(spark: Any, place: Place, tmp_path: Path, size: int, rng: np.random.Generator) -> None:
+    """Answers of more than 8 kB of text waited 40 ms for an acknowledgement."""
+    if place.exclusive:
+        return  # the same calls, of files that take longer to write
+    data = rng.bytes(size)
+    (tmp_path / "ä file").write_bytes(data)
+    files, url = SessionFiles(spark), f"file://{tmp_path}/ä file"
+    assert files.read(url, 0, size) == data
+    assert files.read(url, 0, size + 7) == data
+    assert files.read(url, size // 3, size) == data[size // 3 :]
+    assert files.read(url, size // 3, size // 2) == data[size // 3 : size // 3 + size // 2]
+
+
+def test_long_listings(spark: Any, tmp_path: Path) -> None:
+    names = [f"{number:03} ü \N{SNOWMAN}" * 3 for number in range(400)]
+    for name in names:
+        (tmp_path / name).touch()
+    found = SessionFiles(spark).list(f"file://{tmp_path}")
+    assert sorted(one.path.rpartition("/")[2] for one in found) == names
 
 
 def enabled(spark: Any, table: str, where: str) -> Any:

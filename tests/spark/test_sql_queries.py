@@ -112,6 +112,16 @@ def test_what_is_told_is_what_spark_reads(spark: Any, indexed: Path) -> None:
 
 
 @pytest.mark.java
+def test_a_listing_that_takes_several_answers_of_the_jvm(spark: Any, tmp_path: Path) -> None:
+    for number in range(40):
+        orc.write_table(pa.table({"n": [number, number + 100]}), tmp_path / f"{number:03} {'long name ü ' * 12}.orc")
+    build_file_index(spark, str(tmp_path), {"bloom-filter": {"n": {}}}, progress=False).collect()
+    plain, pruned = both(spark, f"SELECT n, _metadata.file_name FROM orc.`{tmp_path}` WHERE n = 117")
+    assert pruned == plain
+    assert (len(plain), why()[-1].files_left) == (1, 1)
+
+
+@pytest.mark.java
 def test_partitions_keep_the_values_of_their_directories(spark: Any, indexed: Path) -> None:
     """The files store day = 5 in every row, and so do their statistics and bitmaps."""
     for text in ("day = 0", "day = 5", "day = 0 AND n < 500", "day = 1 OR n = 3"):

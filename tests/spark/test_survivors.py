@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,52 @@ def test_indexes_are_asked_while_that_saves_more_than_it_costs(
     assert len(asked) == (survivors.FIRST if stops else 20)
     assert found.fallen.sum() == (0 if not falls else 6 if stops else 15)
     assert bool(found.notes) == stops
+
+
+@pytest.mark.parametrize(
+    ("slots", "seconds", "falls", "asked_of"),
+    [
+        (2, 0.05, 1.0, 40),  # on the machine where it was measured: a file takes longer than its index
+        (2, 0.05, 0.5, 40),
+        (2, 0.05, 0.0, 8),
+        (1000, 0.05, 1.0, 8),  # a cluster reads all at a time
+        (1000, 0.001, 1.0, 40),  # which is sooner than anybody waits
+    ],
+)
+def test_indexes_in_a_store_are_asked_side_by_side(
+    slots: int, seconds: float, falls: float, asked_of: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 24 files on HDFS 8 were asked, one by one: opening a file was taken to cost what it does on a disk."""
+    now = [0.0]
+    monkeypatch.setattr(survivors.time, "perf_counter", lambda: now[0])
+    batches: list[int] = []
+
+    def at_once(call: Callable[[Any], Any], items: Sequence[Any], threads: int) -> list[Any]:
+        began, told = now[0], []
+        for item in items:
+            now[0] = began
+            told.append(call(item))
+        now[0] = began + 1.5 * seconds
+        batches.append(len(items))
+        assert len(items) <= threads
+        return told
+
+    monkeypatch.setattr(survivors, "side_by_side", at_once)
+    price = survivors._Price(saved=1e-4, once=0.02, slots=slots, remote=True)
+    numbers = iter(range(40))
+
+    def question() -> bool:
+        now[0] += seconds
+        return next(numbers) % 10 < 10 * falls
+
+    rest = 40
+    while rest:
+        price.ask([question] * min(price.askers, rest))
+        rest -= batches[-1]
+        if rest and (not price.fell or price.is_too_high(rest)):
+            break
+    assert price.asked == asked_of
+    assert set(batches) == {8}
 
 
 class _Files(list[str]):

@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ from orcidx.spark.conditions.relation import Listing
 from orcidx.spark.types.hive_columns import partition_types
 from orcidx.spark.types.spark_types import arrow_schema_of, struct_json
 from orcidx.storage import Source
+from orcidx.threads.tasks import side_by_side
 
 __all__ = ["PartitionColumns", "Survivors", "find_survivors", "with_old_times"]
 
@@ -55,8 +57,15 @@ SHARE = 0.5
 """Leaving files out by their indexes may cost this share of the scan that it is expected to save, by the files that
 have been asked: those of 2,000 files of 60 kB with bloom filters of 240 kB took longer than the files. Of local files
 that is processor time: a busy machine is slow for the scan, too."""
+ASKERS = 8
+"""Indexes in a store that are asked at a time: most of it is waiting."""
+OPENINGS = 3
+"""A file in a store costs Spark's reader at least so many answers of the store (the tail, a stripe's footer, columns),
+where an index costs one. How long that takes at least is measured by the indexes that are asked."""
 PATIENCE = 0.03
 """Seconds of asking that need not pay: of few files nobody feels it, and expects what is left out to be left out."""
+FAR_PATIENCE = 0.1
+"""The same, of files in a store."""
 RELATION_SECONDS = 0.02
 """What a second relation, of the files that are left, costs Spark's planning."""
 _WIDENS = {
@@ -154,8 +163,8 @@ def find_survivors(
         sizes = [known_of[number].size or 0 for number in plan.kept.tolist()]
         seconds = (share * sum(sizes) / SCAN_BYTES + len(sizes) * FILE_SECONDS) / slots
         question = _Question(where, open_questions(known, where, options), types, options)
-        clock = time.thread_time if store.root.kind == "path" else time.perf_counter
-        price = _Price(clock, seconds / max(1, len(sizes)), RELATION_SECONDS if len(sizes) == len(known_of) else 0.0)
+        once = RELATION_SECONDS if len(sizes) == len(known_of) else 0.0
+        price = _Price(seconds / max(1, len(sizes)), once, slots, remote=store.root.kind != "path")
         left, fell, notes = _asked(known, fresh, plan.kept, question, price)
     except (CorruptFile, Unsupported, OSError) as error:  # also of a later version, not ours to read, or not reached
         warnings.warn(f"the directory's indexes are not used: {error}", RuntimeWarning, stacklevel=2)
@@ -276,51 +285,83 @@ class _Question:
         return self._bound[key]
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Price:
-    """``clock``: of what asking costs; ``saved``: seconds, by a file that falls; ``once``: seconds that it costs to
-    leave out the first."""
+    """What asking costs so far, and what it gains. ``saved``: seconds, by a file that falls; ``once``: seconds that it
+    costs to leave out the first; ``slots``: files that Spark reads at a time; ``remote``: each question waits for a
+    store."""
 
-    clock: Callable[[], float]
     saved: float
     once: float
+    slots: int
+    remote: bool
+    spent: float = 0.0
+    asked: int = 0
+    fell: int = 0
+    _least: float = float("inf")
 
-    def is_too_high(self, spent: float, asked: int, fell: int, rest: int) -> bool:
+    @property
+    def askers(self) -> int:
+        """So many indexes are asked at a time."""
+        return ASKERS if self.remote else 1
+
+    def ask(self, questions: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
+        """The answers; what they cost is added."""
+        clock = time.perf_counter if self.remote else time.thread_time
+
+        def timed(question: Callable[[], bool | None]) -> tuple[bool | None, float]:
+            began = clock()
+            return question(), clock() - began
+
+        began = clock()
+        told = side_by_side(timed, questions, self.askers) if self.remote else [timed(one) for one in questions]
+        self.spent += clock() - began
+        self._least = min([self._least, *(took for out, took in told if out is not None)])
+        self.asked += sum(out is not None for out, _ in told)
+        self.fell += sum(out is True for out, _ in told)
+        return [out for out, _ in told]
+
+    @property
+    def _saved(self) -> float:
+        """By a file that falls, since asking has told how soon the store answers."""
+        return self.saved + (OPENINGS * self._least / self.slots if self.remote and self.asked else 0.0)
+
+    def is_too_high(self, rest: int) -> bool:
         """Whether asking the rest would cost too much, if as many of them fall as of those that have been asked."""
-        expected = SHARE * self.saved * (fell + fell / asked * rest) - self.once
-        return spent / asked * rest > max(expected, PATIENCE)
+        expected = SHARE * self._saved * (self.fell + self.fell / self.asked * rest) - self.once
+        return self.spent / self.asked * rest > max(expected, FAR_PATIENCE if self.remote else PATIENCE)
 
-    def is_worth(self, fell: int) -> bool:
-        """Whether so many files save what it costs to leave them out."""
-        return fell * self.saved > self.once
+    @property
+    def is_worth(self) -> bool:
+        """Whether the files that fell save what it costs to leave them out."""
+        return self.fell > 0 and self.fell * self._saved > self.once
 
 
 def _asked(
     known: KnownFiles, fresh: Bools, kept: npt.NDArray[np.int64], question: _Question, price: _Price
 ) -> tuple[list[int], int, list[str]]:
     """The files that their indexes leave, how many fell, and why no more were asked."""
-    began, asked, rows = price.clock(), 0, known.rows
-    candidates = kept[(fresh & files_with_index_of(known, asked_columns(question.where)))[kept]].tolist()
+    rows = known.rows
+    rest = kept[(fresh & files_with_index_of(known, asked_columns(question.where)))[kept]].tolist()
     fallen: set[int] = set()
     notes: list[str] = []
-    for place, number in enumerate(candidates, 1):
+
+    def answer(number: int) -> bool | None:
         stored = stored_index(known, number)
-        out = None if stored is None else question.rules_out(stored, number, int(rows[number]))
-        if out is None:
-            continue
-        asked += 1
-        if out:
-            fallen.add(number)
-        rest = len(candidates) - place
-        if asked < FIRST or not rest:
+        return None if stored is None else question.rules_out(stored, number, int(rows[number]))
+
+    while rest and not notes:
+        now, rest = rest[: price.askers], rest[price.askers :]
+        answers = price.ask([partial(answer, number) for number in now])
+        fallen.update(number for number, out in zip(now, answers, strict=True) if out)
+        if price.asked < FIRST or not rest:
             continue
         if not fallen:
-            notes.append(f"the first {asked} file indexes rule nothing out, and no more were asked")
-            break
-        if price.is_too_high(price.clock() - began, asked, len(fallen), rest):
-            notes.append(f"{len(fallen)} of {asked} files fell by their indexes, and asking more would cost too much")
-            break
-    if notes and not price.is_worth(len(fallen)):
+            notes.append(f"the first {price.asked} file indexes rule nothing out, and no more were asked")
+        elif price.is_too_high(len(rest)):
+            told = f"{price.fell} of {price.asked} files fell by their indexes"
+            notes.append(f"{told}, and asking more would cost too much")
+    if notes and not price.is_worth:
         fallen.clear()
     return [number for number in kept.tolist() if number not in fallen], len(fallen), notes
 

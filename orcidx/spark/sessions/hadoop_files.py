@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from orcidx.errors import StorageError, Unsupported
-from orcidx.spark.sessions.compiled_java import made
+from orcidx.spark.sessions.compiled_java import PIECE, made, taken, text_of
 from orcidx.spark.sessions.spark_session import is_connect
 from orcidx.spark.types.argument_types import JavaObject, OnePath, Paths
 from orcidx.storage import Fingerprint, Source
@@ -64,11 +64,11 @@ class SessionFiles:
 
     def lines(self, listed: JavaObject) -> str:
         """What Spark has listed, a sequence of Hadoop's statuses: paths, sizes, times and tags (``listing_of``)."""
-        return str(self._java.lines(listed))
+        return text_of(self._java.lines(listed))
 
     def list(self, url: str) -> list[Found]:
         with _sentences(url):
-            text = self._java.list(url)
+            text = text_of(self._java.list(url))
         return [_found(line) for line in text.split(_ITEM)] if text else []
 
     def status(self, url: str) -> Found | None:
@@ -80,7 +80,9 @@ class SessionFiles:
 
     def read(self, url: str, offset: int, length: int) -> bytes:
         with _sentences(url):
-            return bytes(self._java.read(url, offset, length))
+            if length <= PIECE:
+                return bytes(self._java.read(url, offset, length))
+            return taken(self._java.hold(url, offset, length), length)
 
     def write(self, url: str, data: bytes, how: str, temporary: str | None) -> bool:
         with _sentences(url):

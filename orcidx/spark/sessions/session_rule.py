@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from orcidx.errors import Unsupported
-from orcidx.spark.sessions.compiled_java import made
+from orcidx.spark.sessions.compiled_java import made, text_of
 from orcidx.spark.sessions.spark_session import is_connect, require_spark
 from orcidx.spark.types.argument_types import JavaObject
 
@@ -26,7 +26,7 @@ class _Callback:
         self._answer = answer
 
     def apply(self, question: str, listing: JavaObject) -> str:
-        return self._answer(question, listing.get)
+        return self._answer(question, lambda: text_of(listing.get()))
 
     class Java:
         implements = (_ASKED,)

@@ -52,16 +52,22 @@ public class HadoopFiles {
       .append(file.getModificationTime()).append(PART).append(etag == null ? "" : etag);
   }
 
+  // A text as it is, or its bytes where py4j would send it in several pieces, to be taken by readNBytes.
+  static Object answer(StringBuilder text) {
+    if (text.length() <= 6000) return text.toString();
+    return new java.io.ByteArrayInputStream(text.toString().getBytes(java.nio.charset.StandardCharsets.UTF_8));
+  }
+
   // The files that Spark has listed. Their own texts will not do: one of viewfs has the path behind it.
-  public String lines(scala.collection.Seq files) {
+  public Object lines(scala.collection.Seq files) {
     StringBuilder text = new StringBuilder();
     scala.collection.Iterator each = files.iterator();
     while (each.hasNext()) line(text, (FileStatus) each.next());
-    return text.toString();
+    return answer(text);
   }
 
   // Every file below a directory or prefix; "" where there is nothing.
-  public String list(String url) throws java.io.IOException {
+  public Object list(String url) throws java.io.IOException {
     StringBuilder text = new StringBuilder();
     Path path = new Path(url);
     try {
@@ -70,7 +76,7 @@ public class HadoopFiles {
     } catch (java.io.FileNotFoundException error) {
       return "";
     }
-    return text.toString();
+    return answer(text);
   }
 
   // One file; "" where there is nothing, "/" for a directory.
@@ -97,6 +103,11 @@ public class HadoopFiles {
     } finally {
       stream.close();
     }
+  }
+
+  // The same, to be taken by readNBytes.
+  public java.io.ByteArrayInputStream hold(String url, long offset, int length) throws java.io.IOException {
+    return new java.io.ByteArrayInputStream(read(url, offset, length));
   }
 
   // Writes a file, whole or not at all where closing it makes it appear; else under another name first. False: there is

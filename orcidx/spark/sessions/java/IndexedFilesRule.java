@@ -129,7 +129,9 @@ public class IndexedFilesRule extends Rule {
           if (etag != null) text.append(etag);
         }
       }
-      return text.toString();
+      if (text.length() <= 6000) return text.toString();
+      // As bytes, to be taken by readNBytes: py4j sends a longer text in several pieces.
+      return new java.io.ByteArrayInputStream(text.toString().getBytes(java.nio.charset.StandardCharsets.UTF_8));
     }
   }
 
