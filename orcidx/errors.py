@@ -1,9 +1,9 @@
 """What can go wrong, each error saying where in the *data* it happened.
 
 ``CorruptFile`` the bytes break the format; ``Unsupported`` the bytes are legal but not supported here; ``StorageError``
-the storage failed; ``InvalidQuery`` the caller asked for something that cannot be; ``ValueOutOfRange`` a legal value
-does not fit the Arrow type that the caller chose; ``CommitConflict`` and ``CommitUncertain`` a change of a table did
-not happen, or nobody can tell.
+the storage failed, ``FileGone`` a file that was known is not there any more; ``InvalidQuery`` the caller asked for
+something that cannot be; ``ValueOutOfRange`` a legal value does not fit the Arrow type that the caller chose;
+``CommitConflict`` and ``CommitUncertain`` a change of a table did not happen, or nobody can tell.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ __all__ = [
     "CommitConflict",
     "CommitUncertain",
     "CorruptFile",
+    "FileGone",
     "InvalidQuery",
     "OrcidxError",
     "StorageError",
@@ -88,6 +89,10 @@ class Unsupported(OrcidxError, NotImplementedError):
 
 class StorageError(OrcidxError, OSError):
     """The storage below failed, after the retries; the message names the byte range."""
+
+
+class FileGone(StorageError, FileNotFoundError):
+    """A file that a listing, a snapshot or an open file named is not there any more; the message says what to do."""
 
 
 class InvalidQuery(OrcidxError, ValueError):

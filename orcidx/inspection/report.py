@@ -9,6 +9,7 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
+from orcidx.errors import FileGone
 from orcidx.explain.model import Explanation
 from orcidx.explain.page import Part, explanation_parts, facts_table, page, subtitle_of
 from orcidx.explain.pictures import RangeBand, Tile, range_bands, treemap
@@ -50,6 +51,12 @@ def report_page(
     began = time.perf_counter()
     explanation = scan.explain() if typed is None else replace(scan.explain(), where=typed)
     explained = time.perf_counter() - began
+    gone = {file.file for file in explanation.files if any(note.kind == "gone" for note in file.notes)}
+    if gone:
+        files = [source for source in files if source.name not in gone]
+        scan = replace(scan, jobs=tuple(job for job in scan.jobs if job.source.name not in gone))
+        if not files:
+            raise FileGone("all files of the report are gone since they were listed", file=min(gone))
     sizes: list[FileSizes] = []
     ranges: dict[str, list[Ranges]] = {}
     for source in files[:MOST_LOOKED_INTO]:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, Never, Unpack
 
 import pyarrow as pa
 
-from orcidx.errors import InvalidQuery, located
+from orcidx.errors import FileGone, InvalidQuery, located
 from orcidx.explain.facts import facts_html
 from orcidx.keywords import lists_options
 from orcidx.options import OptionsByName, ReadOptions
@@ -28,12 +29,13 @@ from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.paimon_table.metadata.snapshot import Snapshot
 from orcidx.paimon_table.read.jvm_instants import check_zone
 from orcidx.paimon_table.read.plan import TableFile, TablePlan
+from orcidx.paimon_table.read.replanning import Newest, Unpinned
 from orcidx.paimon_table.read.scan import TableScan
 from orcidx.paimon_table.read.table_view import TableView
 from orcidx.paimon_table.read.totals import aggregate_scan
 from orcidx.paimon_table.read_gates import check_reading, unknown_notes
 from orcidx.planner.query_words import asked_columns, asked_limit
-from orcidx.predicate import Where, parse, resolve_column
+from orcidx.predicate import Predicate, Where, parse, resolve_column
 from orcidx.scanner.top_rows import parse_order
 from orcidx.spellings import READING, unknown_keyword
 from orcidx.storage import OneSource
@@ -151,6 +153,10 @@ class Table:
         of every JVM that wrote TIMESTAMP WITH LOCAL TIME ZONE to ORC files, such as "America/New_York": Paimon's Java
         moves such instants by it, and they are put back; "UTC" says that none was moved. None: they come as the files
         have them, and a note says so. Raises ``InvalidQuery``, and ``Unsupported`` where rows must be merged.
+
+        Of a table that was opened without ``snapshot_id`` a scan is planned again on the newest snapshot, and a note
+        says so, where a compaction and an expiry took files that it was going to read. A scan that has given rows, or
+        is of a snapshot by its number, raises ``FileGone`` then.
         """
         options = (options or ReadOptions()).override(**option_overrides)
         names = asked_columns(columns, case_sensitive=options.case_sensitive)
@@ -163,8 +169,16 @@ class Table:
         order = tuple(replace(key, column=_whole_column(key.column, self.schema, options)) for key in order)
         predicate = None if where is None else parse(where)
         zone = check_zone(jvm_zone)
-        plan = self.plan(predicate, nan=options.nan, case_sensitive=options.case_sensitive, jvm_zone=zone)
-        return TableScan(plan, self.table_schema, tuple(chosen), predicate, options, limit, order, zone)
+        try:
+            plan = self.plan(predicate, nan=options.nan, case_sensitive=options.case_sensitive, jvm_zone=zone)
+        except FileGone:  # the snapshot expired before anything was planned
+            newer = _newest(self.table_files) if self.is_latest else self
+            if newer.snapshot_id == self.snapshot_id:
+                raise
+            return newer.scan(columns, predicate, top=top, limit=limit, options=options, jvm_zone=zone)
+        known = Unpinned(plan, self.snapshot_id, partial(_newest_plan, self.table_files))
+        unpinned = known if self.is_latest else None
+        return TableScan(plan, self.table_schema, tuple(chosen), predicate, options, limit, order, zone, unpinned)
 
     @lists_options(ReadOptions)
     def aggregate(
@@ -287,8 +301,18 @@ def open_table(
         except FileNotFoundError:
             raise InvalidQuery(f"{files.root.name} has no snapshot {snapshot_id}; it may have expired") from None
         return Table(TableView(files, snapshot, files.schema(snapshot.schema_id), is_latest=False))
+    return _newest(files)
+
+
+def _newest(files: TableFiles) -> Table:
     latest = files.latest_snapshot()
     schema = files.latest_schema(0 if latest is None else latest.schema_id)
     if schema is None:
         raise FileNotFoundError(f"{files.root.name} is no Paimon table: it has no schema")
     return Table(TableView(files, latest, schema))
+
+
+def _newest_plan(files: TableFiles, where: Predicate | None, options: ReadOptions, jvm_zone: str | None) -> Newest:
+    table = _newest(files)
+    plan = table.plan(where, nan=options.nan, case_sensitive=options.case_sensitive, jvm_zone=jvm_zone)
+    return Newest(plan, table.table_schema, table.snapshot_id)

@@ -31,7 +31,7 @@ class Finding:
     describe: Callable[[npt.NDArray[np.int64]], list[str]]
 
 
-NoteKind = Literal["absent", "distrusted", "stale", "damaged", "silent", "off"]
+NoteKind = Literal["absent", "distrusted", "stale", "damaged", "silent", "off", "gone"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Note:
 
     ``kind``: ``"absent"`` there is none; ``"distrusted"`` it is known to be wrong of this writer; ``"stale"`` the data
     changed after it was made; ``"damaged"`` it breaks its format or contradicts another; ``"silent"`` it cannot answer
-    this question; ``"off"`` an option, or its cost, turned it off.
+    this question; ``"off"`` an option, or its cost, turned it off; ``"gone"`` the file was there when it was listed.
     """
 
     source: str

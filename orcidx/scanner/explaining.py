@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 
-from orcidx.errors import OrcidxError
+from orcidx.errors import FileGone, OrcidxError
 from orcidx.explain.model import FileExplanation, StripeExplanation, explain_row_groups
 from orcidx.explain.overlap import ColumnDepth
 from orcidx.fetching.drive import run_value
@@ -25,7 +25,7 @@ from orcidx.scanner.top_scan import top_note
 from orcidx.spellings import counted
 from orcidx.storage import RangeReader
 
-__all__ = ["explain_file", "explain_files"]
+__all__ = ["explain_file", "explain_files", "gone_file"]
 
 MOST_GROUPS = 20_000
 SMALL_GROUP, SMALL_GROUPS = 1 << 7, 1 << 18
@@ -49,16 +49,19 @@ def explain_files(
     """What a scan would read of each of its files, and how deep the ranges of their row groups overlap. ``order``: that
     of its first rows, where those are asked for."""
     ranges = GroupRanges()
+    files: list[FileExplanation] = []
     if limit is not None and request.where is None and not order:
-        with closing(open_in_turn(jobs, request, limit, to_the_end=True)) as files_in_turn:
-            files = [explain_file(file.scan, file.storage, ranges) for file in files_in_turn]
+        gone = lambda error: files.append(gone_file(error))  # noqa: E731
+        with closing(open_in_turn(jobs, request, limit, to_the_end=True, gone=gone)) as files_in_turn:
+            for file in files_in_turn:
+                files.append(explain_file(file.scan, file.storage, ranges))
     else:
         notes: tuple[Note, ...] = ()
         if indexes is not None and request.where is not None:
             left, notes = indexes.plan(jobs, request)
             jobs = _with_indexes(jobs, left)
         with FileQueue(jobs, request, ScanMetrics(), open_all=True) as queue:
-            files = [explain_file(file.scan, file.storage, ranges) for file in queue]
+            files.extend(_explained(queue, ranges))
         if notes and files:
             files[0] = replace(files[0], notes=(*notes, *files[0].notes))
     if files and (told := listing_notes(indexes)):
@@ -67,6 +70,25 @@ def explain_files(
         note = top_note(order, limit) if order else limit_note(limit, request)
         files[0] = replace(files[0], notes=(note, *files[0].notes))
     return files, ranges.depths
+
+
+def _explained(queue: FileQueue, ranges: GroupRanges) -> Iterator[FileExplanation]:
+    """The files of the queue, in order, and in their places those that are not there any more."""
+    while True:
+        try:
+            file = queue.take(wait=True)
+            if file is None:
+                return
+            with file:
+                found = explain_file(file.scan, file.storage, ranges)
+        except FileGone as error:
+            found = gone_file(error)
+        yield found
+
+
+def gone_file(error: FileGone) -> FileExplanation:
+    """A file that was listed and is not there any more, whose rows nobody can count."""
+    return FileExplanation(error.file or "", 0, (), (Note("file", "gone", str(error)),))
 
 
 def _with_indexes(jobs: Iterable[FileJob], left: Iterable[FileJob]) -> tuple[FileJob, ...]:

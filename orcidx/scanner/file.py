@@ -35,6 +35,7 @@ from orcidx.scanner.scan import SPLIT_BYTES, Scan, Split
 from orcidx.scanner.top_rows import parse_order
 from orcidx.spellings import counted
 from orcidx.storage import Fingerprint, OneSource, RangeReader, Source, describe_source
+from orcidx.storage.failures import gone
 
 __all__ = ["OrcFile", "Writer", "make_scan", "open_file"]
 
@@ -64,11 +65,16 @@ class OrcFile(AskedForKeys, FileShortcuts):
         source = source if isinstance(source, Source) else describe_source(source)
         self.source = source
         self.options = options or USUAL_OPTIONS
-        self._storage: RangeReader | None = source.open(self.options, expected=expected)
+        self._storage: RangeReader | None = None
         try:
+            self._storage = source.open(self.options, expected=expected)
             self._reader = OrcReader(self._storage, MetadataLimits.of(self.options))
-        except BaseException:
-            self._storage.close()
+        except BaseException as error:
+            if self._storage is not None:
+                self._storage.close()
+            known = source.listed is not None or expected is not None
+            if known and isinstance(error, FileNotFoundError):
+                raise gone(source.name) from error
             raise
 
     def __enter__(self) -> OrcFile:

@@ -21,6 +21,7 @@ from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.small_files import SmallFiles, SmallRows
 from orcidx.storage import RangeReader
+from orcidx.storage.failures import gone
 from orcidx.storage.threads import READERS
 from orcidx.threads.tasks import Task
 
@@ -54,13 +55,22 @@ class OpenFile:
 
 
 def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFile:
-    """Opens a file and reads what must be known of it before its stripes are: the tail, and what ``prepare`` wants."""
-    storage = job.source.open(request.options, expected=job.fingerprint)
+    """Opens a file and reads what must be known of it before its stripes are: the tail, and what ``prepare`` wants.
+
+    Raises ``FileGone`` where it is not there: it was when it was listed, or named by who split the scan.
+    """
+    try:
+        storage = job.source.open(request.options, expected=job.fingerprint)
+    except FileNotFoundError as error:
+        raise gone(job.source.name) from error
     try:
         scan = FileScan(OrcReader(storage, MetadataLimits.of(request.options)), job, request, metrics)
         if request.options.strings == "dictionary":
             run_value(scan.prepare(), storage)
         return OpenFile(storage, scan)
+    except FileNotFoundError as error:  # of a store that is asked with the first read
+        storage.close()
+        raise gone(job.source.name) from error
     except BaseException:
         storage.close()
         raise

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import replace
 
 import pyarrow as pa
 
+from orcidx.errors import FileGone
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.pruning.findings import Note
 from orcidx.scanner.arrow_stream import limited
@@ -36,17 +37,30 @@ class RowsLeft:
 
 
 def open_in_turn(
-    jobs: Iterable[FileJob], request: ScanRequest, limit: int, *, to_the_end: bool
+    jobs: Iterable[FileJob],
+    request: ScanRequest,
+    limit: int,
+    *,
+    to_the_end: bool,
+    gone: Callable[[FileGone], object] | None = None,
 ) -> Generator[OpenFile, None, None]:
     """The files of a scan without a predicate, one after the other, each told what those before it leave of the limit.
 
-    ``to_the_end``: those of which nothing is left to read, too. A file is closed when the next is wanted.
+    ``to_the_end``: those of which nothing is left to read, too. ``gone`` is told of files that are not there any more,
+    which raise without it. A file is closed when the next is wanted.
     """
     left = limit
     for number, job in enumerate(jobs):
         if number and not left and not to_the_end:
             return
-        with open_job(job, replace(request, limit=left), ScanMetrics()) as file:
+        try:
+            file = open_job(job, replace(request, limit=left), ScanMetrics())
+        except FileGone as error:
+            if gone is None:
+                raise
+            gone(error)
+            continue
+        with file:
             yield file
             left -= file.scan.wanted_rows.count
 

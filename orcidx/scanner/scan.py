@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from orcidx.errors import InvalidQuery
+from orcidx.errors import FileGone, InvalidQuery
 from orcidx.explain.facts import facts_html
 from orcidx.explain.model import Explanation
 from orcidx.fetching.drive import arun_in_turn, off_loop, run, run_in_turn, run_value
@@ -31,7 +31,7 @@ from orcidx.scanner.aggregate_pass import (
 )
 from orcidx.scanner.arrow_stream import ArrowStream, Batches, limited
 from orcidx.scanner.batches import Joiner, join_batches
-from orcidx.scanner.explaining import explain_files
+from orcidx.scanner.explaining import explain_files, gone_file
 from orcidx.scanner.file_queue import FileQueue, OpenFile, open_job
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.narrowing import RequestNarrowing
@@ -335,10 +335,20 @@ class Scan(RequestNarrowing, ArrowStream):
 
     def explain(self) -> Explanation:
         """What the scan will read and why it can skip the rest; reads metadata and indexes only."""
-        order = self._order if self.top else ()
-        files, depths = explain_files(self.jobs, self.resolved, limit=self.row_limit, indexes=self.indexes, order=order)
         where = None if self.request.where is None else repr(self.request.where)
-        return Explanation(where, tuple(self.schema.names), tuple(files), depths)
+        scan, gone = self, []
+        while True:
+            try:
+                columns = tuple(scan.schema.names)
+                break
+            except FileGone as error:  # the first file says what columns there are
+                gone.append(gone_file(error))
+                scan = replace(self, jobs=tuple(self.jobs)[len(gone) :])
+                if not scan.jobs:
+                    return Explanation(where, (), tuple(gone))
+        order = scan._order if scan.top else ()
+        files, depths = explain_files(scan.jobs, scan.resolved, limit=scan.row_limit, indexes=scan.indexes, order=order)
+        return Explanation(where, columns, (*gone, *files), depths)
 
 
 def _joined(joiner: Joiner, batch: pa.RecordBatch) -> list[pa.RecordBatch]:

@@ -13,9 +13,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from orcidx.errors import OrcidxError, StorageError
+from orcidx.errors import FileGone, OrcidxError, StorageError
 
-__all__ = ["AFTER_THEIRS", "OURS", "Retries", "ShortBody", "chain", "classify", "status_of", "translate", "translating"]
+__all__ = [
+    "AFTER_THEIRS",
+    "OURS",
+    "Retries",
+    "ShortBody",
+    "chain",
+    "classify",
+    "gone",
+    "status_of",
+    "translate",
+    "translating",
+]
 
 Failure = Literal["missing", "denied", "changed", "transient", "permanent"]
 
@@ -141,6 +152,12 @@ def translate(
         return StorageError("the object has changed since it was opened; open it again", file=name, offset=offset)
     reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return StorageError(f"{doing} {what}: {reason}", file=name, offset=offset)
+
+
+def gone(name: str) -> FileGone:
+    """The error about an object that was there when it was listed, opened or planned."""
+    text = "is not there any more: it was deleted or replaced since it was listed or opened; make the scan again"
+    return FileGone(text, file=name)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 from orcidx.errors import StorageError
 from orcidx.options import ReadOptions
 from orcidx.storage.event_loop import shared_loop
-from orcidx.storage.failures import OURS, Retries, ShortBody, classify, translate
+from orcidx.storage.failures import OURS, Retries, ShortBody, classify, gone, translate
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.ranges import (
     GapDiscardingBuffer,
@@ -318,6 +318,8 @@ class RemoteReader:
                 failure = classify(error)
                 if failure != "transient" or attempt >= self._retries.attempts:
                     known = translate(error, failure, name=self.name, what=what, offset=offset)
+                    if failure == "missing" and self._fingerprint is not None:
+                        known = gone(self.name)
                     if known is error:
                         raise
                     raise known from error

@@ -22,7 +22,7 @@ from goldens import FIXTURES, GOLDEN_PAIMON, roots
 from memory_files import MemoryFiles
 from paimon_tables import PaimonTable, serialized
 
-from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, Unsupported
+from orcidx.errors import CorruptFile, FileGone, InvalidQuery, OrcidxError, Unsupported
 from orcidx.paimon import DeletionVector, open_table, write_deletion_vectors
 from orcidx.paimon.data_types import DataField, parse_type
 from orcidx.paimon.hash_index import bucket_of_hash, key_hash
@@ -650,22 +650,6 @@ def test_a_column_of_a_type_that_is_not_carried_does_not_block_the_others(
         open_table(table.path)
 
 
-@pytest.mark.parametrize("call", ["to_table", "count_rows", "explain", "aggregate"])
-def test_a_file_that_is_gone_since_the_plan_says_why(table: PaimonTable, call: str) -> None:
-    table.schema({0: ("a", "INT")})
-    entry = table.add("data-1.orc", pa.table({"a": pa.array([1, 2], pa.int32())}))
-    table.commit()
-    opened = open_table(table.path)
-    scan = opened.scan(None, "a = 1")
-    table.delete(entry)
-    table.add("data-2.orc", pa.table({"a": pa.array([1, 2], pa.int32())}))  # a compaction
-    table.commit()
-    (table.path / "bucket-0" / "data-1.orc").unlink()  # and the expiry of snapshot 1
-    with pytest.raises(FileNotFoundError, match=r"gone since its snapshot was opened.*open the table again.*data-1"):
-        opened.aggregate({"n": "sum(a)"}, "a = 1") if call == "aggregate" else getattr(scan, call)()
-    assert open_table(table.path).scan(None, "a = 1").count_rows() == 1
-
-
 def test_a_file_with_another_type_than_its_schema_says_is_damaged(table: PaimonTable) -> None:
     table.schema({0: ("a", "MAP<INT, INT>")})
     table.add("data-1.orc", pa.table({"a": [b"x"]}))
@@ -700,7 +684,7 @@ def test_files_of_partitions_that_a_jvm_names_are_looked_for(table: PaimonTable)
         open_table(table.path).files()
     second.unlink()
     there.unlink()
-    with pytest.raises(FileNotFoundError, match=r"data-3\.orc"):
+    with pytest.raises(FileGone, match=r"data-3\.orc"):
         open_table(table.path).files()
 
 

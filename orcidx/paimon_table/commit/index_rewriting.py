@@ -18,6 +18,7 @@ from orcidx.errors import (
     CommitConflict,
     CommitUncertain,
     CorruptFile,
+    FileGone,
     InvalidQuery,
     OrcidxError,
     Unsupported,
@@ -79,10 +80,14 @@ class IndexTask:
     types: Mapping[str, DataType]
     threshold: int
 
-    def build(self) -> BuiltIndex:
-        """Reads the file's columns, and writes the sidecar where the index is too large for the manifest."""
-        with located(file=self.source.name):
-            data = self._container()
+    def build(self) -> BuiltIndex | None:
+        """Reads the file's columns, and writes the sidecar where the index is too large for the manifest; None where
+        the file is not there any more, since a compaction and an expiry took it."""
+        try:
+            with located(file=self.source.name):
+                data = self._container()
+        except FileNotFoundError:
+            return None
         if len(data) <= self.threshold:
             return BuiltIndex(self.identity, data, None, len(data))
         sidecar = f"{self.name}.{hashlib.sha256(data).hexdigest()[:16]}.index"
@@ -231,8 +236,9 @@ def _is_complete(file: TableFile, task: IndexTask) -> bool:
 # ---------------------------------------------------------------------- commit
 
 
-def commit_rewrite(plan: RewritePlan, built: Sequence[BuiltIndex]) -> Changed:
+def commit_rewrite(plan: RewritePlan, results: Sequence[BuiltIndex | None]) -> Changed:
     """Commits what tasks built; files that are gone or changed meanwhile are left out, and named."""
+    built = [index for index in results if index is not None]
     status: dict[str, list[str]] = {}
     rows: list[int] = []
 
@@ -256,14 +262,18 @@ def commit_rewrite(plan: RewritePlan, built: Sequence[BuiltIndex]) -> Changed:
 
 
 @contextmanager
-def _naming_sidecars(plan: RewritePlan, built: Sequence[BuiltIndex]) -> Iterator[None]:
+def _naming_sidecars(plan: RewritePlan, built: Sequence[BuiltIndex | None]) -> Iterator[None]:
     """Names in an error the sidecars that it leaves behind: they are not deleted, since they are named by their content
     and another job may have committed the same ones."""
     try:
         yield
     except BaseException as error:
         directories = {task.identity: task.directory for task in plan.tasks}
-        left = [f"{directories[index.identity]}/{index.sidecar}" for index in built if index.sidecar is not None]
+        left = [
+            f"{directories[index.identity]}/{index.sidecar}"
+            for index in built
+            if index is not None and index.sidecar is not None
+        ]
         if left and isinstance(error, (CommitConflict, CommitUncertain)):
             error.left_behind = (*error.left_behind, *left)
         elif left:
@@ -321,6 +331,13 @@ def _change(attempt: Attempt, plan: RewritePlan, built: Sequence[BuiltIndex], st
         status["done"].append(place[2])
         if sidecar is not None:
             new_files.append(sidecar)
+    made = {index.identity for index in built}
+    for task in plan.tasks:
+        if task.identity not in made:
+            if _place(task.identity) in by_name:
+                text = f"is not there, though snapshot {attempt.state.snapshot_id}, the newest, names it"
+                raise FileGone(text, file=task.source.name)
+            status["gone"].append(task.name)
     status["new"] = [place[2] for place in by_name if place not in planned]
     return Change(KIND, replaced=tuple(replaced), new_files=tuple(new_files))
 
@@ -370,7 +387,7 @@ def rewrite_file_index(
     if not plan.tasks:
         names = {name: tuple(found) for name, found in plan.files.items() if found}
         return changed(committer, None, KIND, plan.planned_on, files=names)
-    built: list[BuiltIndex] = []
+    built: list[BuiltIndex | None] = []
     with _naming_sidecars(plan, built):
         for task in committer.options.counted(plan.tasks):
             built.append(task.build())

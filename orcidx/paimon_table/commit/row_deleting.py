@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from orcidx.errors import CommitConflict, CorruptFile, InvalidQuery, Unsupported, ValueOutOfRange, located
+from orcidx.errors import CommitConflict, CorruptFile, FileGone, InvalidQuery, Unsupported, ValueOutOfRange, located
 from orcidx.options import ReadOptions
 from orcidx.paimon.deletion_vector import DeletionVector
 from orcidx.paimon_table.commit.candidate import Change
@@ -29,7 +29,7 @@ from orcidx.paimon_table.read.scan import TableScan, matching_rows
 from orcidx.paimon_table.read.table_view import TableView
 from orcidx.predicate import External, Predicate, Where, bind, parse
 
-__all__ = ["DeletePlan", "DeleteTask", "commit_delete", "delete_rows", "plan_delete"]
+__all__ = ["DeletePlan", "DeleteTask", "commit_delete", "delete_rows", "plan_delete", "those_there"]
 
 KIND = "OVERWRITE"
 LARGEST_FILE = (1 << 31) - 1
@@ -38,6 +38,9 @@ LARGEST_FILE = (1 << 31) - 1
 _AS_READ = ReadOptions()
 Place = tuple[bytes, int, str]
 Isolation = Literal["snapshot", "serializable"]
+Find = Callable[[list["DeleteTask"]], Iterable[tuple[Place, DeletionVector | None]]]
+"""What a delete asks of files: the vector of each that is there."""
+_TRIES = 4
 
 
 @dataclass(frozen=True)
@@ -49,11 +52,15 @@ class DeleteTask:
     file: FileTask = field(repr=False)
     scan: TableScan | None = field(repr=False)
 
-    def find(self) -> DeletionVector:
-        """Positions of the rows for which the predicate is true, those deleted already, too."""
+    def find(self) -> DeletionVector | None:
+        """Positions of the rows for which the predicate is true, those deleted already, too; None where the file is not
+        there any more, since a compaction and an expiry took it."""
         if self.scan is None:
             return DeletionVector(np.arange(self.rows))
-        pieces = list(matching_rows(self.file, self.scan))
+        try:
+            pieces = list(matching_rows(self.file, self.scan))
+        except FileGone:
+            return None
         positions = np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
         if len(positions) and int(positions.max()) >= self.rows:
             raise CorruptFile(f"row {positions.max()} of a file of {self.rows} rows", file=self.file.file.path)
@@ -164,7 +171,7 @@ def commit_delete(
     found: dict[Place, DeletionVector],
     *,
     isolation: Isolation,
-    find: Callable[[list[DeleteTask]], Iterable[tuple[Place, DeletionVector]]],
+    find: Find,
 ) -> Changed:
     """Commits vectors with the rows that were ``found``, by file; ``find`` is asked for files that come in anew."""
     outcome = _Outcome()
@@ -188,7 +195,7 @@ def _renew(
     found: dict[Place, DeletionVector],
     *,
     isolation: Isolation,
-    find: Callable[[list[DeleteTask]], Iterable[tuple[Place, DeletionVector]]],
+    find: Find,
 ) -> None:
     """Looks into the files that the newest snapshot has and the plan has not, where the delete has to see them."""
     if state.schema.id != plan.schema_id:
@@ -200,7 +207,20 @@ def _renew(
     if state.snapshot_id != plan.planned_on and (gone or isolation == "serializable"):
         plan.again(state)
     missing = [task for task in plan.tasks if task.place not in found]
-    found.update(find(missing))
+    found.update(those_there(find(missing)))
+    for task in missing:
+        if task.place not in found:
+            raise _gone(task, state.snapshot_id)
+
+
+def those_there(found: Iterable[tuple[Place, DeletionVector | None]]) -> dict[Place, DeletionVector]:
+    """Without the files that a compaction and an expiry took: the commit plans the delete again."""
+    return {place: vector for place, vector in found if vector is not None}
+
+
+def _gone(task: DeleteTask, snapshot_id: int | None) -> FileGone:
+    text = f"is not there, though snapshot {snapshot_id} names it; where that was the newest one, run the delete again"
+    return FileGone(text, file=task.file.file.path)
 
 
 def _change(attempt: Attempt, wanted: Mapping[Place, DeletionVector], outcome: _Outcome) -> Change | None:
@@ -233,19 +253,23 @@ def delete_rows(
     """See ``Table.delete``; ``options`` as in ``plan_delete``."""
     if isolation not in ("snapshot", "serializable"):
         raise InvalidQuery(f'isolation is "snapshot" or "serializable", not {isolation!r}')
-    plan = plan_delete(table, where, everything=everything, given=given, options=options)
-    if earlier := plan.committer.earlier(KIND):
-        return changed(plan.committer, earlier, KIND, plan.planned_on)
-
-    def find(tasks: list[DeleteTask]) -> Iterable[tuple[Place, DeletionVector]]:
-        return _find(plan.committer.options.counted(tasks))
-
-    found = dict(find(plan.tasks))
+    for left in reversed(range(_TRIES if dry_run else 1)):
+        plan = plan_delete(table, where, everything=everything, given=given, options=options)
+        if earlier := plan.committer.earlier(KIND):
+            return changed(plan.committer, earlier, KIND, plan.planned_on)
+        found = those_there(_find(plan.committer.options.counted(plan.tasks)))
+        gone = [task for task in plan.tasks if task.place not in found]
+        if not gone:
+            break
+        if dry_run and not left:
+            raise _gone(gone[0], plan.planned_on)
     if dry_run:
         counts = {task.place[2]: _count(task, found[task.place]) for task in plan.tasks}
         names = tuple(name for name, count in counts.items() if count)
         return Changed(None, KIND, {"done": names}, sum(counts.values()), planned_on=plan.planned_on, dry_run=True)
-    return commit_delete(plan, found, isolation=isolation, find=find)
+    return commit_delete(
+        plan, found, isolation=isolation, find=lambda tasks: _find(plan.committer.options.counted(tasks))
+    )
 
 
 def _count(task: DeleteTask, found: DeletionVector) -> int:
@@ -257,7 +281,7 @@ def _count(task: DeleteTask, found: DeletionVector) -> int:
     return len(found | before) - len(before)
 
 
-def _find(tasks: Iterable[DeleteTask]) -> Iterable[tuple[Place, DeletionVector]]:
+def _find(tasks: Iterable[DeleteTask]) -> Iterable[tuple[Place, DeletionVector | None]]:
     for task in tasks:
         with located(file=task.file.file.path):
             yield task.place, task.find()

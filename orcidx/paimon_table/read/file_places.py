@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from orcidx.errors import CorruptFile, located
+from orcidx.errors import CorruptFile, FileGone, located
 from orcidx.paimon_table.metadata.files import TableFiles
 from orcidx.paimon_table.metadata.manifest import DELETION_VECTORS, FileEntry, IndexEntry
 from orcidx.paimon_table.metadata.schema import TableSchema
@@ -68,7 +67,7 @@ class FilePlaces:
                 self._listed.setdefault(name, []).append(directory)
         found = [directory for directory in self._listed.get(entry.name, ()) if pattern.fullmatch(directory)]
         if not found:
-            raise FileNotFoundError(errno.ENOENT, "no such file in a directory of its partition", entry.name)
+            raise FileGone("no such file in a directory of its partition", file=entry.name)
         if len(found) > 1:
             raise CorruptFile(f"{entry.name} is in {' and in '.join(found)}"[:300], file=self._files.root.name)
         return found[0]

@@ -5,13 +5,12 @@ Nothing is read here: planning is a function of the files, the schemas and the p
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from orcidx.errors import CorruptFile, Unsupported, located
+from orcidx.errors import CorruptFile, FileGone, Unsupported, located
 from orcidx.paimon.deletion_vector import DeletionVector, read_deletion_vector
 from orcidx.paimon_table.metadata.manifest import FileEntry, ManifestInfo, RowStats
 from orcidx.paimon_table.metadata.schema import FieldMapping, TableSchema, map_fields
@@ -178,11 +177,11 @@ def in_planned_file(file: TableFile) -> Iterator[None]:
         with located(file=file.path):
             yield
     except FileNotFoundError as error:
-        raise FileNotFoundError(
-            errno.ENOENT,
+        name = error.file if isinstance(error, FileGone) else error.filename
+        raise FileGone(
             "gone since its snapshot was opened: a compaction replaced it and the snapshot expired, or it was deleted; "
             "open the table again",
-            error.filename or file.path,
+            file=name or file.path,
         ) from error
 
 

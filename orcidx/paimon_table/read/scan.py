@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -27,6 +27,7 @@ from orcidx.paimon_table.read.first_rows import FirstOfTable
 from orcidx.paimon_table.read.jvm_instants import moves, put_back
 from orcidx.paimon_table.read.parquet_rows import read_parquet
 from orcidx.paimon_table.read.plan import FileTask, TablePlan, in_planned_file
+from orcidx.paimon_table.read.replanning import Unpinned, asked_again, on_some_snapshot
 from orcidx.paimon_table.read.shared_reading import Shared, shared_reading, table_arrow_schema, table_bound
 from orcidx.planner.index_evidence import StoredIndex
 from orcidx.planner.request import FileJob
@@ -50,7 +51,7 @@ class TableScan(ArrowStream):
     """Rows of a table as record batches; made by ``Table.scan``. Holds no open file, and may be iterated many times.
 
     ``plan`` says which files are read, and why the others are not. With ``top``, the first ``limit`` rows come in that
-    order.
+    order. ``unpinned``: of a scan of no snapshot in particular, for when files of its plan are gone.
     """
 
     plan: TablePlan
@@ -61,6 +62,7 @@ class TableScan(ArrowStream):
     row_limit: int | None = None
     top: tuple[SortKey, ...] = ()
     jvm_zone: str | None = None
+    unpinned: Unpinned | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
         where = "" if self.where is None else f", where {self.where!r:.200}"
@@ -99,27 +101,33 @@ class TableScan(ArrowStream):
 
     def count_rows(self) -> int:
         """The number of rows; from metadata alone where nothing is asked."""
-        if self.where is None:
-            total = sum(rows_left(task) for task in self.plan.tasks)
-        else:
-            asked = table_bound(self.where, self.table_schema, self.options).columns
-            narrow = (asked[0][0] if asked else self.table_schema.arrow_schema.names[0],)
-            counting = replace(self, columns=narrow, row_limit=None, top=())
-            shared: Shared = {}
-            total = sum(TaskRun(task, counting, ScanMetrics(), [], shared).count() for task in self.plan.tasks)
+        total = asked_again(self, _count)
         return total if self.row_limit is None else min(total, self.row_limit)
 
     def explain(self) -> Explanation:
         """What the scan will read and why it can skip the rest; reads metadata and indexes only."""
-        shared: Shared = {}
-        files = [TaskRun(task, self, ScanMetrics(), [], shared).explain() for task in self.plan.tasks]
-        files += [
-            FileExplanation(skipped.file.path, skipped.file.rows, (), (), skipped.reasons)
-            for skipped in self.plan.skipped
-        ]
-        if files and (notes := self.notes):
-            files[0] = replace(files[0], notes=(*notes, *files[0].notes))
-        return Explanation(None if self.where is None else repr(self.where), self.columns, tuple(files))
+        return asked_again(self, _explained)
+
+
+def _count(scan: TableScan) -> int:
+    if scan.where is None:
+        return sum(rows_left(task) for task in scan.plan.tasks)
+    asked = table_bound(scan.where, scan.table_schema, scan.options).columns
+    narrow = (asked[0][0] if asked else scan.table_schema.arrow_schema.names[0],)
+    counting = replace(scan, columns=narrow, row_limit=None, top=())
+    shared: Shared = {}
+    return sum(TaskRun(task, counting, ScanMetrics(), [], shared).count() for task in scan.plan.tasks)
+
+
+def _explained(scan: TableScan) -> Explanation:
+    shared: Shared = {}
+    files = [TaskRun(task, scan, ScanMetrics(), [], shared).explain() for task in scan.plan.tasks]
+    files += [
+        FileExplanation(skipped.file.path, skipped.file.rows, (), (), skipped.reasons) for skipped in scan.plan.skipped
+    ]
+    if files and (notes := scan.notes):
+        files[0] = replace(files[0], notes=(*notes, *files[0].notes))
+    return Explanation(None if scan.where is None else repr(scan.where), scan.columns, tuple(files))
 
 
 def _instant_notes(scan: TableScan) -> list[Note]:
@@ -144,8 +152,10 @@ def rows_left(task: FileTask) -> int:
     deletion = task.file.deletion
     if deletion is None:
         return task.file.rows
-    deleted = deletion.cardinality if deletion.cardinality is not None else len(deletion.read())
-    return task.file.rows - deleted
+    if deletion.cardinality is not None:
+        return task.file.rows - deletion.cardinality
+    with in_planned_file(task.file):
+        return task.file.rows - len(deletion.read())
 
 
 class TableBatches(Batches):
@@ -157,7 +167,7 @@ class TableBatches(Batches):
     def __init__(self, scan: TableScan) -> None:
         self.notes: list[Note] = list(scan.notes)
         metrics = ScanMetrics(files_skipped=len(scan.plan.skipped))
-        super().__init__(_batches(scan, metrics, self.notes), metrics)
+        super().__init__(on_some_snapshot(scan, lambda one: _batches(one, metrics, self.notes), self.notes), metrics)
 
 
 def _batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Generator[pa.RecordBatch, None, None]:
@@ -452,16 +462,16 @@ def _converted(
 ) -> pa.RecordBatch:
     """The wanted columns, in the table's types. ``moved_by``: the zone of the JVM that moved the file's instants."""
     arrays = []
-    for entry, field in zip(entries, schema):
+    for entry, wanted in zip(entries, schema):
         if entry.file_field is None:
-            arrays.append(pa.nulls(batch.num_rows, field.type))
+            arrays.append(pa.nulls(batch.num_rows, wanted.type))
         else:
             with located(column=entry.field.name):
                 array = batch.column(entry.file_field.name)
                 if moved_by is not None and entry.file_field.type.has_instants:
                     array = put_back(array, moved_by)
                 try:
-                    arrays.append(convert(array, entry.file_field.type, entry.field.type, field.type))
+                    arrays.append(convert(array, entry.file_field.type, entry.field.type, wanted.type))
                 except pa.ArrowNotImplementedError:
                     expected = entry.file_field.type
                     raise CorruptFile(f"the file has {array.type}, where its schema says {expected}") from None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Literal
 
-from orcidx.errors import located
+from orcidx.errors import FileGone, located
 from orcidx.paimon_table.metadata.files import TableFiles
 from orcidx.paimon_table.metadata.manifest import (
     FileEntry,
@@ -66,7 +67,8 @@ class TableView:
         """The live index files: hash indexes, deletion vectors, global indexes."""
         if self.snapshot is None or self.snapshot.index_manifest is None:
             return []
-        return self.files.parsed(f"manifest/{self.snapshot.index_manifest}", read_index_manifest)
+        with self._there():
+            return self.files.parsed(f"manifest/{self.snapshot.index_manifest}", read_index_manifest)
 
     def schema_of(self, schema_id: int) -> TableSchema:
         """A schema of the table by number, as its data files name it."""
@@ -95,6 +97,16 @@ class TableView:
         with located(file=self.files.root.name):
             return plan_files(files, self.schema, self.schema_of, bound, jvm_zone=zone)
 
+    @contextmanager
+    def _there(self) -> Iterator[None]:
+        """Says of a manifest that is gone what became of it."""
+        try:
+            yield
+        except FileNotFoundError as error:
+            text = f"gone since snapshot {self.snapshot_id} was opened, which has expired; open the table again"
+            name = error.file if isinstance(error, FileGone) else error.filename
+            raise FileGone(text, file=name or self.files.root.name) from error
+
     def unknown_keys(self) -> list[str]:
         """Fields of the snapshot and of the manifests read so far that are not known here, in words."""
         keys = () if self.snapshot is None else self.snapshot.unknown
@@ -108,13 +120,15 @@ class TableView:
             lists = []
             if self.snapshot is not None:
                 lists = [self.snapshot.base_manifest_list, self.snapshot.delta_manifest_list]
-            parsed = self.files.parsed_all([f"manifest/{name}" for name in lists], read_manifest_list)
+            with self._there():
+                parsed = self.files.parsed_all([f"manifest/{name}" for name in lists], read_manifest_list)
             self._manifests = [info for infos in parsed for info in infos]
         return self._manifests
 
     def _live(self, manifests: Sequence[ManifestInfo]) -> list[FileEntry]:
         missing = list(dict.fromkeys(info.name for info in manifests if info.name not in self._entries))
-        parsed = self.files.parsed_all([f"manifest/{name}" for name in missing], read_manifest)
+        with self._there():
+            parsed = self.files.parsed_all([f"manifest/{name}" for name in missing], read_manifest)
         for name, manifest in zip(missing, parsed):
             self._entries[name] = manifest.entries
             self._unknown_fields.update(manifest.unknown)

@@ -19,6 +19,7 @@ from orcidx.errors import InvalidQuery
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.paimon_table.read.plan import FileTask, in_planned_file
+from orcidx.paimon_table.read.replanning import asked_again
 from orcidx.paimon_table.read.scan import TableScan, TaskRun, rows_left
 from orcidx.paimon_table.read.shared_reading import Shared
 from orcidx.predicate import resolve_column
@@ -34,6 +35,10 @@ _KNOWN_PARTITIONS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN", "DATE", 
 
 def aggregate_scan(scan: TableScan, aggregates: Mapping[str, str], by: str | Sequence[str] | None) -> pa.Table:
     """The totals of the rows of a scan of whole columns, without a limit; see ``Table.aggregate``."""
+    return asked_again(scan, lambda found: _totals(found, aggregates, by))
+
+
+def _totals(scan: TableScan, aggregates: Mapping[str, str], by: str | Sequence[str] | None) -> pa.Table:
     scan = replace(scan, options=scan.options.override(strings="string"))
     schema = scan.table_schema.arrow_schema
     sensitive = scan.options.case_sensitive

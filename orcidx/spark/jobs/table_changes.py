@@ -26,7 +26,7 @@ from orcidx.paimon_table.commit.commit_options import CommitOptions, CommitOptio
 from orcidx.paimon_table.commit.index_rewriting import commit_rewrite, naming_what_tasks_left, plan_rewrite
 from orcidx.paimon_table.commit.orphans import discard, take_back
 from orcidx.paimon_table.commit.row_appending import commit_append, plan_append
-from orcidx.paimon_table.commit.row_deleting import DeleteTask, commit_delete, delete_rows, plan_delete
+from orcidx.paimon_table.commit.row_deleting import DeleteTask, commit_delete, delete_rows, plan_delete, those_there
 from orcidx.paimon_table.commit.table_change import changed
 from orcidx.paimon_table.data_files.data_file_writing import DataFiles, WrittenFile, pieces
 from orcidx.paimon_table.data_files.row_conforming import check_columns, conformed, placed
@@ -117,7 +117,7 @@ def delete(
         sizes = [task.file.file.size for task in tasks]
         return zip([task.place for task in tasks], _run(spark, tasks, sizes, "find", target_bytes))
 
-    return commit_delete(plan, dict(find(plan.tasks)), isolation=isolation, find=find)
+    return commit_delete(plan, those_there(find(plan.tasks)), isolation=isolation, find=find)
 
 
 @lists_options(CommitOptions)

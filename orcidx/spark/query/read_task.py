@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from orcidx.errors import CorruptFile, StorageError
+from orcidx.errors import CorruptFile, FileGone, StorageError
 from orcidx.paimon_table.read.scan import TableScan
 from orcidx.planner.schema_mapping import widen
 from orcidx.scanner.scan import Scan
@@ -62,7 +62,8 @@ def gone_files_named() -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        name = error.filename if isinstance(error.filename, str) else None
+        named = error.file if isinstance(error, FileGone) else error.filename
+        name = named if isinstance(named, str) else None
         message = "the file has gone since the read was planned; make the DataFrame again"
         raise StorageError(message if name else f"{message}: {error}", file=name) from error
 

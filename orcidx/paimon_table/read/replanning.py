@@ -1,0 +1,124 @@
+"""Planning a scan again where a compaction and the expiry of its snapshot took files that it was going to read.
+
+A scan of a table that was opened at its newest snapshot is of no snapshot in particular: before a row was given it is
+planned on the snapshot that is the newest now, and a note says so. One of a snapshot that the caller named, one that
+has given rows, and one whose columns have changed end with ``FileGone``, which says what happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+
+from orcidx.errors import FileGone, InvalidQuery, Unsupported
+from orcidx.options import ReadOptions
+from orcidx.paimon_table.metadata.schema import TableSchema
+from orcidx.paimon_table.read.plan import TablePlan
+from orcidx.predicate import Predicate
+from orcidx.pruning.findings import Note
+
+__all__ = ["Newest", "Unpinned", "asked_again", "on_some_snapshot"]
+
+TRIES = 4
+"""Plans of one pass: of a table whose snapshots expire faster than that nothing can be read."""
+
+
+@dataclass(frozen=True)
+class Newest:
+    """A plan on the snapshot that is the newest now."""
+
+    plan: TablePlan
+    schema: TableSchema
+    snapshot_id: int | None
+
+
+@dataclass(frozen=True)
+class Unpinned:
+    """Of a scan of no snapshot in particular: its ``plan``, the snapshot of that, and who plans on the newest one by
+    condition, options and zone. It holds for that plan alone: a task of Spark's has a part of one."""
+
+    plan: TablePlan = field(repr=False)
+    snapshot_id: int | None
+    newest: Callable[[Predicate | None, ReadOptions, str | None], Newest] = field(repr=False)
+
+
+class _Scan(Protocol):
+    @property
+    def plan(self) -> TablePlan: ...
+    @property
+    def where(self) -> Predicate | None: ...
+    @property
+    def options(self) -> ReadOptions: ...
+    @property
+    def jvm_zone(self) -> str | None: ...
+    @property
+    def unpinned(self) -> Unpinned | None: ...
+    @property
+    def notes(self) -> tuple[Note, ...]: ...
+    @property
+    def schema(self) -> pa.Schema: ...
+
+
+S = TypeVar("S", bound=_Scan)
+T = TypeVar("T")
+
+
+def asked_again(scan: S, ask: Callable[[S], T]) -> T:
+    """The answer about a scan, from the newest snapshot where files of its own are gone."""
+    for _ in range(TRIES - 1):
+        try:
+            return ask(scan)
+        except FileGone as gone:
+            scan = _on_newest(scan, gone)
+    return ask(scan)
+
+
+def on_some_snapshot(
+    scan: S, batches_of: Callable[[S], Iterator[pa.RecordBatch]], notes: list[Note]
+) -> Generator[pa.RecordBatch, None, None]:
+    """One pass, on the newest snapshot where files of the scan's own are gone before a row was given. ``notes`` become
+    those of the scan that was read."""
+    for left in reversed(range(TRIES)):
+        given = False
+        try:
+            for batch in batches_of(scan):
+                given = True
+                yield batch
+            return
+        except FileGone as gone:
+            if given and scan.unpinned is not None:
+                text = f"{gone.message}. Rows of the snapshot were given already, so that no other can be read on"
+                raise FileGone(text, file=gone.file) from gone
+            if not left:
+                raise
+            scan = _on_newest(scan, gone)
+        notes[:] = scan.notes
+
+
+def _on_newest(scan: S, gone: FileGone) -> S:
+    """The scan on the newest snapshot. Raises ``gone`` where it is bound to its own, or cannot be asked there."""
+    known = scan.unpinned
+    if known is None or known.plan is not scan.plan:
+        raise gone
+    try:
+        found = known.newest(scan.where, scan.options, scan.jvm_zone)
+    except (InvalidQuery, Unsupported) as error:
+        raise gone from error
+    if found.snapshot_id == known.snapshot_id:
+        text = f"is not there, and snapshot {found.snapshot_id}, the newest, names it: a cleaning went too far"
+        raise FileGone(text, file=gone.file) from gone
+    text = f"planned again on snapshot {found.snapshot_id}: files of snapshot {known.snapshot_id} are gone"
+    plan = replace(found.plan, notes=(*found.plan.notes, Note("snapshot", "gone", text)))
+    changes: dict[str, Any] = {"unpinned": replace(known, plan=plan, snapshot_id=found.snapshot_id)}
+    again: Any = replace(scan, plan=plan, table_schema=found.schema, **changes)  # type: ignore[type-var]
+    try:
+        alike = again.schema.equals(scan.schema)
+    except KeyError:  # a column was dropped or renamed
+        alike = False
+    if not alike:
+        raise gone
+    made: S = again
+    return made
