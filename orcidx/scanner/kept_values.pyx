@@ -100,6 +100,62 @@ cdef extern from *:
         return k;
     }
 
+    /* The first row from i on that is kept (or, with `flip` of all ones, that is not). */
+    static inline int64_t orcidx_next(const uint8_t* mask, int64_t i, int64_t rows, uint64_t flip) {
+        for (; i + 32 <= rows; i += 32)
+            if ((orcidx_eight(mask + i) ^ flip) | (orcidx_eight(mask + i + 8) ^ flip) |
+                (orcidx_eight(mask + i + 16) ^ flip) | (orcidx_eight(mask + i + 24) ^ flip)) break;
+        for (; i + 8 <= rows; i += 8) {
+            uint64_t word = (orcidx_eight(mask + i) ^ flip) & ORCIDX_ONES;
+            if (word) return i + orcidx_place(word);
+        }
+        for (; i < rows; i++)
+            if ((mask[i] ^ flip) & 1) break;
+        return i;
+    }
+
+    /* The runs of kept rows, (start, stop), as many as there is room for. Returns how many there are, up to one more;
+       *stop is the row behind the last one that is kept. */
+    static int64_t orcidx_runs(const uint8_t* mask, int64_t rows, int64_t room, int64_t* out, int64_t* stop) {
+        int64_t found = 0, i = 0;
+        *stop = rows;
+        while (1) {
+            i = orcidx_next(mask, i, rows, 0);
+            if (i == rows) {
+                *stop = found ? out[2 * found - 1] : 0;
+                return found;
+            }
+            if (found == room) break;
+            out[2 * found] = i;
+            i = orcidx_next(mask, i, rows, ORCIDX_ONES);
+            out[2 * found + 1] = i;
+            found++;
+        }
+        while (*stop && !mask[*stop - 1]) {
+            if (*stop >= 8 && !orcidx_eight(mask + *stop - 8)) *stop -= 8;
+            else --*stop;
+        }
+        return room + 1;
+    }
+
+    /* Values by the numbers of their rows; which of those is the first that there is no value of. */
+    #define ORCIDX_TAKE(NAME, T) \\
+    static int64_t NAME(const void* from, int64_t size, const int32_t* rows, int64_t count, void* to) { \\
+        const T* values = (const T*)from; \\
+        T* out = (T*)to; \\
+        for (int64_t k = 0; k < count; k++) { \\
+            int32_t row = rows[k]; \\
+            if (row < 0 || row >= size) return k; \\
+            out[k] = values[row]; \\
+        } \\
+        return count; \\
+    }
+    ORCIDX_TAKE(orcidx_take1, uint8_t)
+    ORCIDX_TAKE(orcidx_take2, uint16_t)
+    ORCIDX_TAKE(orcidx_take4, uint32_t)
+    ORCIDX_TAKE(orcidx_take8, uint64_t)
+    ORCIDX_TAKE(orcidx_take16, orcidx_pair)
+
     /* Where kept strings begin, and where they end when they lie together. Both have room for one more. */
     #define ORCIDX_PLACES(NAME, T) \\
     static void NAME(const void* from, const uint8_t* mask, int64_t rows, void* to, void* ends) { \\
@@ -121,6 +177,13 @@ cdef extern from *:
     """
     int64_t rows_kept "orcidx_kept"(const uint8_t* mask, int64_t rows) nogil
     int64_t rows_of "orcidx_rows"(const uint8_t* mask, int64_t rows, int64_t room, int32_t* out) nogil
+    int64_t runs_in "orcidx_runs"(const uint8_t* mask, int64_t rows, int64_t room, int64_t* out, int64_t* stop) nogil
+    int64_t take1 "orcidx_take1"(const void* values, int64_t size, const int32_t* rows, int64_t count, void* out) nogil
+    int64_t take2 "orcidx_take2"(const void* values, int64_t size, const int32_t* rows, int64_t count, void* out) nogil
+    int64_t take4 "orcidx_take4"(const void* values, int64_t size, const int32_t* rows, int64_t count, void* out) nogil
+    int64_t take8 "orcidx_take8"(const void* values, int64_t size, const int32_t* rows, int64_t count, void* out) nogil
+    int64_t take16 "orcidx_take16"(const void* values, int64_t size, const int32_t* rows, int64_t count,
+                                   void* out) nogil
     void keep1 "orcidx_keep1"(const void* values, const uint8_t* mask, int64_t rows, int64_t count, void* out) nogil
     void keep2 "orcidx_keep2"(const void* values, const uint8_t* mask, int64_t rows, int64_t count, void* out) nogil
     void keep4 "orcidx_keep4"(const void* values, const uint8_t* mask, int64_t rows, int64_t count, void* out) nogil
@@ -161,6 +224,48 @@ def keep_rows(const uint8_t[::1] mask not None, int32_t[::1] out not None):
             found = rows_of(&mask[0], rows, room, &out[0])
     if found != room:
         raise ValueError(f"{room} rows of a mask that keeps others")
+
+
+def runs_of(const uint8_t[::1] mask not None, int64_t[:, ::1] out not None):
+    """The runs (start, stop) of rows that a mask keeps, as many as ``out`` has room for. Returns how many there are, up
+    to one more than that, and the row behind the last one that is kept."""
+    cdef int64_t rows = mask.shape[0], room = out.shape[0], found = 0, stop = 0
+    if room < 1 or out.shape[1] != 2:
+        raise ValueError("room for a run of two numbers at least")
+    if rows:
+        with nogil:
+            found = runs_in(&mask[0], rows, room, &out[0, 0], &stop)
+    return found, stop
+
+
+def take_fixed(const uint8_t[::1] values not None, int width, const int32_t[::1] rows not None,
+               uint8_t[::1] out not None):
+    """The values of ``width`` bytes of some rows, by their numbers."""
+    cdef int64_t count = rows.shape[0], size, done = 0
+    cdef const void* source
+    cdef void* target
+    if width not in (1, 2, 4, 8, 16):
+        raise ValueError(f"values of {width} bytes")
+    size = values.shape[0] // width
+    if out.shape[0] // width < count:
+        raise ValueError("no room for the values")
+    if not count:
+        return
+    if size:
+        source, target = &values[0], &out[0]
+        with nogil:
+            if width == 1:
+                done = take1(source, size, &rows[0], count, target)
+            elif width == 2:
+                done = take2(source, size, &rows[0], count, target)
+            elif width == 4:
+                done = take4(source, size, &rows[0], count, target)
+            elif width == 8:
+                done = take8(source, size, &rows[0], count, target)
+            else:
+                done = take16(source, size, &rows[0], count, target)
+    if done != count:
+        raise ValueError(f"row {rows[done]} of {size} values")
 
 
 cdef int _check(const uint8_t[::1] mask, int64_t count) except -1:

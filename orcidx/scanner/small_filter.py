@@ -24,6 +24,7 @@ from orcidx.orc.types import OrcType, arrow_type
 from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.request import ScanRequest
 from orcidx.planner.schema_plan import SchemaPlan
+from orcidx.scanner.kept_arrays import KeptRows
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.small_stripes import AtOnce, Held, arrays_at_once
 from orcidx.scanner.survivors import Survivors, as_batch, picked
@@ -74,8 +75,9 @@ class SmallFilter:
             )
         found = Survivors(0, stripe.rows, None, asked, count)
         if count < stripe.rows:
-            found = Survivors(0, stripe.rows, mask, picked(asked, mask, count), count)
-            others = picked(others, mask, count)
+            kept = KeptRows(mask, count)
+            found = Survivors(0, stripe.rows, kept, picked(asked, kept), count)
+            others = picked(others, kept)
         return as_batch(self.columns, found, others, first_row=0)
 
     def _has_blooms(self, footer: StripeFooter) -> bool:

@@ -31,6 +31,7 @@ from orcidx.scanner.coded_strings import coded_columns, spelled_out
 from orcidx.scanner.column_group import ColumnGroup, read_groups
 from orcidx.scanner.decode_ahead import DecodeAhead
 from orcidx.scanner.decode_pool import thread_count
+from orcidx.scanner.kept_arrays import KeptRows
 from orcidx.scanner.row_width import RowWidth
 from orcidx.scanner.span_plan import FIRST_ROWS, SpanPlan
 from orcidx.scanner.stripe_filter import Constants, StripeFilter
@@ -41,12 +42,8 @@ __all__ = ["Step", "read_stripe"]
 DENSE = 0.5
 """From this share of row groups with survivors on, columns are read side by side (decision 0113: for threads)."""
 
-SPARSE_RUNS = 8
-"""Up to so many runs of survivors in a span the other columns skip and read; beyond, they read all and filter.
-From 1 to 32 take equally long; 128 take twice as long where survivors are spread (decision 0113)."""
-
 SPREAD = 128
-"""Where one row of so many survives, in more than ``SPARSE_RUNS`` runs that span half of what was examined, the other
+"""Where one row of so many survives, in more than ``MOST_RUNS`` runs that span half of what was examined, the other
 columns are decoded whole anyway: then at the same time as the predicate's, by all threads."""
 
 IN_VAIN = 3
@@ -195,19 +192,20 @@ class StripeReader:
         """Decodes the predicate's columns over a span and says which rows survive."""
         if not self.filter.reads(start, stop):
             mask, count = self.filter.wanted(start, stop)
-            return Survivors(start, stop, mask, [], count)
+            return Survivors(start, stop, None if mask is None else KeptRows(mask, count), [], count)
         found, others = self._read_first(start, stop - start)
         mask = self.filter.mask(found, start, stop)
-        count = stop - start if mask is None else int(np.count_nonzero(mask))
-        self.together = self.dense and _goes_together(mask, count, stop - start)
-        if count == 0:
-            return None
-        arrays = [array if kept else None for array, kept in zip(found, self.filter.returned, strict=True)]
-        if mask is not None:
-            arrays = picked(arrays, mask, count)
-            others = None if others is None else picked(others, mask, count)
+        kept = None if mask is None else KeptRows(mask)
+        count = stop - start if kept is None else kept.count
+        self.together = self.dense and (kept is None or _goes_together(kept))
+        if count == 0 or self.count is not None:
+            return Survivors(start, stop, None, [], count) if count else None
+        arrays = [array if wanted else None for array, wanted in zip(found, self.filter.returned, strict=True)]
+        if kept is not None:
+            arrays = picked(arrays, kept)
+            others = None if others is None else picked(others, kept)
         arrays = spelled_out(arrays, self.columns.predicate, self.coded, self.options.batch_bytes)
-        return Survivors(start, stop, mask, arrays, count, others)
+        return Survivors(start, stop, kept, arrays, count, others)
 
     def _read_first(self, start: int, rows: int) -> tuple[list[pa.Array], list[pa.Array] | None]:
         """The predicate's columns, and the others where the span before makes it likely that their rows survive."""
@@ -281,23 +279,22 @@ class StripeReader:
     def _read_rest(self, found: Survivors) -> list[pa.Array]:
         if not self.rest.columns:
             return []
-        if found.mask is None:
+        if found.kept is None:
             self.rest.seek(found.start)
             arrays = self.rest.read(found.stop - found.start, self.ahead)
             self.width.saw(self.rest, arrays, found.stop - found.start)
             return arrays
-        runs = RowSelection.from_mask(found.mask).runs()
-        if len(runs) <= SPARSE_RUNS:
-            return self._read_runs(found.start, runs)
-        first, last = int(runs[0, 0]), int(runs[-1, 1])
+        if not found.kept.are_scattered:
+            return self._read_runs(found.start, found.kept.runs())
+        first, last = found.kept.reach
         self.rest.seek(found.start + first)
         arrays = self.rest.read(last - first, self.ahead)
         self.width.saw(self.rest, arrays, last - first)
-        return picked(arrays, found.mask[first:last], found.rows)
+        return picked(arrays, found.kept.narrowed())
 
-    def _read_runs(self, start: int, runs: npt.NDArray[np.int64]) -> list[pa.Array]:
+    def _read_runs(self, start: int, runs: list[list[int]]) -> list[pa.Array]:
         pieces: list[list[pa.Array]] = []
-        for first, last in runs.tolist():
+        for first, last in runs:
             self.rest.seek(start + first)
             pieces.append(self.rest.read(last - first, self.ahead))
         if len(pieces) == 1:
@@ -305,14 +302,14 @@ class StripeReader:
         return [pa.concat_arrays(list(column)) for column in zip(*pieces)]
 
 
-def _goes_together(mask: Bools | None, count: int, rows: int) -> bool:
+def _goes_together(kept: KeptRows) -> bool:
     """Whether a span like this one is read whole of all columns, which all threads then do at the same time."""
-    if mask is None or count * 2 >= rows:
+    if kept.count * 2 >= len(kept):
         return True
-    if count * SPREAD < rows:
+    if kept.count * SPREAD < len(kept) or not kept.are_scattered:
         return False
-    runs = RowSelection.from_mask(mask).runs()
-    return len(runs) > SPARSE_RUNS and int(runs[-1, 1] - runs[0, 0]) * 2 >= rows
+    first, stop = kept.reach
+    return (stop - first) * 2 >= len(kept)
 
 
 def read_stripe(

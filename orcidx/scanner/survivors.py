@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.planner.column_plan import ColumnPlan
-from orcidx.scanner.kept_arrays import kept_array, kept_rows
+from orcidx.scanner.kept_arrays import KeptRows, kept_array, taken_array
 
 __all__ = ["Survivors", "as_batch", "groups_of", "picked"]
 
@@ -28,11 +28,11 @@ int64 with 2, 14, 50 and 98 % kept, a filter took 0.4, 2.1, 9.6 and 1.1 ns a row
 @dataclass
 class Survivors:
     """Rows of one span that matched, with the filtered arrays of the predicate's columns (None: no output wants them),
-    and of the ``others`` where they were decoded at the same time. ``mask``: None where all rows of the span did."""
+    and of the ``others`` where they were decoded at the same time. ``kept``: None where all rows of the span did."""
 
     start: int
     stop: int
-    mask: Bools | None
+    kept: KeptRows | None
     arrays: list[pa.Array | None]
     rows: int
     others: list[pa.Array] | None = None
@@ -40,34 +40,39 @@ class Survivors:
     def halves(self) -> Iterator[Survivors]:
         """The two halves of the span that have rows."""
         middle = (self.stop - self.start) // 2
-        before = middle if self.mask is None else int(np.count_nonzero(self.mask[:middle]))
-        masks = (None, None) if self.mask is None else (self.mask[:middle], self.mask[middle:])
+        mask = None if self.kept is None else self.kept.mask
+        before = middle if mask is None else int(np.count_nonzero(mask[:middle]))
+        first = None if mask is None else KeptRows(mask[:middle], before)
+        second = None if mask is None else KeptRows(mask[middle:], self.rows - before)
         if before:
             arrays = [None if array is None else array.slice(0, before) for array in self.arrays]
-            yield Survivors(self.start, self.start + middle, masks[0], arrays, before)
+            yield Survivors(self.start, self.start + middle, first, arrays, before)
         if self.rows > before:
             arrays = [None if array is None else array.slice(before) for array in self.arrays]
-            yield Survivors(self.start + middle, self.stop, masks[1], arrays, self.rows - before)
+            yield Survivors(self.start + middle, self.stop, second, arrays, self.rows - before)
 
 
-def picked(arrays: Sequence[pa.Array | None], mask: Bools, count: int) -> list[pa.Array | None]:
-    """The rows of each array for which the mask is True, ``count`` of them; None stays."""
-    compiled = count * FEW >= len(mask)
+def picked(arrays: Sequence[pa.Array | None], kept: KeptRows) -> list[pa.Array | None]:
+    """The rows of each array that are kept; None stays."""
+    few = kept.count * FEW < len(kept)
     by_pyarrow: Callable[[pa.Array], pa.Array] | None = None
     found: list[pa.Array | None] = []
     for array in arrays:
-        one = None if array is None or not compiled else kept_array(array, mask, count)
-        if one is None and array is not None:
-            by_pyarrow = by_pyarrow or _by_pyarrow(mask, count)
+        if array is None:
+            found.append(None)
+            continue
+        one = taken_array(array, kept.numbers) if few else kept_array(array, kept.mask, kept.count)
+        if one is None:
+            by_pyarrow = by_pyarrow or _by_pyarrow(kept)
             one = by_pyarrow(array)
         found.append(one)
     return found
 
 
-def _by_pyarrow(mask: Bools, count: int) -> Callable[[pa.Array], pa.Array]:
+def _by_pyarrow(kept: KeptRows) -> Callable[[pa.Array], pa.Array]:
     """What picks few rows of an array, and those of arrays that the compiled passes do not carry."""
-    rows = kept_rows(mask, count)
-    if LONG_RUNS * (1 + int(np.count_nonzero(np.diff(rows) > 1))) > count:
+    rows, mask = kept.numbers, kept.mask
+    if LONG_RUNS * (1 + int(np.count_nonzero(np.diff(rows) > 1))) > kept.count:
         chosen = pa.array(rows)
         return lambda array: array.filter(_as_arrow(mask)) if pa.types.is_nested(array.type) else array.take(chosen)
     whole = _as_arrow(mask)
@@ -84,11 +89,11 @@ def groups_of(waiting: Sequence[Survivors], bounds: npt.NDArray[np.int64]) -> np
     touched = np.zeros(len(bounds) - 1, np.bool_)
     for found in waiting:
         first, last = (np.searchsorted(bounds, (found.start, found.stop - 1), "right") - 1).tolist()
-        if found.mask is None:
+        if found.kept is None:
             touched[first : last + 1] = True
         else:
             starts = np.maximum(bounds[first : last + 1], found.start) - found.start
-            touched[first : last + 1] |= np.logical_or.reduceat(found.mask, starts)
+            touched[first : last + 1] |= np.logical_or.reduceat(found.kept.mask, starts)
     return np.flatnonzero(touched)
 
 
@@ -110,6 +115,6 @@ def _of_no_fields(rows: int) -> pa.StructArray:
 
 def _row_numbers(found: Survivors, first_row: int) -> pa.Array:
     start = first_row + found.start
-    if found.mask is None:
+    if found.kept is None:
         return pa.array(np.arange(start, start + found.rows, dtype=np.int64))
-    return pa.array(start + np.flatnonzero(found.mask).astype(np.int64))
+    return pa.array(start + found.kept.numbers.astype(np.int64))

@@ -53,6 +53,7 @@ PLACES = {
     "small_stripes.read_at_once": "one-call stripes",
     "stripe_turns._at_once": "one-call stripes",
     "kept_arrays.kept_array": "rows kept in one pass",
+    "kept_arrays.taken_array": "rows kept in one pass",
     "top_scan._decide": "bounds of the first rows",
     "constant_evidence.rules_out": "constants of a file",
     "stripe_pruning.ruled_out": "integer range",

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from orcidx.scanner import kept_arrays, kept_values
+from orcidx.scanner.kept_arrays import KeptRows
 from orcidx.scanner.survivors import picked
 
 ROUNDS = int(os.environ.get("ORCIDX_PREDICATES", "60"))
@@ -70,7 +71,7 @@ def test_rows_are_those_that_pyarrow_keeps(name: str, rng: np.random.Generator) 
     for _ in range(ROUNDS):
         array = some(rng, KINDS[name])
         mask = mask_of(rng, len(array))
-        (found,) = picked([array], mask, int(mask.sum()))
+        (found,) = picked([array], KeptRows(mask))
         found.validate(full=True)
         expected = array.filter(pa.array(mask, pa.bool_()))
         assert found.equals(expected), (array, mask)
@@ -115,3 +116,36 @@ def test_strings_that_do_not_fit() -> None:
         kept_values.keep_bytes(data, starts, places, 2, False, out[:-1])
     with pytest.raises(ValueError, match="a start"):
         kept_values.keep_bytes(data, starts, places, 4, False, out)
+
+
+def test_how_kept_rows_lie(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their numbers, first runs and ends, beside the same found by NumPy."""
+    for _ in range(ROUNDS * 10):
+        mask = mask_of(rng, int(rng.choice([0, 1, 7, 8, 31, 32, 33, 64, 300])))
+        monkeypatch.setattr(kept_arrays, "ENABLED", True)
+        compiled = KeptRows(mask)
+        told = compiled.runs(), compiled.reach, compiled.are_scattered, compiled.numbers.tolist()
+        monkeypatch.setattr(kept_arrays, "ENABLED", False)
+        plain = KeptRows(mask)
+        assert told == (plain.runs(), plain.reach, plain.are_scattered, plain.numbers.tolist()), mask
+        narrowed = compiled.narrowed()
+        first, stop = compiled.reach
+        assert narrowed.mask.tolist() == mask[first:stop].tolist()
+        assert (narrowed.numbers + first).tolist() == told[3]
+
+
+def test_rows_that_are_not_there() -> None:
+    values, rows, out = np.arange(24, dtype=np.uint8), np.array([0, 2], np.int32), np.zeros(16, np.uint8)
+    for wrong, message in (
+        ((values, 3, rows, out), "3 bytes"),
+        ((values, 8, rows, out[:-1]), "room"),
+        ((values, 8, np.array([0, 3], np.int32), out), "row 3 of 3"),
+        ((values, 8, np.array([-1, 0], np.int32), out), "row -1 of 3"),
+        ((values[:7], 8, rows, out), "row 0 of 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            kept_values.take_fixed(*wrong)
+    kept_values.take_fixed(values, 8, rows, out)
+    assert out.tolist() == [*range(8), *range(16, 24)]
+    with pytest.raises(ValueError, match="room for a run"):
+        kept_values.runs_of(np.ones(3, np.uint8), np.empty((0, 2), np.int64))
