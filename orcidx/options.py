@@ -1,5 +1,8 @@
 """``ReadOptions``: how a scan decodes, batches and fetches. Frozen, picklable, every option documented.
 
+The options come in four groups. A function that needs those of one group takes that group, and a scan's options are
+all four.
+
 ``OptionsByName`` are the same as keywords of ``scan`` and its like, so that a type checker finds a misspelt one.
 """
 
@@ -12,20 +15,21 @@ from typing import Any, Literal, TypedDict
 from orcidx.errors import InvalidQuery
 from orcidx.spellings import READING, unknown_keyword
 
-__all__ = ["USUAL_OPTIONS", "OptionsByName", "ReadOptions"]
+__all__ = [
+    "USUAL_OPTIONS",
+    "LimitOptions",
+    "MeaningOptions",
+    "OptionsByName",
+    "ReadOptions",
+    "RequestOptions",
+    "ValueOptions",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadOptions:
-    """Options of a scan; each may also be given to ``scan`` by keyword.
+class ValueOptions:
+    """How stored values become values of Arrow, and those that an index or statistics are compared with."""
 
-    Raises ``InvalidQuery`` for a value outside its choices.
-    """
-
-    batch_size: int = 65536
-    """Most rows of one record batch, after filtering."""
-    batch_bytes: int = 64 << 20
-    """Aim for at most this many bytes of decoded data in one batch; a single huge value may exceed it."""
     strings: Literal["string", "dictionary", "view"] = "string"
     """Arrow type of STRING, CHAR and VARCHAR columns. "dictionary" keeps columns whose every stripe is
     dictionary-encoded as Arrow dictionaries; the others come as strings."""
@@ -53,11 +57,35 @@ class ReadOptions:
     and pyarrow. Raise the scale when values have more digits: (38, 18) was Hive's own."""
     calendar: Literal["proleptic", "stored"] = "proleptic"
     """Dates of hybrid-calendar files: shift to the same label in the proleptic calendar, or leave day numbers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeaningOptions:
+    """What names and conditions mean, and what may answer them."""
+
+    case_sensitive: bool = True
+    """Match column names by exact case."""
+    nan: Literal["ieee", "largest"] = "ieee"
+    """NaN in predicates: every comparison false, as pyarrow.compute; or equal to itself and above all, as Spark."""
     encrypted: Literal["masked", "error"] = "masked"
     """Encrypted columns: the masked values that the file keeps for readers without keys (nulls, redacted text or
     hashes, as its writer chose), or ``Unsupported`` when a scan wants one, since no keys can be given."""
-    nan: Literal["ieee", "largest"] = "ieee"
-    """NaN in predicates: every comparison false, as pyarrow.compute; or equal to itself and above all, as Spark."""
+    row_index: bool = True
+    """Use statistics and row indexes to skip; False reads every row (to rule an index out)."""
+    bloom_filters: bool = True
+    """Use bloom filters to skip."""
+    strict_index: bool = False
+    """Raise on a damaged index instead of keeping its rows and saying so in the explanation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestOptions:
+    """How much is decoded and fetched at once."""
+
+    batch_size: int = 65536
+    """Most rows of one record batch, after filtering."""
+    batch_bytes: int = 64 << 20
+    """Aim for at most this many bytes of decoded data in one batch; a single huge value may exceed it."""
     use_threads: bool = True
     """Decode the columns of a batch in parallel (pool of ``pyarrow.cpu_count()`` threads); never inside Spark tasks."""
     mmap: bool = False
@@ -77,12 +105,12 @@ class ReadOptions:
     merge_size: int | None = None
     """Largest merged range in bytes; None: 8 MiB locally, 16 MiB remotely (or half of ``io_bytes``, and all of it where
     gaps are closed for the sake of few requests)."""
-    case_sensitive: bool = True
-    """Match column names by exact case."""
-    row_index: bool = True
-    """Use statistics and row indexes to skip; False reads every row (to rule an index out)."""
-    bloom_filters: bool = True
-    """Use bloom filters to skip."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitOptions:
+    """What a file may take at most. Beyond it is refused."""
+
     held_bytes: int = 128 << 20
     """Most bytes that a stripe may make a scan hold beside its batches: dictionaries, the chunks that its streams have
     open, and a single row that is larger than ``batch_bytes``; 16 times its stored data, if that is more. Beyond,
@@ -99,8 +127,14 @@ class ReadOptions:
     """Most columns, nested ones too; one for each 100 bytes of the file, if those are more. Beyond, ``Unsupported``."""
     metadata_stripes: int = 10_000
     """Most stripes; one for each KiB of the file, if those are more. Beyond, ``Unsupported``."""
-    strict_index: bool = False
-    """Raise on a damaged index instead of keeping its rows and saying so in the explanation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions(LimitOptions, RequestOptions, MeaningOptions, ValueOptions):
+    """Options of a scan; each may also be given to ``scan`` by keyword.
+
+    Raises ``InvalidQuery`` for a value outside its choices.
+    """
 
     def __post_init__(self) -> None:
         self._check(_NAMES)
@@ -205,11 +239,7 @@ USUAL_OPTIONS = ReadOptions()
 """The options of who gave none."""
 
 
-class OptionsByName(TypedDict, total=False):
-    """The fields of ``ReadOptions`` as keywords; a test holds the two together."""
-
-    batch_size: int
-    batch_bytes: int
+class _ValuesByName(TypedDict, total=False):
     strings: Literal["string", "dictionary", "view"]
     timestamp_unit: Literal["s", "ms", "us", "ns"]
     timestamp_ntz: bool
@@ -220,20 +250,35 @@ class OptionsByName(TypedDict, total=False):
     decimal_rounding: Literal["error", "truncate", "half_up"]
     decimal_zero_precision: tuple[int, int]
     calendar: Literal["proleptic", "stored"]
-    encrypted: Literal["masked", "error"]
+
+
+class _MeaningByName(TypedDict, total=False):
+    case_sensitive: bool
     nan: Literal["ieee", "largest"]
+    encrypted: Literal["masked", "error"]
+    row_index: bool
+    bloom_filters: bool
+    strict_index: bool
+
+
+class _RequestsByName(TypedDict, total=False):
+    batch_size: int
+    batch_bytes: int
     use_threads: bool
     mmap: bool
     io_bytes: int
     ahead_bytes: int
     merge_gap: int | None
     merge_size: int | None
-    case_sensitive: bool
-    row_index: bool
-    bloom_filters: bool
+
+
+class _LimitsByName(TypedDict, total=False):
     held_bytes: int
     metadata_bytes: int
     metadata_items: int
     metadata_columns: int
     metadata_stripes: int
-    strict_index: bool
+
+
+class OptionsByName(_ValuesByName, _MeaningByName, _RequestsByName, _LimitsByName, total=False):
+    """The fields of ``ReadOptions`` as keywords; a test holds the two together."""

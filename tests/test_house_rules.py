@@ -40,8 +40,6 @@ ANYTHING_LEFT = {
 LARGE_CLASSES = {
     "index_directory/store.IndexStore": (6, 23),
     "inspection/runs.StreamReport": (11, 1),
-    "options.ReadOptions": (29, 4),
-    "options.OptionsByName": (29, 0),
     "orc/bounds.StatisticsColumn": (11, 1),
     "orc/metadata.Footer": (11, 3),
     "orc/reader.OpenStripe": (18, 14),

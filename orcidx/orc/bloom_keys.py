@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from orcidx.options import ReadOptions
+from orcidx.options import ValueOptions
 from orcidx.orc.bloom import hash_bytes, hash_integers
 from orcidx.orc.bound_values import Bools
 from orcidx.orc.bounds import StatisticsColumn
@@ -56,7 +56,7 @@ REPLACEMENT = "\ufffd".encode()
 
 
 def distrust_bloom(
-    kind: int, node: OrcType, encoding: ColumnEncoding, facts: FileFacts, options: ReadOptions
+    kind: int, node: OrcType, encoding: ColumnEncoding, facts: FileFacts, options: ValueOptions
 ) -> str | None:
     """Why a bloom filter stream (kind BLOOM_FILTER or BLOOM_FILTER_UTF8) must be ignored, None when it need not."""
     if node.kind not in _FILTERED:
@@ -79,7 +79,7 @@ def distrust_bloom(
     return None
 
 
-def _as_stored(node: OrcType, facts: FileFacts, options: ReadOptions) -> bool:
+def _as_stored(node: OrcType, facts: FileFacts, options: ValueOptions) -> bool:
     """Whether the digits of every decimal are read as the writer was given them."""
     return options.decimal_rounding == "error" or facts.by_spark or is_decimal64(node, decimal64=facts.decimal64)
 
@@ -108,7 +108,7 @@ def surely_fits(column: StatisticsColumn) -> Bools:
 
 
 def literal_hashes(
-    node: OrcType, literal: Any, facts: FileFacts, options: ReadOptions, *, zone: Zone | None
+    node: OrcType, literal: Any, facts: FileFacts, options: ValueOptions, *, zone: Zone | None
 ) -> list[int] | None:
     """Hashes under which a value equal to ``literal`` may have been added; None when the filters cannot tell.
 
@@ -133,7 +133,7 @@ def literal_hashes(
     return _of_texts([literal]) if node.kind is TypeKind.BINARY else None
 
 
-def many_hashes(node: OrcType, literals: Sequence[Any], options: ReadOptions) -> npt.NDArray[np.int64] | None:
+def many_hashes(node: OrcType, literals: Sequence[Any], options: ValueOptions) -> npt.NDArray[np.int64] | None:
     """The hashes of many literals together, of types whose values have one each; None: ask for one at a time."""
     if node.kind in _INTEGERS and not reads_as_timestamp(node, options):
         return hash_integers(np.array([value for value in literals if -(1 << 63) <= value < 1 << 63], np.int64))
@@ -148,7 +148,7 @@ def many_hashes(node: OrcType, literals: Sequence[Any], options: ReadOptions) ->
 
 
 def each_hash(
-    node: OrcType, literals: Sequence[Any], facts: FileFacts, options: ReadOptions, *, zone: Zone | None
+    node: OrcType, literals: Sequence[Any], facts: FileFacts, options: ValueOptions, *, zone: Zone | None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Bools]:
     """The hashes of many literals, which literal each of them is of (in order), and the literals of which the filters
     cannot tell."""
@@ -178,7 +178,7 @@ def _of_texts(texts: list[bytes]) -> list[int]:
     return [int(key) for key in hash_bytes(offsets, b"".join(texts))]
 
 
-def _integer_hashes(node: OrcType, literal: int, options: ReadOptions) -> list[int]:
+def _integer_hashes(node: OrcType, literal: int, options: ValueOptions) -> list[int]:
     if reads_as_timestamp(node, options):
         micros, rest = divmod(literal, 1000)
         return [] if rest else _of_integers([micros])
@@ -194,7 +194,7 @@ def _float_hashes(literal: float) -> list[int] | None:
 
 
 def _timestamp_hashes(
-    node: OrcType, literal: int, facts: FileFacts, options: ReadOptions, zone: Zone | None
+    node: OrcType, literal: int, facts: FileFacts, options: ValueOptions, zone: Zone | None
 ) -> list[int] | None:
     """Values less than a second before the epoch read as one second later, so that near it both are looked for.
 
@@ -224,7 +224,7 @@ def _timestamp_hashes(
     return _of_integers(keys)
 
 
-def _decimal_hashes(node: OrcType, literal: Decimal, facts: FileFacts, options: ReadOptions) -> list[int] | None:
+def _decimal_hashes(node: OrcType, literal: Decimal, facts: FileFacts, options: ValueOptions) -> list[int] | None:
     """Writers strip trailing zeros from the text, older C++ ones kept them; short decimals of version [1, 9999] may
     have been added as unscaled numbers."""
     if node.precision == 0:

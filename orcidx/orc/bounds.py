@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orcidx.errors import CorruptFile
-from orcidx.options import ReadOptions
+from orcidx.options import ValueOptions
 from orcidx.orc.bound_values import INT64_MAX, INT64_MIN, Bools, Bounds, BytesBounds, NumberBounds
 from orcidx.orc.calendars import GREGORIAN_START, proleptic_days
 from orcidx.orc.decimal_text import read_decimal, scaled_floor
@@ -102,7 +102,7 @@ WRONG_STATISTICS = "this writer's statistics of stripes and files are wrong (HIV
 OTHER_ROWS = "inside a list, map or union rows are not the file's"
 
 
-def distrust(node: OrcType, level: Level, facts: FileFacts, options: ReadOptions) -> str | None:
+def distrust(node: OrcType, level: Level, facts: FileFacts, options: ValueOptions) -> str | None:
     """Why minima and maxima of this column cannot be used at this level, None when they can."""
     java = facts.writer == WriterKind.JAVA
     if node.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT) and java and facts.writer_version < 6:
@@ -129,7 +129,7 @@ _HIVE_8732 = STRING_KINDS | {
 def bound_statistics(
     raw: RawStatistics,
     facts: FileFacts,
-    options: ReadOptions,
+    options: ValueOptions,
     *,
     repeated: bool = False,
     zone: Zone | None = None,
@@ -200,7 +200,7 @@ def _nan_seen(raw: RawStatistics) -> Bools:
 Pair = tuple[Bounds, Bounds]
 
 
-def _no_bounds(raw: RawStatistics, facts: FileFacts, options: ReadOptions, zone: Zone | None) -> Pair:
+def _no_bounds(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
     return _numbers(*(np.zeros(len(raw), np.int64),) * 2, valid=np.zeros(len(raw), np.bool_))
 
 
@@ -211,7 +211,7 @@ def _numbers(minimum: npt.NDArray[Any], maximum: npt.NDArray[Any], *, valid: Boo
     )
 
 
-def _integers(raw: RawStatistics, facts: FileFacts, options: ReadOptions, zone: Zone | None) -> Pair:
+def _integers(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
     minimum, maximum = raw.arrays["integers"][0], raw.arrays["integers"][1]
     low, high = INTEGER_RANGES[raw.node.kind]
     valid = raw.has(1, 2) & (minimum >= low) & (maximum <= high)
@@ -220,7 +220,7 @@ def _integers(raw: RawStatistics, facts: FileFacts, options: ReadOptions, zone: 
     return _numbers(minimum, maximum, valid=valid)
 
 
-def _dates(raw: RawStatistics, facts: FileFacts, options: ReadOptions, zone: Zone | None) -> Pair:
+def _dates(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
     lower, upper = _integers(raw, facts, options, zone)
     if not (facts.hybrid_calendar and options.calendar == "proleptic"):
         return lower, upper
@@ -228,7 +228,7 @@ def _dates(raw: RawStatistics, facts: FileFacts, options: ReadOptions, zone: Zon
     return _numbers(*map(proleptic_days, days), valid=lower.valid)
 
 
-def _doubles(raw: RawStatistics, facts: FileFacts, options: ReadOptions, zone: Zone | None) -> Pair:
+def _doubles(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
     """Where a minimum, maximum or sum is NaN, Java's bounds depend on the order of the values.
 
     ORC C++ keeps statistics of the doubles that it is given and stores FLOAT rounded: so are the bounds, since rounding
@@ -241,13 +241,13 @@ def _doubles(raw: RawStatistics, facts: FileFacts, options: ReadOptions, zone: Z
     return _numbers(doubles[0], doubles[1], valid=raw.has(1, 2) & ~_nan_seen(raw))
 
 
-def _buckets(raw: RawStatistics, facts: FileFacts, options: ReadOptions, zone: Zone | None) -> Pair:
+def _buckets(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
     true, count = raw.arrays["integers"][0], raw.arrays["count"]
     valid = raw.has(1) & (true >= 0) & (true <= count)
     return _numbers((true == count).astype(np.int64), (true != 0).astype(np.int64), valid=valid)
 
 
-def _strings(raw: RawStatistics, facts: FileFacts, options: ReadOptions, zone: Zone | None) -> Pair:
+def _strings(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
     """Minimum and maximum, or the bounds of truncated ones, which no value need equal but some may. Java's first
     writers compared UTF-16 units: characters beyond the BMP sort before U+E000 to U+FFFF there."""
     java = facts.writer == WriterKind.JAVA
@@ -327,7 +327,7 @@ def _raised_upper(text: bytes) -> bytes:
     return text + b"!"
 
 
-def _decimals(raw: RawStatistics, facts: FileFacts, options: ReadOptions, zone: Zone | None) -> Pair:
+def _decimals(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
     """Rounded outwards to the scale in which the column is read, as its values are rounded to it."""
     _, scale = decimal_digits(raw.node, options)
     lower = _rounded(raw, 1, scale, upwards=False)
@@ -348,7 +348,7 @@ def _rounded(raw: RawStatistics, number: int, scale: int, *, upwards: bool) -> N
     return NumberBounds(values, given & known, given & known & exact, scale)
 
 
-def _timestamps(raw: RawStatistics, facts: FileFacts, options: ReadOptions, zone: Zone | None) -> Pair:
+def _timestamps(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
     """In nanoseconds, of the wall clock or of UTC as the column is. Presto and Trino keep milliseconds only, rounded.
 
     A value less than a second before the epoch reads as one second later, since writers cut seconds towards zero. That
@@ -404,7 +404,7 @@ def _multiplied(values: Int64s, factor: int, addend: Int64s | int = 0) -> npt.ND
     return (values if fits else values.astype(object)) * factor + addend
 
 
-_BUILDERS: dict[Part, Callable[[RawStatistics, FileFacts, ReadOptions, Zone | None], Pair]] = {
+_BUILDERS: dict[Part, Callable[[RawStatistics, FileFacts, ValueOptions, Zone | None], Pair]] = {
     Part.INTEGER: _integers,
     Part.DATE: _dates,
     Part.DOUBLE: _doubles,
@@ -415,7 +415,7 @@ _BUILDERS: dict[Part, Callable[[RawStatistics, FileFacts, ReadOptions, Zone | No
 }
 
 
-def within_nanoseconds(tail: FileTail, node: OrcType, options: ReadOptions) -> bool:
+def within_nanoseconds(tail: FileTail, node: OrcType, options: ValueOptions) -> bool:
     """Whether the file's statistics prove that every timestamp of a column fits 64 bits of nanoseconds since 1970."""
     try:
         column = bound_statistics(file_statistics(tail, node), tail.facts, options)

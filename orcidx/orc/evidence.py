@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from orcidx.options import ReadOptions
+from orcidx.options import ValueOptions
 from orcidx.orc.bloom import BloomFilters
 from orcidx.orc.bloom_keys import MAY_WRAP, literal_hashes, many_hashes
 from orcidx.orc.bounds import StatisticsColumn
@@ -63,7 +63,7 @@ _DOMAINS: dict[TypeKind, tuple[Domain, ...]] = {
 """Domains in which a column may be asked, its values being widened at most, with no change of order or equality."""
 
 
-def compares_alike(leaf: BoundLeaf, node: OrcType, options: ReadOptions) -> bool:
+def compares_alike(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> bool:
     """Whether the leaf compares values as the column's indexes do: same domain, same zone, CHAR trimmed on both sides.
 
     A schema put over the file may ask for another type; then only nulls can be answered.
@@ -95,7 +95,7 @@ class StatisticsEvidence:
         name: str,
         columns: Mapping[Path, StatisticsColumn],
         bounds: Int64s,
-        options: ReadOptions,
+        options: ValueOptions,
         *,
         stripe: int | None = None,
         missing: Mapping[Path, str] | None = None,
@@ -170,7 +170,7 @@ def _known(leaf: BoundLeaf, column: StatisticsColumn, alike: bool) -> ColumnBoun
 # ---------------------------------------------------------------------- bloom filters
 
 
-def bloom_answers(leaf: BoundLeaf, node: OrcType, options: ReadOptions) -> bool:
+def bloom_answers(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> bool:
     """Whether a bloom filter of the column could rule rows out for the leaf, so that fetching it may pay."""
     if leaf.op not in _EQUALITIES or leaf.negated or not compares_alike(leaf, node, options):
         return False
@@ -193,7 +193,7 @@ class BloomEvidence:
         filters: Mapping[Path, tuple[OrcType, BloomFilters]],
         bounds: Int64s,
         facts: FileFacts,
-        options: ReadOptions,
+        options: ValueOptions,
         *,
         stripe: int | None = None,
         zone: Zone | None = None,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from orcidx.options import ReadOptions
+from orcidx.options import ValueOptions
 from orcidx.orc.bounds import INTEGER_RANGES, distrust
 from orcidx.orc.footers import integer_extremes
 from orcidx.orc.kinds import TypeKind
@@ -36,7 +36,7 @@ class FileNumbers(Protocol):
     def footer_bytes(self) -> bytes: ...
 
 
-def file_rules_out(leaf: BoundLeaf, node: OrcType, file: FileNumbers, options: ReadOptions) -> bool:
+def file_rules_out(leaf: BoundLeaf, node: OrcType, file: FileNumbers, options: ValueOptions) -> bool:
     """Whether the file's statistics of ``node``, which is below no list, map or union, prove that no row matches; False
     where that takes more than a look at two numbers."""
     if leaf.domain is not Domain.INT or node.kind not in _KINDS or reads_as_timestamp(node, options):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from orcidx.options import ReadOptions
+from orcidx.options import ValueOptions
 from orcidx.orc.bloom import BloomFilters
 from orcidx.orc.bloom_keys import each_hash
 from orcidx.orc.bounds import StatisticsColumn
@@ -25,7 +25,7 @@ Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 
 
-def key_ranges(leaf: BoundLeaf, column: StatisticsColumn, options: ReadOptions) -> tuple[Int64s, Int64s]:
+def key_ranges(leaf: BoundLeaf, column: StatisticsColumn, options: ValueOptions) -> tuple[Int64s, Int64s]:
     """For each unit the first key that its minimum and maximum allow, and the end of these keys; all keys where they
     are unknown, none where every row is null."""
     keys = leaf.sorted_literals
@@ -45,7 +45,7 @@ def filters_of_keys(
     chosen: Int64s,
     node: OrcType,
     facts: FileFacts,
-    options: ReadOptions,
+    options: ValueOptions,
     *,
     zone: Zone | None,
 ) -> Bools:

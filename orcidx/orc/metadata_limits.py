@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from orcidx.errors import Unsupported
 
 if TYPE_CHECKING:
-    from orcidx.options import ReadOptions
+    from orcidx.options import LimitOptions
 
 __all__ = ["MetadataLimits"]
 
@@ -34,7 +34,7 @@ class MetadataLimits:
     metadata_stripes: int = 10_000
 
     @classmethod
-    def of(cls, options: ReadOptions) -> MetadataLimits:
+    def of(cls, options: LimitOptions) -> MetadataLimits:
         asked = options.metadata_bytes, options.metadata_items, options.metadata_columns, options.metadata_stripes
         return _USUAL if asked == _USUAL_KEY else cls(*asked)
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from orcidx.options import ReadOptions
+from orcidx.options import ValueOptions
 from orcidx.orc.bound_values import INT64_MAX, Bools, Bounds, NumberBounds
 from orcidx.orc.bounds import StatisticsColumn, bound_statistics
 from orcidx.orc.decimal_text import read_decimal
@@ -99,7 +99,7 @@ class StoredTotals:
         return np.asarray(found | (self.count == 0), np.bool_)
 
 
-def stored_totals(raw: RawStatistics, facts: FileFacts, options: ReadOptions, *, ends: bool = True) -> StoredTotals:
+def stored_totals(raw: RawStatistics, facts: FileFacts, options: ValueOptions, *, ends: bool = True) -> StoredTotals:
     """The totals that the statistics of a column prove; ``ends``: its minima and maxima are asked for. Raises
     ``CorruptFile`` for damaged ones."""
     units = len(raw)
@@ -121,7 +121,7 @@ def stored_totals(raw: RawStatistics, facts: FileFacts, options: ReadOptions, *,
 
 
 def _attained(
-    raw: RawStatistics, column: StatisticsColumn, facts: FileFacts, options: ReadOptions
+    raw: RawStatistics, column: StatisticsColumn, facts: FileFacts, options: ValueOptions
 ) -> tuple[Proved, Proved]:
     """The least and the greatest value of each unit, where a value surely equals it."""
     kind = raw.node.kind

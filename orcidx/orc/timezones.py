@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
-from orcidx.options import ReadOptions
+from orcidx.options import ValueOptions
 
 __all__ = [
     "CALM_FROM",
@@ -190,7 +190,7 @@ def load_zone(name: str) -> Zone:
     raise Unsupported(f"the writer's time zone {shown!r} is unknown here; name one with the option timezone=")
 
 
-def clock_zone(options: ReadOptions) -> Zone | None:
+def clock_zone(options: ValueOptions) -> Zone | None:
     """The zone of the option ``wall_clock_zone``; raises ``InvalidQuery`` for an unknown one."""
     if options.wall_clock_zone is None:
         return None

@@ -15,7 +15,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, Unsupported
-from orcidx.options import ReadOptions
+from orcidx.options import ValueOptions
 from orcidx.orc.footer_records import TypeRecord
 from orcidx.orc.metadata import TypeKind
 
@@ -295,7 +295,7 @@ def row_bytes(node: OrcType) -> float | None:
     return None if None in below else sum(size for size in below if size is not None)
 
 
-def arrow_schema(root: OrcType, options: ReadOptions, *, dictionaries: Collection[int] = ()) -> pa.Schema:
+def arrow_schema(root: OrcType, options: ValueOptions, *, dictionaries: Collection[int] = ()) -> pa.Schema:
     """The Arrow schema of a (projected) tree; see ``arrow_type``."""
     if root.kind is not TypeKind.STRUCT:
         return pa.schema([arrow_field(UNNAMED, root, arrow_type(root, options, dictionaries=dictionaries))])
@@ -322,7 +322,7 @@ def arrow_field(name: str, node: OrcType, kind: pa.DataType, *, nullable: bool =
 _SIZED = frozenset({TypeKind.CHAR, TypeKind.VARCHAR})
 
 
-def arrow_type(node: OrcType, options: ReadOptions, *, dictionaries: Collection[int] = ()) -> pa.DataType:
+def arrow_type(node: OrcType, options: ValueOptions, *, dictionaries: Collection[int] = ()) -> pa.DataType:
     """The Arrow type in which a column is read.
 
     ``dictionaries``: ids of the string columns whose every stripe is dictionary-encoded; only the stripe footers tell.
@@ -392,12 +392,12 @@ _SIMPLE = {
 }
 
 
-def reads_as_timestamp(node: OrcType, options: ReadOptions) -> bool:
+def reads_as_timestamp(node: OrcType, options: ValueOptions) -> bool:
     """Whether a bigint holds microseconds of a zone-less timestamp, as Spark writes TIMESTAMP_NTZ."""
     return options.timestamp_ntz and node.kind is TypeKind.LONG and node.attribute(SPARK_TYPE) == "timestamp_ntz"
 
 
-def decimal_digits(node: OrcType, options: ReadOptions) -> tuple[int, int]:
+def decimal_digits(node: OrcType, options: ValueOptions) -> tuple[int, int]:
     """Precision and scale in which a decimal column is read. Raises ``CorruptFile`` for impossible ones."""
     if node.precision == 0:
         return options.decimal_zero_precision
@@ -406,7 +406,7 @@ def decimal_digits(node: OrcType, options: ReadOptions) -> tuple[int, int]:
     return node.precision, node.scale
 
 
-def _string_type(node: OrcType, options: ReadOptions, dictionaries: Collection[int]) -> pa.DataType:
+def _string_type(node: OrcType, options: ValueOptions, dictionaries: Collection[int]) -> pa.DataType:
     if options.strings == "view":
         return pa.string_view()
     if options.strings == "dictionary" and node.id in dictionaries:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, Unsupported
-from orcidx.options import ReadOptions
+from orcidx.options import MeaningOptions
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.types import OrcType
@@ -37,7 +37,7 @@ class StoredIndex:
     types: Mapping[str, str]
 
 
-def bind_to_index(predicate: Predicate, types: Mapping[str, str], options: ReadOptions) -> BoundPredicate:
+def bind_to_index(predicate: Predicate, types: Mapping[str, str], options: MeaningOptions) -> BoundPredicate:
     """A predicate as an index of columns of these Paimon types can be asked, without the file: True in place of what
     it cannot be, and of times, whose zones only a scan knows."""
     parsed = {column: parse_type(sql) for column, sql in types.items()}

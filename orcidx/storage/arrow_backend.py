@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyarrow import fs
 
-from orcidx.options import ReadOptions
+from orcidx.options import RequestOptions
 from orcidx.storage.failures import AFTER_THEIRS, ShortBody, translating
 from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
 from orcidx.storage.listing import expand_objects
@@ -139,7 +139,9 @@ class ArrowStore:
     def source(self, path: str) -> Source:
         return Source(path, "arrow", path, filesystem=self._filesystem)
 
-    def open(self, path: str, *, name: str, options: ReadOptions | None, expected: Fingerprint | None) -> RangeReader:
+    def open(
+        self, path: str, *, name: str, options: RequestOptions | None, expected: Fingerprint | None
+    ) -> RangeReader:
         return RemoteReader(ArrowBackend(self._filesystem, path), name=name, options=options, expected=expected)
 
     def file(self, path: str) -> Found | None:

@@ -28,7 +28,7 @@ from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from orcidx.errors import InvalidQuery, StorageError, Unsupported
 from orcidx.extras import installed, what_to_install
-from orcidx.options import ReadOptions
+from orcidx.options import RequestOptions
 from orcidx.storage.failures import OURS, chain, classify, status_of, translating
 from orcidx.storage.fingerprint import Fingerprint, fingerprint_of_info, mtime_of
 from orcidx.storage.fsspec_requests import HttpBackend, S3Backend
@@ -205,7 +205,9 @@ class FsspecStore:
     def source(self, path: str) -> Source:
         return Source(self._filesystem.unstrip_protocol(path), "fsspec", path, filesystem=self._filesystem)
 
-    def open(self, path: str, *, name: str, options: ReadOptions | None, expected: Fingerprint | None) -> RangeReader:
+    def open(
+        self, path: str, *, name: str, options: RequestOptions | None, expected: Fingerprint | None
+    ) -> RangeReader:
         return RemoteReader(fsspec_backend(self._filesystem, path), name=name, options=options, expected=expected)
 
     def file(self, path: str) -> Found | None:

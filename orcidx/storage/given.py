@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 from orcidx.errors import InvalidQuery, StorageError
-from orcidx.options import ReadOptions
+from orcidx.options import RequestOptions
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.ranges import Range, ReadMetrics, check_inside, merge_limits, merge_ranges, scatter
 from orcidx.storage.threads import READERS
@@ -23,7 +23,7 @@ class ReaderAtHand:
 
     is_local = True
 
-    def __init__(self, name: str, size: int, options: ReadOptions | None) -> None:
+    def __init__(self, name: str, size: int, options: RequestOptions | None) -> None:
         self.name = name
         self.metrics = ReadMetrics()
         self._size = size
@@ -71,7 +71,7 @@ class ReaderAtHand:
 class BytesReader(ReaderAtHand):
     """Bytes in memory: anything with the buffer protocol, not copied."""
 
-    def __init__(self, data: Any, *, name: str = "<bytes>", options: ReadOptions | None = None) -> None:
+    def __init__(self, data: Any, *, name: str = "<bytes>", options: RequestOptions | None = None) -> None:
         view = memoryview(data)
         if not view.contiguous:
             raise InvalidQuery("the buffer must be contiguous")
@@ -100,7 +100,7 @@ class BytesReader(ReaderAtHand):
 class FileObjectReader(ReaderAtHand):
     """A seekable binary file object of the caller, read under a lock; its position moves, and it is never closed."""
 
-    def __init__(self, file: BinaryIO, *, name: str | None = None, options: ReadOptions | None = None) -> None:
+    def __init__(self, file: BinaryIO, *, name: str | None = None, options: RequestOptions | None = None) -> None:
         self._file: BinaryIO | None = file
         self._turns = Mutex()
         given = getattr(file, "name", None)

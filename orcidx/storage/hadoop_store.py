@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from orcidx.errors import StorageError, Unsupported
-from orcidx.options import ReadOptions
+from orcidx.options import RequestOptions
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.listing import expand_objects
 from orcidx.storage.ranges import RangeReader
@@ -199,7 +199,9 @@ class HadoopStore:
     def source(self, path: str) -> Source:
         return hadoop_source(path, self._files)
 
-    def open(self, path: str, *, name: str, options: ReadOptions | None, expected: Fingerprint | None) -> RangeReader:
+    def open(
+        self, path: str, *, name: str, options: RequestOptions | None, expected: Fingerprint | None
+    ) -> RangeReader:
         return RemoteReader(HadoopBackend(self._files, path), name=name, options=options, expected=expected)
 
     def file(self, path: str) -> Found | None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from orcidx.errors import InvalidQuery, StorageError
-from orcidx.options import ReadOptions
+from orcidx.options import RequestOptions
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.given import ReaderAtHand
 from orcidx.storage.listing import glob_base, is_hidden, is_pattern, is_visible, of_version
@@ -58,7 +58,7 @@ class LocalReader(ReaderAtHand):
     everything else that the system refuses and for pipes and devices.
     """
 
-    def __init__(self, path: str, *, name: str | None = None, options: ReadOptions | None = None) -> None:
+    def __init__(self, path: str, *, name: str | None = None, options: RequestOptions | None = None) -> None:
         name = path if name is None else name
         try:
             fd = os.open(path, _OPEN_FLAGS)
@@ -241,7 +241,9 @@ class LocalStore:
     def source(self, path: str) -> Source:
         return Source(path, "path", path)
 
-    def open(self, path: str, *, name: str, options: ReadOptions | None, expected: Fingerprint | None) -> RangeReader:
+    def open(
+        self, path: str, *, name: str, options: RequestOptions | None, expected: Fingerprint | None
+    ) -> RangeReader:
         reader = LocalReader(path, name=name, options=options)
         return reader if expected is None else as_expected(reader, name, expected)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import obstore
 
-from orcidx.options import ReadOptions
+from orcidx.options import RequestOptions
 from orcidx.storage.event_loop import shared_loop
 from orcidx.storage.failures import AFTER_THEIRS, classify, translating
 from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
@@ -114,7 +114,9 @@ class ObstoreStore:
     def source(self, path: str) -> Source:
         return Source(path, "obstore", path, filesystem=self._store)
 
-    def open(self, path: str, *, name: str, options: ReadOptions | None, expected: Fingerprint | None) -> RangeReader:
+    def open(
+        self, path: str, *, name: str, options: RequestOptions | None, expected: Fingerprint | None
+    ) -> RangeReader:
         return RemoteReader(ObstoreBackend(self._store, path), name=name, options=options, expected=expected)
 
     def file(self, path: str) -> Found | None:

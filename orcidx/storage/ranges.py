@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
 from orcidx.errors import StorageError
-from orcidx.options import ReadOptions
+from orcidx.options import RequestOptions
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.read_log import Request
 from orcidx.storage.read_metrics import ReadMetrics
@@ -159,7 +159,7 @@ def join_fetches(merged: Sequence[MergedRange], *, most: int, over_read: int, si
     return [JoinedFetch(tuple(fetches)) for fetches in joined]
 
 
-def over_read_bytes(ranges: Sequence[Range], *, most: int, options: ReadOptions) -> int:
+def over_read_bytes(ranges: Sequence[Range], *, most: int, options: RequestOptions) -> int:
     """Bytes between the ranges that come with them, from remote storage in ``most`` requests."""
     gap, size = merge_limits(options, is_local=False)
     merged = merge_ranges(ranges, gap=gap, size=size)
@@ -209,7 +209,7 @@ def scatter(count: int, merged: Sequence[MergedRange], buffers: Sequence[memoryv
     return out
 
 
-def merge_limits(options: ReadOptions | None, *, is_local: bool) -> tuple[int, int]:
+def merge_limits(options: RequestOptions | None, *, is_local: bool) -> tuple[int, int]:
     """(gap, size) for ``merge_ranges``. A local read costs microseconds, a remote request tens of milliseconds."""
     gap, size = (8 * _KIB, 8 * _MIB) if is_local else (_MIB, 16 * _MIB)
     if options is not None:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from orcidx.errors import StorageError
-from orcidx.options import ReadOptions
+from orcidx.options import RequestOptions
 from orcidx.storage.event_loop import shared_loop
 from orcidx.storage.failures import OURS, Retries, ShortBody, classify, gone, translate
 from orcidx.storage.fingerprint import Fingerprint
@@ -134,7 +134,7 @@ class RemoteReader:
         backend: Backend,
         *,
         name: str,
-        options: ReadOptions | None = None,
+        options: RequestOptions | None = None,
         expected: Fingerprint | None = None,
     ) -> None:
         self.name = name
@@ -143,7 +143,7 @@ class RemoteReader:
         self._retries = backend.retries
         self._gap, self._merge_size = merge_limits(options, is_local=False)
         self._joins = options is None or options.merge_gap is None
-        self._budget = (options or ReadOptions()).io_bytes
+        self._budget = (options or RequestOptions()).io_bytes
         self._largest = None if options is None else options.merge_size
         if self._largest is None:  # two of these at a time, whatever the budget
             self._merge_size = min(self._merge_size, self._budget // 2)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO, TypeAlias
 
 from orcidx.errors import InvalidQuery
-from orcidx.options import ReadOptions
+from orcidx.options import RequestOptions
 from orcidx.storage.ranges import RangeReader
 from orcidx.storage.stores import Source, in_filesystem, of_object, of_text
 
@@ -77,7 +77,7 @@ def open_reader(
     *,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: object = None,
-    options: ReadOptions | None = None,
+    options: RequestOptions | None = None,
 ) -> RangeReader:
     """Opens a source (see ``describe_source``) for reading ranges.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from orcidx.errors import InvalidQuery
 from orcidx.extras import needed
-from orcidx.options import ReadOptions
+from orcidx.options import RequestOptions
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.given import BytesReader, FileObjectReader
 from orcidx.storage.hive_paths import hive_partition
@@ -67,7 +67,7 @@ class Source:
     size: int | None = field(default=None, compare=False)
     listed: Fingerprint | None = field(default=None, compare=False, repr=False)
 
-    def open(self, options: ReadOptions | None = None, *, expected: Fingerprint | None = None) -> RangeReader:
+    def open(self, options: RequestOptions | None = None, *, expected: Fingerprint | None = None) -> RangeReader:
         """A reader of the object; see ``sources.open_reader``.
 
         ``expected`` is the version that was seen before, such as a footer's or a split's. A local file that differs
@@ -80,7 +80,7 @@ class Source:
         reader = self._open_given(options)
         return reader if expected is None else as_expected(reader, self.name, expected)
 
-    def _open_given(self, options: ReadOptions | None) -> RangeReader:
+    def _open_given(self, options: RequestOptions | None) -> RangeReader:
         if self.kind == "bytes":
             return BytesReader(self.location, name=self.name, options=options)
         if self.kind == "object":
@@ -191,7 +191,7 @@ class Store(Protocol):
         """The source of a path."""
 
     def open(
-        self, path: str, *, name: str, options: ReadOptions | None, expected: Fingerprint | None
+        self, path: str, *, name: str, options: RequestOptions | None, expected: Fingerprint | None
     ) -> RangeReader: ...
 
     def file(self, path: str) -> Found | None:
