@@ -60,7 +60,6 @@ LARGE_CLASSES = {
     "paimon_table/data_files/data_file_writing.DataFiles": (12, 5),
     "paimon_table/metadata/files.TableFiles": (2, 13),
     "paimon_table/metadata/manifest.FileEntry": (20, 1),
-    "paimon_table/read/scan.TaskRun": (13, 22),
     "paimon_table/table.Table": (1, 18),
     "planner/schema_plan.SchemaPlan": (7, 21),
     "planner/stripe_pruning.FilePruner": (12, 16),

@@ -21,8 +21,7 @@ from paimon_tables import PaimonTable, serialized
 import orcidx
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, ValueOutOfRange
 from orcidx.paimon import DeletionVector, build_file_index, open_table, write_deletion_vectors
-from orcidx.paimon_table.read import plan, shared_reading
-from orcidx.paimon_table.read import scan as table_scan
+from orcidx.paimon_table.read import orc_rows, plan, shared_reading
 from orcidx.predicate import col
 from orcidx.scanner import small_filter
 from orcidx.scanner.file import open_file
@@ -601,9 +600,7 @@ def test_small_files_are_not_opened(table: PaimonTable, monkeypatch: pytest.Monk
     """But for those with deleted rows, or with an index that is to be asked."""
     _small_table(table)
     opened: list[str] = []
-    monkeypatch.setattr(
-        table_scan, "open_file", lambda source, **k: opened.append(source.name) or open_file(source, **k)
-    )
+    monkeypatch.setattr(orc_rows, "open_file", lambda source, **k: opened.append(source.name) or open_file(source, **k))
     scanned = open_table(str(table.path)).scan()
     assert scanned.to_table().num_rows == 30
     assert opened == []

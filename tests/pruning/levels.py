@@ -18,8 +18,8 @@ from orcidx.index_directory.file_pruning import PartitionEvidence
 from orcidx.index_directory.scan_files import DirectoryIndexes
 from orcidx.orc.evidence import BloomEvidence, DictionaryEvidence, StatisticsEvidence
 from orcidx.paimon_table.read import plan as table_plan
-from orcidx.paimon_table.read import scan as table_scan
 from orcidx.paimon_table.read.file_pruning import FileBounds
+from orcidx.paimon_table.read.kept_rows import KeptRows
 from orcidx.planner import bloom_choice, stripe_pruning
 from orcidx.planner.constant_evidence import ConstantEvidence
 from orcidx.planner.index_evidence import IndexEvidence
@@ -102,7 +102,7 @@ SHORT_CUTS: dict[str, tuple[Patch, ...]] = {
     "catalog": ((DirectoryIndexes, "plan", lambda self, jobs, *_, **__: (jobs, ())),),
     "indexes in the catalog": ((catalog_pruning, "_ruled_out", _gives(frozenset())),),
     "buckets": ((table_plan, "bucket_filter", _gives(None)),),
-    "indexes of a table's files": ((table_scan.TaskRun, "_open_index", _gives(None)),),
+    "indexes of a table's files": ((KeptRows, "_open_index", _gives(None)),),
 }
 """By name: what is put in the place of what."""
 

@@ -5,14 +5,62 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet
 
 from orcidx.errors import CorruptFile, OrcidxError
+from orcidx.explain.model import FileExplanation, StripeExplanation
+from orcidx.paimon_table.read.kept_rows import KeptRows
+from orcidx.paimon_table.read.shared_reading import SharedReading
 from orcidx.pruning.selection import RowSelection
+from orcidx.scanner.metrics import ScanMetrics
 from orcidx.storage import ReaderFile, Source
 
-__all__ = ["read_parquet"]
+__all__ = ["ParquetRows", "read_parquet"]
+
+
+class ParquetRows:
+    """The rows of one file of a scan that are left. ``metrics``: of the pass over the table."""
+
+    def __init__(self, kept: KeptRows, reading: SharedReading, metrics: ScanMetrics) -> None:
+        self.kept = kept
+        self.file = kept.file
+        self.reading = reading
+        self.metrics = metrics
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows that meet what is asked of the file."""
+        for batch, truth in self._tested(self.kept.rows()):
+            yield batch if truth is None else batch.filter(pa.array(truth))
+
+    def places(self) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
+        """Batches of rows that were each tested, with their places in the file."""
+        selection = self.kept.rows()
+        places, at = selection.positions(), 0
+        for batch, truth in self._tested(selection):
+            rows = places[at : at + batch.num_rows]
+            at += batch.num_rows
+            yield (batch, rows) if truth is None else (batch.filter(pa.array(truth)), rows[truth])
+
+    def explain(self) -> FileExplanation:
+        """How many rows are read of the file."""
+        rows = self.kept.rows()
+        only = StripeExplanation(0, 0, self.file.rows, rows.count, self.file.size, self.file.size, ())
+        return FileExplanation(self.file.path, self.file.rows, (only,))
+
+    def _tested(self, selection: RowSelection) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.bool_] | None]]:
+        """Batches of the selected rows, and for which of them the pushed predicate is true; None: for all."""
+        if selection.is_empty:
+            return
+        pushed = self.kept.pushed
+        asked = [] if pushed is None else [path[0] for path in self.kept.bound(pushed).columns]
+        names = [entry.file_field.name for entry in self.reading.entries if entry.file_field is not None]
+        columns = list(dict.fromkeys([*names, *asked]))
+        for batch in read_parquet(self.file.source, columns, selection, batch_size=self.kept.scan.options.batch_size):
+            self.metrics.rows_considered += batch.num_rows
+            yield batch, None if pushed is None else self.kept.bound(pushed, batch.schema).evaluate(batch)
 
 
 def read_parquet(

@@ -16,8 +16,9 @@ from orcidx.predicate import BoundPredicate, Predicate, bind
 from orcidx.scanner.file import make_scan
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.small_files import SmallFiles
+from orcidx.scanner.top_rows import SortKey
 
-__all__ = ["Shared", "SharedReading", "shared_reading", "table_arrow_schema", "table_bound"]
+__all__ = ["Asked", "Shared", "SharedReading", "shared_reading", "table_arrow_schema", "table_bound"]
 
 _UNITS = ("s", "ms", "us", "ns")
 
@@ -52,7 +53,13 @@ class Asked(Protocol):
     def options(self) -> ReadOptions: ...
 
     @property
-    def top(self) -> Sequence[object]: ...
+    def row_limit(self) -> int | None: ...
+
+    @property
+    def top(self) -> Sequence[SortKey]: ...
+
+    @property
+    def jvm_zone(self) -> str | None: ...
 
 
 Shared = dict[tuple[Any, ...], SharedReading]

@@ -20,8 +20,9 @@ from orcidx.paimon.data_types import DataType
 from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.paimon_table.read.plan import FileTask, in_planned_file
 from orcidx.paimon_table.read.replanning import asked_again
-from orcidx.paimon_table.read.scan import TableScan, TaskRun, rows_left
+from orcidx.paimon_table.read.scan import TableScan, rows_left
 from orcidx.paimon_table.read.shared_reading import Shared
+from orcidx.paimon_table.read.task_run import TaskRun
 from orcidx.predicate import resolve_column
 from orcidx.scanner.aggregate_pass import AggregatePlan, Origins, add_files, plan_aggregation, with_origins
 from orcidx.scanner.metrics import ScanMetrics
@@ -72,7 +73,7 @@ class _TableTotals:
             self._count(task, constants)
             return
         run = TaskRun(task, self.scan, self.metrics, self.origins.notes, self._shared)
-        if not (run.is_orc and run.rest is None and self._add_proved(run, constants)):
+        if not self._add_proved(run, constants):
             self._decode(run)
 
     def _count(self, task: FileTask, constants: Mapping[str, pa.Scalar]) -> None:
@@ -100,11 +101,12 @@ class _TableTotals:
 
     def _add_proved(self, run: TaskRun, constants: Mapping[str, pa.Scalar]) -> bool:
         """Adds a file whose values are the table's, with its statistics; whether it is one."""
-        paths = self._paths_in_file(run)
-        if paths is None:
+        orc = run.whole
+        paths = None if orc is None else self._paths_in_file(run)
+        if orc is None or paths is None:
             return False
         plan = replace(self.plan, paths=paths)
-        with in_planned_file(run.file), run.orc_scan(indexed=True) as scan:
+        with in_planned_file(run.file), orc.scan(indexed=True) as scan:
             if not self._gives_values(scan, plan):
                 return False
             add_files(

@@ -1,0 +1,135 @@
+"""The rows of a data file that its deletion vector and its file index leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from orcidx.errors import CorruptFile, Unsupported
+from orcidx.paimon.data_types import DataType, arrow_field
+from orcidx.paimon.file_index import FileIndex, read_file_index
+from orcidx.paimon_table.metadata.schema import char_lengths, is_carried
+from orcidx.paimon_table.read.plan import FileTask
+from orcidx.paimon_table.read.shared_reading import Asked, SharedReading
+from orcidx.planner.index_evidence import StoredIndex
+from orcidx.predicate import BoundPredicate, Predicate, bind
+from orcidx.pruning.findings import Note
+from orcidx.pruning.selection import RowSelection
+
+__all__ = ["KeptRows"]
+
+
+class KeptRows:
+    """Of one file of a scan. ``notes`` get what could not be used of its index."""
+
+    def __init__(self, task: FileTask, scan: Asked, reading: SharedReading, notes: list[Note]) -> None:
+        self.task = task
+        self.file = task.file
+        self.scan = scan
+        self.pushed = reading.where.pushed
+        self.whole = reading.rest is None
+        self.notes = notes
+
+    def _kept(self) -> RowSelection:
+        """Rows that are not deleted."""
+        deletion = self.file.deletion
+        return RowSelection.all(self.file.rows) if deletion is None else deletion.read().kept_rows(self.file.rows)
+
+    @contextmanager
+    def index(self) -> Iterator[FileIndex | None]:
+        """The file index; None when there is none, or it is damaged: then every row is kept, and a note says so."""
+        index = self._open_index()
+        try:
+            yield index
+        finally:
+            if index is not None:
+                index.close()
+
+    def _open_index(self) -> FileIndex | None:
+        source = self.file.embedded_index if self.file.index is None else self.file.index
+        if source is None or (self.pushed is None and not self.scan.top):
+            return None
+        if not self.scan.table_schema.is_on("file-index.read.enabled", default=True) or self._asks_instants():
+            return None
+        types = self.types_in_file
+        strict = self.scan.options.strict_index
+        try:
+            return read_file_index(source, types=types, strict=strict, rows=self.file.rows)
+        except (CorruptFile, Unsupported, FileNotFoundError) as error:
+            if strict:
+                raise
+            missing = isinstance(error, FileNotFoundError)
+            self.notes.append(Note("file index", "absent" if missing else "damaged", f"{self.file.path}: {error}"))
+            return None
+
+    @property
+    def types_in_file(self) -> dict[str, DataType]:
+        """The types of the file's columns, by its names."""
+        return {entry.file_field.name: entry.file_field.type for entry in self.task.mapping if entry.file_field}
+
+    def _asks_instants(self) -> bool:
+        """Whether the index has other instants than the file: those of before its writer's JVM moved them."""
+        schema = self.scan.table_schema
+        if not self.task.moves_instants or self.scan.jvm_zone == "UTC":
+            return False
+        if any(schema.by_name[key.column].type.has_instants for key in self.scan.top):
+            return True
+        if self.pushed is None:
+            return False
+        return any(self.types_in_file[path[0]].has_instants for path in self.bound(self.pushed).columns)
+
+    def among(self, index: FileIndex | None) -> RowSelection:
+        """Rows that are not deleted; with ``top``, of those only rows that can be among the first."""
+        kept = self._kept()
+        limit = self.scan.row_limit
+        if index is None or not self.scan.top or limit is None or not self.whole:
+            return kept
+        if self.pushed is not None:
+            verdict = index.evaluate(self.pushed, nan=self.scan.options.nan)
+            if verdict.rows is None or not verdict.exact:
+                return kept
+            kept = kept & RowSelection.from_bitmap(verdict.rows, self.file.rows)
+        return self._first(index, kept, limit)
+
+    def _first(self, index: FileIndex, kept: RowSelection, k: int) -> RowSelection:
+        """By the range-bitmap of the first sort key, all that tie for the last place included."""
+        key = self.scan.top[0]
+        entry = next(entry for entry in self.task.mapping if entry.field.name == key.column)
+        if entry.file_field is None or not entry.is_same or kept.count <= k or entry.field.type.root == "CHAR":
+            return kept  # the index orders a CHAR with the blanks that it was given with
+        verdict = index.top_k(
+            entry.file_field.name,
+            k,
+            descending=key.descending,
+            nulls_first=key.nulls_first,
+            selection=kept,
+            strict=False,
+        )
+        return kept if verdict.rows is None else RowSelection.from_bitmap(verdict.rows, self.file.rows) & kept
+
+    def rows(self) -> RowSelection:
+        """The rows that are left, with what the index says of the predicate."""
+        with self.index() as index:
+            rows = self.among(index)
+            if index is None or self.pushed is None:
+                return rows
+            verdict = index.evaluate(self.pushed, nan=self.scan.options.nan)
+            self.notes.extend(Note("file index", "damaged", f"{self.file.path}: {text}") for text in index.notes)
+            return rows if verdict.rows is None else rows & RowSelection.from_bitmap(verdict.rows, self.file.rows)
+
+    def bound(self, pushed: Predicate, schema: pa.Schema | None = None) -> BoundPredicate:
+        """The predicate bound to the file's own columns, in the types that were read."""
+        fields = [entry.file_field for entry in self.task.mapping if entry.file_field is not None]
+        if schema is None:
+            schema = pa.schema([arrow_field(field) for field in fields if is_carried(field.type)])
+        return bind(pushed, schema, nan=self.scan.options.nan, char_lengths=char_lengths(fields))
+
+    def unopened(self) -> StoredIndex | None:
+        """The file index of a scan without a predicate, to be opened only where something is asked of it."""
+        source = self.file.embedded_index if self.file.index is None else self.file.index
+        is_on = self.scan.table_schema.is_on("file-index.read.enabled", default=True)
+        if source is None or self.pushed is not None or not is_on:
+            return None
+        return StoredIndex(source, None, {name: str(kind) for name, kind in self.types_in_file.items()})

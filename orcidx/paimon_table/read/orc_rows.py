@@ -1,0 +1,113 @@
+"""The rows of an ORC data file of a table, through ``OrcFile.scan`` with all its pruning, in the file's own names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from orcidx.errors import CorruptFile
+from orcidx.explain.model import FileExplanation
+from orcidx.paimon_table.read.kept_rows import KeptRows
+from orcidx.paimon_table.read.shared_reading import SharedReading
+from orcidx.planner.request import FileJob
+from orcidx.scanner.file import open_file
+from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.scan import Scan
+from orcidx.scanner.small_files import SmallRows
+
+__all__ = ["OrcRows"]
+
+
+class OrcRows:
+    """Of one file of a scan. ``metrics``: of the pass over the table."""
+
+    def __init__(self, kept: KeptRows, reading: SharedReading, metrics: ScanMetrics) -> None:
+        self.kept = kept
+        self.file = kept.file
+        self.reading = reading
+        self.metrics = metrics
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows that meet what is asked of the file."""
+        small = self._small()
+        if small is not None:
+            yield from small.batches
+            return
+        with self.scan() as scan, scan.to_batches() as batches:
+            try:
+                yield from batches
+            finally:
+                _add(self.metrics, batches.metrics)
+
+    def count(self) -> int:
+        """How many rows meet what is asked of the file; from metadata and indexes where they prove it."""
+        with self.scan() as scan:
+            return scan.count_rows()
+
+    def explain(self) -> FileExplanation:
+        """What is read of the file, and why the rest is not."""
+        with self.scan() as scan:
+            return scan.explain().files[0]
+
+    def places(self) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
+        """Batches of rows that were each tested, with their places in the file."""
+        names = {entry.file_field.name for entry in self.kept.task.mapping if entry.file_field is not None}
+        numbers = "row_number"
+        while numbers in names:
+            numbers += "_"
+        with self.scan(numbers) as scan:
+            tested = replace(scan, request=replace(scan.request, tests_each=True))
+            with tested.to_batches() as batches:
+                for batch in batches:
+                    places = batch.column(numbers).to_numpy(zero_copy_only=False)
+                    yield batch.drop_columns([numbers]), places
+
+    @contextmanager
+    def scan(self, row_numbers: str | None = None, *, indexed: bool = False) -> Iterator[Scan]:
+        """The scan of an ORC file in its own names, with its file index open as long as it may be asked.
+
+        ``row_numbers``: a column of this name with the rows' places; ``indexed``: the file index may be asked though
+        there is no predicate."""
+        with self.kept.index() as index, open_file(self.file.source, options=self.reading.options) as opened:
+            self._check_rows(opened.num_rows)
+            wanted = [entry.file_field.name for entry in self.reading.entries if entry.file_field is not None]
+            names = [(name,) for name in dict.fromkeys(wanted)]
+            deleted = None if self.file.deletion is None else self.file.deletion.read()
+            top = self.kept.among(index) if self.kept.scan.top else None
+            pushed = self.kept.pushed
+            numbers = row_numbers or False
+            asked = self.kept.unopened() if indexed and index is None else index
+            yield opened.scan(
+                names, pushed, selection=top, deletion_vector=deleted, file_index=asked, row_numbers=numbers
+            )
+
+    def _small(self) -> SmallRows | None:
+        """All that a small file has to give, where it need not be opened for that."""
+        indexed = self.file.embedded_index is not None or self.file.index is not None
+        if self.reading.small is None or self.file.deletion is not None or (indexed and self.kept.pushed is not None):
+            return None
+        skipped = self.metrics.files_skipped
+        found = self.reading.small.take(FileJob(self.file.source))
+        self.metrics.files_skipped = skipped  # of a table those that its plan leaves out
+        if found is not None:
+            self._check_rows(found.stored)
+        return found
+
+    def _check_rows(self, stored: int) -> None:
+        if stored != self.file.rows:
+            raise CorruptFile(f"has {stored} rows, where the manifest says {self.file.rows}")
+
+
+def _add(total: ScanMetrics, part: ScanMetrics) -> None:
+    """What one file cost; files and returned rows are counted by the table's pass itself."""
+    for name in ("requests", "bytes_read", "stripes", "stripes_skipped", "row_groups", "row_groups_kept"):
+        setattr(total, name, getattr(total, name) + getattr(part, name))
+    for name in ("chunks_decompressed", "bytes_decompressed", "rows_considered"):
+        setattr(total, name, getattr(total, name) + getattr(part, name))
+    for stage, seconds in part.seconds.items():
+        total.seconds[stage] = total.seconds.get(stage, 0.0) + seconds

@@ -1,0 +1,122 @@
+"""One data file of a table's scan, of whatever format: its rows in the table's own schema.
+
+What a file cannot be asked in its own words is tested after conversion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from orcidx.errors import CorruptFile, Unsupported, located
+from orcidx.explain.model import FileExplanation
+from orcidx.paimon_table.metadata.schema import FieldMapping
+from orcidx.paimon_table.read.evolution import convert
+from orcidx.paimon_table.read.jvm_instants import moves, put_back
+from orcidx.paimon_table.read.kept_rows import KeptRows
+from orcidx.paimon_table.read.orc_rows import OrcRows
+from orcidx.paimon_table.read.parquet_rows import ParquetRows
+from orcidx.paimon_table.read.plan import FileTask, in_planned_file
+from orcidx.paimon_table.read.shared_reading import Asked, Shared, shared_reading
+from orcidx.pruning.findings import Note
+from orcidx.scanner.metrics import ScanMetrics
+
+__all__ = ["TaskRun"]
+
+
+class TaskRun:
+    """One file during one pass. ``shared``: what the files of the pass have in common that are alike."""
+
+    def __init__(self, task: FileTask, scan: Asked, metrics: ScanMetrics, notes: list[Note], shared: Shared) -> None:
+        self.task = task
+        self.file = task.file
+        self.columns = scan.columns
+        self.metrics = metrics
+        self.notes = notes
+        is_orc = self.file.format == "orc"
+        self.moved_by = scan.jvm_zone if task.moves_instants and moves(scan.jvm_zone) else None
+        alike = id(task.mapping), is_orc, self.moved_by  # of one scan; its tasks keep the mappings
+        if alike not in shared:
+            moved = self.moved_by is not None
+            shared[alike] = shared_reading(scan, task.mapping, metrics, is_orc=is_orc, instants_moved=moved)
+        self.reading = shared[alike]
+        kept = KeptRows(task, scan, self.reading, notes)
+        self.rows: OrcRows | ParquetRows = (OrcRows if is_orc else ParquetRows)(kept, self.reading, metrics)
+
+    @property
+    def whole(self) -> OrcRows | None:
+        """The rows of an ORC file that can be asked everything in its own words."""
+        return self.rows if isinstance(self.rows, OrcRows) and self.reading.rest is None else None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The file's rows that the scan gives, in the table's schema."""
+        with in_planned_file(self.file):
+            self._check_format()
+            rows = self.rows.batches()
+            self.metrics.files += 1
+            for batch in rows:
+                yield from self._finished(batch)
+
+    def count(self) -> int:
+        """Rows of the file that match; from metadata and indexes where they prove it."""
+        if (orc := self.whole) is not None:
+            with in_planned_file(self.file):
+                return orc.count()
+        return sum(batch.num_rows for batch in self.batches())
+
+    def explain(self) -> FileExplanation:
+        """What is read of the file, and why the rest is not; of a parquet file only how many rows."""
+        with in_planned_file(self.file):
+            found = self.rows.explain()
+            return replace(found, notes=(*self.notes, *found.notes))
+
+    def places(self) -> Iterator[npt.NDArray[np.int64]]:
+        """Places in the file of the rows that the scan gives. Each row is tested itself: an index or statistics that
+        are wrong can keep a row from being found, and cannot make one match. The test is the scan's own, which sees
+        the values as they are stored; those that a scan without columns hands out may be coarser."""
+        reading = self.reading
+        with in_planned_file(self.file):
+            self._check_format()
+            for batch, rows in self.rows.places():
+                if reading.rest is not None:
+                    converted = _converted(batch, reading.entries, reading.schema, self.moved_by)
+                    rows = rows[reading.rest.evaluate(converted)]
+                yield rows
+
+    def _check_format(self) -> None:
+        if self.file.format not in ("orc", "parquet"):
+            raise Unsupported(f"data files of format {self.file.format!r} are not read; orc and parquet are")
+
+    def _finished(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """In the table's schema, without what the rest of the predicate denies."""
+        reading = self.reading
+        batch = _converted(batch, reading.entries, reading.schema, self.moved_by)
+        if reading.rest is not None:
+            batch = batch.filter(pa.array(reading.rest.evaluate(batch)))
+        if batch.num_rows:
+            yield batch.select(list(self.columns))
+
+
+def _converted(
+    batch: pa.RecordBatch, entries: Sequence[FieldMapping], schema: pa.Schema, moved_by: str | None
+) -> pa.RecordBatch:
+    """The wanted columns, in the table's types. ``moved_by``: the zone of the JVM that moved the file's instants."""
+    arrays = []
+    for entry, wanted in zip(entries, schema):
+        if entry.file_field is None:
+            arrays.append(pa.nulls(batch.num_rows, wanted.type))
+        else:
+            with located(column=entry.field.name):
+                array = batch.column(entry.file_field.name)
+                if moved_by is not None and entry.file_field.type.has_instants:
+                    array = put_back(array, moved_by)
+                try:
+                    arrays.append(convert(array, entry.file_field.type, entry.field.type, wanted.type))
+                except pa.ArrowNotImplementedError:
+                    expected = entry.file_field.type
+                    raise CorruptFile(f"the file has {array.type}, where its schema says {expected}") from None
+    return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else batch
