@@ -198,6 +198,10 @@ _NONE = statistics_message(NO_STATISTICS, TypeKind.STRUCT)
 """Of a column of a file without rows."""
 
 
+FEW_ENTRIES = 4096
+"""Of an Arrow dictionary whose texts stay in the processor's cache."""
+
+
 class _TextWriter(ColumnWriter):
     column: TextColumn
 
@@ -213,7 +217,8 @@ class _TextWriter(ColumnWriter):
         source = Source(array.indices)
         gathered = GatheredTexts()
         for piece in pieces:
-            if self.column.is_dictionary:
+            # In a stripe's first row group no entry is known yet, and many of them lie far apart in memory.
+            if self.column.is_dictionary and (len(array.dictionary) < FEW_ENTRIES or self.column.knows_entries):
                 self.column.write_indexes(source, values, piece.start, piece.stop)
             else:
                 texts = gathered.bring(source, values, piece.start, piece.stop)

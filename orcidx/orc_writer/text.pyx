@@ -285,6 +285,11 @@ cdef class TextColumn(TextValues):
     ``threshold``: 0 no dictionary, below 0 by measured bytes, else the most distinct values for each value that a
     dictionary may have. ``bounds``: keep the least and the greatest value."""
 
+    @property
+    def knows_entries(self):
+        """Whether entries of an Arrow dictionary that come again are known: from a stripe's second row group on."""
+        return not self.direct and len(self.group_starts) + (not self.group_is_open) > 1
+
     cdef int _end_runs(self) except -1:
         self.lengths.end_run()
         if self.decides:

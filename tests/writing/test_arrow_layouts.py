@@ -57,6 +57,14 @@ def test_what_an_array_comes_to():
     views = pa.array(["y" * 100] * 50, pa.string_view())
     sizes = {
         "dictionary of long texts": (pa.DictionaryArray.from_arrays([0] * 20_000, thousand), 20_160_000),
+        "dictionary of even texts": (
+            pa.DictionaryArray.from_arrays(pa.array([1] * 90_000, pa.int32()), pa.array(["x" * 90, "x" * 110])),
+            90_000 * (100 + 4),  # by the mean, as no row takes four times as much
+        ),
+        "dictionary of uneven texts": (
+            pa.DictionaryArray.from_arrays(pa.array([1] * 90_000, pa.int32()), pa.array([*["x"] * 99, "x" * 1000])),
+            90_000 * (1 + 4),
+        ),
         "runs": (pa.RunEndEncodedArray.from_arrays([5000], pa.array([7])), 40_000),
         "runs of texts": (pa.RunEndEncodedArray.from_arrays([5000], thousand), 5_020_000),
         "sliced views": (views.slice(10, 5), 580),
