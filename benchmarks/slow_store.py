@@ -1,6 +1,6 @@
 """Files of a store that takes 20 ms for a request and 10 ms for a megabyte:  python -m benchmarks.slow_store
 
-What ``scanner/file_queue.REMOTE_AHEAD`` and ``planner/stripe_pruning.DICTIONARY_SHARE`` cost and save (decision 0113).
+What ``file_queue.REMOTE_AHEAD`` and ``dictionary_choice.DICTIONARY_SHARE`` cost and save (decision 0113).
 Requests, bytes and time spent waiting hardly depend on the machine.
 """
 
@@ -21,7 +21,7 @@ from fsspec.asyn import AsyncFileSystem
 import orcidx
 from orcidx import col
 from orcidx.orc.metadata_cache import forget_metadata
-from orcidx.planner import stripe_pruning
+from orcidx.planner import dictionary_choice
 from orcidx.scanner import file_queue
 from orcidx.storage import threads
 
@@ -160,7 +160,7 @@ def dictionaries() -> Iterator[str]:
                     return orcidx.open("a.orc", filesystem=store).scan(where=col("name") == wanted).to_table()
 
                 for limit in (1e9, 0.0):
-                    with mock.patch.object(stripe_pruning, "DICTIONARY_SHARE", limit):
+                    with mock.patch.object(dictionary_choice, "DICTIONARY_SHARE", limit):
                         cells.append(measured(store, ask))
             dictionary = distinct * (TEXT + 2)
             part = dictionary / (dictionary + ROWS * (8 * payload + np.log2(distinct) / 8))

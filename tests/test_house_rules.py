@@ -62,7 +62,6 @@ LARGE_CLASSES = {
     "paimon_table/metadata/manifest.FileEntry": (20, 1),
     "paimon_table/table.Table": (1, 18),
     "planner/schema_plan.SchemaPlan": (7, 21),
-    "planner/stripe_pruning.FilePruner": (12, 16),
     "predicate/binding._Column": (5, 17),
     "predicate/sql_text._Translator": (4, 19),
     "pruning/selection.RowSelection": (0, 17),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -13,59 +13,25 @@ import numpy.typing as npt
 
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.fetching.drive import Fetch
-from orcidx.options import ReadOptions
 from orcidx.orc.bloom import BloomFilters
 from orcidx.orc.bloom_keys import MAY_WRAP, distrust_bloom, may_wrap, surely_fits
-from orcidx.orc.bounds import StatisticsColumn, bound_statistics
 from orcidx.orc.evidence import BloomEvidence, bloom_answers
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import unframe
-from orcidx.orc.reader import OrcReader
 from orcidx.orc.row_index import RowIndex
-from orcidx.orc.statistics import RawStatistics, file_statistics, stripe_statistics
-from orcidx.orc.timezones import Zone, zone_of_statistics
+from orcidx.orc.statistics import file_statistics, stripe_statistics
 from orcidx.orc.types import OrcType
-from orcidx.planner.read_bytes import data_without_evidence
+from orcidx.planner.pruned_columns import PrunedColumns
 from orcidx.predicate import BoundLeaf
 from orcidx.pruning.findings import NoteKind
 from orcidx.pruning.selection import RowSelection
 
-__all__ = ["BloomChoice", "PrunedColumns"]
+__all__ = ["BloomChoice"]
 
 Path = tuple[str, ...]
 
 BLOOM_SHARE = 1.0
 """A bloom filter is fetched when its bytes are at most this share of the data that it may save."""
-
-
-@dataclass(frozen=True)
-class PrunedColumns:
-    """The columns of a file that are read (``nodes``, by column id) and asked (``leaf_nodes``, by the leaf's path)."""
-
-    reader: OrcReader
-    nodes: Mapping[int, OrcType]
-    leaf_nodes: Mapping[Path, OrcType]
-    options: ReadOptions
-
-    def bounded(self, node: OrcType, raw: RawStatistics, zone: Zone | None = None) -> StatisticsColumn:
-        """What statistics of a column say for sure."""
-        repeated = node.id in self.reader.root.repeated_ids
-        return bound_statistics(raw, self.reader.facts, self.options, repeated=repeated, zone=zone)
-
-    def zone(self, stripe: int) -> Zone | None:
-        """The zone by which the writer of a stripe made wall clocks, which only the stripe's footer tells."""
-        return zone_of_statistics(self.reader.footer(stripe).writer_timezone)
-
-    def data_bytes(self, stripe: int) -> int:
-        """Bytes of the stripe's data streams of the columns that are read."""
-        return data_without_evidence(self.reader, stripe, self.nodes)
-
-    def dictionary_bytes(self, stripe: int, node: OrcType) -> int:
-        """Stored bytes of a column's dictionary; 0 when it has none."""
-        if self.reader.footer(stripe).encodings[node.id].dictionary_size == 0:
-            return 0
-        extents = self.reader.extents(stripe)
-        return sum(extents.get((node.id, kind), (0, 0))[1] for kind in (StreamKind.LENGTH, StreamKind.DICTIONARY_DATA))
 
 
 @dataclass(frozen=True)

@@ -15,21 +15,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from orcidx.errors import CorruptFile, Unsupported
 from orcidx.fetching.drive import Fetch
 from orcidx.options import ReadOptions
-from orcidx.orc.dictionary import StreamData, fetch_dictionaries
-from orcidx.orc.evidence import DictionaryEvidence, StatisticsEvidence
+from orcidx.orc.dictionary import StreamData
 from orcidx.orc.integer_range import FileNumbers, file_rules_out
-from orcidx.orc.kinds import TypeKind
-from orcidx.orc.reader import OrcReader
 from orcidx.orc.row_index import RowIndex
-from orcidx.orc.statistics import RawStatistics, file_statistics, stripe_statistics
-from orcidx.orc.timezones import Zone
 from orcidx.orc.types import OrcType
-from orcidx.planner.bloom_choice import BloomChoice, PrunedColumns
+from orcidx.planner.bloom_choice import BloomChoice
 from orcidx.planner.column_plan import StripeRows
+from orcidx.planner.dictionary_choice import DictionaryChoice
+from orcidx.planner.pruned_columns import PrunedColumns
 from orcidx.planner.row_indexes import StripeIndexes
+from orcidx.planner.statistics_levels import StatisticsLevels
 from orcidx.predicate import BoundLeaf, BoundPredicate
 from orcidx.predicate.fold import fold
 from orcidx.pruning.evaluate import Outcome, evaluate
@@ -40,10 +37,6 @@ __all__ = ["FilePruner", "StripeDecision", "ruled_out"]
 
 Path = tuple[str, ...]
 Requests = Generator[Fetch, Any, Any]
-
-DICTIONARY_SHARE = 0.1
-LARGEST_DICTIONARY = 1 << 20
-"""Bytes of a dictionary that is read to rule a stripe out, and their share of the data (decision 0113)."""
 
 
 @dataclass(frozen=True)
@@ -130,25 +123,30 @@ def ruled_out(
 class FilePruner:
     """Prunes the stripes of one file.
 
-    ``places``: the file's column for each path of the predicate, None where it is a constant or missing; ``nodes``: all
-    columns that are read, and those below them, by column id; ``beforehand``: evidence on the whole file from
-    elsewhere.
+    ``places``: the file's column for each path of the predicate, None where it is a constant or missing;
+    ``beforehand``: evidence on the whole file from elsewhere.
     """
 
-    reader: OrcReader
+    columns: PrunedColumns
     where: BoundPredicate | None
     wanted: RowSelection
-    nodes: Mapping[int, OrcType]
     places: Mapping[Path, OrcType | None]
-    options: ReadOptions
     beforehand: Sequence[Evidence] = ()
     notes: list[Note] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._leaf_nodes = {path: node for path, node in self.places.items() if node is not None}
-        self._fetched: dict[int, StreamData] = {}
-        self._known = PrunedColumns(self.reader, self.nodes, self._leaf_nodes, self.options)
-        self._blooms = BloomChoice(self._known)
+        self._statistics = StatisticsLevels(self.columns)
+        self._blooms = BloomChoice(self.columns)
+        self._dictionaries = DictionaryChoice(self.columns)
+
+    @property
+    def nodes(self) -> Mapping[int, OrcType]:
+        """All columns that are read, and those below them, by column id."""
+        return self.columns.nodes
+
+    def take_fetched(self, stripe: int) -> StreamData:
+        """The streams of a stripe that pruning it has brought; they are not kept any longer."""
+        return self._dictionaries.take(stripe)
 
     # ------------------------------------------------------------------ the file
 
@@ -158,65 +156,44 @@ class FilePruner:
         if self.where is None:
             return None
         evidence = [*self.beforehand]
-        if self.options.row_index:
-            stripes = _Late("stripe statistics", self._stripe_statistics)
-            evidence = [*evidence[:1], self._file_statistics(), *evidence[1:], stripes]
+        if self.columns.options.row_index:
+            stripes = _Late("stripe statistics", self._statistics.of_stripes)
+            evidence = [*evidence[:1], self._statistics.of_file(), *evidence[1:], stripes]
         found = evaluate(self.where.root, evidence, self.wanted)
         return replace(found, notes=(*self.notes, *found.notes)) if self.notes else found
 
-    def _file_statistics(self) -> StatisticsEvidence:
-        tail = self.reader.tail
-        bounds = np.array([0, tail.footer.rows], np.int64)
-        return self._statistics("file statistics", lambda node: file_statistics(tail, node), bounds, zone=None)
-
-    def _stripe_statistics(self) -> StatisticsEvidence:
-        tail = self.reader.tail
-        bounds = self.reader.stripe_bounds
-        return self._statistics("stripe statistics", lambda node: stripe_statistics(tail, node), bounds, zone=None)
-
-    def _statistics(
-        self, name: str, read: Callable[[OrcType], RawStatistics], bounds: npt.NDArray[np.int64], *, zone: Zone | None
-    ) -> StatisticsEvidence:
-        columns = {}
-        missing = {}
-        for path, node in self._leaf_nodes.items():
-            try:
-                columns[path] = self._known.bounded(node, read(node), zone)
-            except (CorruptFile, Unsupported) as error:
-                missing[path] = f"damaged: {error.message}"
-        return StatisticsEvidence(name, columns, bounds, self.options, missing=missing)
-
     def stripes(self) -> list[int]:
         """Numbers of the stripes that may hold rows to return."""
-        tail, root = self.reader.tail, self.reader.root
-        if self.where is not None and ruled_out(self.where, self.places, root, tail, self.options):
+        tail, root = self.columns.reader.tail, self.columns.reader.root
+        if self.where is not None and ruled_out(self.where, self.places, root, tail, self.columns.options):
             return []
         left = self.wanted if self.outcome is None else self.outcome.may
         if left.is_all:
-            return [number for number, stripe in enumerate(self.reader.stripes) if stripe.rows]
-        alive = left.any_in(self.reader.stripe_bounds)
+            return [number for number, stripe in enumerate(self.columns.reader.stripes) if stripe.rows]
+        alive = left.any_in(self.columns.reader.stripe_bounds)
         return [stripe for stripe, kept in enumerate(alive.tolist()) if kept]
 
     # ------------------------------------------------------------------ a stripe
 
     def decide(self, stripe: int) -> Generator[Fetch, Any, StripeDecision]:
         """Prunes one stripe, whose footer is here if the file's own evidence left it alive."""
-        first, last = self.reader.stripe_bounds[stripe : stripe + 2].tolist()
+        first, last = self.columns.reader.stripe_bounds[stripe : stripe + 2].tolist()
         outcome = None if self.outcome is None else self.outcome.slice(first, last)
         may = self.wanted.slice(first, last) if outcome is None else outcome.may
         if outcome is None and may.is_all:  # nothing is left out, so that no index is needed
             bounds = np.array([0, last - first] if last > first else [0], np.int64)
             return StripeDecision(stripe, StripeRows(first, bounds, may, may), None)
-        if outcome is not None and not (may.is_empty or outcome.proved) and self._asks_wall_clocks():
-            outcome = self._hear(outcome, self._statistics_by_zone(stripe, last - first))
+        if outcome is not None and not (may.is_empty or outcome.proved) and self._statistics.tell_more_by_zone:
+            outcome = self._hear(outcome, self._statistics.of_stripe(stripe, last - first))
             may = outcome.may
-        indexes = StripeIndexes(self.reader, stripe, self.nodes, {node.id for node in self._leaf_nodes.values()})
+        asked = {node.id for node in self.columns.leaf_nodes.values()}
+        indexes = StripeIndexes(self.columns.reader, stripe, self.nodes, asked)
         index = None
         if not may.is_empty and outcome is not None and not outcome.proved:
             index = yield from indexes.of_leaves()
         bounds = np.array([0, last - first] if last > first else [0], np.int64) if index is None else index.bounds
         if outcome is not None:
-            outcome = yield from self._refine(stripe, outcome, index, bounds)
+            outcome = yield from self._refine(stripe, outcome, index)
             may = outcome.may
         must = may if outcome is None else outcome.must
         if not may.is_empty and (not may.is_all or (outcome is not None and not outcome.proved)):
@@ -235,32 +212,16 @@ class FilePruner:
             notes += (Note("row index", kind, f"rows cannot be skipped: {unseekable}", stripe=stripe),)
         return StripeDecision(stripe, rows, None if unseekable else index, outcome, notes)
 
-    def _asks_wall_clocks(self) -> bool:
-        return self.options.row_index and any(node.kind is TypeKind.TIMESTAMP for node in self._leaf_nodes.values())
-
-    def _statistics_by_zone(self, stripe: int, rows: int) -> StatisticsEvidence:
-        """The statistics of one stripe once more, now that its zone is known and its timestamps have closer bounds."""
-        bounds = np.array([0, rows], np.int64)
-        tail = self.reader.tail
-        return self._statistics(
-            "stripe statistics",
-            lambda node: stripe_statistics(tail, node, stripes=[stripe]),
-            bounds,
-            zone=self._known.zone(stripe),
-        )
-
-    def _refine(
-        self, stripe: int, outcome: Outcome, index: RowIndex | None, bounds: npt.NDArray[np.int64]
-    ) -> Generator[Fetch, Any, Outcome]:
+    def _refine(self, stripe: int, outcome: Outcome, index: RowIndex | None) -> Generator[Fetch, Any, Outcome]:
         """Hears the stripe's own evidence, each kind only while something is open."""
-        if index is not None and self.options.row_index:
-            outcome = self._hear(outcome, self._group_statistics(stripe, index))
-        if self.options.bloom_filters and index is not None and not outcome.proved:
+        if index is not None and self.columns.options.row_index:
+            outcome = self._hear(outcome, self._statistics.of_groups(stripe, index))
+        if self.columns.options.bloom_filters and index is not None and not outcome.proved:
             blooms = yield from self._blooms.fetch(stripe, self._open_leaves(outcome), outcome.may, index)
             if blooms is not None:
                 outcome = self._hear(outcome, blooms)
-        if self.options.row_index and not outcome.proved:
-            dictionaries = yield from self._dictionaries(stripe, outcome)
+        if self.columns.options.row_index and not outcome.proved:
+            dictionaries = yield from self._dictionaries.fetch(stripe, self._open_leaves(outcome))
             if dictionaries is not None:
                 outcome = self._hear(outcome, dictionaries)
         return outcome
@@ -282,49 +243,3 @@ class FilePruner:
             for leaf, state in zip(self.where.leaves(), outcome.states, strict=True)
             if not ((state.may & outcome.may) - state.must).is_empty
         ]
-
-    # ------------------------------------------------------------------ row-group statistics
-
-    def _group_statistics(self, stripe: int, index: RowIndex) -> StatisticsEvidence:
-        columns = {}
-        missing = {}
-        for path, node in self._leaf_nodes.items():
-            if node.id in index.columns:
-                columns[path] = self._known.bounded(node, index.columns[node.id].statistics, self._known.zone(stripe))
-            elif node.id in index.untrusted:
-                missing[path] = index.untrusted[node.id]
-        name = "row-group statistics"
-        return StatisticsEvidence(name, columns, index.bounds, self.options, stripe=stripe, missing=missing)
-
-    # ------------------------------------------------------------------ dictionaries
-
-    def _dictionaries(self, stripe: int, outcome: Outcome) -> Generator[Fetch, Any, DictionaryEvidence | None]:
-        """The dictionaries of open string leaves, where they are small beside the data; None when there are none."""
-        data = self._known.data_bytes(stripe)
-        chosen: dict[Path, OrcType] = {}
-        for leaf in self._open_leaves(outcome):
-            node = self._leaf_nodes.get(leaf.path)
-            if node is None or node.kind not in (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR):
-                continue
-            size = self._known.dictionary_bytes(stripe, node)
-            if 0 < size <= min(LARGEST_DICTIONARY, DICTIONARY_SHARE * data):
-                chosen[leaf.path] = node
-        if not chosen:
-            return None
-        try:
-            found = yield from fetch_dictionaries(self.reader, stripe, tuple(chosen.values()), self.options)
-        except Unsupported:  # too large once decompressed; whoever reads the column says so
-            return None
-        self._keep(stripe, found.streams)
-        entries = dict(zip(chosen, found.entries, strict=True))
-        return DictionaryEvidence(entries.get, self.reader.stripes[stripe].rows, stripe=stripe)
-
-    def _keep(self, stripe: int, streams: StreamData) -> None:
-        """Keeps what was fetched of a stripe for its data; of the stripe before too, which may be read only now."""
-        self._fetched[stripe] = streams
-        while len(self._fetched) > 2:
-            del self._fetched[next(iter(self._fetched))]
-
-    def take_fetched(self, stripe: int) -> StreamData:
-        """The streams of a stripe that pruning it has brought; they are not kept any longer."""
-        return self._fetched.pop(stripe, {})

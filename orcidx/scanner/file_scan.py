@@ -29,6 +29,7 @@ from orcidx.planner.constant_evidence import ConstantEvidence
 from orcidx.planner.data_fetches import piece_bytes
 from orcidx.planner.fetch_policy import StripeRequests
 from orcidx.planner.index_evidence import index_evidence, opened_index
+from orcidx.planner.pruned_columns import PrunedColumns
 from orcidx.planner.request import FileJob, ScanRequest, wanted_rows
 from orcidx.planner.schema_mapping import FieldSource, widen
 from orcidx.planner.schema_plan import SchemaPlan, schema_plan
@@ -171,7 +172,9 @@ class FileScan:
                 rows, strict = self.reader.tail.footer.rows, self.options.strict_index
                 beforehand += index_evidence(self.file_index, self.reader.root, rows, strict=strict)
             notes += self.index_notes
-        return FilePruner(self.reader, where, self.wanted_rows, nodes, places, self.options, tuple(beforehand), notes)
+        asked = {path: node for path, node in places.items() if node is not None}
+        columns = PrunedColumns(self.reader, nodes, asked, self.options)
+        return FilePruner(columns, where, self.wanted_rows, places, tuple(beforehand), notes)
 
     @cached_property
     def file_index(self) -> FileIndex | None:

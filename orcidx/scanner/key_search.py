@@ -30,11 +30,12 @@ from orcidx.orc.row_index import RowIndex
 from orcidx.orc.statistics import file_statistics, stripe_statistics
 from orcidx.orc.statistics_text import UnitText
 from orcidx.orc.types import STRING_KINDS, OrcType
-from orcidx.planner.bloom_choice import BloomChoice, PrunedColumns
+from orcidx.planner.bloom_choice import BloomChoice
+from orcidx.planner.dictionary_choice import LARGEST_DICTIONARY
+from orcidx.planner.pruned_columns import PrunedColumns
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.planner.row_indexes import StripeIndexes
 from orcidx.planner.schema_mapping import column_path
-from orcidx.planner.stripe_pruning import LARGEST_DICTIONARY
 from orcidx.predicate import NAN_KEY, NULL_KEY, BoundLeaf, Leaf, Op, matching_values
 from orcidx.pruning.findings import Evidence, Note, NoteKind
 from orcidx.pruning.selection import RowSelection

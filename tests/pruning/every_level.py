@@ -15,7 +15,7 @@ import numpy as np
 
 import orcidx
 from orcidx.orc.evidence import BloomEvidence, DictionaryEvidence, StatisticsEvidence
-from orcidx.planner import bloom_choice, stripe_pruning
+from orcidx.planner import bloom_choice, dictionary_choice, stripe_pruning
 from orcidx.predicate import Leaf, Op
 
 LEVELS = ("file statistics", "stripe statistics", "row-group statistics", "bloom filter", "dictionary")
@@ -25,7 +25,7 @@ LEVELS = ("file statistics", "stripe statistics", "row-group statistics", "bloom
 def only(level: str) -> Iterator[None]:
     """Lets no evidence speak but that of one level though it be larger than what it may save."""
     with ExitStack() as stack:
-        for module, share in ((bloom_choice, "BLOOM_SHARE"), (stripe_pruning, "DICTIONARY_SHARE")):
+        for module, share in ((bloom_choice, "BLOOM_SHARE"), (dictionary_choice, "DICTIONARY_SHARE")):
             stack.enter_context(mock.patch.object(module, share, float("inf")))
         stack.enter_context(mock.patch.object(stripe_pruning, "file_rules_out", return_value=False))
         for kind in (StatisticsEvidence, BloomEvidence, DictionaryEvidence):

@@ -19,8 +19,8 @@ from orcidx.index_directory.scan_files import DirectoryIndexes
 from orcidx.orc.evidence import BloomEvidence, DictionaryEvidence, StatisticsEvidence
 from orcidx.paimon_table.read import plan as table_plan
 from orcidx.paimon_table.read.file_pruning import FileBounds
-from orcidx.paimon_table.read.kept_rows import KeptRows
-from orcidx.planner import bloom_choice, stripe_pruning
+from orcidx.paimon_table.read.row_evidence import RowEvidence
+from orcidx.planner import bloom_choice, dictionary_choice, stripe_pruning
 from orcidx.planner.constant_evidence import ConstantEvidence
 from orcidx.planner.index_evidence import IndexEvidence
 from orcidx.predicate import Leaf, Op, compiled, ranges
@@ -102,7 +102,7 @@ SHORT_CUTS: dict[str, tuple[Patch, ...]] = {
     "catalog": ((DirectoryIndexes, "plan", lambda self, jobs, *_, **__: (jobs, ())),),
     "indexes in the catalog": ((catalog_pruning, "_ruled_out", _gives(frozenset())),),
     "buckets": ((table_plan, "bucket_filter", _gives(None)),),
-    "indexes of a table's files": ((KeptRows, "_open_index", _gives(None)),),
+    "indexes of a table's files": ((RowEvidence, "_open_index", _gives(None)),),
 }
 """By name: what is put in the place of what."""
 
@@ -135,7 +135,7 @@ def eager() -> Iterator[None]:
     """Bloom filters and dictionaries are asked however large they are."""
     with (
         mock.patch.object(bloom_choice, "BLOOM_SHARE", float("inf")),
-        mock.patch.object(stripe_pruning, "DICTIONARY_SHARE", float("inf")),
+        mock.patch.object(dictionary_choice, "DICTIONARY_SHARE", float("inf")),
     ):
         yield
 

@@ -29,7 +29,7 @@ SWITCHED = {
 }
 """Modules that a level switches off as a whole."""
 
-NAMED_BY = {"StatisticsEvidence", "_statistics", "FileBounds", "_prune"}
+NAMED_BY = {"StatisticsEvidence", "_evidence", "FileBounds", "_prune"}
 """Calls whose first argument is the name of evidence, and the names that stand elsewhere."""
 NAMED_ELSEWHERE = {"row-group statistics"}
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from orcidx.errors import CorruptFile
 from orcidx.explain.model import FileExplanation
-from orcidx.paimon_table.read.kept_rows import KeptRows
+from orcidx.paimon_table.read.row_evidence import RowEvidence
 from orcidx.paimon_table.read.shared_reading import SharedReading
 from orcidx.planner.request import FileJob
 from orcidx.scanner.file import open_file
@@ -26,7 +26,7 @@ __all__ = ["OrcRows"]
 class OrcRows:
     """Of one file of a scan. ``metrics``: of the pass over the table."""
 
-    def __init__(self, kept: KeptRows, reading: SharedReading, metrics: ScanMetrics) -> None:
+    def __init__(self, kept: RowEvidence, reading: SharedReading, metrics: ScanMetrics) -> None:
         self.kept = kept
         self.file = kept.file
         self.reading = reading

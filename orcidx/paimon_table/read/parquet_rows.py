@@ -12,7 +12,7 @@ import pyarrow.parquet
 
 from orcidx.errors import CorruptFile, OrcidxError
 from orcidx.explain.model import FileExplanation, StripeExplanation
-from orcidx.paimon_table.read.kept_rows import KeptRows
+from orcidx.paimon_table.read.row_evidence import RowEvidence
 from orcidx.paimon_table.read.shared_reading import SharedReading
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.metrics import ScanMetrics
@@ -24,7 +24,7 @@ __all__ = ["ParquetRows", "read_parquet"]
 class ParquetRows:
     """The rows of one file of a scan that are left. ``metrics``: of the pass over the table."""
 
-    def __init__(self, kept: KeptRows, reading: SharedReading, metrics: ScanMetrics) -> None:
+    def __init__(self, kept: RowEvidence, reading: SharedReading, metrics: ScanMetrics) -> None:
         self.kept = kept
         self.file = kept.file
         self.reading = reading

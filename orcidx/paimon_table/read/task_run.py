@@ -17,10 +17,10 @@ from orcidx.explain.model import FileExplanation
 from orcidx.paimon_table.metadata.schema import FieldMapping
 from orcidx.paimon_table.read.evolution import convert
 from orcidx.paimon_table.read.jvm_instants import moves, put_back
-from orcidx.paimon_table.read.kept_rows import KeptRows
 from orcidx.paimon_table.read.orc_rows import OrcRows
 from orcidx.paimon_table.read.parquet_rows import ParquetRows
 from orcidx.paimon_table.read.plan import FileTask, in_planned_file
+from orcidx.paimon_table.read.row_evidence import RowEvidence
 from orcidx.paimon_table.read.shared_reading import Asked, Shared, shared_reading
 from orcidx.pruning.findings import Note
 from orcidx.scanner.metrics import ScanMetrics
@@ -44,7 +44,7 @@ class TaskRun:
             moved = self.moved_by is not None
             shared[alike] = shared_reading(scan, task.mapping, metrics, is_orc=is_orc, instants_moved=moved)
         self.reading = shared[alike]
-        kept = KeptRows(task, scan, self.reading, notes)
+        kept = RowEvidence(task, scan, self.reading, notes)
         self.rows: OrcRows | ParquetRows = (OrcRows if is_orc else ParquetRows)(kept, self.reading, metrics)
 
     @property

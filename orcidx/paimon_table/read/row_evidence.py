@@ -18,10 +18,10 @@ from orcidx.predicate import BoundPredicate, Predicate, bind
 from orcidx.pruning.findings import Note
 from orcidx.pruning.selection import RowSelection
 
-__all__ = ["KeptRows"]
+__all__ = ["RowEvidence"]
 
 
-class KeptRows:
+class RowEvidence:
     """Of one file of a scan. ``notes`` get what could not be used of its index."""
 
     def __init__(self, task: FileTask, scan: Asked, reading: SharedReading, notes: list[Note]) -> None:

@@ -1,0 +1,65 @@
+"""Which dictionaries of a stripe are asked: those of open string columns that are small beside the data."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from orcidx.errors import Unsupported
+from orcidx.fetching.drive import Fetch
+from orcidx.orc.dictionary import StreamData, fetch_dictionaries
+from orcidx.orc.evidence import DictionaryEvidence
+from orcidx.orc.kinds import TypeKind
+from orcidx.orc.types import OrcType
+from orcidx.planner.pruned_columns import PrunedColumns
+from orcidx.predicate import BoundLeaf
+
+__all__ = ["DictionaryChoice"]
+
+Path = tuple[str, ...]
+
+DICTIONARY_SHARE = 0.1
+LARGEST_DICTIONARY = 1 << 20
+"""Bytes of a dictionary that is read to rule a stripe out, and their share of the data (decision 0113)."""
+
+
+@dataclass
+class DictionaryChoice:
+    """Finds and fetches the dictionaries of the asked columns, and keeps what was fetched for their data."""
+
+    columns: PrunedColumns
+    _fetched: dict[int, StreamData] = field(default_factory=dict)
+
+    def fetch(self, stripe: int, leaves: Iterable[BoundLeaf]) -> Generator[Fetch, Any, DictionaryEvidence | None]:
+        """The dictionaries of string leaves that are open, where they are small beside the data; None when there are
+        none."""
+        data = self.columns.data_bytes(stripe)
+        chosen: dict[Path, OrcType] = {}
+        for leaf in leaves:
+            node = self.columns.leaf_nodes.get(leaf.path)
+            if node is None or node.kind not in (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR):
+                continue
+            size = self.columns.dictionary_bytes(stripe, node)
+            if 0 < size <= min(LARGEST_DICTIONARY, DICTIONARY_SHARE * data):
+                chosen[leaf.path] = node
+        if not chosen:
+            return None
+        reader, options = self.columns.reader, self.columns.options
+        try:
+            found = yield from fetch_dictionaries(reader, stripe, tuple(chosen.values()), options)
+        except Unsupported:  # too large once decompressed; whoever reads the column says so
+            return None
+        self._keep(stripe, found.streams)
+        entries = dict(zip(chosen, found.entries, strict=True))
+        return DictionaryEvidence(entries.get, self.columns.reader.stripes[stripe].rows, stripe=stripe)
+
+    def _keep(self, stripe: int, streams: StreamData) -> None:
+        """Keeps what was fetched of a stripe for its data; of the stripe before too, which may be read only now."""
+        self._fetched[stripe] = streams
+        while len(self._fetched) > 2:
+            del self._fetched[next(iter(self._fetched))]
+
+    def take(self, stripe: int) -> StreamData:
+        """The streams of a stripe that its dictionaries have brought; they are not kept any longer."""
+        return self._fetched.pop(stripe, {})

@@ -1,0 +1,49 @@
+"""The columns of a file that a predicate asks, and what can be said of them before any of their data is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from orcidx.options import ReadOptions
+from orcidx.orc.bounds import StatisticsColumn, bound_statistics
+from orcidx.orc.kinds import StreamKind
+from orcidx.orc.reader import OrcReader
+from orcidx.orc.statistics import RawStatistics
+from orcidx.orc.timezones import Zone, zone_of_statistics
+from orcidx.orc.types import OrcType
+from orcidx.planner.read_bytes import data_without_evidence
+
+__all__ = ["PrunedColumns"]
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PrunedColumns:
+    """The columns of a file that are read (``nodes``, by column id) and asked (``leaf_nodes``, by the leaf's path)."""
+
+    reader: OrcReader
+    nodes: Mapping[int, OrcType]
+    leaf_nodes: Mapping[Path, OrcType]
+    options: ReadOptions
+
+    def bounded(self, node: OrcType, raw: RawStatistics, zone: Zone | None = None) -> StatisticsColumn:
+        """What statistics of a column say for sure."""
+        repeated = node.id in self.reader.root.repeated_ids
+        return bound_statistics(raw, self.reader.facts, self.options, repeated=repeated, zone=zone)
+
+    def zone(self, stripe: int) -> Zone | None:
+        """The zone by which the writer of a stripe made wall clocks, which only the stripe's footer tells."""
+        return zone_of_statistics(self.reader.footer(stripe).writer_timezone)
+
+    def data_bytes(self, stripe: int) -> int:
+        """Bytes of the stripe's data streams of the columns that are read."""
+        return data_without_evidence(self.reader, stripe, self.nodes)
+
+    def dictionary_bytes(self, stripe: int, node: OrcType) -> int:
+        """Stored bytes of a column's dictionary; 0 when it has none."""
+        if self.reader.footer(stripe).encodings[node.id].dictionary_size == 0:
+            return 0
+        extents = self.reader.extents(stripe)
+        return sum(extents.get((node.id, kind), (0, 0))[1] for kind in (StreamKind.LENGTH, StreamKind.DICTIONARY_DATA))
