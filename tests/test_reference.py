@@ -75,6 +75,14 @@ def test_every_command_and_option_stands_on_its_page():
     assert seen > 100
 
 
+def test_the_page_of_records_is_made_from_their_data():
+    records = loaded(ROOT / "benchmarks" / "records.py")
+    found = records.records()
+    assert found == records.records_of(records.page_of(found))
+    assert records.PAGE.read_text() == records.page_of(found), "run python -m benchmarks.records (take)"
+    assert all(one["heading"] and one["body"] for one in found)
+
+
 def test_plots_show_what_was_recorded():
     plots = loaded(ROOT / "benchmarks" / "plots.py")
     records = plots.RECORDS.read_text()
