@@ -68,7 +68,6 @@ LARGE_CLASSES = {
     "rewriting/dataset._Partition": (12, 1),
     "rewriting/dataset._Writing": (12, 13),
     "rewriting/plan.RewritePlan": (14, 1),
-    "scanner/aggregate_pass._FileTotals": (7, 14),
     "scanner/arguments.FilesArguments": (15, 0),
     "scanner/file.OrcFile": (4, 19),
     "scanner/file_queue.FileQueue": (11, 9),

@@ -34,6 +34,11 @@ class NumberBounds:
     exact: Bools
     scale: int = 0
 
+    def where(self, kept: Bools) -> NumberBounds:
+        """The bounds of these units alone."""
+        valid = self.valid & kept
+        return NumberBounds(self.values, valid, self.exact & valid, self.scale)
+
     def compare(self, literal: float | Decimal) -> npt.NDArray[np.int8]:
         """Sign of bound - literal for each unit (int8), arbitrary where not valid. The literal is of the column's
         physical domain and no NaN; it is compared exactly."""
@@ -67,7 +72,7 @@ class NumberBounds:
 
 
 def _signs(values: npt.NDArray[Any], literal: Any) -> npt.NDArray[np.int8]:
-    signs: npt.NDArray[np.int8] = (values > literal).astype(np.int8) - (values < literal).astype(np.int8)
+    signs: npt.NDArray[np.int8] = (values > literal).view(np.int8) - (values < literal).view(np.int8)
     return signs
 
 
@@ -85,6 +90,11 @@ class BytesBounds:
     spans: Int64s
     valid: Bools
     exact: Bools
+
+    def where(self, kept: Bools) -> BytesBounds:
+        """The bounds of these units alone."""
+        valid = self.valid & kept
+        return BytesBounds(self.buffer, self.spans, valid, self.exact & valid)
 
     def compare(self, literal: bytes) -> npt.NDArray[np.int8]:
         """Sign of bound - literal for each unit (int8), arbitrary where not valid."""

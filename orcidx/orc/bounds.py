@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -142,34 +142,35 @@ def bound_statistics(
         distrusted = OTHER_ROWS
     lower, upper = _BUILDERS.get(PARTS.get(raw.node.kind, Part.NOTHING), _no_bounds)(raw, facts, options, zone)
     count, has_null, rows = raw.arrays["count"], raw.arrays["has_null"], raw.rows
-    impossible_nulls = (count == 0) & (has_null == 0) & (rows > 0)
+    empty = count == 0
+    impossible_nulls = empty & (has_null == 0) & (rows > 0)
     too_many = count > rows
-    crossed = lower.valid & upper.valid & (count != 0) & _crossed(lower, upper)
-    may_nan = _may_nan(raw)
+    crossed = lower.valid & upper.valid & ~empty & _crossed(lower, upper)
+    nan_seen, may_nan = _nan_facts(raw)
     reasons = (
         ("no value and yet no null: impossible (HIVE-20604)", impossible_nulls),
         ("more values than rows", too_many),
         ("the minimum is above the maximum", crossed),
-        ("NaN among the values", _nan_seen(raw)),
+        ("NaN among the values", nan_seen),
     )
-    sound = np.full(len(raw), distrusted not in (WRONG_STATISTICS, OTHER_ROWS)) & ~impossible_nulls & ~too_many
-    kept = sound & ~crossed & (count != 0) & (distrusted is None)
-    lower, upper = (
-        replace(bounds, valid=bounds.valid & kept, exact=bounds.exact & bounds.valid & kept)
-        for bounds in (lower, upper)
-    )
+    broken = impossible_nulls | too_many
+    if distrusted in (WRONG_STATISTICS, OTHER_ROWS):
+        broken[:] = True
+    kept = ~(broken | crossed | empty)
+    if distrusted is not None:
+        kept[:] = False
     return StatisticsColumn(
         node=raw.node,
         level=raw.level,
         rows=rows,
-        count=np.where(sound, count, -1),
-        may_null=~sound | (has_null == 1) | (count != rows),
-        all_null=sound & (count == 0) & (has_null != 0),
+        count=np.where(broken, -1, count),
+        may_null=broken | (has_null == 1) | (count != rows),
+        all_null=empty & (has_null != 0) & ~broken,
         may_nan=may_nan,
-        lower=lower,
-        upper=upper,
+        lower=lower.where(kept),
+        upper=upper.where(kept),
         distrusted=distrusted,
-        reasons=tuple((reason, mask) for reason, mask in reasons if mask.any()),
+        reasons=tuple([one for one in reasons if one[1].any()]),
     )
 
 
@@ -181,17 +182,17 @@ def _crossed(lower: Bounds, upper: Bounds) -> Bools:
     return np.asarray(lower.values > upper.values, np.bool_)
 
 
-def _may_nan(raw: RawStatistics) -> Bools:
-    """Only a sum that is a number says that there is no NaN."""
+def _nan_facts(raw: RawStatistics) -> tuple[Bools, Bools]:
+    """(units whose statistics show a NaN, those that may hold one). Only a sum that is a number says that there is
+    none."""
     if PARTS.get(raw.node.kind) != Part.DOUBLE:
-        return np.zeros(len(raw), np.bool_)
-    without = raw.has(3) & ~_nan_seen(raw)
-    return np.asarray(~without & (raw.arrays["count"] != 0), np.bool_)
+        return (nothing := np.zeros(len(raw), np.bool_)), nothing
+    seen = _nan_seen(raw)
+    without = raw.has(3) & ~seen
+    return seen, np.asarray(~without & (raw.arrays["count"] != 0), np.bool_)
 
 
 def _nan_seen(raw: RawStatistics) -> Bools:
-    if PARTS.get(raw.node.kind) != Part.DOUBLE:
-        return np.zeros(len(raw), np.bool_)
     return np.asarray(np.isnan(raw.arrays["doubles"]).any(axis=0), np.bool_)
 
 

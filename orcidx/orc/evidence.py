@@ -33,6 +33,7 @@ __all__ = [
     "StatisticsEvidence",
     "bloom_answers",
     "compares_alike",
+    "proved_of_units",
 ]
 
 Path = tuple[str, ...]
@@ -115,10 +116,9 @@ class StatisticsEvidence:
             reason = self._missing.get(leaf.path)
             self._note(leaf, "damaged" if reason else "absent", reason or "the column has none")
             return None
-        alike = compares_alike(leaf, column.node, self._options)
-        may, must = leaf_in_bounds(leaf, _known(leaf, column, alike))
+        may, must = proved_of_units(leaf, column, self._options)
         if may.all() and not must.any():
-            self._explain_silence(leaf, column, alike)
+            self._explain_silence(leaf, column)
             return None
         self._explain_distrust(leaf, column)
         return Finding(
@@ -142,10 +142,10 @@ class StatisticsEvidence:
             self._note(leaf, "distrusted", f"{reason}{where}")
         return bool(column.distrusted or column.reasons)
 
-    def _explain_silence(self, leaf: BoundLeaf, column: StatisticsColumn, alike: bool) -> None:
+    def _explain_silence(self, leaf: BoundLeaf, column: StatisticsColumn) -> None:
         if self._explain_distrust(leaf, column):
             return
-        if not alike:
+        if not compares_alike(leaf, column.node, self._options):
             text = (
                 f"the file's {column.node} column is asked as {leaf.type}, where its statistics order values otherwise"
             )
@@ -156,15 +156,18 @@ class StatisticsEvidence:
             self._note(leaf, "absent", "no minimum and maximum")
 
 
-def _known(leaf: BoundLeaf, column: StatisticsColumn, alike: bool) -> ColumnBounds:
-    """What a leaf may be told of a column: of one that compares otherwise than the leaf, nulls alone."""
-    return ColumnBounds(
+def proved_of_units(leaf: BoundLeaf, column: StatisticsColumn, options: ValueOptions) -> tuple[Bools, Bools]:
+    """(some row may match, every row does) of each unit. A column that compares otherwise than the leaf tells of nulls
+    alone."""
+    alike = compares_alike(leaf, column.node, options)
+    known = ColumnBounds(
         lower=column.lower if alike else None,
         upper=column.upper if alike else None,
         may_null=column.may_null,
         all_null=column.all_null,
         may_nan=column.may_nan if alike else np.full(len(column), leaf.domain is Domain.FLOAT),
     )
+    return leaf_in_bounds(leaf, known)
 
 
 # ---------------------------------------------------------------------- bloom filters

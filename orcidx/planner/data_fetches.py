@@ -12,7 +12,7 @@ from orcidx.orc.reader import OpenStripe
 from orcidx.orc.stripe_streams import PlannedStream, priming_request
 from orcidx.storage.ranges import over_read_bytes
 
-__all__ = ["DataFetches", "piece_bytes"]
+__all__ = ["LOCAL_PIECE", "DataFetches", "piece_bytes"]
 
 JOINED_BYTES = 1 << 20
 """Bytes that are fetched at once from a remote file sooner than with a request of their own..."""

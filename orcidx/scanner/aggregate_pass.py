@@ -9,44 +9,38 @@ the aggregates and of the condition only, as any scan decodes it.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial, reduce
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial, reduce
 from operator import or_
-from typing import Any, Literal
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from orcidx.aggregation.column_totals import ColumnTotals
-from orcidx.aggregation.exact_sums import numbers_sum
-from orcidx.aggregation.functions import Aggregate, has_order, parse_aggregates, parse_groups, result_type
+from orcidx.aggregation.functions import has_order, parse_aggregates, parse_groups, result_type
 from orcidx.aggregation.groups import GroupTotals
 from orcidx.aggregation.known_units import KnownUnit, TotalledColumn
 from orcidx.aggregation.value_forms import form_of
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 from orcidx.fetching.drive import run, run_value
 from orcidx.orc.hive_acid import is_acid_directory, is_acid_file
-from orcidx.orc.kinds import TypeKind
 from orcidx.orc.row_index import RowIndex
 from orcidx.orc.statistics import RawStatistics, file_statistics, stripe_statistics
-from orcidx.orc.stored_totals import StoredTotals, stored_totals
-from orcidx.orc.types import OrcType, arrow_type
+from orcidx.orc.types import OrcType
 from orcidx.planner.column_plan import StripeRows
 from orcidx.planner.request import FileIndexes, FileJob, KnownTotals, ScanRequest, listing_notes, listing_time
 from orcidx.planner.row_indexes import StripeIndexes
-from orcidx.planner.schema_mapping import FieldSource
 from orcidx.planner.stripe_pruning import StripeDecision
 from orcidx.predicate import resolve_column
-from orcidx.pruning.findings import Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.file_queue import FileQueue, OpenFile
-from orcidx.scanner.file_scan import FileScan, count_groups
-from orcidx.scanner.index_totals import IndexedFile, IndexedGroups, UnitColumn
+from orcidx.scanner.file_scan import count_groups
+from orcidx.scanner.index_totals import IndexedFile, IndexedGroups
 from orcidx.scanner.metrics import ScanMetrics
+from orcidx.scanner.range_units import RangeUnits
+from orcidx.scanner.unit_totals import AggregatePlan, Origins, UnitTotals
 
 __all__ = [
     "COUNT_ALONE",
@@ -59,41 +53,10 @@ __all__ = [
     "with_origins",
 ]
 
+T = TypeVar("T")
 Path = tuple[str, ...]
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
-Origin = Literal["catalog", "metadata", "file statistics", "stripe statistics", "row-group statistics", "decoded"]
-
-
-@dataclass
-class Origins:
-    """Rows by where their totals came from, and why some evidence could not speak; ``as_of`` as in ``KnownTotals``."""
-
-    rows: Counter[str] = field(default_factory=Counter)
-    notes: list[Note] = field(default_factory=list)
-    as_of: float | None = None
-
-
-@dataclass(frozen=True)
-class AggregatePlan:
-    """An aggregation over a schema. ``paths``: of every column that is named, by that name; ``types``: theirs."""
-
-    aggregates: tuple[Aggregate, ...]
-    by: tuple[str, ...]
-    paths: Mapping[str, Path]
-    types: Mapping[str, pa.DataType]
-
-    @property
-    def totalled(self) -> tuple[str, ...]:
-        """The columns of the aggregates."""
-        return tuple(dict.fromkeys(one.column for one in self.aggregates if one.column is not None))
-
-    def totals(self) -> GroupTotals:
-        """Totals over no row yet."""
-        columns = {name: self.types[name] for name in self.totalled}
-        return GroupTotals(self.aggregates, {name: self.types[name] for name in self.by}, columns)
-
-
 COUNT_ALONE = AggregatePlan(parse_aggregates({"n": "count(*)"}), (), {}, {})
 """Nothing but the number of rows."""
 
@@ -208,11 +171,11 @@ def add_files(
     """Adds the totals of the matching rows of files. ``origins``: gets where their totals came from;
     ``constants``: values that columns of the plan have in every row, beside those that the jobs know."""
     asked = replace(request, columns=tuple(dict.fromkeys(plan.paths.values())), row_numbers=None)
-    with FileQueue(jobs, asked, metrics) as files:
+    with FileQueue(jobs, asked, metrics, counted=False) as files:
         for file in files:
             if is_acid_file(file.scan.reader.root, file.scan.reader.tail.footer.user_metadata):
                 raise Unsupported(_ACID, file=file.scan.reader.name)
-            _FileTotals(plan, file, totals, origins, constants or {}).add()
+            _FileTotals(UnitTotals(plan, file.scan, totals, origins, constants or {}), file).add()
 
 
 _ACID = "a file of a Hive ACID table: which of its rows count, other files tell; let Hive compact it, or ask Hive"
@@ -240,145 +203,83 @@ def with_origins(result: pa.Table, origins: Origins, metrics: ScanMetrics) -> pa
 
 
 class _FileTotals:
-    """Adds the totals of one file."""
+    """Adds the totals of one file: ``units`` does, each part of it at the least cost."""
 
-    def __init__(
-        self,
-        plan: AggregatePlan,
-        file: OpenFile,
-        totals: GroupTotals,
-        origins: Origins,
-        constants: Mapping[str, pa.Scalar],
-    ) -> None:
-        self.plan = plan
+    def __init__(self, units: UnitTotals, file: OpenFile) -> None:
+        self.units = units
         self.file = file
         self.scan = file.scan
-        self.totals = totals
-        self.origins = origins
-        sources = {source.field.name: source for source in self.scan.schema_plan.fields}
-        self.columns = {name: _column(self.scan, sources, plan.paths[name], plan.types[name]) for name in plan.paths}
-        self.columns.update({name: UnitColumn(constant=value) for name, value in constants.items()})
-        self.char = frozenset(name for name in plan.paths if _is_char(sources, plan.paths[name]))
-
-    @cached_property
-    def key(self) -> tuple[Any, ...] | None:
-        """The key of all rows of the file, where constants give it."""
-        constants = [self.columns[name].constant for name in self.plan.by]
-        known = tuple(form_of(value) for value in constants if value is not None)
-        return known if len(known) == len(constants) else None
 
     def add(self) -> None:
         """Adds the file: whole, or stripe by stripe."""
         scan = self.scan
+        ranges = None if self.units.key is None else RangeUnits.of(scan)
+        if ranges is not None and _RangeTotals(self, ranges).add():
+            return
         rows = scan.reader.tail.footer.rows
         outcome = scan.pruner.outcome
         wanted = scan.takes_all or (scan.wanted_rows.is_all and (outcome is None or outcome.must.is_all))
-        if wanted and rows and self._take_whole("file statistics", rows, self._of_file):
+        if wanted and rows and self.units.take_whole("file statistics", rows, self.of_file):
             return
         indexed = self._indexed()
         proved = scan.wanted_rows if outcome is None else outcome.must if outcome.proved else None
         if indexed is not None and proved is not None:
             self._take_indexed(indexed, proved)
             return
-        matching = [
-            self._add_stripe(run_value(scan.decide(stripe), self.file.storage), by_index=indexed is not None)
-            for stripe in scan.stripe_numbers()
-        ]
+        matching = [self.add_stripe(stripe, by_index=indexed is not None) for stripe in scan.stripe_numbers()]
         if indexed is not None and matching:
             self._take_indexed(indexed, reduce(or_, matching))
 
     def _indexed(self) -> IndexedGroups | None:
         """What constants and the file's indexes prove of the totals that are asked for; None where that is not all."""
-        if self.scan.file_index is None and (self.plan.totalled or self.key is None):
+        if self.scan.file_index is None and (self.units.plan.totalled or self.units.key is None):
             return None
-        file = IndexedFile(self.scan, self.columns, self.origins.notes)
-        self.origins.notes += self.scan.index_notes
-        return file.groups(self.plan.by, {name: self.totals.wanted(name) for name in self.plan.totalled})
+        plan, notes = self.units.plan, self.units.origins.notes
+        file = IndexedFile(self.scan, self.units.columns, notes)
+        notes += self.scan.index_notes
+        return file.groups(plan.by, {name: self.units.totals.wanted(name) for name in plan.totalled})
 
     def _take_indexed(self, indexed: IndexedGroups, rows: RowSelection) -> None:
-        constants = {name: column.constant for name, column in self.columns.items() if column.constant is not None}
+        columns = self.units.columns
+        constants = {name: column.constant for name, column in columns.items() if column.constant is not None}
         if not rows.is_empty:
-            self.origins.rows[indexed.origin] += indexed.add(rows, self.totals, constants)
+            self.units.origins.rows[indexed.origin] += indexed.add(rows, self.units.totals, constants)
 
-    def _add_stripe(self, decision: StripeDecision, *, by_index: bool) -> RowSelection:
+    def add_stripe(self, stripe: int, *, by_index: bool) -> RowSelection:
         """Adds a stripe, but for rows that are left to the file's indexes: these, as rows of the file."""
+        decision = run_value(self.scan.decide(stripe), self.file.storage)
         rows = decision.rows
         file_rows = self.scan.reader.tail.footer.rows
-        span = rows.must.length
-        if rows.must.is_all and self._take_whole("stripe statistics", span, partial(self._of_stripe, decision.stripe)):
+        span, statistics = rows.must.length, partial(self._of_stripe, decision.stripe)
+        if rows.must.is_all and self.units.take_whole("stripe statistics", span, statistics):
             return RowSelection.none(file_rows)
         taken = rows.must if by_index else self._take_groups(decision)
         if taken is not None:
             left = StripeRows(rows.first_row, rows.bounds, rows.may - taken, rows.must - taken)
             decision = replace(decision, rows=left)
         if not decision.rows.may.is_empty:
-            self._decode(decision)
+            self.decode(decision)
         return rows.must.shift_into(file_rows, rows.first_row) if by_index else RowSelection.none(file_rows)
 
     # ------------------------------------------------------------------ evidence
 
-    def _of_file(self, node: OrcType) -> RawStatistics:
+    def of_file(self, node: OrcType) -> RawStatistics:
         return file_statistics(self.scan.reader.tail, node)
 
     def _of_stripe(self, stripe: int, node: OrcType) -> RawStatistics:
         return stripe_statistics(self.scan.reader.tail, node, stripes=[stripe])
 
-    def _take_whole(self, origin: Origin, rows: int, statistics: Any) -> bool:
-        """Adds a unit all of whose rows match, if its totals are proved; whether it did."""
-        known = self._known(statistics)
-        if known is None or self.key is None:
-            return False
-        return bool(self._take_units(origin, np.array([rows], np.int64), known, np.array([True]))[0])
-
-    def _known(self, statistics: Any) -> dict[str, StoredTotals] | None:
-        """The stored totals of every column that is totalled and no constant; None where one has none."""
-        found: dict[str, StoredTotals] = {}
-        for name in self.plan.totalled:
-            column = self.columns[name]
-            if column.constant is not None:
-                continue
-            if column.node is None or not self.scan.options.row_index:
-                return None
-            wanted = self.totals.wanted(name)
-            try:
-                raw = statistics(column.node)
-                ends = wanted.minimum or wanted.maximum
-                found[name] = stored_totals(raw, self.scan.reader.facts, self.scan.options, ends=ends)
-            except (CorruptFile, Unsupported):  # the data may be sound
-                return None
-        return found
-
-    def _take_units(self, origin: Origin, rows: Int64s, known: Mapping[str, StoredTotals], asked: Bools) -> Bools:
-        """Adds those of the units (``asked``: one bool each) whose totals are proved, all at once; which they are."""
-        assert self.key is not None
-        taken = asked.copy()
-        for name, totals in known.items():
-            wanted = self.totals.wanted(name)
-            taken &= totals.prove(sums=wanted.sum, ends=wanted.minimum or wanted.maximum)
-        if not taken.any():
-            return taken
-        count = int(rows[taken].sum())
-        self.origins.rows[origin if known else "metadata"] += count
-        group = self.totals.group(self.key)
-        group.rows += count
-        for name, column in group.columns.items():
-            constant = self.columns[name].constant
-            if constant is not None:
-                column.add_repeated(constant, count)
-            else:
-                _add_units(column, known[name], taken)
-        return taken
-
     def _take_groups(self, decision: StripeDecision) -> RowSelection | None:
         """Adds the row groups that match whole and whose totals are proved; their rows, None where there are none."""
         rows = decision.rows
-        if self.key is None or rows.must.is_empty:
+        if self.units.key is None or rows.must.is_empty:
             return None
-        if not self.plan.totalled:  # counting needs nothing but the rows
-            self.totals.group(self.key).rows += rows.must.count
-            self.origins.rows["metadata"] += rows.must.count
+        if not self.units.plan.totalled:  # counting needs nothing but the rows
+            self.units.totals.group(self.units.key).rows += rows.must.count
+            self.units.origins.rows["metadata"] += rows.must.count
             return rows.must
-        nodes = {column.node.id: column.node for name in self.plan.totalled if (column := self.columns[name]).node}
+        columns = [self.units.columns[name] for name in self.units.plan.totalled]
+        nodes = {column.node.id: column.node for column in columns if column.node}
         if decision.index is None and not rows.must.is_all:
             return None  # rows cannot be skipped
         whole = rows.must.count_in(rows.bounds) == np.diff(rows.bounds)
@@ -391,10 +292,7 @@ class _FileTotals:
             return None
         if any(node not in index.columns for node in nodes):
             return None
-        known = self._known(lambda node: index.columns[node.id].statistics)
-        if known is None:
-            return None
-        taken = self._take_units("row-group statistics", np.diff(rows.bounds), known, whole)
+        taken = self.units.take("row-group statistics", np.diff(rows.bounds), _statistics_of(index), whole)
         return RowSelection.from_groups(taken, rows.bounds) if taken.any() else None
 
     def _index(self, stripe: int, nodes: Mapping[int, OrcType]) -> RowIndex | None:
@@ -404,61 +302,64 @@ class _FileTotals:
 
     # ------------------------------------------------------------------ rows
 
-    def _decode(self, decision: StripeDecision) -> None:
+    def decode(self, decision: StripeDecision) -> None:
         count_groups(self.scan, decision)
-        batches: Iterator[pa.RecordBatch] = run(self.scan.read(decision), self.file.storage)
-        for batch in batches:
-            self.origins.rows["decoded"] += batch.num_rows
-            keys = [self._values(batch, name) for name in self.plan.by]
-            values = {name: self._values(batch, name) for name in self.plan.totalled}
-            self.totals.add(batch.num_rows, keys, values)
-
-    def _values(self, batch: pa.RecordBatch, name: str) -> pa.Array:
-        head, *below = self.plan.paths[name]
-        values = batch.column(head)
-        if below:
-            values = pc.struct_field(values, below)
-        return pc.ascii_rtrim(values, " ") if name in self.char else values
+        self.units.add_batches(run(self.scan.read(decision), self.file.storage))
 
 
-def _add_units(column: ColumnTotals, known: StoredTotals, units: Bools) -> None:
-    """Adds the totals of some units, which prove what the column wants."""
-    column.count += int(known.count[units].sum())
-    if column.wanted.sum:
-        column.total += numbers_sum(known.sums.of_units(units))
-    minima, maxima = known.minima.of_units(units), known.maxima.of_units(units)
-    if len(minima):
-        column.take_bounds(min(minima.tolist()), max(maxima.tolist()))
+class _RangeTotals:
+    """Adds the totals of one file over a range of numbers: whole stripes and row groups from statistics, the ends of
+    the range from their rows."""
+
+    def __init__(self, file: _FileTotals, ranges: RangeUnits) -> None:
+        self.file = file
+        self.units = file.units
+        self.ranges = ranges
+        self.reader = file.scan.reader
+
+    def add(self) -> bool:
+        """False where nothing was added, since statistics are damaged."""
+        masks = _unless_damaged(self.ranges.stripes)
+        if masks is None:
+            return False
+        may, must = masks
+        units, rows = self.units, np.diff(self.reader.stripe_bounds)
+        if must.all() and units.take_whole("file statistics", int(rows.sum()), self.file.of_file):
+            return True
+        taken = units.take("stripe statistics", rows, partial(stripe_statistics, self.reader.tail), must)
+        for stripe in np.flatnonzero(may & ~taken & (rows > 0)).tolist():
+            if not self._add_groups(stripe):
+                self.file.add_stripe(stripe, by_index=False)
+        return True
+
+    def _add_groups(self, stripe: int) -> bool:
+        """Adds a stripe that the range cuts; False where nothing was added, since its row index cannot be used."""
+        index = self.ranges.index(stripe)
+        masks = None if index is None else _unless_damaged(partial(self.ranges.groups, index))
+        if index is None or masks is None:
+            return False
+        may, must = masks
+        rows, bounds = np.diff(index.bounds), index.bounds
+        left = may & ~self.units.take("row-group statistics", rows, _statistics_of(index), must)
+        if not left.any():
+            return True
+        batches = self.ranges.batches(stripe, index, left)
+        if batches is not None:
+            self.units.add_batches(batches)
+        else:
+            some, sure = (RowSelection.from_groups(mask, bounds) for mask in (left, left & must))
+            first = int(self.reader.stripe_bounds[stripe])
+            self.file.decode(StripeDecision(stripe, StripeRows(first, bounds, some, sure), index))
+        return True
 
 
-# ---------------------------------------------------------------------- columns of a file
+def _statistics_of(index: RowIndex) -> Callable[[OrcType], RawStatistics]:
+    return lambda node: index.columns[node.id].statistics
 
 
-def _column(scan: FileScan, sources: Mapping[str, FieldSource], path: Path, kind: pa.DataType) -> UnitColumn:
-    source = sources[path[0]]
-    if source.column is None:
-        constant = scan.valued(source).scalar
-        for name in path[1:]:
-            constant = constant[name] if constant.is_valid else pa.scalar(None, kind)
-        return UnitColumn(constant=constant.cast(kind) if constant.type != kind else constant)
-    node = _below(source.column, path[1:])
-    if node is None:
-        return UnitColumn()
-    have = arrow_type(node, source.options or scan.options)
-    alike = have == kind or (pa.types.is_integer(have) and pa.types.is_integer(kind))
-    return UnitColumn(node=node if alike else None)
-
-
-def _below(column: OrcType, path: Sequence[str]) -> OrcType | None:
-    for name in path:
-        found = [child for other, child in zip(column.names, column.children) if other == name]
-        if column.kind is not TypeKind.STRUCT or not found:
-            return None
-        column = found[0]
-    return column
-
-
-def _is_char(sources: Mapping[str, FieldSource], path: Path) -> bool:
-    column = sources[path[0]].column
-    node = None if column is None else _below(column, path[1:])
-    return node is not None and node.kind is TypeKind.CHAR
+def _unless_damaged(ask: Callable[[], T | None]) -> T | None:
+    """What statistics say; None where they are damaged, although the data may be sound."""
+    try:
+        return ask()
+    except (CorruptFile, Unsupported):
+        return None

@@ -77,7 +77,10 @@ def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFi
 
 
 def _open_and_prune(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFile:
+    """Of a local file, which is opened in its turn, whoever takes it asks for what is left when it wants to know."""
     file = open_job(job, request, metrics)
+    if file.storage.is_local:
+        return file
     try:
         file.scan.stripe_numbers()
         return file
@@ -90,7 +93,8 @@ class FileQueue:
     """Opens the files of ``jobs``; a context manager that closes those which were not.
 
     ``open_all``: also those that their constants rule out. ``tails_alone``: nothing of a stripe is looked at, nor
-    counted in the metrics. ``small``: what takes small files, where the caller has tried.
+    counted in the metrics. ``small``: what takes small files, where the caller has tried. ``counted``: whether stripes
+    are counted in the metrics.
     """
 
     def __init__(
@@ -102,11 +106,12 @@ class FileQueue:
         open_all: bool = False,
         tails_alone: bool = False,
         small: SmallFiles | None = None,
+        counted: bool = True,
     ) -> None:
         self._open = open_job if tails_alone else _open_and_prune
         self._small = small or SmallFiles(request, metrics, tails_alone=tails_alone)
         self._put_back: FileJob | None = None
-        self._tails_alone = tails_alone
+        self._counted = counted and not tails_alone
         self._request = request
         self._open_all = open_all
         self._metrics = metrics
@@ -169,7 +174,7 @@ class FileQueue:
         self._taken += 1
         self._in_use = [one for one in self._in_use if one.is_open]
         self._in_use.append(file)
-        if not self._tails_alone:
+        if self._counted:
             self._count(file)
         self._fill()
         return file

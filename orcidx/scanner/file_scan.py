@@ -47,7 +47,8 @@ Requests = Generator[Fetch, Any, Any]
 
 
 class FileScan:
-    """Reads one open file as a request asks. ``dictionaries`` are known once ``prepare`` has run."""
+    """Reads one open file as a request asks. ``dictionaries`` are known once ``prepare`` has run; ``is_plain``: of all
+    rows the predicate alone has a say."""
 
     def __init__(self, reader: OrcReader, job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> None:
         self.reader = reader
@@ -61,7 +62,7 @@ class FileScan:
         self.index_notes: list[Note] = []
         limited = request.limit is not None and request.where is None
         chosen = job.selection is not None or job.row_range is not None or job.stripes is not None
-        self._is_plain = not (limited or chosen or job.deleted is not None)
+        self.is_plain = not (limited or chosen or job.deleted is not None)
 
     def prepare(self) -> Requests:
         """Reads what must be known before the schema is: with ``strings="dictionary"`` every stripe's footer."""
@@ -186,7 +187,7 @@ class FileScan:
     @property
     def takes_all(self) -> bool:
         """Whether all rows of the file are wanted, so that nothing has a say in that."""
-        return self.request.where is None and self._is_plain
+        return self.request.where is None and self.is_plain
 
     @cached_property
     def wanted_rows(self) -> RowSelection:
@@ -194,14 +195,14 @@ class FileScan:
 
         Without a predicate a limit says which rows those are; what lies behind them is then not even fetched.
         """
-        if self._is_plain:
+        if self.is_plain:
             return RowSelection.all(self.reader.tail.footer.rows)
         return wanted_rows(self.job, self.request, self.reader.stripe_bounds, self.reader.name)
 
     @property
     def wanted_count(self) -> int:
         """How many those are."""
-        return self.reader.tail.footer.rows if self._is_plain else self.wanted_rows.count
+        return self.reader.tail.footer.rows if self.is_plain else self.wanted_rows.count
 
     def stripe_numbers(self) -> list[int]:
         """The stripes that hold wanted rows and that the file's and the stripes' own statistics leave alive."""
@@ -234,7 +235,8 @@ class FileScan:
     ) -> Step:
         """The batches of a stripe, in the wanted schema. ``share``: of the scan's bytes; None: all are the stripe's.
         ``count``: of a request without columns, gets numbers of rows in place of batches."""
-        fetched = self.pruner.take_fetched(decision.stripe)
+        pruner: FilePruner | None = self.__dict__.get("pruner")  # who decided without one had nothing fetched
+        fetched = {} if pruner is None else pruner.take_fetched(decision.stripe)
         if decision.rows.may.is_empty:
             return
         held = yield from held_stripe(self.reader, self.schema_plan, decision)

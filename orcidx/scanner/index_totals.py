@@ -21,16 +21,17 @@ from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 from orcidx.options import ReadOptions
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.metadata import FileFacts
-from orcidx.orc.types import OrcType, reads_as_timestamp
+from orcidx.orc.types import OrcType, arrow_type, reads_as_timestamp
 from orcidx.paimon.data_types import DataType, parse_type
 from orcidx.paimon.file_index import FileIndex
 from orcidx.paimon.index_totals import IndexTotals, totals_of
 from orcidx.planner.index_evidence import paimon_types
+from orcidx.planner.schema_mapping import FieldSource
 from orcidx.pruning.findings import Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.file_scan import FileScan
 
-__all__ = ["IndexedFile", "IndexedGroups", "UnitColumn"]
+__all__ = ["IndexedFile", "IndexedGroups", "UnitColumn", "is_char", "unit_column"]
 
 MOST_GROUPS = 10_000
 """Combinations of values of ``by`` that are looked at in a file."""
@@ -39,6 +40,7 @@ _KINDS = ("bsi", "range-bitmap", "bitmap")
 _TEXTS = (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR)
 
 Form = Any
+Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -208,3 +210,38 @@ def _has_values_of(node: OrcType, data_type: DataType, scan: FileScan) -> bool:
     return (own.root, own.length, own.precision, own.scale) == (
         data_type.root, data_type.length, data_type.precision, data_type.scale,
     )  # fmt: skip
+
+
+# ---------------------------------------------------------------------- columns of a file
+
+
+def unit_column(scan: FileScan, sources: Mapping[str, FieldSource], path: Path, kind: pa.DataType) -> UnitColumn:
+    """What a column of the rows is in a file: one value, or one of its columns, or neither."""
+    source = sources[path[0]]
+    if source.column is None:
+        constant = scan.valued(source).scalar
+        for name in path[1:]:
+            constant = constant[name] if constant.is_valid else pa.scalar(None, kind)
+        return UnitColumn(constant=constant.cast(kind) if constant.type != kind else constant)
+    node = _below(source.column, path[1:])
+    if node is None:
+        return UnitColumn()
+    have = arrow_type(node, source.options or scan.options)
+    alike = have == kind or (pa.types.is_integer(have) and pa.types.is_integer(kind))
+    return UnitColumn(node=node if alike else None)
+
+
+def _below(column: OrcType, path: Sequence[str]) -> OrcType | None:
+    for name in path:
+        found = [child for other, child in zip(column.names, column.children) if other == name]
+        if column.kind is not TypeKind.STRUCT or not found:
+            return None
+        column = found[0]
+    return column
+
+
+def is_char(sources: Mapping[str, FieldSource], path: Path) -> bool:
+    """Whether the values of a column may end in spaces that do not count."""
+    column = sources[path[0]].column
+    node = None if column is None else _below(column, path[1:])
+    return node is not None and node.kind is TypeKind.CHAR

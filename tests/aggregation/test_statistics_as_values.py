@@ -42,7 +42,7 @@ def believed() -> Any:
         values = (stored_totals.Proved.of(side) for side in (sums, *texts))
         return stored_totals.StoredTotals(raw.rows, raw.arrays["count"], *values)
 
-    return mock.patch("orcidx.scanner.aggregate_pass.stored_totals", naive)
+    return mock.patch("orcidx.scanner.unit_totals.stored_totals", naive)
 
 
 def scaled(value: Any, scale: int) -> int | None:

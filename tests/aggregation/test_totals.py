@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.orc
 import pyorc
 import pytest
-from aggregation.totals import Tally, run, run_java
+from aggregation.totals import Tally, make_pool, run, run_pool
 from click.testing import CliRunner
 from conftest import SEED
+from pruning.levels import without
 
 import orcidx
 from orcidx.cli import _orcidx
@@ -50,7 +51,8 @@ def test_files_of_the_c_plus_plus_writers_and_orcidx() -> None:
 @pytest.mark.java
 def test_files_of_the_java_writer(spark: Any, tmp_path: Path) -> None:
     tally = Tally()
-    assert run_java(spark, tmp_path, range(12), 6, SEED, tally) == []
+    make_pool(spark, tmp_path, 12, SEED)
+    assert run_pool(tmp_path, 6, SEED, tally) == []
     assert tally.files == {"java": 10, "vectors": 2}
 
 
@@ -72,7 +74,7 @@ def believing_all(*, sums: bool = False, bounds: bool = False) -> Any:
             found = replace(found, minima=minima, maxima=maxima)
         return found
 
-    return mock.patch("orcidx.scanner.aggregate_pass.stored_totals", believed)
+    return mock.patch("orcidx.scanner.unit_totals.stored_totals", believed)
 
 
 def stored_totals_of(raw: Any, unit: int, facts: Any) -> Any:
@@ -266,6 +268,42 @@ def test_a_range_over_a_sorted_file_decodes_its_ends() -> None:
     found = orcidx.aggregate(data, {"s": "sum(v)", "n": "count(*)"}, "t between 10500 and 90200")
     assert found.to_pylist() == [{"s": Decimal(sum(range(10500, 90201))), "n": 90201 - 10500}]
     assert origins(found) == {"row-group statistics": 79_000, "decoded": 701}
+
+
+def test_a_range_takes_whole_units_as_the_general_way_does(rng: np.random.Generator) -> None:
+    rows = 6000
+    days = np.sort(rng.integers(-1000, 1000, rows)).astype("datetime64[D]")
+    floats = np.where(rng.random(rows) < 0.01, np.nan, np.sort(rng.normal(size=rows)))
+    table = pa.table(
+        {
+            "t": pa.array(np.arange(rows), mask=np.repeat(rng.random(12) < 0.3, 500)),
+            "f": floats,
+            "d": days,
+            "e": pa.array(np.arange(rows)).cast(pa.decimal128(19, 0)).cast(pa.decimal128(12, 0)),
+            "v": rng.integers(-9, 9, rows),
+        }
+    )
+    data = written(table, row_index_stride=100, stripe_size=1 << 14)
+    asked = {"n": "count(*)", "s": "sum(v)", "c": "count(t)", "lo": "min(e)", "hi": "max(f)"}
+    ends = rng.integers(-200, rows + 200, (40, 2)).tolist()
+    conditions = [f"t between {low} and {high}" for low, high in ends[:15]]
+    conditions += [f"e >= {low} and f < {high / rows:.3f}" for low, high in ends[15:25]]
+    conditions += [f"d > date '2000-01-01' or t < {low}" for low, _ in ends[25:27]]
+    conditions += [f"t <= {low} or (e > {high} and d < date '1972-01-01')" for low, high in ends[27:]]
+    for condition in conditions:
+        for nan in ("ieee", "largest"):
+            found = orcidx.aggregate(data, asked, condition, nan=nan)
+            with without("whole units of a range"):
+                other = orcidx.aggregate(data, asked, condition, nan=nan)
+            assert repr(found.to_pylist()) == repr(other.to_pylist()), condition  # NaN is not itself
+            assert origins(found).get("decoded", 0) <= origins(other).get("decoded", 0) + 100
+
+
+def test_a_range_goes_the_general_way_where_statistics_are_damaged() -> None:
+    data = written(pa.table({"t": np.arange(5000), "v": np.ones(5000, int)}), row_index_stride=500)
+    for name in ("stripe_statistics", "bound_statistics"):
+        with mock.patch(f"orcidx.scanner.range_units.{name}", side_effect=orcidx.CorruptFile("broken")):
+            assert orcidx.aggregate(data, {"s": "sum(v)"}, "t >= 1234")["s"][0].as_py() == 5000 - 1234
 
 
 def test_partitions_give_groups_without_reading(tmp_path: Path) -> None:

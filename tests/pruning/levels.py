@@ -36,9 +36,11 @@ from orcidx.scanner import (
     top_scan,
 )
 from orcidx.scanner.decode_ahead import DecodeAhead
+from orcidx.scanner.range_units import RangeUnits
 from orcidx.scanner.scan import Scan
 from orcidx.scanner.small_files import SmallFiles
 from orcidx.scanner.stripe_reader import StripeReader
+from orcidx.scanner.unit_totals import UnitTotals
 
 __all__ = ["EVIDENCE", "LEVELS", "SHORT_CUTS", "alone", "bare", "edges", "without"]
 
@@ -95,9 +97,10 @@ SHORT_CUTS: dict[str, tuple[Patch, ...]] = {
     "counts without arrays": ((Scan, "count_rows", _counted),),
     "proved rows": ((file_scan, "_tested", _untested),),
     "totals from statistics": (
-        (aggregate_pass._FileTotals, "_take_whole", _gives(False)),
+        (UnitTotals, "_known", _gives(None)),
         (aggregate_pass._FileTotals, "_take_groups", _gives(None)),
     ),
+    "whole units of a range": ((RangeUnits, "of", _gives(None)),),
     "bounds of the first rows": ((top_scan, "bound_condition", _gives(None)),),
     "catalog": ((DirectoryIndexes, "plan", lambda self, jobs, *_, **__: (jobs, ())),),
     "indexes in the catalog": ((catalog_pruning, "_ruled_out", _gives(frozenset())),),

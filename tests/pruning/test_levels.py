@@ -34,8 +34,9 @@ NAMED_BY = {"StatisticsEvidence", "_evidence", "FileBounds", "_prune"}
 NAMED_ELSEWHERE = {"row-group statistics"}
 
 PLACES = {
-    "aggregate_pass._known": "totals from statistics",
     "aggregate_pass._take_groups": "totals from statistics",
+    "unit_totals._known": "totals from statistics",
+    "range_units.batches": "whole units of a range",
     "decode_ahead.take": "decoding ahead",
     "file_queue.take_small": "small files",
     "file_scan.at_once": "one-call stripes",

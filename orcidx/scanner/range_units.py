@@ -1,0 +1,171 @@
+"""Which stripes and row groups of a file a range of numbers takes whole, or not at all: by minima and maxima alone.
+
+The general way (``planner/stripe_pruning``) hears many kinds of evidence on selections of rows, and keeps the reasons.
+Of a condition that compares numbers and dates with literals only statistics can speak, whole units match or do not, and
+an aggregation asks for no reason: then two masks of units say all, for a third of the calls (decision 0270). Both ask
+the same table of bounds (``pruning/bounds``), under the same conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from orcidx.fetching.drive import run_value
+from orcidx.orc.bounds import StatisticsColumn, bound_statistics
+from orcidx.orc.evidence import compares_alike, proved_of_units
+from orcidx.orc.kinds import TypeKind
+from orcidx.orc.reader import OpenStripe, stripe_limits
+from orcidx.orc.row_index import RowIndex
+from orcidx.orc.statistics import RawStatistics, stripe_statistics
+from orcidx.orc.types import OrcType, row_bytes
+from orcidx.planner.data_fetches import LOCAL_PIECE
+from orcidx.planner.row_indexes import StripeIndexes
+from orcidx.predicate import BoundLeaf, BoundPredicate, Op
+from orcidx.predicate.fold import fold, parts
+from orcidx.scanner.column_group import ColumnGroup
+from orcidx.scanner.file_scan import FileScan
+from orcidx.scanner.kept_arrays import KeptRows
+from orcidx.scanner.survivors import Survivors, as_batch, picked
+
+__all__ = ["RangeUnits"]
+
+Bools = npt.NDArray[np.bool_]
+Masks = tuple[Bools, Bools]
+"""(some row may match, every row does) of each unit."""
+
+FEW_RUNS = 8
+"""Of row groups that are left of a stripe, up to which each is read by itself."""
+
+_RANGES = (Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN)
+_KINDS = frozenset(
+    {
+        TypeKind.BYTE,
+        TypeKind.SHORT,
+        TypeKind.INT,
+        TypeKind.LONG,
+        TypeKind.FLOAT,
+        TypeKind.DOUBLE,
+        TypeKind.DECIMAL,
+        TypeKind.DATE,
+    }
+)
+
+
+@dataclass(frozen=True)
+class RangeUnits:
+    """The condition of one local file, with the column of each of its leaves by path; all rows are wanted, but for it.
+
+    Whatever raises ``CorruptFile`` or ``Unsupported`` here is for the general way to judge.
+    """
+
+    scan: FileScan
+    where: BoundPredicate
+    places: Mapping[tuple[str, ...], OrcType]
+
+    @classmethod
+    def of(cls, scan: FileScan) -> RangeUnits | None:
+        """None where other evidence than minima and maxima may speak, or rows are chosen otherwise."""
+        if scan.request.where is None or not scan.is_plain or scan.job.file_index is not None:
+            return None
+        if not (scan.options.row_index and scan.reader.storage.is_local):
+            return None
+        where, repeated = scan.schema_plan.where, scan.reader.root.repeated_ids
+        if where is None:
+            return None
+        places: dict[tuple[str, ...], OrcType] = {}
+        for leaf in parts(where.root):
+            if not isinstance(leaf, BoundLeaf):
+                return None
+            node = scan.schema_plan.places.get(leaf.path)
+            if leaf.negated or leaf.op not in _RANGES or node is None or node.kind not in _KINDS:
+                return None
+            if node.id in repeated or not compares_alike(leaf, node, scan.options):
+                return None
+            places[leaf.path] = node
+        return cls(scan, where, places)
+
+    def stripes(self) -> Masks | None:
+        """Of each stripe; None where its statistics contradict themselves."""
+        tail = self.scan.reader.tail
+        return self._masks(lambda node: stripe_statistics(tail, node))
+
+    def groups(self, index: RowIndex) -> Masks | None:
+        """Of each row group of a stripe, by an index that ``index`` gave; None as of ``stripes``."""
+        return self._masks(lambda node: index.columns[node.id].statistics)
+
+    def index(self, stripe: int) -> RowIndex | None:
+        """The row index of all columns that are read; None where it cannot be used for every one."""
+        scan = self.scan
+        scan.reader.footer(stripe)
+        nodes = scan.schema_plan.nodes
+        indexes = StripeIndexes(scan.reader, stripe, nodes, nodes.keys())
+        index: RowIndex | None = run_value(indexes.of_leaves(), scan.reader.storage)
+        if index is None or index.untrusted or index.unseekable(nodes) is not None:
+            return None
+        return index
+
+    def batches(self, stripe: int, index: RowIndex, groups: Bools) -> Iterator[pa.RecordBatch] | None:
+        """The rows of these row groups that match, where they are few and of known size; None where they are not.
+
+        One read of all columns for each run of groups: what is left of a range are its two ends, for which
+        ``stripe_reader`` would plan spans, threads, and which columns to hold back.
+        """
+        plan, bounds = self.scan.plan, index.bounds
+        columns = [*plan.predicate, *(plan.output[place] for place in plan.rest)]
+        sizes = [row_bytes(column) for column in columns]
+        edges = np.flatnonzero(np.diff(groups, prepend=False, append=False))
+        runs = bounds[edges].reshape(-1, 2).tolist()
+        most = max(stop - start for start, stop in runs)
+        if len(runs) > FEW_RUNS or most > self.scan.options.batch_size or None in sizes:
+            return None
+        if most * sum(size or 0 for size in sizes) > self.scan.options.batch_bytes // 2:
+            return None
+        return self._read(stripe, index, columns, runs, groups)
+
+    def _read(
+        self, stripe: int, index: RowIndex, columns: Sequence[OrcType], runs: Sequence[Sequence[int]], groups: Bools
+    ) -> Iterator[pa.RecordBatch]:
+        scan, plan = self.scan, self.scan.plan
+        limits = stripe_limits(scan.reader.stripes[stripe], scan.options)
+        opened = OpenStripe(scan.reader, stripe, index=index, read_ahead=LOCAL_PIECE, limits=limits)
+        options = [*plan.predicate_options, *(plan.output_options[place] for place in plan.rest)]
+        exact = [*plan.exact_times, *(False for _ in plan.rest)]
+        group = ColumnGroup(opened, columns, options, exact_times=exact, bounds=index.bounds, use_threads=False)
+        group.plan(groups)
+        asked = len(plan.predicate)
+        for start, stop in runs:
+            group.seek(start)
+            arrays = group.read(stop - start)
+            asked_rows = pa.RecordBatch.from_arrays(arrays[:asked], names=plan.predicate_names)
+            rows = KeptRows(self.where.evaluate(asked_rows))
+            if rows.count:
+                kept = picked(arrays, rows)
+                found = Survivors(start, stop, rows, kept[:asked], rows.count)
+                yield scan.complete(as_batch(plan, found, kept[asked:], int(scan.reader.stripe_bounds[stripe])))
+
+    def _masks(self, statistics: Callable[[OrcType], RawStatistics]) -> Masks | None:
+        facts, options = self.scan.reader.facts, self.scan.options
+        known: dict[tuple[str, ...], StatisticsColumn] = {
+            path: bound_statistics(statistics(node), facts, options) for path, node in self.places.items()
+        }
+
+        def part(leaf: object) -> Masks:
+            assert isinstance(leaf, BoundLeaf)
+            return proved_of_units(leaf, known[leaf.path], options)
+
+        may, must = fold(self.where.root, part, both=_all, either=_any)
+        return None if (must & ~may).any() else (may, must)
+
+
+def _all(children: Iterator[Masks]) -> Masks:
+    return reduce(lambda one, other: (one[0] & other[0], one[1] & other[1]), children)
+
+
+def _any(children: Iterator[Masks]) -> Masks:
+    return reduce(lambda one, other: (one[0] | other[0], one[1] | other[1]), children)

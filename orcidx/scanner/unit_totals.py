@@ -1,0 +1,165 @@
+"""``UnitTotals``: totals of one file, of units whose statistics prove them and of rows that were decoded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orcidx.aggregation.column_totals import ColumnTotals
+from orcidx.aggregation.exact_sums import numbers_sum
+from orcidx.aggregation.functions import Aggregate
+from orcidx.aggregation.groups import GroupTotals
+from orcidx.aggregation.value_forms import form_of
+from orcidx.errors import CorruptFile, Unsupported
+from orcidx.orc.statistics import RawStatistics
+from orcidx.orc.stored_totals import StoredTotals, stored_totals
+from orcidx.orc.types import OrcType
+from orcidx.pruning.findings import Note
+from orcidx.scanner.file_scan import FileScan
+from orcidx.scanner.index_totals import UnitColumn, is_char, unit_column
+
+__all__ = ["AggregatePlan", "Origins", "UnitTotals"]
+
+Path = tuple[str, ...]
+Bools = npt.NDArray[np.bool_]
+Int64s = npt.NDArray[np.int64]
+Statistics = Callable[[OrcType], RawStatistics]
+Origin = Literal["catalog", "metadata", "file statistics", "stripe statistics", "row-group statistics", "decoded"]
+
+
+@dataclass
+class Origins:
+    """Rows by where their totals came from, and why some evidence could not speak; ``as_of`` as in ``KnownTotals``."""
+
+    rows: Counter[str] = field(default_factory=Counter)
+    notes: list[Note] = field(default_factory=list)
+    as_of: float | None = None
+
+
+@dataclass(frozen=True)
+class AggregatePlan:
+    """An aggregation over a schema. ``paths``: of every column that is named, by that name; ``types``: theirs."""
+
+    aggregates: tuple[Aggregate, ...]
+    by: tuple[str, ...]
+    paths: Mapping[str, Path]
+    types: Mapping[str, pa.DataType]
+
+    @property
+    def totalled(self) -> tuple[str, ...]:
+        """The columns of the aggregates."""
+        return tuple(dict.fromkeys(one.column for one in self.aggregates if one.column is not None))
+
+    def totals(self) -> GroupTotals:
+        """Totals over no row yet."""
+        columns = {name: self.types[name] for name in self.totalled}
+        return GroupTotals(self.aggregates, {name: self.types[name] for name in self.by}, columns)
+
+
+class UnitTotals:
+    """Adds the totals of parts of one file to ``totals``, and to ``origins`` where they came from. ``constants``:
+    values that columns have in every row, beside those that the file's job knows."""
+
+    def __init__(
+        self,
+        plan: AggregatePlan,
+        scan: FileScan,
+        totals: GroupTotals,
+        origins: Origins,
+        constants: Mapping[str, pa.Scalar],
+    ) -> None:
+        self.plan = plan
+        self.scan = scan
+        self.totals = totals
+        self.origins = origins
+        sources = {source.field.name: source for source in scan.schema_plan.fields}
+        self.columns = {name: unit_column(scan, sources, plan.paths[name], plan.types[name]) for name in plan.paths}
+        self.columns.update({name: UnitColumn(constant=value) for name, value in constants.items()})
+        self.char = frozenset(name for name in plan.paths if is_char(sources, plan.paths[name]))
+
+    @cached_property
+    def key(self) -> tuple[Any, ...] | None:
+        """The key of all rows of the file, where constants give it."""
+        constants = [self.columns[name].constant for name in self.plan.by]
+        known = tuple(form_of(value) for value in constants if value is not None)
+        return known if len(known) == len(constants) else None
+
+    def take_whole(self, origin: Origin, rows: int, statistics: Statistics) -> bool:
+        """Adds a unit all of whose rows match, if its totals are proved; whether it did."""
+        return bool(self.take(origin, np.array([rows], np.int64), statistics, np.array([True]))[0])
+
+    def take(self, origin: Origin, rows: Int64s, statistics: Statistics, asked: Bools) -> Bools:
+        """Adds those of the units (``asked``: one bool each, whether all rows match) whose totals are proved, all at
+        once; which they are."""
+        known = self._known(statistics) if self.key is not None and asked.any() else None
+        if known is None:
+            return np.zeros_like(asked)
+        assert self.key is not None
+        taken = asked.copy()
+        for name, totals in known.items():
+            wanted = self.totals.wanted(name)
+            taken &= totals.prove(sums=wanted.sum, ends=wanted.minimum or wanted.maximum)
+        if not taken.any():
+            return taken
+        count = int(rows[taken].sum())
+        self.origins.rows[origin if known else "metadata"] += count
+        group = self.totals.group(self.key)
+        group.rows += count
+        for name, column in group.columns.items():
+            constant = self.columns[name].constant
+            if constant is not None:
+                column.add_repeated(constant, count)
+            else:
+                _add_units(column, known[name], taken)
+        return taken
+
+    def _known(self, statistics: Statistics) -> dict[str, StoredTotals] | None:
+        """The stored totals of every column that is totalled and no constant; None where one has none."""
+        found: dict[str, StoredTotals] = {}
+        for name in self.plan.totalled:
+            column = self.columns[name]
+            if column.constant is not None:
+                continue
+            if column.node is None or not self.scan.options.row_index:
+                return None
+            wanted = self.totals.wanted(name)
+            try:
+                raw = statistics(column.node)
+                ends = wanted.minimum or wanted.maximum
+                found[name] = stored_totals(raw, self.scan.reader.facts, self.scan.options, ends=ends)
+            except (CorruptFile, Unsupported):  # the data may be sound
+                return None
+        return found
+
+    def add_batches(self, batches: Iterator[pa.RecordBatch]) -> None:
+        """Adds rows that were decoded."""
+        for batch in batches:
+            self.origins.rows["decoded"] += batch.num_rows
+            keys = [self._values(batch, name) for name in self.plan.by]
+            values = {name: self._values(batch, name) for name in self.plan.totalled}
+            self.totals.add(batch.num_rows, keys, values)
+
+    def _values(self, batch: pa.RecordBatch, name: str) -> pa.Array:
+        head, *below = self.plan.paths[name]
+        values = batch.column(head)
+        if below:
+            values = pc.struct_field(values, below)
+        return pc.ascii_rtrim(values, " ") if name in self.char else values
+
+
+def _add_units(column: ColumnTotals, known: StoredTotals, units: Bools) -> None:
+    """Adds the totals of some units, which prove what the column wants."""
+    column.count += int(known.count[units].sum())
+    if column.wanted.sum:
+        column.total += numbers_sum(known.sums.of_units(units))
+    minima, maxima = known.minima.of_units(units), known.maxima.of_units(units)
+    if len(minima):
+        column.take_bounds(min(minima.tolist()), max(maxima.tolist()))
