@@ -195,6 +195,20 @@ cdef extern from *:
         return beyond >= 0;
     }
 
+    /* The low halves of values that fit 64 bits. */
+    static void orcidx_halve(const uint8_t* in, int64_t count, int64_t* out) {
+        int64_t i;
+        for (i = 0; i < count; i++) memcpy(out + i, in + 16 * i, 8);
+    }
+
+    /* 0, or 3: whether values of 64 bits, whose codes or to most, have at most so many digits, 18 or fewer. */
+    static int orcidx_count_narrow(const int64_t* values, int64_t count, int precision, uint64_t most) {
+        int64_t bound = (int64_t)orcidx_pow10_low[precision] - 1, beyond = 0, i;
+        if (!(most & ORCIDX_LONG) && orcidx_surely_fits(most, precision)) return 0;
+        for (i = 0; i < count; i++) beyond |= (values[i] > bound) | (values[i] < -bound);
+        return beyond ? 3 : 0;
+    }
+
     /* 0, or 3: whether values at their scale, whose codes or to most, have at most so many digits. */
     static int orcidx_count_digits(uint8_t* values, int64_t count, int precision, uint64_t most) {
         int status = 0;
@@ -209,6 +223,8 @@ cdef extern from *:
     bint place_small "orcidx_place_small"(const int64_t* values, const int64_t* scales, int64_t count, int to,
                                           int precision, uint64_t most, int fast, uint8_t* out) nogil
     int count_digits "orcidx_count_digits"(uint8_t* values, int64_t count, int precision, uint64_t most) nogil
+    int count_narrow "orcidx_count_narrow"(const int64_t* values, int64_t count, int precision, uint64_t most) nogil
+    void halve "orcidx_halve"(const uint8_t* values, int64_t count, int64_t* out) nogil
     int all_scales "orcidx_scales"(const int64_t* scales, int64_t count, int64_t to) nogil
     void widen_integers "orcidx_widen"(const int64_t* values, int64_t count, uint8_t* out) nogil
     uint64_t all_bits "orcidx_all_bits"(const int64_t* values, int64_t count) nogil
@@ -298,6 +314,74 @@ cdef int read_same(Window values, uint8_t* out, int64_t count, int precision) ex
     cdef uint64_t most = 0
     cdef int status = read_large(values, out, count, &most)
     return status if status else count_digits(out, count, precision, most)
+
+
+cdef int read_same_narrow(Window values, int64_t* out, int64_t count, int precision) except -1 nogil:
+    # count decimals of at most 18 digits to out, 8 bytes each, which have the wanted scale; a status.
+    cdef uint8_t large[16]
+    cdef uint64_t most = 0
+    cdef int status
+    if read_small(values, out, count, &most) < count:
+        status = read_large(values, large, 1, &most)
+        return status if status else 3
+    return count_narrow(out, count, precision, most)
+
+
+cdef int check_narrow(int64_t[::1] out, int64_t count, int scale, int precision) except -1:
+    if count < 0 or count > out.shape[0]:
+        raise ValueError("the values do not fit")
+    if not 1 <= precision <= 18 or not 0 <= scale <= 38:
+        raise ValueError(f"decimal({precision}, {scale}) in 64 bits")
+    return 0
+
+
+def read_narrow_decimals(Window values not None, IntRle scales not None, int64_t[::1] out not None, int64_t count, *,
+                         int scale, int precision, str rounding):
+    """``read_decimals`` of at most 18 digits, to 8 bytes each."""
+    cdef uint8_t near[16 * BLOCK]
+    cdef int64_t done = 0, step
+    cdef int mode = _ROUNDINGS[rounding], status = 0
+    check_narrow(out, count, scale, precision)
+    with nogil:
+        while done < count and not status:
+            step = skip_same(scales, count - done, scale) if by_runs else 0
+            if step:
+                status = read_same_narrow(values, &out[done], step, precision)
+            else:
+                step = min(count - done, <int64_t> BLOCK)
+                status = read_block(values, scales, near, step, scale, precision, mode)
+                if not status:
+                    halve(near, step, &out[done])
+            done += step
+    if status:
+        error = ValueOutOfRange if status == 2 else CorruptFile
+        raise error(_REASONS[status], stream="SECONDARY" if status == 5 else values.name)
+
+
+def read_narrow_short_decimals(IntRle values not None, int64_t[::1] out not None, int64_t count, *, int scale,
+                               int precision):
+    """``read_short_decimals`` to 8 bytes each."""
+    cdef int64_t done = 0, step
+    cdef int status = 0
+    check_narrow(out, count, scale, precision)
+    with nogil:
+        while done < count and not status:
+            step = min(count - done, <int64_t> BLOCK)
+            values.read_int64(&out[done], step)
+            status = count_narrow(&out[done], step, precision, all_bits(&out[done], step))
+            done += step
+    if status:
+        raise CorruptFile(_REASONS[status], stream=values.window.name)
+
+
+def widen_decimals(const int64_t[::1] values not None, uint8_t[::1] out not None):
+    """Values of 64 bits to 128."""
+    cdef int64_t count = values.shape[0]
+    if out.shape[0] // 16 < count:
+        raise ValueError("the values do not fit")
+    if count:
+        with nogil:
+            widen_integers(&values[0], count, &out[0])
 
 
 def read_decimals(Window values not None, IntRle scales not None, uint8_t[::1] out not None, int64_t count, *,

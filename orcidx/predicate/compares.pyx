@@ -92,6 +92,63 @@ cdef extern from *:
         return 1;
     }
 
+    /* The ends of a range of strings (size -1: no end). Of most strings one word says whether they are within: the
+       first in which the ends differ, or in which an end and some string do. `words` lie before it. */
+    typedef struct {
+        const uint8_t *low, *high;
+        int64_t low_size, high_size, words;
+        uint64_t least, most;
+        int above, below, by_word;
+    } orcidx_ends;
+
+    static int64_t orcidx_words_alike(const uint8_t* p, int64_t length, const uint8_t* other, int64_t size) {
+        int64_t at = 0;
+        while (at + 16 <= length && at + 16 <= size && orcidx_raw(p + at) == orcidx_raw(other + at)) at += 8;
+        return at / 8;
+    }
+
+    static void orcidx_prepare(orcidx_ends* ends, const uint8_t* p, int64_t length) {
+        const uint8_t* one = ends->low_size < 0 ? ends->high : ends->low;
+        int64_t size = ends->low_size < 0 ? ends->high_size : ends->low_size;
+        ends->by_word = (ends->low_size < 0 || ends->low_size >= 8) && (ends->high_size < 0 || ends->high_size >= 8)
+            && size >= 8;
+        if (!ends->by_word) return;
+        if (ends->low_size >= 0 && ends->high_size >= 0) p = ends->high, length = ends->high_size;
+        ends->words = orcidx_words_alike(one, size, p, length);
+        ends->least = ends->low_size < 0 ? 0 : orcidx_reversed8(orcidx_raw(ends->low + 8 * ends->words));
+        ends->most = ends->high_size < 0 ? ~(uint64_t)0 : orcidx_reversed8(orcidx_raw(ends->high + 8 * ends->words));
+    }
+
+    static inline int orcidx_between_whole(const orcidx_ends* ends, const uint8_t* p, int64_t length) {
+        if (ends->low_size >= 0 && orcidx_order(p, length, ends->low, ends->low_size) < ends->above) return 0;
+        return ends->high_size < 0 || orcidx_order(p, length, ends->high, ends->high_size) <= -ends->below;
+    }
+
+    #define ORCIDX_BETWEEN_TEXTS(NAME, T) \\
+    static void NAME(orcidx_ends* ends, const T* offsets, int64_t rows, const uint8_t* data, uint8_t* out) { \\
+        const uint8_t* one = ends->low_size < 0 ? ends->high : ends->low; \\
+        int64_t i, k, words, least_size; \\
+        if (!rows) return; \\
+        orcidx_prepare(ends, data + offsets[0], offsets[1] - offsets[0]); \\
+        words = ends->words, least_size = ends->by_word ? 8 * words + 8 : INT64_MAX; \\
+        for (i = 0; i < rows; i++) { \\
+            const uint8_t* p = data + offsets[i]; \\
+            int64_t length = offsets[i + 1] - offsets[i]; \\
+            uint64_t word, other = 0; \\
+            if (length >= least_size) { \\
+                for (k = 0; k < words; k++) other |= orcidx_raw(p + 8 * k) ^ orcidx_raw(one + 8 * k); \\
+                word = orcidx_reversed8(orcidx_raw(p + 8 * words)); \\
+                if (!other && word != ends->least && word != ends->most) { \\
+                    out[i] = (word > ends->least) & (word < ends->most); \\
+                    continue; \\
+                } \\
+            } \\
+            out[i] = (uint8_t)orcidx_between_whole(ends, p, length); \\
+        } \\
+    }
+    ORCIDX_BETWEEN_TEXTS(orcidx_between_texts4, int32_t)
+    ORCIDX_BETWEEN_TEXTS(orcidx_between_texts8, int64_t)
+
     #define ORCIDX_WITHIN(NAME, TARGET, T, U) \\
         TARGET static void NAME(const T* __restrict values, int64_t rows, T low, U span, uint8_t* __restrict out) { \\
             for (int64_t i = 0; i < rows; i++) out[i] = (U)values[i] - (U)low <= span; \\
@@ -148,7 +205,21 @@ cdef extern from *:
     void within_native "orcidx_within_native"(const uint64_t* words, int64_t rows, const uint64_t* first,
                                               const uint64_t* most, uint8_t* out) nogil
     int portable "orcidx_portable"
-    int order_of "orcidx_order"(const uint8_t* p, int64_t length, const uint8_t* other, int64_t size) nogil
+    ctypedef struct text_ends "orcidx_ends":
+        const uint8_t* low
+        const uint8_t* high
+        int64_t low_size
+        int64_t high_size
+        int64_t words
+        uint64_t least
+        uint64_t most
+        int above
+        int below
+        int by_word
+    void between_texts4 "orcidx_between_texts4"(text_ends* ends, const int32_t* offsets, int64_t rows,
+                                                const uint8_t* data, uint8_t* out) nogil
+    void between_texts8 "orcidx_between_texts8"(text_ends* ends, const int64_t* offsets, int64_t rows,
+                                                const uint8_t* data, uint8_t* out) nogil
     bint are_same "orcidx_same"(const uint8_t* p, const uint8_t* other, int64_t size) nogil
     void within4 "orcidx_within4"(const int32_t* values, int64_t rows, int32_t low, uint32_t span, uint8_t* out) nogil
     void within8 "orcidx_within8"(const int64_t* values, int64_t rows, int64_t low, uint64_t span, uint8_t* out) nogil
@@ -320,22 +391,17 @@ def between(const offset_t[::1] offsets not None, const uint8_t[::1] data not No
             uint8_t[::1] out not None, *, bint above=False, bint below=False):
     """Which strings are within ``low`` and ``high`` (None: no end) as unsigned bytes; the ends are within unless they
     must be ``above`` the one, ``below`` the other."""
-    cdef Py_ssize_t i, rows = out.shape[0]
-    cdef int64_t length
-    cdef bint has_low = low is not None, has_high = high is not None
+    cdef Py_ssize_t rows = out.shape[0]
     cdef bytes low_bytes = b"" if low is None else low, high_bytes = b"" if high is None else high
-    cdef const uint8_t* least = low_bytes
-    cdef const uint8_t* most = high_bytes
-    cdef int64_t least_size = len(low_bytes), most_size = len(high_bytes)
-    cdef const uint8_t* bytes_ = &data[0] if data.shape[0] else NULL
-    cdef const uint8_t* p
-    cdef bint fits
+    cdef text_ends ends
+    cdef const uint8_t* bytes_ = &data[0] if data.shape[0] else <const uint8_t*> low_bytes  # no pointer to add 0 to
     _check(offsets, data, out)
-    with nogil:
-        for i in range(rows):
-            length = offsets[i + 1] - offsets[i]
-            p = bytes_ + offsets[i]
-            fits = not has_low or order_of(p, length, least, least_size) >= above
-            if has_high and fits:
-                fits = order_of(p, length, most, most_size) <= -<int> below
-            out[i] = fits
+    ends.low, ends.low_size = low_bytes, -1 if low is None else len(low_bytes)
+    ends.high, ends.high_size = high_bytes, -1 if high is None else len(high_bytes)
+    ends.above, ends.below, ends.words, ends.least, ends.most = above, below, 0, 0, 0
+    if rows:
+        with nogil:
+            if offset_t is int32_t:
+                between_texts4(&ends, &offsets[0], rows, bytes_, &out[0])
+            else:
+                between_texts8(&ends, &offsets[0], rows, bytes_, &out[0])

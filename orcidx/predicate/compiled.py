@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from orcidx.predicate import compares
 from orcidx.predicate.like import like_parts
+from orcidx.predicate.masks import new_mask
 from orcidx.predicate.nodes import BoundLeaf, Op
 
 __all__ = ["match_doubles", "match_range", "match_text", "match_texts", "match_wide"]
@@ -44,7 +45,7 @@ def match_wide(data: pa.Buffer, start: int, rows: int, low: int | None, high: in
     words = np.frombuffer(data, np.uint64, 2 * rows, start * 16)
     if not words.flags.aligned:
         return None
-    found = np.empty(rows, np.bool_)
+    found = new_mask(rows)
     compares.within_wide(words, least, most - least, found.view(np.uint8))
     return found
 
@@ -55,7 +56,7 @@ def match_range(values: npt.NDArray[Any], low: int, high: int) -> BoolArray | No
         return None
     if low > high:
         return np.zeros(len(values), np.bool_)
-    found = np.empty(len(values), np.bool_)
+    found = new_mask(len(values))
     compares.within(values, low, high, found.view(np.uint8))
     return found
 
@@ -70,7 +71,7 @@ def match_doubles(values: npt.NDArray[np.float64], low: float, high: float) -> B
     """Which of some doubles are within a closed range; NaN is not, and nothing is within an end that is NaN."""
     if not (ENABLED and _FAST and values.flags.aligned and values.flags.c_contiguous):
         return None
-    found = np.empty(len(values), np.bool_)
+    found = new_mask(len(values))
     compares.within_doubles(values, low, high, found.view(np.uint8))
     return found
 
@@ -103,7 +104,8 @@ def _match(values: pa.Array, ask: Callable[[Ints, Bytes, Bytes], bool]) -> BoolA
     if not offsets.flags.aligned:
         return None
     content = _NOTHING if data is None else np.frombuffer(data, np.uint8)
-    found = np.zeros(len(values), np.bool_)
+    found = new_mask(len(values))
+    found[:] = False
     return found if ask(offsets, content, found.view(np.uint8)) else None
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from orcidx.predicate.masks import compared
 from orcidx.predicate.nodes import BoundLeaf
 
 __all__ = ["DictionaryAnswers"]
@@ -79,10 +80,9 @@ def _within(codes: Codes, start: int, stop: int, entries: int) -> BoolArray:
     # The number of entries itself may be too large for the type of the codes.
     kind = codes.dtype.type
     if stop == start + 1:
-        result: BoolArray = codes == kind(start)
-        return result
-    after = None if start == 0 else codes >= kind(start)
-    before = None if stop == entries else codes < kind(stop)
+        return compared(np.equal, codes, kind(start))
+    after = None if start == 0 else compared(np.greater_equal, codes, kind(start))
+    before = None if stop == entries else compared(np.less, codes, kind(stop))
     if after is None:
         return np.ones(len(codes), np.bool_) if before is None else before
     both: BoolArray = after if before is None else after & before

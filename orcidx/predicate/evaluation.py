@@ -24,6 +24,7 @@ from orcidx.predicate.dictionary_answers import DictionaryAnswers
 from orcidx.predicate.external import evaluate_expression
 from orcidx.predicate.fold import Part, fold
 from orcidx.predicate.like import like_parts, like_regex
+from orcidx.predicate.masks import compared, new_mask
 from orcidx.predicate.nodes import NANOS, Bound, BoundLeaf, Constant, Domain, External, Op
 from orcidx.predicate.ranges import BothEnds
 
@@ -99,15 +100,19 @@ def _decoded(array: pa.Array) -> pa.Array:
 
 def _all_true(truths: Iterator[BoolArray]) -> BoolArray:
     result: BoolArray = next(truths)
+    joined: BoolArray | None = None
     while result.any() and (truth := next(truths, None)) is not None:
-        result = result & truth
+        joined = new_mask(len(truth)) if joined is None else joined
+        result = np.logical_and(result, truth, out=joined)
     return result
 
 
 def _any_true(truths: Iterator[BoolArray]) -> BoolArray:
     result: BoolArray = next(truths)
+    joined: BoolArray | None = None
     while not result.all() and (truth := next(truths, None)) is not None:
-        result = result | truth
+        joined = new_mask(len(truth)) if joined is None else joined
+        result = np.logical_or(result, truth, out=joined)
     return result
 
 
@@ -153,7 +158,7 @@ def _leaf_truth(leaf: BoundLeaf, columns: _Columns) -> BoolArray:
             matches = matches & valid
         return ~matches if leaf.negated else matches
     if leaf.negated:
-        matches = ~matches
+        matches = np.logical_not(matches, out=new_mask(len(matches)))
     return matches if valid is None else matches & valid
 
 
@@ -239,9 +244,9 @@ def _match_integers(values: Any, points: list[int] | None, low: int | None, high
             return found
     result: BoolArray | None = None
     if low is not None and low > smallest:
-        result = values >= values.dtype.type(low)
+        result = compared(np.greater_equal, values, values.dtype.type(low))
     if high is not None and high < largest:
-        below = values <= values.dtype.type(high)
+        below = compared(np.less_equal, values, values.dtype.type(high))
         result = below if result is None else result & below
     return np.ones(len(values), np.bool_) if result is None else result
 
@@ -258,7 +263,7 @@ def _any_equal(values: Any, points: Iterable[Any]) -> BoolArray:
         return np.isin(values, np.array(points, values.dtype))
     result: BoolArray | None = None
     for point in points:
-        equal = values == values.dtype.type(point)
+        equal = compared(np.equal, values, values.dtype.type(point))
         result = equal if result is None else result | equal
     return np.zeros(len(values), np.bool_) if result is None else result
 
@@ -381,16 +386,13 @@ def _match_float(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
     return result
 
 
+_ORDERED = {Op.LT: np.less, Op.LE: np.less_equal, Op.GT: np.greater, Op.GE: np.greater_equal}
+
+
 def _compare(leaf: BoundLeaf, values: Any) -> Any:
     first = leaf.literals[0]
-    if leaf.op is Op.LT:
-        return values < first
-    if leaf.op is Op.LE:
-        return values <= first
-    if leaf.op is Op.GT:
-        return values > first
-    if leaf.op is Op.GE:
-        return values >= first
+    if leaf.op in _ORDERED:
+        return compared(_ORDERED[leaf.op], values, first)
     return (values >= first) & (values <= leaf.literals[1])
 
 

@@ -9,7 +9,7 @@ In a stripe of many rows each column has a ``ColumnCursor`` of its own, so that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 
@@ -21,6 +21,7 @@ from orcidx.errors import located
 from orcidx.options import ReadOptions
 from orcidx.orc.column_readers import BatchTooLarge, Claims, open_column
 from orcidx.orc.columns.nested import RootRows
+from orcidx.orc.columns.numbers import Decimals
 from orcidx.orc.kinds import StreamKind, TypeKind
 from orcidx.orc.reader import OpenStripe
 from orcidx.orc.streams import PositionIterator
@@ -77,6 +78,12 @@ class ColumnGroup:
                 if apart:
                     windows, first = stripe.windows[first:], len(stripe.windows)
                     self.cursors.append(ColumnCursor(reader, source, windows, bounds))
+
+    def narrow(self, decimals: Collection[int]) -> None:
+        """Has these columns read in 64 bits, decimals of at most 18 digits by their ids."""
+        for column, reader in zip(self.columns, self._readers):
+            if column.id in decimals and isinstance(reader, Decimals):
+                reader.narrow()
 
     @property
     def row_bytes(self) -> float | None:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from orcidx.predicate.masks import new_array
 from orcidx.scanner import kept_values
 
 __all__ = ["KeptRows", "kept_array", "taken_array"]
@@ -153,7 +154,7 @@ def _width_of(kind: pa.DataType) -> int | None:
 def _bits(data: pa.Buffer, start: int, flags: npt.NDArray[np.uint8], count: int) -> pa.Buffer:
     first = start // 8
     bits = np.unpackbits(np.frombuffer(data, np.uint8, (start + len(flags) + 7) // 8 - first, first), bitorder="little")
-    found = np.empty(count + 1, np.uint8)
+    found = new_array(count + 1, np.uint8)
     kept_values.keep_fixed(bits[start - first * 8 :], 1, flags, count, found)
     return pa.py_buffer(np.packbits(found[:count], bitorder="little"))
 
@@ -173,7 +174,7 @@ def _strings(
     ends = np.frombuffer(offsets, kind, rows + 1, start * width)
     places = pa.allocate_buffer((count + 2) * width)
     view = memoryview(places).cast("B").cast("i" if width == 4 else "q")
-    starts = np.empty(count + 1, kind)
+    starts = new_array(count + 1, kind)
     size = kept_values.keep_offsets(ends, flags, count, starts, view)
     buffer = pa.allocate_buffer(size + SPARE)
     if data is not None:

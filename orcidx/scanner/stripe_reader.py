@@ -32,6 +32,7 @@ from orcidx.scanner.column_group import ColumnGroup, read_groups
 from orcidx.scanner.decode_ahead import DecodeAhead
 from orcidx.scanner.decode_pool import thread_count
 from orcidx.scanner.kept_arrays import KeptRows
+from orcidx.scanner.narrow_decimals import narrow_columns, widened
 from orcidx.scanner.row_width import RowWidth
 from orcidx.scanner.span_plan import FIRST_ROWS, SpanPlan
 from orcidx.scanner.stripe_filter import Constants, StripeFilter
@@ -98,7 +99,8 @@ class StripeReader:
             replace(one, strings="dictionary") if column.id in self.coded else one
             for column, one in zip(plan.predicate, plan.predicate_options, strict=True)
         ]
-        self.first = self._group(plan.predicate, options, plan.exact_times)
+        self.narrow = narrow_columns(plan.predicate, plan.predicate_options, wanted)
+        self.first = self._group(plan.predicate, options, plan.exact_times, self.narrow)
         rest = plan.rest
         self.rest = self._group(
             [plan.output[index] for index in rest], [plan.output_options[index] for index in rest], [False] * len(rest)
@@ -116,9 +118,17 @@ class StripeReader:
         ahead.decompress(self.first.cursors if self.filter.tests else self.both, whole=whole)
         return ahead
 
-    def _group(self, columns: Sequence[OrcType], options: Sequence[ReadOptions], exact: Sequence[bool]) -> ColumnGroup:
+    def _group(
+        self,
+        columns: Sequence[OrcType],
+        options: Sequence[ReadOptions],
+        exact: Sequence[bool],
+        narrow: frozenset[int] = frozenset(),
+    ) -> ColumnGroup:
         threads, bounds = self.options.use_threads, self.rows.bounds
-        return ColumnGroup(self.stripe, columns, options, exact_times=exact, bounds=bounds, use_threads=threads)
+        made = ColumnGroup(self.stripe, columns, options, exact_times=exact, bounds=bounds, use_threads=threads)
+        made.narrow(narrow)
+        return made
 
     # ------------------------------------------------------------------ the run
 
@@ -205,6 +215,8 @@ class StripeReader:
             arrays = picked(arrays, kept)
             others = None if others is None else picked(others, kept)
         arrays = spelled_out(arrays, self.columns.predicate, self.coded, self.options.batch_bytes)
+        if self.narrow:
+            arrays = widened(arrays, self.columns.predicate, self.narrow)
         return Survivors(start, stop, kept, arrays, count, others)
 
     def _read_first(self, start: int, rows: int) -> tuple[list[pa.Array], list[pa.Array] | None]:

@@ -30,6 +30,7 @@ import orcidx
 LEVELS = (
     "compiled leaves",
     "ends of a range at once",
+    "decimals in 64 bits",
     "rows kept in one pass",
     "codes of dictionaries",
     "proved rows",
@@ -83,6 +84,10 @@ def arrays(rng: Rng, rows: int) -> Iterator[tuple[str, pa.Array]]:
     yield "day", day
     yield "instant", pa.array(some() % (1 << 40)).cast(pa.timestamp("us"))
     yield "money", pa.array(some() % 10**10).cast(pa.decimal128(19, 0)).cast(pa.decimal128(21, 2))
+    yield (
+        "cents",
+        pa.array(some() % 10**10).cast(pa.decimal128(19, 0)).cast(pa.decimal128(21, 2)).cast(pa.decimal128(14, 2)),
+    )
     yield "f64", pa.array(doubles)
     yield "f32", pa.array(doubles.astype(np.float32))
     yield "flag", pa.array(some() % 2 == 0)

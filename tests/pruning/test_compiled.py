@@ -209,6 +209,30 @@ def test_offsets_beyond_the_data(offsets: list[int]) -> None:
         compares.contains(np.zeros(3, np.int32), data, b"", out)
 
 
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_ranges_of_texts_that_share_words(rng: np.random.Generator, kind: Any) -> None:
+    """Ends and texts made of whole words, so that one word decides, or none."""
+    pieces = [b"key-0000", b"aaaaaaaa", b"\0" * 8, b"\xff" * 8, b"0123456", b"z", b"\0", b"abc"]
+
+    def text() -> bytes:
+        return b"".join(pieces[place] for place in rng.integers(0, len(pieces), rng.integers(0, 5)))
+
+    for _ in range(1000):
+        values = [text() for _ in range(rng.integers(0, 30))]
+        pool: list[bytes | None] = [*values, text(), text(), None]
+        low, high = (pool[place] for place in rng.integers(0, len(pool), 2))
+        above, below = (rng.random(2) < 0.5).tolist()
+        offsets = np.cumsum([0, *map(len, values)]).astype(kind)
+        out = np.zeros(len(values), np.uint8)
+        compares.between(offsets, np.frombuffer(b"".join(values), np.uint8), low, high, out, above=above, below=below)
+        expected = [
+            (low is None or (one > low if above else one >= low))
+            and (high is None or (one < high if below else one <= high))
+            for one in values
+        ]
+        assert out.tolist() == expected, (values, low, high, above, below)
+
+
 def test_pyarrow_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluation, "_COMPARISONS", {})
     monkeypatch.setattr(evaluation, "_like", None)

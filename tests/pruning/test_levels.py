@@ -53,6 +53,7 @@ PLACES = {
     "small_stripes.held_stripe": "stripes in one read",
     "small_stripes.read_at_once": "one-call stripes",
     "stripe_turns._at_once": "one-call stripes",
+    "narrow_decimals.widened": "decimals in 64 bits",
     "kept_arrays.kept_array": "rows kept in one pass",
     "kept_arrays.taken_array": "rows kept in one pass",
     "top_scan._decide": "bounds of the first rows",

@@ -14,7 +14,14 @@ from streams import encoders
 from streams.framing import PieceSource
 
 from orcidx.errors import CorruptFile
-from orcidx.orc.decimals import read_decimals, read_short_decimals, skip_varints
+from orcidx.orc.decimals import (
+    read_decimals,
+    read_narrow_decimals,
+    read_narrow_short_decimals,
+    read_short_decimals,
+    skip_varints,
+    widen_decimals,
+)
 from orcidx.orc.int_rle import IntRle
 from orcidx.orc.window import Window
 
@@ -123,6 +130,18 @@ def read(opened: tuple[Window, IntRle], sizes: Sequence[int], *, precision: int 
     return found
 
 
+def read_narrow(opened: tuple[Window, IntRle], sizes: Sequence[int], *, precision: int = 18) -> list[int]:
+    found: list[int] = []
+    for size in sizes:
+        out = np.zeros(size, np.int64)
+        read_narrow_decimals(*opened, out, size, scale=SCALE, precision=precision, rounding="error")
+        wide = bytearray(16 * size)
+        widen_decimals(out, wide)
+        found += [int.from_bytes(wide[16 * i : 16 * i + 16], "little", signed=True) for i in range(size)]
+        assert found[-size:] == out.tolist()
+    return found
+
+
 def in_steps(total: int, step: int) -> list[int]:
     return [min(step, total - at) for at in range(0, total, step)]
 
@@ -139,6 +158,49 @@ def test_every_size_under_every_run_of_scales(rng: np.random.Generator, shape: s
         assert read(column.open(None), in_steps(count, step)) == expected
     for piece in (1, 7, 63, 64, 65, 1000):
         assert read(column.open(piece), [count - 500, 500]) == expected
+
+
+@pytest.mark.parametrize("shape", ["1 byte", "2 bytes", "1 or 2", "3 or 4", "up to 8"])
+@pytest.mark.parametrize("form", RUNS)
+def test_every_size_in_64_bits(rng: np.random.Generator, shape: str, form: str) -> None:
+    count = 1301
+    bits = [size for size in SHAPES[shape] if size <= 52]  # which two digits more leave within 18
+    column = Column(codes_of(bits, rng, count), RUNS[form](count, SCALE), version=1 if form == "version 1" else 2)
+    expected = column.expected()
+    for step in READS:
+        assert read_narrow(column.open(None), in_steps(count, step)) == expected
+    for piece in (1, 7, 65, 1000):
+        assert read_narrow(column.open(piece), [count - 500, 500]) == expected
+
+
+@pytest.mark.parametrize("precision", [1, 2, 9, 18])
+@pytest.mark.parametrize("form", ["same", "decoded"])
+def test_the_largest_number_in_64_bits(precision: int, form: str) -> None:
+    """And numbers that are too large, up to those of more than 128 bits."""
+    largest = 10**precision - 1
+    fit = [largest, -largest, 0] * 20
+    assert read_narrow(Column(fit, RUNS[form](60, SCALE)).open(None), [60], precision=precision) == fit
+    for number in (largest + 1, -largest - 1, 1 << 60, 1 << 61, -1 << 62, 1 << 63, 1 << 64, 1 << 126):
+        for at in (0, 30, 60):
+            column = Column([*fit[:at], number, *fit[at:]], RUNS[form](61, SCALE))
+            with pytest.raises(CorruptFile, match="more digits"):
+                read_narrow(column.open(None), [61], precision=precision)
+    column = Column(fit, RUNS[form](60, SCALE))
+    column.varints[30] = b"\x81" * 30 + b"\x01"
+    with pytest.raises(CorruptFile, match="128 bits"):
+        read_narrow(column.open(None), [60], precision=precision)
+    column.varints[30:] = []
+    with pytest.raises(CorruptFile):
+        read_narrow(column.open(None), [60], precision=precision)
+
+
+def test_64_bits_that_do_not_fit() -> None:
+    opened = Column([1, 2, 3], same(3, SCALE)).open(None)
+    for precision, size in ((18, 2), (19, 3), (0, 3)):
+        with pytest.raises(ValueError, match=r"fit|64 bits"):
+            read_narrow_decimals(*opened, np.zeros(size, np.int64), 3, scale=2, precision=precision, rounding="error")
+    with pytest.raises(ValueError, match="fit"):
+        widen_decimals(np.zeros(3, np.int64), bytearray(47))
 
 
 def test_sizes_that_change_within_a_block(rng: np.random.Generator) -> None:
@@ -216,6 +278,11 @@ def test_the_largest_integer_of_a_precision(precision: int) -> None:
         out = bytearray(16 * len(numbers))
         rle = IntRle(window, version=2, signed=True)
         read_short_decimals(rle, out, len(numbers), scale=0, precision=precision)
+        narrow = np.zeros(len(numbers), np.int64)
+        window = Window(PieceSource(encoders.direct(numbers, signed=True).data), None, 0, name="DATA")
+        rle = IntRle(window, version=2, signed=True)
+        read_narrow_short_decimals(rle, narrow, len(numbers), scale=0, precision=precision)
+        assert out[::16] == narrow.tobytes()[::8]
         return [int.from_bytes(out[16 * i : 16 * i + 16], "little", signed=True) for i in range(len(numbers))]
 
     fit = [largest, -largest, 0] * 20
@@ -223,6 +290,10 @@ def test_the_largest_integer_of_a_precision(precision: int) -> None:
     for number in (largest + 1, -largest - 1, (1 << 63) - 1, -(1 << 63)):
         with pytest.raises(CorruptFile, match="more digits"):
             integers([*fit, number])
+        window = Window(PieceSource(encoders.direct([*fit, number], signed=True).data), None, 0, name="DATA")
+        rle = IntRle(window, version=2, signed=True)
+        with pytest.raises(CorruptFile, match="more digits"):
+            read_narrow_short_decimals(rle, np.zeros(61, np.int64), 61, scale=0, precision=precision)
 
 
 @pytest.mark.parametrize("switch", ["ORCIDX_SIMD", "ORCIDX_RUNS"])

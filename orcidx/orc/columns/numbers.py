@@ -146,7 +146,20 @@ class Decimals(Fixed):
         decimals.skip_varints(self._values.window, count)
         self._scales.skip(count)
 
+    def narrow(self) -> None:
+        """From now on values come in 64 bits, which hold 18 digits. They claim what they take in 128."""
+        self.width = 8
+        self.arrow_type = pa.decimal64(self._precision, self._scale)
+
+    def _read_values(self, present: Present) -> pa.Array:
+        if self.width == 8:
+            self.limits.claim(present.rows * 8)
+        return super()._read_values(present)
+
     def _read_dense(self, view: memoryview, count: int, *, streaming: bool) -> None:
+        if self.width == 8:
+            self._read_narrow(view.cast("q"), count)
+            return
         if self._integers is not None:
             decimals.read_short_decimals(self._integers, view, count, scale=self._scale, precision=self._precision)
             return
@@ -161,3 +174,12 @@ class Decimals(Fixed):
             rounding=self._rounding,
             streaming=streaming,
         )
+
+    def _read_narrow(self, view: memoryview, count: int) -> None:
+        digits: dict[str, int] = {"scale": self._scale, "precision": self._precision}
+        if self._integers is not None:
+            decimals.read_narrow_short_decimals(self._integers, view, count, **digits)
+            return
+        assert self._scales is not None
+        window = self._values.window
+        decimals.read_narrow_decimals(window, self._scales, view, count, rounding=self._rounding, **digits)

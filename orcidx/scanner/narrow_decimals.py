@@ -1,0 +1,59 @@
+"""Decimals of a predicate in 64 bits: they are decoded and compared in half of the memory, and survivors widened.
+
+Of at most 18 digits, which 64 bits hold. ``ENABLED`` turns this off for tests: they then come in 128 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from orcidx.options import ReadOptions
+from orcidx.orc import decimals
+from orcidx.orc.kinds import TypeKind
+from orcidx.orc.types import OrcType, decimal_digits
+from orcidx.predicate import External
+from orcidx.predicate.binding import BoundPredicate
+from orcidx.predicate.fold import parts
+
+__all__ = ["narrow_columns", "widened"]
+
+ENABLED = hasattr(pa, "decimal64")  # which came with pyarrow 19
+
+MOST_DIGITS = 18
+
+
+def narrow_columns(
+    columns: Sequence[OrcType], options: Sequence[ReadOptions], where: BoundPredicate | None
+) -> frozenset[int]:
+    """Ids of the predicate's columns that are read in 64 bits. None where pyarrow evaluates a part of the predicate:
+    that sees the types to which it is bound."""
+    if not ENABLED or where is None or any(isinstance(part, External) for part in parts(where.root)):
+        return frozenset()
+    return frozenset(
+        column.id
+        for column, chosen in zip(columns, options, strict=True)
+        if column.kind is TypeKind.DECIMAL and decimal_digits(column, chosen)[0] <= MOST_DIGITS
+    )
+
+
+def widened(
+    arrays: Sequence[pa.Array | None], columns: Sequence[OrcType], narrow: Collection[int]
+) -> list[pa.Array | None]:
+    """The arrays of columns, in 128 bits those of ``narrow``; None stays."""
+    return [
+        array if array is None or column.id not in narrow else _wide(array)
+        for column, array in zip(columns, arrays, strict=True)
+    ]
+
+
+def _wide(array: pa.Array) -> pa.Array:
+    rows, kind = len(array), pa.decimal128(array.type.precision, array.type.scale)
+    if array.offset:
+        return array.cast(kind)
+    valid, data = array.buffers()
+    buffer = pa.allocate_buffer(16 * rows)
+    decimals.widen_decimals(np.frombuffer(data, np.int64, rows), memoryview(buffer).cast("B"))
+    return pa.Array.from_buffers(kind, rows, [valid, buffer], array.null_count)
