@@ -55,7 +55,6 @@ LARGE_CLASSES = {
     "orc_writer/writer.OrcWriter": (11, 13),
     "paimon/file_index.FileIndex": (9, 16),
     "paimon_table/commit/changed.Changed": (14, 1),
-    "paimon_table/commit/committing.Committer": (9, 19),
     "paimon_table/data_files/data_file_writing.WrittenFile": (11, 0),
     "paimon_table/data_files/data_file_writing.DataFiles": (12, 5),
     "paimon_table/metadata/files.TableFiles": (2, 13),

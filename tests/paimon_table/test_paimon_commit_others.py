@@ -18,6 +18,7 @@ from paimon_soak import SPEC, rows
 from orcidx import CommitConflict, CommitUncertain, CorruptFile, InvalidQuery, Unsupported
 from orcidx.paimon import open_table
 from orcidx.paimon_table.commit import committing as commit
+from orcidx.paimon_table.commit import snapshot_creation
 from orcidx.paimon_table.commit.index_rewriting import IndexTask
 from orcidx.paimon_table.commit.row_deleting import DeleteTask
 from orcidx.predicate import col
@@ -352,7 +353,7 @@ def test_a_rename_under_way_is_waited_for(folder: Path, monkeypatch: pytest.Monk
     waited: list[float] = []
     monkeypatch.setattr(Folder, "create", created)
     monkeypatch.setattr(commit.time, "sleep", slept)
-    monkeypatch.setattr(commit, "PATIENCE", 0.3 if ends == "left" else 1000)
+    monkeypatch.setattr(snapshot_creation, "PATIENCE", 0.3 if ends == "left" else 1000)
     result = open_table(folder).append(rows(1000, 10))
     temporary.unlink(missing_ok=True)
     if ends == "renamed":

@@ -15,7 +15,7 @@ from orcidx.errors import CorruptFile, Unsupported
 from orcidx.paimon.deletion_vector import DeletionVector, Range, encode_deletion_vectors, read_deletion_vector
 from orcidx.paimon.registry import parse_size
 from orcidx.paimon_table.commit.candidate import NewFile
-from orcidx.paimon_table.commit.committing import Attempt
+from orcidx.paimon_table.commit.snapshot_creation import Attempt
 from orcidx.paimon_table.commit.table_state import TableState
 from orcidx.paimon_table.metadata.manifest import ADD, DELETION_VECTORS, IndexEntry
 from orcidx.paimon_table.metadata.manifest_schemas import INDEX_MANIFEST_SCHEMA, completed

@@ -31,7 +31,8 @@ from orcidx.paimon.file_index_options import FileIndexOptions, for_every_reader
 from orcidx.paimon_table.commit.candidate import Change, NewFile
 from orcidx.paimon_table.commit.changed import Changed
 from orcidx.paimon_table.commit.commit_options import CommitOptionsByName
-from orcidx.paimon_table.commit.committing import Attempt, Committed, Committer
+from orcidx.paimon_table.commit.committing import Committed, Committer
+from orcidx.paimon_table.commit.snapshot_creation import Attempt
 from orcidx.paimon_table.commit.table_change import begin, changed, check_inside, check_instants, check_table
 from orcidx.paimon_table.commit.table_state import view_of
 from orcidx.paimon_table.metadata.manifest import ADD, file_entry

@@ -17,8 +17,9 @@ from orcidx.errors import CommitConflict, CommitUncertain, CorruptFile, Unsuppor
 from orcidx.paimon_table.commit.candidate import Change, NewFile
 from orcidx.paimon_table.commit.changed import Changed
 from orcidx.paimon_table.commit.commit_options import CommitOptionsByName
-from orcidx.paimon_table.commit.committing import Attempt, Committer
+from orcidx.paimon_table.commit.committing import Committer
 from orcidx.paimon_table.commit.orphans import discard, take_back
+from orcidx.paimon_table.commit.snapshot_creation import Attempt
 from orcidx.paimon_table.commit.table_change import begin, changed, check_instants, check_table
 from orcidx.paimon_table.commit.table_state import TableState
 from orcidx.paimon_table.data_files.data_file_formats import check_writable

@@ -19,8 +19,9 @@ from orcidx.paimon.deletion_vector import DeletionVector
 from orcidx.paimon_table.commit.candidate import Change
 from orcidx.paimon_table.commit.changed import Changed
 from orcidx.paimon_table.commit.commit_options import CommitOptionsByName
-from orcidx.paimon_table.commit.committing import Attempt, Committer
+from orcidx.paimon_table.commit.committing import Committer
 from orcidx.paimon_table.commit.deletion_files import merged_index
+from orcidx.paimon_table.commit.snapshot_creation import Attempt
 from orcidx.paimon_table.commit.table_change import begin, changed, check_inside, check_instants, check_table
 from orcidx.paimon_table.commit.table_state import TableState, view_of
 from orcidx.paimon_table.metadata.schema import char_lengths

@@ -77,7 +77,7 @@ def check_instants(
 
 def changed(committer: Committer, committed: Committed | None, kind: str, planned_on: int, **facts: Any) -> Changed:
     """The result of a change that was committed, or had nothing to do."""
-    named: dict[str, Any] = {"commit_user": committer.user, "identifier": committer.options.identifier}
+    named: dict[str, Any] = {"commit_user": committer.name.user, "identifier": committer.options.identifier}
     if committed is None:
         return Changed(None, kind, planned_on=planned_on, **named, **facts)
     number = committed.document["id"]

@@ -1,0 +1,216 @@
+"""The atomic step of a commit: ``snapshot-N`` is created exclusively, and read back to see that it is ours.
+
+Before the create an error takes back what the attempt wrote; after an error *in* the create nothing is deleted until
+the storage says who won.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from orcidx.errors import CommitConflict, CommitUncertain, CorruptFile, OrcidxError, Unsupported
+from orcidx.paimon.json_object import parse_json_object
+from orcidx.paimon_table.commit.candidate import Candidate, Change
+from orcidx.paimon_table.commit.commit_options import LARGEST_IDENTIFIER, CommitOptions
+from orcidx.paimon_table.commit.orphans import discard, take_back, taking_back
+from orcidx.paimon_table.commit.renames import PATIENCE, Overwritten, await_renames
+from orcidx.paimon_table.commit.table_state import TableState
+from orcidx.paimon_table.metadata.files import TableFiles
+from orcidx.storage.folder import Folder
+
+__all__ = ["Attempt", "ChangeName", "SnapshotCreation", "document_of"]
+
+T = TypeVar("T", CommitConflict, CommitUncertain)
+
+_CREATES = 3
+"""How often the same snapshot is created again where an error left it absent."""
+
+
+@dataclass
+class Attempt:
+    """One try: the table as it is now, and what was written for it so far. ``written``: paths in the table that nobody
+    needs when the attempt fails."""
+
+    state: TableState
+    folder: Folder
+    number: int
+    written: list[str] = field(default_factory=list)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Writes a file that belongs to this attempt alone."""
+        self.written.append(path)
+        self.folder.put(path, data)
+
+
+@dataclass(frozen=True)
+class ChangeName:
+    """By which a change is known in the table's history."""
+
+    user: str
+    identifier: int
+
+    @classmethod
+    def of(cls, options: CommitOptions) -> ChangeName:
+        """The name that the options give, which have a user by now."""
+        return cls(options.commit_user or "", LARGEST_IDENTIFIER if options.identifier is None else options.identifier)
+
+    def signed(self, error: T) -> T:
+        """The error with the name in it."""
+        error.commit_user, error.identifier = self.user, self.identifier
+        return error
+
+
+def document_of(files: TableFiles, number: int) -> dict[str, Any] | None:
+    """A snapshot's JSON; None where there is none."""
+    try:
+        return files.parsed(f"snapshot/snapshot-{number}", lambda data: parse_json_object(data, "snapshot"))
+    except FileNotFoundError:
+        return None
+
+
+class SnapshotCreation:
+    """Creates the snapshots of one change. ``overwritten``: those that another writer's rename replaced."""
+
+    def __init__(self, files: TableFiles, folder: Folder, options: CommitOptions, name: ChangeName) -> None:
+        self.files = files
+        self.folder = folder
+        self.options = options
+        self.name = name
+        self.overwritten: list[Overwritten] = []
+        self.in_doubt = False
+        """Whether a snapshot was being created when an error came, so that its files may be in use."""
+
+    def create(self, attempt: Attempt, change: Change, candidate: Candidate) -> None:
+        """Makes the candidate the newest snapshot; ``CommitConflict`` (taken back) where another one came first."""
+        name, number = f"snapshot/snapshot-{candidate.document['id']}", candidate.document["id"]
+        failure: Exception | None = None
+        deadline = time.monotonic() + PATIENCE
+        if self._renamed_onto:
+            self._check_settled(attempt, deadline)
+        self.in_doubt = True
+        for _ in range(_CREATES):
+            try:
+                won = self._create_once(name, candidate.data)
+            except Unsupported as error:
+                self.in_doubt = False
+                take_back(self.folder, attempt.written, error)
+                raise
+            except (OrcidxError, OSError) as error:
+                won, failure = False, error
+            if self._renamed_onto:
+                await_renames(self.files.source("snapshot").location, [number], deadline)
+            there = self._read_back(candidate, failure)
+            if there is None and not won:
+                continue  # absent after an error: the same bytes again, under the same number
+            if there is not None and there.get("uuid") == candidate.document["uuid"]:
+                self._check_base(attempt, candidate)
+                return
+            if won:
+                raise self._overwritten(change, candidate, there)
+            conflict = CommitConflict(
+                f"snapshot {number} was committed by {(there or {}).get('commitUser')} meanwhile; run the change again",
+                other_user=(there or {}).get("commitUser"),
+            )
+            self.in_doubt = False
+            take_back(self.folder, attempt.written, conflict)
+            raise conflict
+        if failure is not None and self.files.root.kind == "path":  # absent here means that it did not happen
+            self.in_doubt = False
+            take_back(self.folder, attempt.written, failure)
+            raise failure
+        raise self.name.signed(_unknown(candidate, failure)) from failure
+
+    @property
+    def _renamed_onto(self) -> bool:
+        """Whether Paimon renames snapshots into place; elsewhere it needs a lock, or writes under the name itself."""
+        return self.files.root.kind == "path"
+
+    def _check_settled(self, attempt: Attempt, deadline: float) -> None:
+        """Raises ``CommitConflict`` (taken back) unless the snapshot that the candidate is made of is still there, when
+        no writer can rename its own over that one, or to where the candidate goes, any more."""
+        number = attempt.state.snapshot_id
+        await_renames(self.files.source("snapshot").location, [number, number + 1], deadline)
+        base = attempt.state.document
+        with taking_back(self.folder, attempt.written):
+            if base is not None and document_of(self.files, number) != base:
+                raise CommitConflict(f"snapshot {number} is another one than the change was made of; run it again")
+
+    def _create_once(self, name: str, data: bytes) -> bool:
+        vouched = self.options.single_writer or self.options.lock is not None
+        with self.options.lock or nullcontext():
+            return self.folder.create(name, data, single_writer=vouched)
+
+    def _read_back(self, candidate: Candidate, failure: Exception | None) -> dict[str, Any] | None:
+        """The snapshot of that number, whoever made it."""
+        try:
+            data = self.folder.read(f"snapshot/snapshot-{candidate.document['id']}")
+            return None if data is None else parse_json_object(data, "snapshot")
+        except (OSError, CorruptFile) as error:
+            raise self.name.signed(_unknown(candidate, failure or error)) from error
+
+    def check_stays(self, change: Change, candidate: Candidate) -> None:
+        """Raises ``CommitConflict`` where a writer that looks and then renames has put its snapshot over ours since it
+        was read back: one such looked before ours was there, and was slow (1 of 1,000 rounds beside Java)."""
+        try:
+            there = document_of(self.files, candidate.document["id"])
+        except (OrcidxError, OSError):
+            return  # it was there, and a look more is no reason to fail
+        if there is not None and there.get("uuid") != candidate.document["uuid"]:
+            raise self._overwritten(change, candidate, there)
+
+    def _check_base(self, attempt: Attempt, candidate: Candidate) -> None:
+        """Raises ``CommitConflict`` where the snapshot below ours is not the one that ours was made of.
+
+        A rollback deletes snapshots from the newest down, and not one that comes in meanwhile: that then stands above a
+        gap, where Paimon's later commits run into it and are lost. As long as the hint leads readers below the gap
+        nobody has seen it, and it is taken away again; the change is then tried on what the rollback left.
+        """
+        base, number = attempt.state.document, candidate.document["id"]
+        if base is None:
+            return
+        try:
+            below = document_of(self.files, number - 1)
+            lowest = number - 1 if below is not None else self.files.nearest_below(number)
+            unseen = below is None and lowest == self.files.hint("LATEST")
+        except (OrcidxError, OSError):
+            return  # ours is there, and nobody can tell of the one below
+        if below == base or lowest is None:  # those below have expired
+            return
+        said = f"the table was rolled back to snapshot {lowest} or below while snapshot {number} was committed"
+        if unseen and not discard(self.folder, [f"snapshot/snapshot-{number}"]):
+            self.in_doubt = False
+            conflict = CommitConflict(f"{said}; it was taken back, and the change can be run again")
+            take_back(self.folder, attempt.written, conflict)
+            raise conflict
+        what = f"roll the table back to {lowest}" if below is not None else f"delete snapshot/snapshot-{number}"
+        raise CommitConflict(
+            f"{said}, which is made of what was taken back: {what}, and run the change again",
+            other_user=None if below is None else below.get("commitUser"),
+            snapshot_id=number,
+            left_behind=tuple(candidate.written),
+        )
+
+    def _overwritten(self, change: Change, candidate: Candidate, there: dict[str, Any] | None) -> CommitConflict:
+        self.overwritten.append(Overwritten(candidate, change, (there or {}).get("commitUser")))
+        return self.overwritten[-1].conflict()
+
+    def hint(self, number: int) -> None:
+        """LATEST is a hint for readers, who look beyond it; a failure to write it changes nothing."""
+        try:
+            self.folder.put("snapshot/LATEST", str(number).encode())
+        except (OrcidxError, OSError):
+            return
+
+
+def _unknown(candidate: Candidate, failure: Exception | None) -> CommitUncertain:
+    number = candidate.document["id"]
+    return CommitUncertain(
+        f"the storage failed while snapshot {number} was created ({failure}), and whether it took effect is not "
+        f"known: look whether snapshot/snapshot-{number} has the uuid {candidate.document['uuid']}. Nothing was "
+        "deleted. Called again with the same commit_user and identifier it is not committed twice",
+        snapshot_id=number,
+        left_behind=tuple(candidate.written),
+    )
