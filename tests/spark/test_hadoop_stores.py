@@ -11,6 +11,7 @@ import json
 import os
 import pickle
 import re
+import socket
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -40,6 +41,7 @@ from orcidx.spark import (
     rewrite,
     why,
 )
+from orcidx.spark.sessions import hadoop_files
 from orcidx.spark.sessions.hadoop_files import SessionFiles, reached
 from orcidx.storage.folder import Folder
 from orcidx.storage.hadoop_store import hadoop_source
@@ -376,6 +378,32 @@ def test_pieces_of_a_file(spark: Any, place: Place, tmp_path: Path, size: int, r
     assert files.read(url, 0, size + 7) == data
     assert files.read(url, size // 3, size) == data[size // 3 :]
     assert files.read(url, size // 3, size // 2) == data[size // 3 : size // 3 + size // 2]
+
+
+def test_bytes_are_for_who_knows_the_password(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(bytes(10_000))
+    port = SessionFiles(spark)._java.serve(f"file://{tmp_path}/a", 0, 10_000, bytearray(b"p" * 32))
+    with pytest.raises(ConnectionResetError):
+        hadoop_files._given(port, b"q" * 32, 10_000)
+    with pytest.raises(ConnectionError):  # one answer a port
+        hadoop_files._given(port, b"p" * 32, 10_000)
+
+
+@pytest.mark.parametrize("answer", [b"", b"\0\0", b"\0\0\0\5abcd", b"\0\0\0\x0babcdefghijk", b"\xff\xff\xff\xffabcd"])
+def test_an_answer_that_ends_early_or_is_too_long(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+
+        def serve() -> None:
+            connection, _ = door.accept()
+            with connection:
+                assert connection.recv(3) == b"abc"
+                connection.sendall(answer)
+
+        server = threading.Thread(target=serve)
+        server.start()
+        with pytest.raises(ConnectionResetError, match="ended early"):
+            hadoop_files._given(door.getsockname()[1], b"abc", 10)
+        server.join()
 
 
 def test_long_listings(spark: Any, tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ from functools import lru_cache
 from orcidx.errors import Unsupported
 from orcidx.spark.types.argument_types import JavaObject
 
-__all__ = ["PIECE", "compiled", "made", "taken", "text_of"]
+__all__ = ["PIECE", "compiled", "made", "text_of"]
 
 PIECE = 6000
 """Bytes that are asked of the JVM at a time, 8,000 letters of base64. It writes a longer answer in pieces of 8 kB, and
-the second waits 40 ms for an acknowledgement: 18 kB took 44 ms at once, and take 3 in pieces."""
+the second waits 40 ms for an acknowledgement."""
 
 
 @lru_cache(maxsize=4)
@@ -46,16 +46,11 @@ def made(gateway: JavaObject, name: str, *arguments: JavaObject) -> JavaObject:
     return compiled(gateway, name).getConstructors()[0].newInstance(given)
 
 
-def taken(held: JavaObject, most: int) -> bytes:
-    """Up to so many bytes of a ``java.io.InputStream``, which holds them."""
-    pieces: list[bytes] = []
-    while most > PIECE * len(pieces):
-        pieces.append(bytes(held.readNBytes(PIECE)))
-        if len(pieces[-1]) < PIECE:
-            break
-    return b"".join(pieces)
-
-
 def text_of(answer: str | JavaObject) -> str:
-    """A text that Java gave as it is, or as a stream of its bytes, if it is longer."""
-    return answer if isinstance(answer, str) else taken(answer, answer.available()).decode()
+    """A text that Java gave as it is, or as a ``java.io.InputStream`` of its bytes, if it is longer."""
+    if isinstance(answer, str):
+        return answer
+    pieces: list[bytes] = []
+    while piece := bytes(answer.readNBytes(PIECE)):
+        pieces.append(piece)
+    return b"".join(pieces).decode()
