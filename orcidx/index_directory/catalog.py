@@ -287,7 +287,7 @@ class Catalog:
     # ------------------------------------------------------------------ bytes
 
     def to_bytes(self, *, whole: bool = True, listed: float | None = None) -> bytes:
-        """The ORC file; ``whole``: it stands alone, rather than on the catalogs before it. ``listed`` as the field."""
+        """The catalog as an ORC file. ``whole``: it needs no catalog before it. ``listed``: the value of that field."""
         columns = {name: self.files[name] for name in FILE_FIELDS.names}
         keys = []
         for number, (key, array) in enumerate(self.statistics.items()):

@@ -64,9 +64,9 @@ class Question:
 
 
 def examine(question: Question, source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of ``EXAMINED`` of one file; an error is in it.
+    """The row of ``EXAMINED`` for one file. An error is not raised but put into the row.
 
-    ``row``: its path, ``kept`` (the catalog rules it not out), ``known_rows``, and of its index ``index``,
+    ``row``: its path, ``kept`` (the catalog does not rule it out), ``known_rows``, and of its index ``index``,
     ``embedded``, ``indexes`` and ``tail`` as in the catalog, and the pickled ``constants`` of its partition or None.
     """
     found: dict[str, Any] = {**dict.fromkeys(EXAMINED.names), "path": row["path"]}

@@ -279,8 +279,8 @@ class BloomEvidence:
 class DictionaryEvidence:
     """Dictionaries of the columns of one stripe: every value of the stripe that is not null is an entry.
 
-    ``read`` gives the dictionary of a column as an Arrow array of the column's type, None when the column has none in
-    this stripe or it is too large to pay; it is called for a leaf that is still open only.
+    ``read`` gives the dictionary of a column as an Arrow array of the column's type, None if the column has none in
+    this stripe, or one that is too large. It is called only for a leaf that is still open.
     """
 
     name = "dictionary"

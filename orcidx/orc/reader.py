@@ -106,7 +106,7 @@ class OrcReader:
         return stripe in self._footers
 
     def cache_key(self, *parts: Hashable) -> tuple[Hashable, ...] | None:
-        """The key of something parsed of this version of the file; None when the storage does not tell versions."""
+        """A cache key for an object parsed from this version of the file. None if the storage reports no versions."""
         identity = self.storage.identity
         return None if identity is None else (identity, *parts)
 

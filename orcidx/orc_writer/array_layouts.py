@@ -1,4 +1,4 @@
-"""Arrow's layouts that share or repeat values: how large they are once written, and how to undo them below others.
+"""Arrow's layouts that share or repeat values: their size once written, and how to expand those inside other arrays.
 
 Views, dictionaries and runs stand for more bytes than they hold, and a slice of them names buffers of the whole. What
 goes into the encoders at once is measured as the encoders see it: ``written_bytes``.

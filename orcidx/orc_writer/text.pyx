@@ -25,7 +25,7 @@ from orcidx.orc_writer.columns import BadValue
 
 cdef enum:
     LONGEST = 0x7FFFFFFF                    # bytes of a value that Java reads
-    ENOUGH = 50000                          # values after which a dictionary has to pay
+    ENOUGH = 50000                          # values after which a dictionary must save bytes to be kept
 
 cdef class TextValues(Column):
     """What comes in, value by value: bytes and lengths or numbers into the dictionary, bounds, bloom filter. What the

@@ -41,8 +41,8 @@ _OF_NEWEST: Mapping[str, tuple[str, ...]] = {
 
 
 def check_reading(schema: TableSchema, *, latest: bool) -> None:
-    """Raises ``Unsupported`` naming an option with which Paimon's Java gives other rows. ``latest``: nobody has said
-    which snapshot is to be read."""
+    """Raises ``Unsupported`` naming an option with which Paimon's Java gives other rows. ``latest``: the caller
+    has not chosen a snapshot."""
     for option, value in schema.options.items():
         wanted, why = _OTHERS.get(option, (None, ""))
         if wanted is None and latest:

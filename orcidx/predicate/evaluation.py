@@ -163,7 +163,7 @@ def _leaf_truth(leaf: BoundLeaf, columns: _Columns) -> BoolArray:
 
 
 def _matches(leaf: BoundLeaf, array: pa.Array, answers: DictionaryAnswers) -> BoolArray:
-    """TRUE or FALSE of the leaf without its negation; anything at null rows."""
+    """For each row, whether the leaf without its negation is TRUE. Values at null rows mean nothing."""
     if isinstance(array, pa.DictionaryArray):
         entries = array.dictionary
         if not len(entries):

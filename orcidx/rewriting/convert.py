@@ -115,7 +115,9 @@ def _format(name: str, given: str | None) -> str:
     suffix = (given or name.rpartition(".")[2]).lower()
     if suffix not in _FORMATS:
         known = ", ".join(f".{one}" for one in _FORMATS)
-        raise InvalidQuery(f"{name}: its suffix tells no format; known are {known} (--from and --to say it, too)")
+        raise InvalidQuery(
+            f"{name}: the suffix is not that of a known format ({known}); name the format with --from or --to"
+        )
     return _FORMATS[suffix]
 
 
@@ -215,7 +217,7 @@ def _to_csv(schema: pa.Schema, batches: Iterator[pa.RecordBatch], sink: _Counted
 def _separated(schema: pa.Schema, batches: Iterator[pa.RecordBatch], sink: _Counted, delimiter: str) -> None:
     nested = [field.name for field in schema if pa.types.is_nested(field.type)]
     if nested:
-        raise Unsupported(f"CSV has no nested columns, such as {nested[0]!r}; JSON lines have")
+        raise Unsupported(f"CSV cannot hold nested columns such as {nested[0]!r}; JSON lines can")
     options = pyarrow.csv.WriteOptions(delimiter=delimiter)
     with pyarrow.csv.CSVWriter(pa.PythonFile(_Plain(sink), mode="w"), schema, write_options=options) as writer:
         for batch in batches:

@@ -94,7 +94,7 @@ def _refuse(one: InputFile) -> None:
     footer, root = one.reader.tail.footer, one.reader.root
     if is_acid_file(root, footer.user_metadata):
         raise Unsupported(
-            "a file of a Hive ACID table: its rows are named by their place in it, so that only Hive can compact it",
+            "a file of a Hive ACID table: Hive knows rows by their places in the file, so only Hive can rewrite it",
             file=one.name,
         )
     if footer.encryption is not None:

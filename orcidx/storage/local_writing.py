@@ -83,7 +83,7 @@ def shared_mode(paths: Iterable[str]) -> int:
 
 
 def open_temporary(place: Place, temporary: str, mode: int) -> int:
-    """A descriptor of a new file, which nobody else may read where the finished file is not for everybody."""
+    """A descriptor of a new file. One that will replace a file is private until it gets that file's mode."""
     first = mode if place.replaced is None else 0o600
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     return os.open(temporary, flags, first)

@@ -235,7 +235,7 @@ def file_entry(record: dict[str, Any]) -> FileEntry:
     name, size, rows, level, schema_id, min_key, max_key, key_stats, value_stats = _required(file, _OF_FILE)
     _check_kind(kind, "a manifest")
     if rows < 0:
-        raise CorruptFile(f"manifest entry with {rows} rows")
+        raise CorruptFile(f"manifest entry with {rows} rows, which is no number of rows")
     return FileEntry(
         kind=kind,
         partition=partition,

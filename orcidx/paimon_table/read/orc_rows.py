@@ -87,7 +87,7 @@ class OrcRows:
             )
 
     def _small(self) -> SmallRows | None:
-        """All that a small file has to give, where it need not be opened for that."""
+        """The rows of a small file that can be read without opening it. None for any other file."""
         indexed = self.file.embedded_index is not None or self.file.index is not None
         if self.reading.small is None or self.file.deletion is not None or (indexed and self.kept.pushed is not None):
             return None

@@ -94,7 +94,7 @@ class RowEvidence:
         return self._first(index, kept, limit)
 
     def _first(self, index: FileIndex, kept: RowSelection, k: int) -> RowSelection:
-        """By the range-bitmap of the first sort key, all that tie for the last place included."""
+        """The first ``k`` rows by the range-bitmap of the first sort key, with all rows that tie for the last place."""
         key = self.scan.top[0]
         entry = next(entry for entry in self.task.mapping if entry.field.name == key.column)
         if entry.file_field is None or not entry.is_same or kept.count <= k or entry.field.type.root == "CHAR":

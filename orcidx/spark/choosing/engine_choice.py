@@ -250,8 +250,8 @@ def _with_keys(asked: Condition, keys: tuple[Keys, ...]) -> Condition:
 
 
 def _warned_once(path: str | Sequence[str], engine: Engine) -> str:
-    """That there is no index, which a warning says once of a path, unless Spark's reader was asked for: without one
-    ``read`` is no better than Spark's."""
+    """The reason "no index". It is also a warning, once for each path, unless Spark's reader was asked for: without an
+    index ``read`` is no better than Spark's reader."""
     reason = "there is no index of the directory"
     if engine == "auto" and (name := f"{path!r:.300}") not in _WARNED:
         _WARNED.add(name)

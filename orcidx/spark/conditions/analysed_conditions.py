@@ -92,7 +92,10 @@ class _Literal:
 
 @dataclass(frozen=True)
 class _Truth:
-    """Predicates that hold wherever a node may be true, and wherever it may be false; ``exact``: and nowhere else."""
+    """``true`` holds for every row of which a node may be true, ``false`` for every row of which it may be false.
+
+    ``exact``: they hold for no other row.
+    """
 
     true: Predicate = _ANY
     false: Predicate = _ANY

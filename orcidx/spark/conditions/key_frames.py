@@ -1,4 +1,4 @@
-"""``where_in``: the keys of a small DataFrame, taken once, that the rows of a read must have."""
+"""``where_in``: a read keeps the rows whose keys are in a small DataFrame. The keys are collected once."""
 
 from __future__ import annotations
 

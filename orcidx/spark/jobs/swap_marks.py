@@ -50,8 +50,8 @@ def _under_way(manifest: str) -> str:
 
 
 def swap_under_way(path: object, storage_options: Mapping[str, Any] | None) -> bool:
-    """Whether the swap of a rewrite of this directory is not finished: also of one above it, where that is local. False
-    where orcidx cannot list it."""
+    """True if a rewrite of this directory has not finished its swap. For a local directory, also if a rewrite of a
+    directory above it has not. False if orcidx cannot list the directory."""
     try:
         return any(
             stored.name.endswith(UNDER_WAY)

@@ -64,7 +64,7 @@ class HeldFiles:
         return True
 
     def rename(self, url: str, to: str) -> None:
-        raise Unsupported("a task that is given whole files renames none", file=url)
+        raise Unsupported("a task that reads whole files cannot rename files", file=url)
 
     def delete(self, url: str) -> None:
         self.written.pop(url, None)

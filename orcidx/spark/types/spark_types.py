@@ -303,7 +303,7 @@ def _arrow_type(kind: Json, column: str) -> pa.DataType:
 
 
 def stored_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with which ORC stores what Spark's Arrow schema has: intervals as numbers."""
+    """Spark's Arrow schema as ORC stores it: intervals become numbers."""
     return pa.schema([field.with_type(_stored(field.type)) for field in schema])
 
 
