@@ -1,10 +1,13 @@
-"""Totals without reading, beside reading:  python -m benchmarks.totals [files] [range] [groups] [--scale 0.1]
+"""Totals without reading, beside reading:  python -m benchmarks.totals [files] [range] [groups] [plan] [--scale 0.1]
 
 ``files``: count, sum, minimum, maximum and average of a range over 100,000 files of 60,000 rows in a store that takes
 30 ms for a request, by the catalog of their directory. The files are not there, but for those that a query opens: the
 first, whose schema counts for all, and those at the ends of the range. Each time nothing is known of any of them.
 
 ``range``: the same over one sorted local file of 10,000,000 rows, beside scans of it and pyarrow.
+
+``plan``: which of 1,000,000 files a range leaves, by the catalog of a local directory: the time, and the most memory
+above that of the listing.
 
 ``groups``: counts and sums by a column of few values with a bitmap index, beside a scan.
 """
@@ -15,6 +18,8 @@ import argparse
 import asyncio
 import io
 import json
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -35,7 +40,7 @@ from orcidx.index_directory.catalog import FILE_FIELDS, Catalog, StatisticsKey
 from orcidx.orc.metadata_cache import forget_metadata
 
 REQUEST_SECONDS = 0.03
-FILES, ROWS = 100_000, 60_000
+FILES, ROWS, PLANNED = 100_000, 60_000, 1_000_000
 RANGE_ROWS, GROUP_ROWS = 10_000_000, 1_000_000
 EXACT, VALUES = 8 + 16, 32 + 64
 """Flags of the catalog: exact bounds, which are values, and a count of values."""
@@ -136,6 +141,35 @@ def files(count: int) -> Iterator[str]:
     yield "asked: " + ", ".join(store.asked)
 
 
+def plan(count: int) -> Iterator[str]:
+    paths = [
+        f"dt=2026-01-{number % 28 + 1:02}/part-{number:06}-{number * 7919:016x}.zstd.orc" for number in range(count)
+    ]
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory, "_orcidx", "rollup")
+        folder.mkdir(parents=True)
+        Path(folder, "00000001.catalog").write_bytes(catalog_of(paths, {}).to_bytes(listed=time.time()))
+        script = PLAN.format(directory=directory, low=count // 2 * ROWS, high=(count // 2 + 5) * ROWS)
+        yield subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.strip()
+
+
+PLAN = """
+import time
+from orcidx.index_directory.store import IndexStore
+def memory():
+    with open("/proc/self/status") as status:
+        return [int(line.split()[1]) // 1024 for line in status if line.startswith(("VmHWM", "VmRSS"))]
+listing = IndexStore.open({directory!r}).listing.files
+store = IndexStore.open({directory!r})
+held, began, worked = memory()[1], time.perf_counter(), time.process_time()
+left = store.plan(listing, "t between {low} and {high}").kept
+took, cpu = time.perf_counter() - began, time.process_time() - worked
+print(f"{{len(listing):,}} files, {{len(left)}} left")
+print(f"{{took:.2f}} s, {{cpu:.2f}} of processor, {{memory()[0] - held}} MiB")
+"""
+"""In a process of its own, whose most memory is that of the plan; Linux."""
+
+
 def best(call: Callable[[], object], rounds: int) -> tuple[float, object]:
     """The least processor time of some rounds, and the answer."""
     times = []
@@ -210,10 +244,15 @@ def groups(rows: int) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="*", choices=["files", "range", "groups", []], default=[])
+    parser.add_argument("what", nargs="*", choices=["files", "range", "groups", "plan", []], default=[])
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of files and rows")
     chosen = parser.parse_args()
-    parts = (("files", files, FILES), ("range", sorted_range, RANGE_ROWS), ("groups", groups, GROUP_ROWS))
+    parts = (
+        ("files", files, FILES),
+        ("range", sorted_range, RANGE_ROWS),
+        ("groups", groups, GROUP_ROWS),
+        ("plan", plan, PLANNED),
+    )
     for name, lines, size in parts:
         if name in chosen.what or not chosen.what:
             for line in lines(int(size * chosen.scale)):
