@@ -25,7 +25,8 @@ MOST_RUNS = 8
 From 1 to 32 take equally long; 128 take twice as long where survivors are spread (decision 0113)."""
 
 MERGED = 0.9
-"""Where this share of the rows is kept, strings are copied in runs: below, asking where a run ends costs more."""
+"""Where this share of the rows is kept, strings are copied in runs: below, asking where a run ends costs more. Values
+of one width are then moved within the memory that they were decoded into, of which little is left over."""
 
 SPARE = 32
 """Bytes behind copied strings; see ``kept_values``."""
@@ -116,13 +117,14 @@ def _with_entries(indices: pa.Array, array: pa.DictionaryArray) -> pa.Dictionary
     return pa.DictionaryArray.from_arrays(indices, array.dictionary, ordered=array.type.ordered, safe=False)
 
 
-def kept_array(array: pa.Array, mask: Bools, count: int) -> pa.Array | None:
-    """The rows of an array by the compiled passes; None where they do not carry it."""
+def kept_array(array: pa.Array, mask: Bools, count: int, *, owned: bool = False) -> pa.Array | None:
+    """The rows of an array by the compiled passes; None where they do not carry it. ``owned``: nobody has the array
+    afterwards, nor its values, so that they may be moved within their memory."""
     kind = array.type
     if not ENABLED or not len(array):
         return None
     if isinstance(array, pa.DictionaryArray):
-        indices = kept_array(array.indices, mask, count)
+        indices = kept_array(array.indices, mask, count, owned=owned)
         return None if indices is None else _with_entries(indices, array)
     if isinstance(array, pa.ExtensionArray):
         return None
@@ -135,7 +137,10 @@ def kept_array(array: pa.Array, mask: Bools, count: int) -> pa.Array | None:
     if width == 0:
         content: list[pa.Buffer | None] = [_bits(others[0], array.offset, flags, count)]
     elif width > 0:
-        content = _fixed(others[0], array.offset, width, flags, count)
+        here = owned and count > len(array) * MERGED and array.offset == 0 and others[0].is_mutable
+        content = [
+            _moved(others[0], width, flags, count) if here else _fixed(others[0], array.offset, width, flags, count)
+        ]
     else:
         content = _strings(others[0], others[1], array.offset, -width, flags, count)
     return pa.Array.from_buffers(kind, count, [valid, *content])
@@ -159,11 +164,16 @@ def _bits(data: pa.Buffer, start: int, flags: npt.NDArray[np.uint8], count: int)
     return pa.py_buffer(np.packbits(found[:count], bitorder="little"))
 
 
-def _fixed(data: pa.Buffer, start: int, width: int, flags: npt.NDArray[np.uint8], count: int) -> list[pa.Buffer | None]:
+def _moved(data: pa.Buffer, width: int, flags: npt.NDArray[np.uint8], count: int) -> pa.Buffer:
+    kept_values.keep_here(memoryview(data).cast("B"), width, flags, count)
+    return data.slice(0, count * width)
+
+
+def _fixed(data: pa.Buffer, start: int, width: int, flags: npt.NDArray[np.uint8], count: int) -> pa.Buffer:
     buffer = pa.allocate_buffer((count + 1) * width)
     values = np.frombuffer(data, np.uint8, len(flags) * width, start * width)
     kept_values.keep_fixed(values, width, flags, count, memoryview(buffer).cast("B"))
-    return [buffer]
+    return buffer
 
 
 def _strings(

@@ -70,6 +70,30 @@ cdef extern from *:
     ORCIDX_KEEP(orcidx_keep8, uint64_t)
     ORCIDX_KEEP(orcidx_keep16, orcidx_pair)
 
+    /* The same within the values themselves, of which nearly all are kept. */
+    #define ORCIDX_KEEP_HERE(NAME, T) \\
+    static void NAME(void* of, const uint8_t* mask, int64_t rows) { \\
+        T* values = (T*)of; \\
+        int64_t i = 0, k = 0; \\
+        for (; i + 8 <= rows && orcidx_eight(mask + i) == ORCIDX_ONES; i += 8) k += 8; \\
+        for (; i + 8 <= rows; i += 8) { \\
+            T block[8]; \\
+            memcpy(block, values + i, sizeof block); \\
+            if (orcidx_eight(mask + i) == ORCIDX_ONES) { \\
+                memcpy(values + k, block, sizeof block); \\
+                k += 8; \\
+                continue; \\
+            } \\
+            for (int j = 0; j < 8; j++) { values[k] = block[j]; k += mask[i + j]; } \\
+        } \\
+        for (; i < rows; i++) { values[k] = values[i]; k += mask[i]; } \\
+    }
+    ORCIDX_KEEP_HERE(orcidx_keep_here1, uint8_t)
+    ORCIDX_KEEP_HERE(orcidx_keep_here2, uint16_t)
+    ORCIDX_KEEP_HERE(orcidx_keep_here4, uint32_t)
+    ORCIDX_KEEP_HERE(orcidx_keep_here8, uint64_t)
+    ORCIDX_KEEP_HERE(orcidx_keep_here16, orcidx_pair)
+
     /* Which byte holds the lowest one. */
     static inline int orcidx_place(uint64_t word) {
     #if defined(__GNUC__)
@@ -184,6 +208,11 @@ cdef extern from *:
     int64_t take8 "orcidx_take8"(const void* values, int64_t size, const int32_t* rows, int64_t count, void* out) nogil
     int64_t take16 "orcidx_take16"(const void* values, int64_t size, const int32_t* rows, int64_t count,
                                    void* out) nogil
+    void keep_here1 "orcidx_keep_here1"(void* values, const uint8_t* mask, int64_t rows) nogil
+    void keep_here2 "orcidx_keep_here2"(void* values, const uint8_t* mask, int64_t rows) nogil
+    void keep_here4 "orcidx_keep_here4"(void* values, const uint8_t* mask, int64_t rows) nogil
+    void keep_here8 "orcidx_keep_here8"(void* values, const uint8_t* mask, int64_t rows) nogil
+    void keep_here16 "orcidx_keep_here16"(void* values, const uint8_t* mask, int64_t rows) nogil
     void keep1 "orcidx_keep1"(const void* values, const uint8_t* mask, int64_t rows, int64_t count, void* out) nogil
     void keep2 "orcidx_keep2"(const void* values, const uint8_t* mask, int64_t rows, int64_t count, void* out) nogil
     void keep4 "orcidx_keep4"(const void* values, const uint8_t* mask, int64_t rows, int64_t count, void* out) nogil
@@ -299,6 +328,31 @@ def keep_fixed(const uint8_t[::1] values not None, int width, const uint8_t[::1]
             keep8(source, &mask[0], rows, count, target)
         else:
             keep16(source, &mask[0], rows, count, target)
+
+
+def keep_here(uint8_t[::1] values not None, int width, const uint8_t[::1] mask not None, int64_t count):
+    """Moves the values of ``width`` bytes of the ``count`` rows that ``mask`` keeps to the front."""
+    cdef int64_t rows = mask.shape[0]
+    cdef void* of
+    if width not in (1, 2, 4, 8, 16):
+        raise ValueError(f"values of {width} bytes")
+    if rows > values.shape[0] // width:
+        raise ValueError("as many values as rows")
+    _check(mask, count)
+    if not rows:
+        return
+    of = &values[0]
+    with nogil:
+        if width == 1:
+            keep_here1(of, &mask[0], rows)
+        elif width == 2:
+            keep_here2(of, &mask[0], rows)
+        elif width == 4:
+            keep_here4(of, &mask[0], rows)
+        elif width == 8:
+            keep_here8(of, &mask[0], rows)
+        else:
+            keep_here16(of, &mask[0], rows)
 
 
 def keep_offsets(const offset_t[::1] offsets not None, const uint8_t[::1] mask not None, int64_t count,

@@ -212,8 +212,8 @@ class StripeReader:
             return Survivors(start, stop, None, [], count) if count else None
         arrays = [array if wanted else None for array, wanted in zip(found, self.filter.returned, strict=True)]
         if kept is not None:
-            arrays = picked(arrays, kept)
-            others = None if others is None else picked(others, kept)
+            arrays = picked(arrays, kept, owned=True)
+            others = None if others is None else picked(others, kept, owned=True)
         arrays = spelled_out(arrays, self.columns.predicate, self.coded, self.options.batch_bytes)
         if self.narrow:
             arrays = widened(arrays, self.columns.predicate, self.narrow)
@@ -302,7 +302,7 @@ class StripeReader:
         self.rest.seek(found.start + first)
         arrays = self.rest.read(last - first, self.ahead)
         self.width.saw(self.rest, arrays, last - first)
-        return picked(arrays, found.kept.narrowed())
+        return picked(arrays, found.kept.narrowed(), owned=True)
 
     def _read_runs(self, start: int, runs: list[list[int]]) -> list[pa.Array]:
         pieces: list[list[pa.Array]] = []

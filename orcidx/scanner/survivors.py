@@ -52,8 +52,8 @@ class Survivors:
             yield Survivors(self.start + middle, self.stop, second, arrays, self.rows - before)
 
 
-def picked(arrays: Sequence[pa.Array | None], kept: KeptRows) -> list[pa.Array | None]:
-    """The rows of each array that are kept; None stays."""
+def picked(arrays: Sequence[pa.Array | None], kept: KeptRows, *, owned: bool = False) -> list[pa.Array | None]:
+    """The rows of each array that are kept; None stays. ``owned``: nobody has the arrays' values afterwards."""
     few = kept.count * FEW < len(kept)
     by_pyarrow: Callable[[pa.Array], pa.Array] | None = None
     found: list[pa.Array | None] = []
@@ -61,7 +61,7 @@ def picked(arrays: Sequence[pa.Array | None], kept: KeptRows) -> list[pa.Array |
         if array is None:
             found.append(None)
             continue
-        one = taken_array(array, kept.numbers) if few else kept_array(array, kept.mask, kept.count)
+        one = taken_array(array, kept.numbers) if few else kept_array(array, kept.mask, kept.count, owned=owned)
         if one is None:
             by_pyarrow = by_pyarrow or _by_pyarrow(kept)
             one = by_pyarrow(array)

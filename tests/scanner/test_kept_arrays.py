@@ -78,6 +78,34 @@ def test_rows_are_those_that_pyarrow_keeps(name: str, rng: np.random.Generator) 
         assert found.null_count == expected.null_count
 
 
+def copied(array: pa.Array) -> pa.Array:
+    """With buffers of its own that may be changed, as a reader makes them."""
+    buffers = []
+    for one in array.buffers():
+        mine = None if one is None else pa.allocate_buffer(one.size)
+        if mine is not None:
+            memoryview(mine).cast("B")[:] = memoryview(one).cast("B")
+        buffers.append(mine)
+    return pa.Array.from_buffers(array.type, len(array), buffers, array.null_count, array.offset)
+
+
+@pytest.mark.parametrize("name", ["int8", "int16", "date", "double", "decimal", "timestamp", "fixed"])
+def test_values_are_moved_within_their_memory(name: str, rng: np.random.Generator) -> None:
+    moved = 0
+    for _ in range(ROUNDS * 3):
+        array = some(rng, KINDS[name]) if rng.random() < 0.5 else KINDS[name](rng, int(rng.choice([8, 9, 64, 300])))
+        array = copied(array)
+        mask = rng.random(len(array)) < rng.choice([0.5, 0.97, 0.99, 1.0])
+        kept = KeptRows(mask)
+        expected = array.filter(pa.array(mask, pa.bool_()))
+        place = array.buffers()[1].address if len(array) else 0
+        (found,) = picked([array], kept, owned=True)
+        found.validate(full=True)
+        assert found.equals(expected), mask
+        moved += bool(len(found)) and found.buffers()[1].address == place
+    assert moved > ROUNDS // 4, "nearly all rows are kept in memory that is there"
+
+
 def test_which_are_carried(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     mask = np.array([True, False, True])
     left = {name for name, make in KINDS.items() if kept_arrays.kept_array(make(rng, 3), mask, 2) is None}
@@ -98,6 +126,9 @@ def test_sizes_that_do_not_fit() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             kept_values.keep_fixed(*wrong)
+        if message != "room":
+            with pytest.raises(ValueError, match=message):
+                kept_values.keep_here(*wrong[:4])
 
 
 def test_strings_that_do_not_fit() -> None:
