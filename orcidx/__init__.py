@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from orcidx.scanner.key_search import KeyAnswers
     from orcidx.scanner.scan import Scan, Split
     from orcidx.scanner.shortcuts import FileMetadata, read_metadata, read_schema
+    from orcidx.storage.secrets import with_secrets
 
 __version__ = "0.1.0"
 
@@ -84,6 +85,7 @@ __all__ = [
     "rewrite",
     "scan",
     "scan_polars",
+    "with_secrets",
     "write_dataset",
     "write_table",
 ]
@@ -115,6 +117,7 @@ _HOMES = {
     "rewrite": ("orcidx.rewriting.rewrite", "rewrite"),
     "scan": ("orcidx.index_directory.scan_files", "scan"),
     "scan_polars": ("orcidx.engines.polars", "scan_polars"),
+    "with_secrets": ("orcidx.storage.secrets", "with_secrets"),
     "write_dataset": ("orcidx.rewriting.dataset", "write_dataset"),
     "write_table": ("orcidx.orc_writer.writer", "write_table"),
 }

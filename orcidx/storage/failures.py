@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orcidx.errors import FileGone, OrcidxError, StorageError
+from orcidx.storage.secrets import without_secrets
 
 __all__ = [
     "AFTER_THEIRS",
@@ -23,6 +24,7 @@ __all__ = [
     "chain",
     "classify",
     "gone",
+    "showable",
     "status_of",
     "translate",
     "translating",
@@ -130,9 +132,9 @@ def classify(error: BaseException) -> Failure:
 def _named(error: OSError, name: str) -> OSError:
     """The error with the path in it, which some libraries leave out or cut down to the bucket."""
     number = error.errno or (errno.ENOENT if isinstance(error, FileNotFoundError) else errno.EACCES)
-    reason = error.strerror or str(error) or "no such object"
+    reason = without_secrets(error.strerror or str(error)) or "no such object"
     named = type(error)(number, reason, name)
-    named.__cause__ = error
+    named.__cause__ = showable(error)
     return named
 
 
@@ -143,15 +145,20 @@ def translate(
     if isinstance(error, (OrcidxError, Warning)):  # a warning is raised where the caller's filter makes errors of them
         return error
     if isinstance(error, (FileNotFoundError, IsADirectoryError, PermissionError)):
-        return error if name in str(error) else _named(error, name)
+        return error if name in str(error) and showable(error) else _named(error, name)
     if failure == "missing":
         return FileNotFoundError(errno.ENOENT, "no such object", name)
     if failure == "denied":
-        return PermissionError(errno.EACCES, f"access denied: {error}", name)
+        return PermissionError(errno.EACCES, f"access denied: {without_secrets(str(error))}", name)
     if failure == "changed":
         return StorageError("the object has changed since it was opened; open it again", file=name, offset=offset)
-    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    reason = f"{type(error).__name__}: {without_secrets(str(error))}" if str(error) else type(error).__name__
     return StorageError(f"{doing} {what}: {reason}", file=name, offset=offset)
+
+
+def showable(error: BaseException) -> BaseException | None:
+    """The error as the cause of another one; None where its text has a secret, which a traceback would show."""
+    return None if any(without_secrets(str(link)) != str(link) for link in chain(error)) else error
 
 
 def gone(name: str) -> FileGone:
@@ -169,4 +176,4 @@ def translating(name: str, *, what: str = "the object", doing: str = "writing") 
         known = translate(error, classify(error), name=name, what=what, doing=doing)
         if known is error:
             raise
-        raise known from error
+        raise known from showable(error)

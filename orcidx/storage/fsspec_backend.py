@@ -29,13 +29,14 @@ from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 from orcidx.errors import InvalidQuery, StorageError, Unsupported
 from orcidx.extras import installed, what_to_install
 from orcidx.options import RequestOptions
-from orcidx.storage.failures import OURS, chain, classify, status_of, translating
+from orcidx.storage.failures import OURS, chain, classify, showable, status_of, translating
 from orcidx.storage.fingerprint import Fingerprint, fingerprint_of_info, mtime_of
 from orcidx.storage.fsspec_requests import HttpBackend, S3Backend
 from orcidx.storage.listing import expand_objects
 from orcidx.storage.local import local_source
 from orcidx.storage.ranges import GapDiscardingBuffer, RangeReader
 from orcidx.storage.remote import Answer, Backend, RemoteReader, ThreadBackend
+from orcidx.storage.secrets import shown, without_secrets
 from orcidx.storage.stores import Found, Source, Store, Upload, in_filesystem
 from orcidx.storage.writers import look_then_put, prove, refused, temporary_name, when_dropped
 from orcidx.threads.waiting import Mutex
@@ -171,7 +172,7 @@ class FsspecStore:
     @staticmethod
     def describe(given: object, storage_options: Mapping[str, Any]) -> Source | None:
         if isinstance(given, str):
-            return Source(given, "url", given, dict(storage_options))
+            return Source(shown(given), "url", given, dict(storage_options))
         if isinstance(given, (fsspec.core.OpenFile, AbstractBufferedFile)):
             return in_filesystem(given.path, given.fs)  # the file's own cache would be in the way
         return None
@@ -187,7 +188,7 @@ class FsspecStore:
         path = str(ours._strip_protocol(text))
         if "file" in _protocols_of(ours):
             return local_source(text, path)
-        return Source(text, "fsspec", path, filesystem=ours)
+        return Source(shown(text), "fsspec", path, filesystem=ours)
 
     @staticmethod
     def address(location: str, filesystem: object) -> str | None:
@@ -203,7 +204,8 @@ class FsspecStore:
         return FsspecStore(filesystem), path
 
     def source(self, path: str) -> Source:
-        return Source(self._filesystem.unstrip_protocol(path), "fsspec", path, filesystem=self._filesystem)
+        name = shown(self._filesystem.unstrip_protocol(path))
+        return Source(name, "fsspec", path, filesystem=self._filesystem)
 
     def open(
         self, path: str, *, name: str, options: RequestOptions | None, expected: Fingerprint | None
@@ -325,13 +327,8 @@ STORE: type[Store] = FsspecStore
 def filesystem_of(url: str, storage_options: Mapping[str, Any]) -> tuple[AbstractFileSystem, str]:
     """(fsspec file system, path in it) of a URL."""
     try:
-        filesystem, path = fsspec.core.url_to_fs(url, **storage_options)
-    except ImportError as error:
-        package = _PACKAGE_OF_SCHEME.get(url.partition(":")[0].lower())
-        why = error if package is None or installed(package) else what_to_install(package)
-        raise Unsupported(f"{url}: {why}") from error
-    except ValueError as error:
-        raise InvalidQuery(f"{url}: {error}") from error
+        with translating(shown(url), what="the file system", doing="opening"):
+            filesystem, path = _file_system_and_path(url, storage_options)
     except OSError as error:
         if "libjvm" not in str(error) and "libhdfs" not in str(error):
             raise
@@ -339,8 +336,20 @@ def filesystem_of(url: str, storage_options: Mapping[str, Any]) -> tuple[Abstrac
             "HDFS is reached through Hadoop's own library, which was not found: set JAVA_HOME to a JDK, HADOOP_HOME to "
             "Hadoop, ARROW_LIBHDFS_DIR to the folder of libhdfs.so, and CLASSPATH to what `hadoop classpath --glob` "
             "prints; or read through WebHDFS, with a URL webhdfs://",
-            file=url,
+            file=shown(url),
         ) from error
+    return filesystem, path
+
+
+def _file_system_and_path(url: str, storage_options: Mapping[str, Any]) -> tuple[AbstractFileSystem, str]:
+    try:
+        filesystem, path = fsspec.core.url_to_fs(url, **storage_options)
+    except ImportError as error:
+        package = _PACKAGE_OF_SCHEME.get(url.partition(":")[0].lower())
+        why = error if package is None or installed(package) else what_to_install(package)
+        raise Unsupported(f"{shown(url)}: {why}") from error
+    except (ValueError, TypeError) as error:
+        raise InvalidQuery(f"{shown(url)}: {without_secrets(str(error))}") from showable(error)
     return filesystem, path
 
 

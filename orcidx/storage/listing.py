@@ -119,7 +119,8 @@ def _expand(source: Source) -> list[Source]:
             raise StorageError(f"reading the list of files: {error}", file=source.name) from error
     with translating(source.name, what="the list of files", doing="reading"):
         store, path = store_class(source.kind).of(source)
-        return store.expand(source, path)
+        found = store.expand(source, path)
+    return [replace(one, ships_secrets=True) for one in found] if source.ships_secrets else found
 
 
 def expand_objects(store: Store, source: Source, path: str) -> list[Source]:

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 from orcidx.errors import StorageError
 from orcidx.options import RequestOptions
 from orcidx.storage.event_loop import shared_loop
-from orcidx.storage.failures import OURS, Retries, ShortBody, classify, gone, translate
+from orcidx.storage.failures import OURS, Retries, ShortBody, classify, gone, showable, translate
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.ranges import (
     GapDiscardingBuffer,
@@ -322,7 +322,7 @@ class RemoteReader:
                         known = gone(self.name)
                     if known is error:
                         raise
-                    raise known from error
+                    raise known from showable(error)
             self.metrics.retried()
             await asyncio.sleep(self._retries.delay(attempt))
             attempt += 1

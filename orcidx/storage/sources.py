@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, BinaryIO, TypeAlias
 
 from orcidx.errors import InvalidQuery
 from orcidx.options import RequestOptions
 from orcidx.storage.ranges import RangeReader
+from orcidx.storage.secrets import WithSecrets
 from orcidx.storage.stores import Source, in_filesystem, of_object, of_text
 
 __all__ = ["OneSource", "Sources", "describe_source", "describe_target", "open_reader", "text_of"]
@@ -32,6 +34,9 @@ def describe_source(
     ``filesystem`` (fsspec, pyarrow.fs or an obstore store) it is a path in that. Raises ``TypeError`` for anything
     else, ``InvalidQuery`` for options that do not go together.
     """
+    if isinstance(storage_options, WithSecrets):
+        found = describe_source(source, storage_options=dict(storage_options), filesystem=filesystem)
+        return replace(found, ships_secrets=True)
     if isinstance(source, str) and filesystem is None:
         return of_text(source, storage_options or {})
     if isinstance(source, Source):
@@ -44,8 +49,8 @@ def describe_source(
         return of_text(text_of(source), storage_options or {})
     if isinstance(source, RangeReader):
         return Source(source.name, "reader", source)
-    if (found := of_object(source)) is not None:
-        return found
+    if (known := of_object(source)) is not None:
+        return known
     if isinstance(source, io.BytesIO):
         return Source("<bytes>", "bytes", source.getvalue())
     if hasattr(source, "read") and hasattr(source, "seek"):

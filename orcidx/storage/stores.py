@@ -21,6 +21,7 @@ from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.given import BytesReader, FileObjectReader
 from orcidx.storage.hive_paths import hive_partition
 from orcidx.storage.ranges import LentReader, RangeReader, as_expected
+from orcidx.storage.secrets import WithSecrets, has_secrets, secret_names
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -53,9 +54,10 @@ class Source:
     """One object: ``name`` as the caller gave it, and all that is needed to open it.
 
     ``kind`` says which store it is in (``stores.STORES``); "bytes", "object" (a file object) and "reader" are in none.
-    Pickles unless it stands for an open file object or reader (``InvalidQuery``); ``to_dict`` gives paths and URLs as
-    JSON, without ``storage_options`` (they hold secrets). ``root`` is the directory whose listing found it, if any;
-    ``size`` what the listing said, in bytes, and ``listed`` what it said of the version.
+    Pickles unless it stands for an open file object or reader, or was given secrets that nobody has let go by
+    ``with_secrets`` (``ships_secrets``): ``InvalidQuery``. ``to_dict`` gives paths and URLs as JSON, without
+    ``storage_options`` (they hold secrets). ``root`` is the directory whose listing found it, if any; ``size`` what the
+    listing said, in bytes, and ``listed`` what it said of the version.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Source:
     root: str | None = None
     size: int | None = field(default=None, compare=False)
     listed: Fingerprint | None = field(default=None, compare=False, repr=False)
+    ships_secrets: bool = field(default=False, compare=False, repr=False)
 
     def open(self, options: RequestOptions | None = None, *, expected: Fingerprint | None = None) -> RangeReader:
         """A reader of the object; see ``sources.open_reader``.
@@ -90,7 +93,8 @@ class Source:
     def below(self, path: str) -> Source:
         """The object at a path, with slashes, below this directory."""
         name, location = f"{self.name.rstrip('/')}/{path}", f"{str(self.location).rstrip('/')}/{path}"
-        return Source(name, self.kind, location, self.storage_options, self.filesystem, self.root)
+        ships = self.ships_secrets
+        return Source(name, self.kind, location, self.storage_options, self.filesystem, self.root, ships_secrets=ships)
 
     @property
     def in_store(self) -> bool:
@@ -107,21 +111,39 @@ class Source:
         location = store_class(self.kind).address(self.location, self.filesystem) if self.in_store else None
         if location is None:
             raise InvalidQuery(f"{self.name}: only paths and URLs can be written as JSON")
+        if has_secrets(location):
+            raise InvalidQuery(f"{self.name}: a URL with a signature or password is not written as JSON; pickle it")
         return {"name": self.name, "location": location, "root": self.root}
 
     @staticmethod
     def from_dict(value: Mapping[str, Any], *, storage_options: Mapping[str, Any] | None = None) -> Source:
         """The way back from ``to_dict``."""
         found = of_text(value["location"], storage_options or {})
-        return replace(found, name=value["name"], root=value.get("root"))
+        ships = isinstance(storage_options, WithSecrets)
+        return replace(found, name=value["name"], root=value.get("root"), ships_secrets=ships)
 
     def __getstate__(self) -> dict[str, Any]:
         if self.kind in ("object", "reader"):
             raise InvalidQuery(f"{self.name}: an open file cannot go to another process; give its path, URL or bytes")
+        if self.kind not in AT_HAND and not self.ships_secrets:
+            self._refuse_secrets()
         state = dict(self.__dict__)
         if self.kind == "bytes":
             state["location"] = bytes(self.location)
         return state
+
+    def _refuse_secrets(self) -> None:
+        found = secret_names(self.storage_options)
+        if self.kind != "hadoop":  # which pickles as a token
+            found += secret_names(self.filesystem, "filesystem")
+        if isinstance(self.location, str) and has_secrets(self.location):
+            found.append("the URL's signature or password")
+        if found:
+            raise InvalidQuery(
+                f"{self.name}: a pickle would hold what may be secret ({', '.join(found)[:200]}). Leave that out where "
+                "each machine has credentials of its own, in its environment for example; or let it go along, by "
+                "storage_options=orcidx.with_secrets({...})"
+            )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

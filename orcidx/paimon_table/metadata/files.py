@@ -48,7 +48,8 @@ class TableFiles:
         """
         in_session = self.root.kind == "hadoop"  # whose file systems take URLs of many stores
         if self.root.filesystem is not None and not in_session:
-            return describe_source(path, filesystem=self.root.filesystem)
+            found = describe_source(path, filesystem=self.root.filesystem)
+            return replace(found, ships_secrets=self.root.ships_secrets)
         trusted = in_one_store(path, str(self.root.location))
         if in_session and not trusted:
             raise InvalidQuery(
@@ -64,7 +65,8 @@ class TableFiles:
                 f"{message} with external_paths=[...] (in the shell --external-paths), the directories it may name",
                 file=self.root.name,
             )
-        return describe_source(path, storage_options=self.root.storage_options)
+        found = describe_source(path, storage_options=self.root.storage_options)
+        return replace(found, ships_secrets=self.root.ships_secrets)
 
     def parsed(self, path: str, parse: Callable[[memoryview], T]) -> T:
         """One file, parsed; its name is added to errors."""

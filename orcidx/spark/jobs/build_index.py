@@ -37,6 +37,7 @@ from orcidx.spark.sessions.spark_session import facts_of
 from orcidx.spark.types.argument_types import OnePath
 from orcidx.storage import Source, list_sources
 from orcidx.storage.folder import Folder
+from orcidx.storage.secrets import with_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,6 +106,7 @@ def build_file_index(
     if on_error not in ("record", "raise"):
         raise InvalidQuery(f"on_error is 'record' or 'raise', not {on_error!r}")
     wanted = IndexSpec.of(spec, types, embedded_bytes=embedded_bytes)
+    storage_options = with_secrets(storage_options)
     found = reached(spark, path, storage_options)
     job = _Job.open(found, wanted, file_filter, storage_options, rebuild=rebuild, single_writer=single_writer)
     return job.run(spark, dry_run=dry_run, on_error=on_error, target_bytes=target_bytes, progress=progress)
@@ -128,6 +130,7 @@ def refresh(
     Options and result as in ``build_file_index``. Raises ``InvalidQuery`` for a directory that was never indexed,
     ``CorruptFile`` where the catalog is damaged, which has the spec: ``build_file_index`` replaces it.
     """
+    storage_options = with_secrets(storage_options)
     found = reached(spark, path, storage_options)
     store = IndexStore.open(found, storage_options=storage_options)
     if store is None:

@@ -29,6 +29,7 @@ from orcidx.spark.sessions.progress import Counters, Progress
 from orcidx.spark.sessions.spark_session import facts_of, is_connect
 from orcidx.spark.types.argument_types import OnePath, Schema, Where
 from orcidx.storage import Source, list_sources
+from orcidx.storage.secrets import with_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,6 +63,7 @@ def explain(
     if where is None:
         raise InvalidQuery("where is None: without a question nothing is ruled out; describe() tells what is indexed")
     facts = facts_of(spark)
+    storage_options = with_secrets(storage_options)
     place = reached(spark, path, storage_options)
     sources = list_sources(place, storage_options=storage_options)
     store = IndexStore.open(place, storage_options=storage_options, create=True)

@@ -38,6 +38,7 @@ from orcidx.spark.sessions.progress import Counters, Progress
 from orcidx.spark.types.argument_types import ClusterBy, OnePath, SortBy
 from orcidx.storage import Source, describe_source, list_sources
 from orcidx.storage.folder import Folder
+from orcidx.storage.secrets import with_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,6 +117,7 @@ def rewrite(
     kept = keep_old.total_seconds() if isinstance(keep_old, timedelta) else keep_old
     if not 0 <= kept <= 366 * 86_400:
         raise InvalidQuery(f"keep_old={keep_old!r}: seconds, or a timedelta, of at most a year")
+    storage_options = with_secrets(storage_options)
     found = reached(spark, path, storage_options)
     root = _directory(found, storage_options)
     swaps = Swaps(Folder(root))

@@ -43,6 +43,7 @@ from orcidx.spark.types.argument_types import TableName, Where
 from orcidx.spark.types.local_times import on_session_clock
 from orcidx.spark.types.spark_types import struct_of_paimon
 from orcidx.storage import Source
+from orcidx.storage.secrets import with_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -161,7 +162,7 @@ def _predicate(spark: SparkSession, table: Table, where: Where | None) -> Where 
 
 
 def _opened(table: TableName, storage_options: Mapping[str, Any] | None) -> Table:
-    return table if isinstance(table, Table) else open_table(table, storage_options=storage_options)
+    return table if isinstance(table, Table) else open_table(table, storage_options=with_secrets(storage_options))
 
 
 def _named(table: Table, commit: CommitOptionsByName) -> CommitOptionsByName:

@@ -35,6 +35,7 @@ from orcidx.spark.sessions.hadoop_files import reached, shipped
 from orcidx.spark.sessions.spark_session import facts_of, is_connect
 from orcidx.spark.types.argument_types import Given, OnePath, Schema
 from orcidx.storage import Source, list_sources
+from orcidx.storage.secrets import with_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,6 +91,7 @@ def aggregate(
         For a Paimon table: ``orcidx.paimon.open_table(path).aggregate`` has its totals.
     """
     facts = facts_of(spark)
+    storage_options = with_secrets(storage_options)
     found = reached(spark, path, storage_options)
     if is_table(found, storage_options):
         raise Unsupported("this is a Paimon table; orcidx.paimon.open_table(path).aggregate has its totals")

@@ -46,6 +46,7 @@ from orcidx.spark.types.spark_types import (
     with_defaults,
 )
 from orcidx.storage import Source, describe_source, list_sources
+from orcidx.storage.secrets import with_secrets
 
 __all__ = ["Plan", "assign", "begin", "is_table"]
 
@@ -95,19 +96,19 @@ def _table(query: Query) -> Table | None:
     required = query.format == "paimon"
     if not required and not isinstance(query.path, (str, os.PathLike)):
         return None
-    source = describe_source(query.reached, storage_options=query.storage_options)
+    source = describe_source(query.reached, storage_options=with_secrets(query.storage_options))
     is_file = not os.path.isdir(source.location) if source.kind == "path" else source.name.endswith(".orc")
     if is_file and not required:
         return None
     try:
-        latest = open_table(query.reached, storage_options=query.storage_options)
+        latest = open_table(query.reached, storage_options=with_secrets(query.storage_options))
     except (FileNotFoundError, NotADirectoryError):
         if required:
             raise
         return None
     if query.snapshot_id is None:
         return latest
-    return open_table(query.reached, snapshot_id=query.snapshot_id, storage_options=query.storage_options)
+    return open_table(query.reached, snapshot_id=query.snapshot_id, storage_options=with_secrets(query.storage_options))
 
 
 # ---------------------------------------------------------------------- ORC
@@ -124,7 +125,7 @@ def _begin_orc(query: Query) -> Plan:
             "leave limit, top and engine out, or the DEFAULT",
             column=name,
         )
-    found = list_sources(query.reached, storage_options=query.storage_options)
+    found = list_sources(query.reached, storage_options=with_secrets(query.storage_options))
     files = [source for source in found if source.size != 0 or source.root is None]
     schema, types, positional, names = _orc_schema(query, files)
     arrow = arrow_schema_of(schema)
