@@ -24,6 +24,7 @@ from orcidx.spark.choosing.engine_choice import Choice
 from orcidx.spark.conditions.analysed_conditions import Nodes, condition_of_json
 from orcidx.spark.conditions.relation import listing_of
 from orcidx.spark.conditions.survivors import PartitionColumns, Survivors, find_survivors
+from orcidx.spark.jobs.swap_marks import swap_under_way
 from orcidx.spark.query.read_query import SPARK_OPTIONS
 from orcidx.spark.sessions.hadoop_files import SessionFiles
 from orcidx.spark.sessions.session_rule import add_rule, check_session, has_rule, remove_rule
@@ -49,6 +50,10 @@ _HARMLESS = {
     "__hive_compatible_bucketed_table_insertion__",
 }  # fmt: skip
 """Options of a relation that choose files or concern writing; any other might change what a column's values are."""
+UNFINISHED = (
+    "a rewrite of the directory has not finished its swap, or keeps old files (keep_old): rows may come twice, as "
+    "Spark gives them; orcidx.spark.recover ends it, and orcidx.spark.read gives each row once"
+)
 
 
 def enable(spark: SparkSession) -> None:
@@ -58,7 +63,8 @@ def enable(spark: SparkSession) -> None:
     directory that ``build_file_index`` has indexed is restricted when Spark lists its files. Rows and plans stay those
     of Spark; ``EXPLAIN`` shows ``OrcidxFileIndex`` as the location of such a scan, and ``why()`` what the last scans
     left out. A file falls only where Spark's listing has the very size and time that it was indexed with; whatever goes
-    wrong, all files are read. Sessions made by ``newSession`` are enabled by themselves.
+    wrong, all files are read. While a rewrite has not finished its swap in a directory, rows are Spark's, which may
+    come twice, and ``why()`` says so. Sessions made by ``newSession`` are enabled by themselves.
 
     Parameters
     ----------
@@ -196,7 +202,10 @@ class _Answers:
 
     def _fallen(self, scan: _Scan, listing: Callable[[], str]) -> tuple[str, Choice | None]:
         roots = self._roots(scan)
-        if not any(self._has_index(one) for one in roots):
+        indexed = any(self._has_index(one) for one in roots)
+        if (indexed or not isinstance(roots[0], Source)) and swap_under_way(roots, None):
+            return "", _all_read(scan, UNFINISHED)
+        if not indexed:
             return "", None
         if unknown := sorted(scan.options - _HARMLESS):
             return "", _all_read(scan, f"{unknown[0]} may change what the files hold to Spark")

@@ -77,6 +77,18 @@ def test_a_directory_is_merged_and_sorted_once(spark, directory):
     assert files(directory) == sorted(done["path"].to_pylist())
 
 
+def plain_sql_is_spark_s(spark: Any, path: str) -> None:
+    """An enabled session gives Spark's rows of a swap that is not finished, twice where Spark does, and says so."""
+    query = f"SELECT count(*) FROM orc.`{path}` WHERE id >= 10"
+    plain = spark.sql(query).first()[0]
+    orcidx_spark.enable(spark)
+    try:
+        assert spark.sql(query).first()[0] == plain > 2 * FILES * ROWS - 10
+        assert "has not finished its swap" in orcidx_spark.why()[-1].reason
+    finally:
+        orcidx_spark.disable(spark)
+
+
 SLOW = pytest.mark.slow
 
 
@@ -109,6 +121,7 @@ def test_a_killed_swap_is_carried_on(spark, directory, monkeypatch, step):
         assert spark.read.orc(path).count() > 2 * FILES * ROWS
         with pytest.raises(InvalidQuery, match=r"orcidx\.spark\.recover"):
             orcidx_spark.read(spark, path, engine="spark")
+        plain_sql_is_spark_s(spark, path)
         before = {name: os.stat(directory / name).st_mtime_ns for name in files(directory)}
         (lost,) = (path for path in (directory / FOLDER).glob("*.json"))
         lease = lost.with_suffix(".lease")
