@@ -149,6 +149,17 @@ def test_bounds_that_are_not_asked() -> None:
             assert not must.any(), leaf
 
 
+@pytest.mark.parametrize("form", [as_values, as_numbers])
+def test_many_literals_and_ends_beyond_them_or_not_known(form: Any) -> None:
+    """What stands in the place of an end that is not known (0) is no end, even where it is a literal."""
+    none = np.zeros(4, np.bool_)
+    lower, upper = form([30, 30, None, 0]), form([31, None, 0, 0])
+    known = ColumnBounds(lower=lower, upper=upper, may_null=none, all_null=none, may_nan=none)
+    [leaf] = bind(col("v").is_in([0, *MANY]), pa.schema([("v", pa.float64())])).leaves()
+    may, must = leaf_in_bounds(leaf, known)
+    assert (may.tolist(), must.tolist()) == ([False, False, True, True], [False, False, False, True])
+
+
 def test_two_numbers_say_what_arrays_say() -> None:
     asked = 0
     for leaf in LEAVES:
@@ -180,16 +191,33 @@ def test_prefixes(prefix: str, negated: bool) -> None:
         may_nan=none,
     )
     schema = pa.schema([("v", pa.string())])
-    for where, exact in ((col("v").starts_with(prefix), True), (col("v").like(f"{prefix}%"), False)):
+    for where, longer in ((col("v").starts_with(prefix), 0), (col("v").like(f"{prefix}_%"), 1)):
         for leaf in bind(~where if negated else where, schema).leaves():
+            assert leaf.op is (Op.LIKE if longer else Op.STARTS_WITH)
             may, must = leaf_in_bounds(leaf, known)
             for place, (low, high) in enumerate(units):
                 within = [text for text in texts if (low or "") <= text <= (high or "zzzz")]
-                found = [text.startswith(prefix) is not leaf.negated for text in within]
+                begins = [text.startswith(prefix) for text in within]
+                long = [len(text) >= len(prefix) + longer for text in within]
+                found = [(one and other) is not leaf.negated for one, other in zip(begins, long)]
                 assert may[place] >= any(found), (leaf, low, high)
                 assert must[place] <= all(found), (leaf, low, high)
-                if exact and not leaf.negated:
-                    assert may[place] == any(found), (leaf, low, high)
+                if not leaf.negated:
+                    assert may[place] == any(begins), (leaf, low, high)
+                    assert must[place] == (not longer and all(begins)), (leaf, low, high)
+
+
+@pytest.mark.parametrize("negated", [False, True])
+@pytest.mark.parametrize("part", ["", "a"])
+def test_what_is_inside_of_texts_is_not_bounded(part: str, negated: bool) -> None:
+    """But every text ends with nothing, and contains it."""
+    none = np.zeros(1, np.bool_)
+    ends = ValueBounds.of([b"b"])
+    known = ColumnBounds(lower=ends, upper=ends, may_null=none, all_null=none, may_nan=none)
+    for where in (col("v").ends_with(part), col("v").contains(part)):
+        for leaf in bind(~where if negated else where, pa.schema([("v", pa.string())])).leaves():
+            may, must = leaf_in_bounds(leaf, known)
+            assert (may[0], must[0]) == (bool(part) or not negated, not part and not negated), leaf
 
 
 def test_a_nan_bounds_nothing() -> None:

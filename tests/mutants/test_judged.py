@@ -1,0 +1,50 @@
+"""Mutants are what they are called, and the list of those that were judged speaks of code and tests that are there."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from mutants.changes import mutants_of
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+SOURCE = '''
+TABLE = {1: 2}
+
+def f(a: int = 3) -> int:
+    """Says 4."""
+    if a < 5 and not a:
+        raise ValueError
+    return a + 6
+'''
+
+
+def test_a_function_has_a_mutant_for_each_small_mistake() -> None:
+    found = {(mutant.before, mutant.after) for mutant in mutants_of("m", SOURCE)}
+    assert {
+        ("a < 5", "a <= 5"),
+        ("a < 5 and (not a)", "a < 5 or not a"),
+        ("not a", "a"),
+        ("raise ValueError", "pass"),
+        ("a + 6", "a - 6"),
+        ("return a + 6", "return None"),
+        ("5", "6"),
+    } <= found
+    assert not {"1", "2", "3", "4"} & {before for before, _ in found}, "what is outside of functions stays"
+
+
+def test_the_judged_mutants_are_there() -> None:
+    judged = tomllib.loads((Path(__file__).parent / "judged.toml").read_text())["mutant"]
+    modules = {one["name"].partition(": ")[0] for one in judged}
+    known = {m.name for name in modules for m in mutants_of(name, (ROOT / "orcidx" / f"{name}.py").read_text())}
+    for one in judged:
+        if one["verdict"] == "open":
+            continue  # to be judged by whoever runs the mutants of its module next
+        assert one["name"] in known, f"{one['name']} is no mutant any more: take it out, or judge what it became"
+        if one["verdict"] == "killed":
+            file, _, test = one["by"].partition("::")
+            assert f"def {test}(" in (ROOT / file).read_text(), one
+        else:
+            assert one["verdict"] == "equivalent", one
+            assert one["why"], one
