@@ -24,7 +24,8 @@ from orcidx.orc_writer.memory import WriterMemory
 from orcidx.orc_writer.options import WriteOptions, WriteOptionsByName
 from orcidx.orc_writer.stripe_writer import StripeWriter, type_records
 from orcidx.storage.given_rows import stream_of
-from orcidx.storage.sink import Target, open_sink
+from orcidx.storage.sink import Target, open_sink, sources_of
+from orcidx.storage.sources import describe_target
 from orcidx.storage.stores import Sink
 from orcidx.threads.waiting import Mutex
 
@@ -320,9 +321,12 @@ def write_table(
         if reader is None:
             raise InvalidQuery(f"a {type(data).__name__} has no schema; use OrcWriter, which is given one")
         schema = reader.schema
-    with OrcWriter(
-        where, schema, options=options, storage_options=storage_options, filesystem=filesystem, **overrides
-    ) as writer:
+    given: dict[str, Any] = {"storage_options": storage_options, "filesystem": filesystem}
+    made_of = sources_of(data)
+    if made_of and not hasattr(where, "write"):  # no file is for more readers than the files that its rows are from
+        place = describe_target(where, **given)
+        where, given = open_sink(place, made_of=made_of) if place.kind == "path" else place, {}
+    with OrcWriter(where, schema, options=options, **given, **overrides) as writer:
         writer.write(batches)
         return writer.close()
 

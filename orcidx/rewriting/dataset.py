@@ -19,6 +19,7 @@ from orcidx.rewriting.progress import RowProgress
 from orcidx.rewriting.row_hashes import RowsSeen
 from orcidx.storage import OneSource
 from orcidx.storage.folder import Folder
+from orcidx.storage.sink import open_sink, sources_of
 from orcidx.storage.sources import describe_target
 from orcidx.storage.stores import store_of
 
@@ -151,6 +152,7 @@ def write_dataset(
     known = DatasetJob.open(folder, job, spec_of(schema.to_string(), names, max_file_bytes, settings), mode)
     writing = _Writing(folder, known, held, names, chosen, max_file_bytes, max_memory, max_partitions)
     writing.expected = _expected(source, names)
+    known.made_of = [*sources_of(source), *(folder.source(one) for one in known.replaced if one.endswith(".orc"))]
     rows = source.num_rows if isinstance(source, pa.Table | pa.RecordBatch) else None
     with RowProgress(folder.name, rows, progress) as shown:
         try:
@@ -308,7 +310,9 @@ class _Writing:
         place = self._folder.source(part.path)
         store, path = store_of(place)
         store.make_parent(path)
-        part.writer = OrcWriter(place, self._schema, options=self._options)
+        private = self._job.made_of and place.kind == "path"
+        target = open_sink(place, made_of=self._job.made_of) if private else place
+        part.writer = OrcWriter(target, self._schema, options=self._options)
         part.seen = RowsSeen()
 
     @staticmethod

@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 from orcidx.errors import CorruptFile, InvalidQuery, StorageError
 from orcidx.rewriting.partitions import PartitionKey
 from orcidx.rewriting.row_hashes import RowsSeen
+from orcidx.storage import Source
 from orcidx.storage.folder import Folder
 
 __all__ = ["DatasetJob", "JobFile", "Mode"]
@@ -44,7 +45,8 @@ class JobFile:
 @dataclass
 class DatasetJob:
     """``name`` of the job, and what it wrote; ``token`` is in the names of its files. ``replaced``: files of others
-    that go when this job is done. A job without a name of its own (``resumes`` is False) keeps no manifest."""
+    that go when this job is done; ``made_of``: these, and the files that the rows are from, whose readers alone may
+    read what is written. A job without a name of its own (``resumes`` is False) keeps no manifest."""
 
     folder: Folder
     name: str
@@ -53,6 +55,7 @@ class DatasetJob:
     done: bool = False
     resumes: bool = True
     replaced: tuple[str, ...] = ()
+    made_of: list[Source] = field(default_factory=list)
     _unsaved: int = 0
 
     @property

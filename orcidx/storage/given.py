@@ -111,6 +111,9 @@ class FileObjectReader(ReaderAtHand):
             size = file.tell()
         except (OSError, ValueError, AttributeError) as error:
             raise StorageError(f"the file object cannot seek ({error}); give its bytes instead", file=name) from error
+        found: object = size
+        if not isinstance(found, int) or found < 0:
+            raise StorageError(f"the file object's tell() gives {found!r:.40}; give its bytes instead", file=name)
         super().__init__(name, size, options)
 
     def _fetch(self, offset: int, length: int) -> memoryview:

@@ -336,9 +336,10 @@ class RemoteReader:
 
 
 def _with_bytes(answer: Answer) -> Answer:
-    """The answer, unless a file system of fsspec's that is not finished gave None for bytes."""
-    if answer.data is None:
-        raise StorageError("the storage answered with None, not with bytes")
+    """The answer, unless a file system of fsspec's that is not finished gave None, or text, for bytes."""
+    data: object = answer.data
+    if data is None or isinstance(data, str):
+        raise StorageError(f"the storage answered with {'None' if data is None else 'text'}, not with bytes")
     return answer
 
 

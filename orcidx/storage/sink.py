@@ -23,7 +23,7 @@ from orcidx.storage.stores import Sink, Source, store_of
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["SupportsWrite", "Target", "mode_of", "open_sink", "write_file"]
+__all__ = ["SupportsWrite", "Target", "mode_of", "open_sink", "sources_of", "write_file"]
 
 PART_BYTES = 8 << 20
 
@@ -52,6 +52,8 @@ def open_sink(
 
     Raises ``FileNotFoundError``, ``PermissionError``, ``IsADirectoryError``, ``StorageError``, ``InvalidQuery``.
     """
+    if isinstance(where, LocalSink):
+        return where
     if hasattr(where, "write") and not isinstance(where, str | os.PathLike):
         return _FileObjectSink(where)
     source = describe_target(where, storage_options=storage_options, filesystem=filesystem)
@@ -62,6 +64,13 @@ def open_sink(
             return LocalSink(source.name, source.location, mode=mode_of(made_of))
         store, path = store_of(source)
         return store.sink(path, name=source.name, part_bytes=part_bytes)
+
+
+def sources_of(data: object) -> list[Source]:
+    """The files that rows come from, as far as what was given says: a scan, a table's scan, or an open file."""
+    jobs = getattr(data, "jobs", None) or [task.file for task in getattr(getattr(data, "plan", None), "tasks", ())]
+    found = [getattr(one, "source", None) for one in (*jobs, data)]
+    return [one for one in found if isinstance(one, Source)]
 
 
 def mode_of(sources: Sequence[Source]) -> int:

@@ -4,6 +4,7 @@ disk that is full."""
 from __future__ import annotations
 
 import gc
+import io
 import json
 import os
 import resource
@@ -13,10 +14,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from s3_server import obstore_of, s3_bucket
 
 import orcidx
@@ -401,3 +404,61 @@ def test_clean_lists_unfinished_uploads() -> None:
         assert not clean_indexes(
             "s3://unfinished/set", older_than=40 * 365 * 86400, storage_options=options
         ).uploads  # moto says 2010
+
+
+def modes_below(folder: Path) -> set[int]:
+    return {stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*.orc")}
+
+
+def test_rows_of_private_files_are_written_privately(tmp_path: Path) -> None:
+    """`write_table` and `write_dataset` of a scan or an open file made 0644 of the rows of a 0600 file."""
+    private, shared = tmp_path / "private.orc", tmp_path / "shared.orc"
+    for path, mode in ((private, 0o600), (shared, 0o644)):
+        orcidx.write_table(pa.table({"a": [1, 2]}), path)
+        path.chmod(mode)
+    for number, rows in enumerate((orcidx.scan([shared, private]), orcidx.open(private), orcidx.open(private).scan())):
+        orcidx.write_table(rows, tmp_path / f"{number}.orc")
+        orcidx.write_dataset(rows, tmp_path / f"d{number}")
+        assert stat.S_IMODE((tmp_path / f"{number}.orc").stat().st_mode) == 0o600
+        assert modes_below(tmp_path / f"d{number}") == {0o600}
+    orcidx.write_table(orcidx.scan(shared), tmp_path / "s.orc")
+    assert stat.S_IMODE((tmp_path / "s.orc").stat().st_mode) & 0o077
+    assert sorted(orcidx.read_table(tmp_path / "d0")["a"].to_pylist()) == [1, 1, 2, 2]
+    assert not list(tmp_path.rglob("*.tmp*"))
+
+
+def test_an_overwritten_dataset_stays_private(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    orcidx.write_dataset(pa.table({"a": [1]}), folder)
+    for path in folder.rglob("*.orc"):
+        path.chmod(0o640)
+    orcidx.write_dataset(pa.table({"a": [2]}), folder, mode="overwrite")
+    assert modes_below(folder) == {0o640}
+    assert orcidx.read_table(folder)["a"].to_pylist() == [2]
+
+
+class Answers(MemoryFileSystem):
+    """A file system that is not finished."""
+
+    protocol = "answers"
+    cachable = False
+    answer: object = None
+
+    def cat_file(self, path: str, start: Any = None, end: Any = None, **_: Any) -> Any:
+        return self.answer
+
+
+@pytest.mark.parametrize(("answer", "said"), [(None, "None"), ("text", "text")])
+def test_answers_that_are_no_bytes(answer: object, said: str) -> None:
+    orcidx.write_table(pa.table({"a": [1]}), "memory://answers/a.orc")
+    unfinished = Answers()
+    unfinished.answer = answer
+    with pytest.raises(StorageError, match=f"answered with {said}, not with bytes"):
+        orcidx.open("/answers/a.orc", filesystem=unfinished)
+
+
+def test_a_file_object_that_tells_no_size() -> None:
+    file = io.BytesIO()
+    file_like = type("Unfinished", (), {"seek": file.seek, "tell": lambda self: None, "read": file.read})()
+    with pytest.raises(StorageError, match=r"tell\(\) gives None"):
+        orcidx.open(file_like)
