@@ -14,6 +14,7 @@ import zoneinfo
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -187,7 +188,9 @@ def load_zone(name: str) -> Zone:
     shown = name if len(name) <= 64 else name[:64] + "..."
     if _tzif("Europe/Paris") is None:
         raise Unsupported(f"{shown!r}: no data of time zones is installed here: python -m pip install tzdata")
-    raise Unsupported(f"the writer's time zone {shown!r} is unknown here; name one with the option timezone=")
+    # newer Debians have names such as US/Pacific in a package of their own
+    old = ", or get old names with python -m pip install tzdata" if find_spec("tzdata") is None else ""
+    raise Unsupported(f"the writer's time zone {shown!r} is unknown here; name one with the option timezone={old}")
 
 
 def clock_zone(options: ValueOptions) -> Zone | None:

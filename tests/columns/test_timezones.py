@@ -7,6 +7,7 @@ import zoneinfo
 import pytest
 
 from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.orc import timezones
 from orcidx.orc.timezones import ORC_EPOCH, chosen_zone, load_zone
 
 NAMES = [
@@ -60,6 +61,13 @@ def test_short_ids_of_java():
 def test_unknown_names_say_which_option_helps(name):
     with pytest.raises(Unsupported, match="timezone="):
         load_zone(name)
+
+
+def test_where_old_names_come_from(monkeypatch):
+    monkeypatch.setattr(timezones, "_tzif", {"Europe/Paris": b"TZif"}.get)
+    monkeypatch.setattr(timezones, "find_spec", {"tzdata": None}.get)
+    with pytest.raises(Unsupported, match=r"'US/Pacific' is unknown here; .* python -m pip install tzdata"):
+        load_zone.__wrapped__("US/Pacific")
 
 
 def test_the_option_wins_and_is_checked():

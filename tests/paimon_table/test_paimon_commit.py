@@ -237,6 +237,7 @@ def _killed_after(path: str, operation: str, writes: int) -> None:
     OPERATIONS[operation](open_table(path), commit_user="job", identifier=1)
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")  # of Python 3.12 and later
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_kill_9_after_each_file_leaves_the_old_or_the_new_table(tmp_path: Path, operation: str) -> None:
     fork = multiprocessing.get_context("fork")
@@ -324,6 +325,7 @@ def test_no_tries_left_is_a_conflict_that_names_the_other(folder: Path, monkeypa
     assert len(data_files) == len(open_table(folder).files()), "the lost append's data files are deleted"
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")  # of Python 3.12 and later
 def test_two_processes_change_one_table(folder: Path) -> None:
     """E2 in small; ``python tests/paimon_soak.py`` runs a thousand rounds."""
     assert soak(folder, 2, 10)["append"] > 3

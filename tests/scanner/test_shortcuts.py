@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import pickle
 import pydoc
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -112,4 +113,5 @@ def test_what_a_rewrite_keeps_has_no_default_in_its_signature() -> None:
     listed = inspect.signature(orcidx.rewrite).parameters
     assert listed["compression"].default is None
     assert "bloom_filter_columns" not in listed
-    assert "compression: 'str' = 'zstd'" in pydoc.render_doc(orcidx.write_table)
+    # Python 3.15 shows annotations without quotes
+    assert re.search("compression: ('str'|str) = 'zstd'", pydoc.render_doc(orcidx.write_table))

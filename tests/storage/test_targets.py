@@ -307,6 +307,7 @@ def test_a_process_that_ends_leaves_no_file(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")  # of Python 3.12 and later
 def test_a_forked_process_leaves_the_file_alone(tmp_path: Path) -> None:
     writer = orcidx.OrcWriter(tmp_path / "f.orc", TABLE.schema, compression="uncompressed", stripe_size=1 << 16)
     writer.write(TABLE)
