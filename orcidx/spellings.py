@@ -114,7 +114,7 @@ COLUMN = {
     "is_between": "between(low, high)",
     **dict.fromkeys(("eqNullSafe", "eq_missing"), "eq_null_safe(value)"),
     **dict.fromkeys(("eq", "equals"), "col(...) == value"),
-    **dict.fromkeys(("getField", "struct"), 'col("a", "b") for the field b of a'),
+    **dict.fromkeys(("getField", "get_field", "field", "struct"), 'col("a", "b") for the field b of a'),
     **dict.fromkeys(("cast", "alias"), "a pyarrow expression or SQL text as where="),
 }
 """Methods of a column."""
@@ -150,6 +150,7 @@ SCAN = {
     **_ROWS,
     "where": "filter(...), or where= of scan",
     "num_rows": "count_rows()",
+    "shape": "count_rows() and schema",
     "iter_batches": "to_batches()",
     **dict.fromkeys(("columns", "column_names", "names"), "schema.names"),
     **dict.fromkeys(("dtypes", "printSchema"), "schema"),
@@ -188,9 +189,11 @@ def unknown_keyword(name: str, known: Iterable[str], elsewhere: Mapping[str, str
     known = sorted(known)
     if name in elsewhere:
         return InvalidQuery(f"unknown option {name!r}: {elsewhere[name]}")
-    every = sorted({*known, *(other for other, text in elsewhere.items() if not text.startswith("it belongs"))})
-    near = difflib.get_close_matches(name.lower(), every, 3, 0.65)
-    hints = list(dict.fromkeys(repr(one) if one in known else elsewhere[one].removeprefix("say ") for one in near))
+    # names that belong to another call are near ones too: "colums" is "columns" of this one or of that
+    belong = {other for other, text in elsewhere.items() if text.startswith("it belongs")}
+    near = difflib.get_close_matches(name.lower(), sorted({*known, *elsewhere}), 3, 0.65)
+    own = belong.union(known)
+    hints = list(dict.fromkeys(repr(one) if one in own else elsewhere[one].removeprefix("say ") for one in near))
     if hints:
         return InvalidQuery(f"unknown option {name!r}; did you mean {' or '.join(hints)}?")
     few = ", ".join(known) if len(known) <= 8 else f"{', '.join(known[:8])} … {len(known)} in all"

@@ -81,7 +81,9 @@ class Narrowing(ABC):
             raise missing_attribute(f"a {type(self).__name__}", name, SCAN)
 
         def __getitem__(self, key: object) -> Any:
-            raise TypeError(f"a {type(self).__name__} has no [{key!r:.80}]; say select(...)")
+            say = "limit(n), or row_range=(start, stop) of one file" if isinstance(key, slice) else "select(...)"
+            shown = "start:stop" if isinstance(key, slice) else repr(key)[:80]
+            raise TypeError(f"a {type(self).__name__} has no [{shown}]; say {say}")
 
 
 class RequestNarrowing(Narrowing):
