@@ -36,7 +36,7 @@ class MemoryFiles:
     def _found(self, url: str) -> Found:
         return Found(url, Fingerprint(len(self.held[url]), str(hash(self.held[url]))))
 
-    def read(self, url: str, offset: int, length: int) -> bytes:
+    def read(self, url: str, offset: int, length: int, *, size: int | None = None) -> bytes:
         return self.held[url][offset : offset + length]
 
     def write(self, url: str, data: bytes, how: str, temporary: str | None) -> bool:

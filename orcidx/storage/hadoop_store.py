@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 _LARGEST_ANSWER = 16 << 20
-"""Bytes that are asked of the JVM at a time: they come as text of base64 in its memory and in this process's."""
+"""Bytes that are asked of the JVM at a time, which has them in its memory until they are taken."""
 _S3 = frozenset({"s3a", "s3n", "s3"})
 _APPEAR_WHOLE = _S3 | frozenset({"gs", "abfs", "abfss", "wasb", "wasbs", "oss", "cosn", "obs"})
 """Schemes of object stores, where a file appears when it is closed."""
@@ -64,7 +64,9 @@ class Files(Protocol):
     def status(self, url: str) -> Found | None:
         """Raises ``IsADirectoryError`` for a directory."""
 
-    def read(self, url: str, offset: int, length: int) -> bytes: ...
+    def read(self, url: str, offset: int, length: int, *, size: int | None) -> bytes:
+        """``size``: of the file, where that is known."""
+
     def write(self, url: str, data: bytes, how: str, temporary: str | None) -> bool: ...
     def rename(self, url: str, to: str) -> None: ...
     def delete(self, url: str) -> None: ...
@@ -156,19 +158,22 @@ class HadoopBackend(ThreadBackend):
         self._files = files
         self._url = url
         self.storage = f"hadoop {files.name}"
+        self._size: int | None = None
 
     def look(self) -> Fingerprint:
         found = self._files.status(self._url)
         if found is None or found.version is None:
             raise FileNotFoundError(errno.ENOENT, "no such file", self._url)
+        self._size = found.version.size
         return found.version
 
     def read(self, offset: int, length: int) -> bytes:
         if length <= _LARGEST_ANSWER:
-            return self._files.read(self._url, offset, length)
+            return self._files.read(self._url, offset, length, size=self._size)
         pieces = []
         for at in range(offset, offset + length, _LARGEST_ANSWER):
-            pieces.append(self._files.read(self._url, at, min(_LARGEST_ANSWER, offset + length - at)))
+            length_of_piece = min(_LARGEST_ANSWER, offset + length - at)
+            pieces.append(self._files.read(self._url, at, length_of_piece, size=self._size))
         return b"".join(pieces)
 
 

@@ -45,6 +45,7 @@ from orcidx.spark.sessions import hadoop_files
 from orcidx.spark.sessions.hadoop_files import SessionFiles, reached
 from orcidx.storage.folder import Folder
 from orcidx.storage.hadoop_store import hadoop_source
+from orcidx.storage.stores import store_of
 
 SPECIAL = ["a b", "a%b", "a'b", "ü", "a+b", "a#b", "a?b", "a:b", "[x]", "{y}", "a*b", "a=b"]
 ROWS = 1200
@@ -91,10 +92,10 @@ def viewfs(spark: Any, scratch: Path) -> Iterator[Place]:
         """As if the JVM were: root may do all."""
 
         def refuses(call: Any) -> Any:
-            def checked(self: SessionFiles, url: str, *rest: Any) -> Any:
+            def checked(self: SessionFiles, url: str, *rest: Any, **named: Any) -> Any:
                 if directory in url:
                     raise PermissionError(errno.EACCES, "access denied by the session's Hadoop file system", url)
-                return call(self, url, *rest)
+                return call(self, url, *rest, **named)
 
             return checked
 
@@ -374,15 +375,30 @@ def test_pieces_of_a_file(spark: Any, place: Place, tmp_path: Path, size: int, r
     data = rng.bytes(size)
     (tmp_path / "ä file").write_bytes(data)
     files, url = SessionFiles(spark), f"file://{tmp_path}/ä file"
-    assert files.read(url, 0, size) == data
-    assert files.read(url, 0, size + 7) == data
-    assert files.read(url, size // 3, size) == data[size // 3 :]
-    assert files.read(url, size // 3, size // 2) == data[size // 3 : size // 3 + size // 2]
+    for known in (None, size):
+        assert files.read(url, 0, size, size=known) == data
+        assert files.read(url, 0, size + 7, size=known) == data
+        assert files.read(url, size // 3, size, size=known) == data[size // 3 :]
+        assert files.read(url, size // 3, size // 2, size=known) == data[size // 3 : size // 3 + size // 2]
+    with pytest.raises(FileNotFoundError):
+        files.read(url + "x", 0, size, size=size)
+
+
+def test_requests_of_a_file(spark: Any, place: Place) -> None:
+    """s3a asked once more for the status of a file whose size was known."""
+    if place.log is None:
+        return
+    source = hadoop_source(f"{place.url}/of a file", SessionFiles(spark))
+    Folder(hadoop_source(place.url, SessionFiles(spark))).create("of a file", bytes(10_000))
+    place.log.requests.clear()
+    with store_of(source)[0].open(str(source.location), name="f", options=None, expected=None) as reader:
+        assert reader.read_tail(1 << 20) == (bytes(10_000), 10_000)
+    assert [method for method, *_ in place.log.requests] == ["HEAD", "GET"]
 
 
 def test_bytes_are_for_who_knows_the_password(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(bytes(10_000))
-    port = SessionFiles(spark)._java.serve(f"file://{tmp_path}/a", 0, 10_000, bytearray(b"p" * 32))
+    port = SessionFiles(spark)._java.serve(f"file://{tmp_path}/a", 0, 10_000, -1, bytearray(b"p" * 32))
     with pytest.raises(ConnectionResetError):
         hadoop_files._given(port, b"q" * 32, 10_000)
     with pytest.raises(ConnectionError):  # one answer a port

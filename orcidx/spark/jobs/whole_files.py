@@ -54,7 +54,7 @@ class HeldFiles:
             return Found(url, Fingerprint(len(self.written[url])))
         return Found(url, self.held[url][1]) if url in self.held else None
 
-    def read(self, url: str, offset: int, length: int) -> bytes:
+    def read(self, url: str, offset: int, length: int, *, size: int | None = None) -> bytes:
         data = self.written.get(url) if url in self.written else self.held[url][0]
         assert data is not None
         return data[offset : offset + length]

@@ -81,12 +81,13 @@ class SessionFiles:
             raise IsADirectoryError(21, "a directory, not a file", url)
         return _found(line) if line else None
 
-    def read(self, url: str, offset: int, length: int) -> bytes:
+    def read(self, url: str, offset: int, length: int, *, size: int | None) -> bytes:
+        known = -1 if size is None else size
         with _sentences(url):
             if length <= PIECE:
-                return bytes(self._java.read(url, offset, length))
+                return bytes(self._java.read(url, offset, length, known))
             password = secrets.token_bytes(32)
-            port = self._java.serve(url, offset, length, bytearray(password))
+            port = self._java.serve(url, offset, length, known, bytearray(password))
         return _given(port, password, length)
 
     def write(self, url: str, data: bytes, how: str, temporary: str | None) -> bool:

@@ -10,6 +10,7 @@ import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.FileContext;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.FutureDataInputStreamBuilder;
 import org.apache.hadoop.fs.LocatedFileStatus;
 import org.apache.hadoop.fs.Options;
 import org.apache.hadoop.fs.Path;
@@ -94,10 +95,25 @@ public class HadoopFiles {
     }
   }
 
+  // Opens a file of at least so many bytes, by which s3a asks no more for its status; -1: nobody has asked.
+  static FSDataInputStream opened(Path path, Configuration conf, long size) throws java.io.IOException {
+    FileSystem files = of(path, conf);
+    if (size < 0) return files.open(path);
+    FutureDataInputStreamBuilder builder = files.openFile(path);
+    builder.opt("fs.option.openfile.length", String.valueOf(size));
+    try {
+      return (FSDataInputStream) builder.build().get();
+    } catch (InterruptedException error) {
+      throw new java.io.InterruptedIOException(String.valueOf(error.getMessage()));
+    } catch (java.util.concurrent.ExecutionException error) {
+      if (error.getCause() instanceof java.io.IOException) throw (java.io.IOException) error.getCause();
+      throw new java.io.IOException(error.getCause());
+    }
+  }
+
   // Bytes from an offset on, fewer at the end of the file.
-  public byte[] read(String url, long offset, int length) throws java.io.IOException {
-    Path path = new Path(url);
-    FSDataInputStream stream = of(path, conf).open(path);
+  public byte[] read(String url, long offset, int length, long size) throws java.io.IOException {
+    FSDataInputStream stream = opened(new Path(url), conf, size);
     try {
       if (offset > 0) stream.seek(offset);
       return stream.readNBytes(length);
@@ -107,8 +123,8 @@ public class HadoopFiles {
   }
 
   // The same, given with its length to the first that connects to the port that is returned, if it says the password.
-  public int serve(String url, long offset, int length, final byte[] password) throws java.io.IOException {
-    final byte[] data = read(url, offset, length);
+  public int serve(String url, long offset, int length, long size, final byte[] password) throws java.io.IOException {
+    final byte[] data = read(url, offset, length, size);
     final java.net.ServerSocket door = new java.net.ServerSocket(0, 1, java.net.InetAddress.getByName("127.0.0.1"));
     Thread server = new Thread("orcidx serves bytes") {
       public void run() {
