@@ -14,7 +14,7 @@ import click
 import pytest
 
 import orcidx
-from orcidx import errors
+from orcidx import errors, paimon
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = {page.name: page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md")}
@@ -122,8 +122,14 @@ FUNCTIONS = [
 ]
 
 
+OF_INDEXES = [
+    getattr(paimon, name)
+    for name in ("build_index", "key_hash", "read_deletion_vector", "read_deletion_vectors", "read_file_index")
+] + [paimon.read_index, paimon.write_deletion_vectors]
+
+
 @pytest.mark.parametrize(
-    "function", [*FUNCTIONS, orcidx.OrcFile.scan, orcidx.OrcWriter], ids=lambda one: one.__qualname__
+    "function", [*FUNCTIONS, *OF_INDEXES, orcidx.OrcFile.scan, orcidx.OrcWriter], ids=lambda one: one.__qualname__
 )
 def test_functions_have_a_section_for_each_parameter(function):
     """numpydoc's sections, in its order. ``a, b`` documents two parameters, and ``**options`` all that a class has."""

@@ -198,8 +198,25 @@ def read_deletion_vector(
 ) -> DeletionVector:
     """The vector that a manifest places at ``offset`` with ``length``; also one in a Puffin file, by its blob's range.
 
-    ``source``: a path, URL, bytes or file object, as ``orcidx.open`` takes it. Raises ``CorruptFile`` when the range is
-    not in the file, disagrees with the entry, or the entry is damaged.
+    Parameters
+    ----------
+    source : path, URL, bytes, file object or source
+        The index file, or the Puffin file, as ``orcidx.open`` takes it.
+    offset, length : int
+        The range in bytes that the manifest or the blob names.
+    storage_options : mapping, optional
+        Options of the file system of a URL.
+    filesystem : object, optional
+        A file system of fsspec, pyarrow.fs or obstore, in which ``source`` is a path.
+
+    Returns
+    -------
+    DeletionVector
+
+    Raises
+    ------
+    CorruptFile
+        The range is not in the file, disagrees with the entry, or the entry is damaged.
     """
     described = describe_source(source, storage_options=storage_options, filesystem=filesystem)
     with located(file=described.name), _shifted(offset):
@@ -214,7 +231,26 @@ def read_deletion_vector(
 def read_deletion_vectors(
     source: OneSource, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None
 ) -> list[tuple[int, DeletionVector]]:
-    """All vectors of an index file or a Puffin file, each with the offset of its size field."""
+    """All vectors of an index file or a Puffin file, each with the offset of its size field.
+
+    Parameters
+    ----------
+    source : path, URL, bytes, file object or source
+        The file, as ``orcidx.open`` takes it.
+    storage_options : mapping, optional
+        Options of the file system of a URL.
+    filesystem : object, optional
+        A file system of fsspec, pyarrow.fs or obstore, in which ``source`` is a path.
+
+    Returns
+    -------
+    list of (int, DeletionVector)
+
+    Raises
+    ------
+    CorruptFile
+        The file is damaged.
+    """
     described = describe_source(source, storage_options=storage_options, filesystem=filesystem)
     with located(file=described.name):
         data = read_whole(described)
@@ -240,10 +276,27 @@ def write_deletion_vectors(
 ) -> dict[str, Range]:
     """Writes vectors by data file and returns their ranges, in the same order.
 
-    Without ``target_size`` one file at ``path`` holds all of them (only the version byte, if there are none). With it,
-    files ``path-0``, ``path-1`` ... are written, a new one after each vector that ends beyond ``target_size`` bytes
-    (none at all, if there are no vectors). ``bitmap64`` converts all to one kind. Raises ``ValueOutOfRange`` before
-    anything is written when positions do not fit.
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The index file. With ``target_size`` the files are ``path-0``, ``path-1`` and so on.
+    vectors : mapping of str to DeletionVector
+        The vector of each data file.
+    bitmap64 : bool, optional
+        Convert all vectors to the 64-bit kind (True) or the 32-bit kind (False).
+    target_size : int, optional
+        Begin a new file after each vector that ends beyond so many bytes. Without it one file holds all vectors (only
+        the version byte, if there are none); with it and no vectors, no file is written.
+
+    Returns
+    -------
+    dict of str to Range
+        The place of each data file's vector.
+
+    Raises
+    ------
+    ValueOutOfRange
+        Positions do not fit. Nothing is written then.
     """
     ranges: dict[str, Range] = {}
     files = encode_deletion_vectors(vectors, bitmap64=bitmap64, target_size=target_size)

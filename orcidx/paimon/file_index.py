@@ -277,13 +277,33 @@ def read_file_index(
 ) -> FileIndex:
     """Opens the file index of one data file.
 
-    ``source``: path or URL of the sidecar, or the bytes that a manifest embeds (any source that ``orcidx.open`` takes).
-    ``types``: the columns' types as Paimon's SQL text, as of the schema that the data file was written with; a map's
-    key ``m[k]`` takes the value type of ``m``. ``strict``: raise for a damaged index instead of keeping its rows.
-    ``rows``: of the data file; an index of another number of rows counts as damaged.
+    A small file is read at once (in one request where ``source`` is a ``Source`` that tells its size). Of a large one
+    the head is read, and then what is asked.
 
-    A small file is read at once (in one request where ``source`` is a ``Source`` that tells its size); of a large one
-    the head, and then what is asked. Raises ``CorruptFile`` when it is not a file index with a sound head.
+    Parameters
+    ----------
+    source : path, URL, bytes, file object or source
+        The sidecar, or the bytes that a manifest embeds, as ``orcidx.open`` takes it.
+    types : mapping of str to str or DataType
+        The columns' types as Paimon's SQL text, in the schema that the data file was written with. A map's key
+        ``m[k]`` takes the value type of ``m``.
+    strict : bool
+        Raise for a damaged index instead of keeping its rows.
+    rows : int, optional
+        Rows of the data file. An index of another number of rows counts as damaged.
+    storage_options : mapping, optional
+        Options of the file system of a URL.
+    filesystem : object, optional
+        A file system of fsspec, pyarrow.fs or obstore, in which ``source`` is a path.
+
+    Returns
+    -------
+    FileIndex
+
+    Raises
+    ------
+    CorruptFile
+        The source is not a file index with a sound head.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         return FileIndex(read_container(Body.of(source)), types, strict=strict, rows=rows)

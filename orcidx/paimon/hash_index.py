@@ -69,8 +69,22 @@ class HashIndex:
 def key_hash(keys: pa.RecordBatch | pa.Table, key_types: Sequence[str | DataType]) -> Hashes:
     """The hash of each row of ``keys``, whose columns are the key's in its order, each of the Paimon type given.
 
-    Timestamps also come as decimal128(38, 0) of nanoseconds, times of day and dates also as integers. Raises
-    ``InvalidQuery`` when a column cannot be of its type, or the type cannot be in a key.
+    Parameters
+    ----------
+    keys : pyarrow.RecordBatch or pyarrow.Table
+        The columns of the key. Timestamps may also be decimal128(38, 0) of nanoseconds. Times of day and dates may
+        also be integers.
+    key_types : sequence of str or DataType
+        The Paimon type of each column.
+
+    Returns
+    -------
+    Hashes
+
+    Raises
+    ------
+    InvalidQuery
+        A column cannot be of its type, or the type cannot be in a key.
     """
     if len(key_types) != keys.num_columns:
         raise InvalidQuery(f"{keys.num_columns} key columns, but {len(key_types)} types")

@@ -142,9 +142,27 @@ def _type_of(data_type: DataType | str) -> DataType:
 def read_index(kind: str, body: bytes | bytearray | memoryview | Body, data_type: DataType | str) -> Index:
     """Reads one index body.
 
-    ``kind``: ``"bloom-filter"``, ``"bitmap"``, ``"range-bitmap"`` or ``"bsi"``; ``data_type``: the column's type as
-    Paimon's SQL text, such as ``"INT NOT NULL"``. Most of the body is read when it is asked; ``Index.check()`` reads
-    everything. Raises ``CorruptFile`` for damage, ``Unsupported`` for an unknown kind or a type that it does not take.
+    Most of the body is read when it is asked. ``Index.check()`` reads everything.
+
+    Parameters
+    ----------
+    kind : str
+        "bloom-filter", "bitmap", "range-bitmap" or "bsi".
+    body : bytes or buffer
+        The bytes of the index.
+    data_type : str or DataType
+        The column's type as Paimon's SQL text, such as "INT NOT NULL".
+
+    Returns
+    -------
+    Index
+
+    Raises
+    ------
+    CorruptFile
+        The index is damaged.
+    Unsupported
+        The kind is unknown, or does not take the type.
     """
     return format_of(kind).read(Body.of(body), _type_of(data_type))
 
@@ -173,10 +191,30 @@ def build_index(
 ) -> Index:
     """Builds one index of a column; row i of the file is value i.
 
-    ``options`` by Paimon's short names, as numbers or Paimon's text: ``items`` and ``fpp`` (bloom-filter), ``version``
-    and ``index-block-size`` (bitmap), ``chunk-size`` (range-bitmap). Raises ``InvalidQuery`` for values that are not of
-    ``data_type`` and for wrong options, ``ValueOutOfRange`` for a value that the format cannot hold, ``Unsupported``
-    for a type that it does not take.
+    Parameters
+    ----------
+    kind : str
+        "bloom-filter", "bitmap", "range-bitmap" or "bsi".
+    values : pyarrow.Array or pyarrow.ChunkedArray
+        The values of the column in all rows of the file.
+    data_type : str or DataType
+        The column's type as Paimon's SQL text, such as "INT NOT NULL".
+    options : mapping, optional
+        By Paimon's short names, as numbers or Paimon's text: ``items`` and ``fpp`` (bloom-filter), ``version`` and
+        ``index-block-size`` (bitmap), ``chunk-size`` (range-bitmap).
+
+    Returns
+    -------
+    Index
+
+    Raises
+    ------
+    InvalidQuery
+        The values are not of ``data_type``, or an option is wrong.
+    ValueOutOfRange
+        The format cannot hold a value.
+    Unsupported
+        The index does not take the type.
     """
     builder = open_builder(kind, data_type, options)
     chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
