@@ -92,3 +92,8 @@ def test_every_page_names_one_repository():
 def test_the_citation_is_of_the_newest_release():
     version, day = re.search(r"^## (\d\S+) \((.*)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE).groups()
     assert f"version: {version}\ndate-released: {day}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_core_tests_have_the_extras_that_they_ask_for() -> None:
+    """SQL text and Avro are extras: without them these tests failed on every platform."""
+    assert "pip install -q '.[all]' pytest" in (ROOT / ".ci" / "core-tests").read_text()
