@@ -275,7 +275,8 @@ def _extremes(rows: BitMap, slices: list[BitMap]) -> tuple[int, int]:
 
 class _RangeTotals(IndexTotals):
     def __init__(self, index: RangeBitmapIndex) -> None:
-        self.has_ends = index.data_type.root in _ORDERED
+        # "a " has a larger code than "a\0", and is the smaller CHAR: codes follow the bytes with their spaces.
+        self.has_ends = index.data_type.root in _ORDERED and index.data_type.root != "CHAR"
         self._existence = index.numbers.existence
         if not self.has_ends or not self._existence:
             return

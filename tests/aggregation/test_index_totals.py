@@ -151,6 +151,20 @@ def test_nan_is_the_last_code(kind: str, nan: Any) -> None:
     assert list(facts["rows"]) == [f"Paimon {kind} index"]
 
 
+def test_codes_of_fixed_length_texts_have_no_ends() -> None:
+    """Of CHAR ``a`` is smaller than ``a\\0``, of the bytes with their spaces it is not."""
+    data = build_file_index(
+        pa.table({"c": ["a ", "a\0"]}), {"range-bitmap": {"c": {}}, "bitmap": {"c": {}}}, types={"c": "CHAR(2)"}
+    )
+    found = {}
+    for kind in ("range-bitmap", "bitmap"):
+        index = data.index("c", kind)
+        assert index is not None
+        found[kind] = totals_of(index)
+    assert found["bitmap"].ends(None) == Ends(b"a", b"a\0")
+    assert not found["range-bitmap"].has_ends
+
+
 def test_days_have_ends_and_times_have_none() -> None:
     moment = np.datetime64("2026-01-01T00:00:00.000001", "us")
     table = pa.table({"d": pa.array([1, 2, 3], pa.date32()), "t": pa.array([moment] * 3)})
