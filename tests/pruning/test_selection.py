@@ -236,3 +236,18 @@ def test_the_caller_cannot_change_it():
 def test_rows_outside_the_span_are_refused(wrong):
     with pytest.raises(InvalidQuery):
         wrong()
+
+
+def test_groups_of_all_rows_count_the_rows_inside_of_the_span():
+    assert RowSelection.all(10).count_in([0, 2, 5, 10]).tolist() == [2, 3, 5]
+    assert RowSelection.all(10).count_in([0, 5, 20]).tolist() == [5, 5]
+    assert RowSelection.all(10).count_in([20, 30]).tolist() == [0]
+
+
+@pytest.mark.parametrize("form", [RowSelection.all(9), RowSelection.from_positions([1, 5], 9)])
+def test_a_selection_is_pickled_in_every_form(form):
+    as_bitmap = RowSelection.from_bitmap(BitMap(form.positions()), 9)
+    for selection in (form, as_bitmap):
+        again = pickle.loads(pickle.dumps(selection))
+        assert again == selection
+        assert again.runs().tolist() == form.runs().tolist()
