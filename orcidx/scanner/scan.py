@@ -339,15 +339,17 @@ class Scan(RequestNarrowing, ArrowStream):
         scan, gone = self, []
         while True:
             try:
-                columns = tuple(scan.schema.names)
+                order = scan._order if scan.top else ()
+                files, depths = explain_files(
+                    scan.jobs, scan.resolved, limit=scan.row_limit, indexes=scan.indexes, order=order
+                )
+                columns = tuple(scan.schema.names)  # after the files, which count the tails that they read
                 break
             except FileGone as error:  # the first file says what columns there are
                 gone.append(gone_file(error))
                 scan = replace(self, jobs=tuple(self.jobs)[len(gone) :])
                 if not scan.jobs:
                     return Explanation(where, (), tuple(gone))
-        order = scan._order if scan.top else ()
-        files, depths = explain_files(scan.jobs, scan.resolved, limit=scan.row_limit, indexes=scan.indexes, order=order)
         return Explanation(where, columns, (*gone, *files), depths)
 
 
