@@ -229,7 +229,7 @@ class _Column:
     nan: str
     char_length: int | None
 
-    @property
+    @cached_property
     def domain(self) -> Domain:
         return domain_of(self.type)
 
