@@ -59,7 +59,7 @@ def _parsed(name: object, text: object) -> Aggregate:
         raise InvalidQuery(f'{text!r:.100} is no aggregate: write "count(*)", or a function of a column, "sum(price)"')
     function, column = call[1].lower(), call[2].strip()
     if function not in _FUNCTIONS:
-        near = difflib.get_close_matches({"mean": "avg", "average": "avg"}.get(function, function), _FUNCTIONS, 1)
+        near = difflib.get_close_matches({"mean": "avg", "average": "avg"}.get(function, function), _FUNCTIONS, 1, 0.7)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise InvalidQuery(f"unknown function {call[1]!r}: the functions are {', '.join(_FUNCTIONS)}{hint}")
     if column == "*":
