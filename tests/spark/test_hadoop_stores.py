@@ -15,7 +15,7 @@ import socket
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -391,7 +391,7 @@ def test_requests_of_a_file(spark: Any, place: Place) -> None:
     source = hadoop_source(f"{place.url}/of a file", SessionFiles(spark))
     Folder(hadoop_source(place.url, SessionFiles(spark))).create("of a file", bytes(10_000))
     place.log.requests.clear()
-    with store_of(source)[0].open(str(source.location), name="f", options=None, expected=None) as reader:
+    with closing(store_of(source)[0].open(str(source.location), name="f", options=None, expected=None)) as reader:
         assert reader.read_tail(1 << 20) == (bytes(10_000), 10_000)
     assert [method for method, *_ in place.log.requests] == ["HEAD", "GET"]
 
