@@ -195,6 +195,14 @@ cdef extern from *:
         return beyond >= 0;
     }
 
+    /* Whether a value of 128 bits has at most so many digits, 18 or fewer. */
+    static int orcidx_lies_within(const uint8_t* value, int precision) {
+        int64_t bound = (int64_t)orcidx_pow10_low[precision], low, high;
+        memcpy(&low, value, 8);
+        memcpy(&high, value + 8, 8);
+        return high == low >> 63 && -bound < low && low < bound;
+    }
+
     /* The low halves of values that fit 64 bits. */
     static void orcidx_halve(const uint8_t* in, int64_t count, int64_t* out) {
         int64_t i;
@@ -224,6 +232,7 @@ cdef extern from *:
                                           int precision, uint64_t most, int fast, uint8_t* out) nogil
     int count_digits "orcidx_count_digits"(uint8_t* values, int64_t count, int precision, uint64_t most) nogil
     int count_narrow "orcidx_count_narrow"(const int64_t* values, int64_t count, int precision, uint64_t most) nogil
+    bint lies_within "orcidx_lies_within"(const uint8_t* value, int precision) nogil
     void halve "orcidx_halve"(const uint8_t* values, int64_t count, int64_t* out) nogil
     int all_scales "orcidx_scales"(const int64_t* scales, int64_t count, int64_t to) nogil
     void widen_integers "orcidx_widen"(const int64_t* values, int64_t count, uint8_t* out) nogil
@@ -317,14 +326,24 @@ cdef int read_same(Window values, uint8_t* out, int64_t count, int precision) ex
 
 
 cdef int read_same_narrow(Window values, int64_t* out, int64_t count, int precision) except -1 nogil:
-    # count decimals of at most 18 digits to out, 8 bytes each, which have the wanted scale; a status.
-    cdef uint8_t large[16]
+    # count decimals of at most 18 digits to out, 8 bytes each, which have the wanted scale; a status. Small ones may be
+    # stored in more bytes than they need: Java and C++ read them, too.
+    cdef uint8_t wide[16]
     cdef uint64_t most = 0
-    cdef int status
-    if read_small(values, out, count, &most) < count:
-        status = read_large(values, large, 1, &most)
-        return status if status else 3
-    return count_narrow(out, count, precision, most)
+    cdef int64_t done = 0
+    cdef int status = 0
+    cdef bint fits = True
+    while True:
+        done += read_small(values, out + done, count - done, &most)
+        if done == count:
+            break
+        status = read_large(values, wide, 1, &most)
+        if status:
+            return status
+        fits = fits and lies_within(wide, precision)
+        halve(wide, 1, out + done)
+        done += 1
+    return count_narrow(out, count, precision, most) if fits else 3
 
 
 cdef int check_narrow(int64_t[::1] out, int64_t count, int scale, int precision) except -1:

@@ -194,6 +194,25 @@ def test_the_largest_number_in_64_bits(precision: int, form: str) -> None:
         read_narrow(column.open(None), [60], precision=precision)
 
 
+@pytest.mark.parametrize("form", ["same", "decoded"])
+@pytest.mark.parametrize("size", [2, 8, 9, 10, 16, 19])
+def test_small_numbers_in_more_bytes_than_they_need(form: str, size: int) -> None:
+    """In 64 bits as in 128: Java and C++ read them."""
+    numbers = [0, 1, -1, 63, -64] * 12
+    column = Column(numbers, RUNS[form](60, SCALE))
+    for at in range(0, 60, 3):
+        short = column.varints[at]
+        column.varints[at] = bytes([short[0] | 0x80]) + b"\x80" * (size - 2) + b"\x00"
+    for sizes in ([60], [1] * 60, [7, 53]):
+        assert read(column.open(None), sizes) == numbers
+        assert read_narrow(column.open(None), sizes) == numbers
+        assert read_narrow(column.open(5), sizes, precision=2) == numbers
+    column.varints[33] = b"\x80" * 19 + b"\x00"
+    for reads in (read, read_narrow):
+        with pytest.raises(CorruptFile, match="128 bits"):
+            reads(column.open(None), [60])
+
+
 def test_64_bits_that_do_not_fit() -> None:
     opened = Column([1, 2, 3], same(3, SCALE)).open(None)
     for precision, size in ((18, 2), (19, 3), (0, 3)):
