@@ -29,7 +29,7 @@ ANSI, QUOTED, ESCAPED = list(SETTINGS)[:3]
 
 @pytest.fixture(scope="module")
 def frame(spark: Any) -> Any:
-    """What Spark says of rows that it holds; its statistics of cached rows pass over NaN, so that it would lose them."""
+    """What Spark says of rows that it holds. Its statistics of cached rows pass over NaN, so they are switched off."""
     spark.conf.set("spark.sql.inMemoryColumnarStorage.partitionPruning", "false")
     return spark.createDataFrame(rows(), COLUMNS).cache()
 
