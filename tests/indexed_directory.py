@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from orcidx.index_directory.build import INDEXED, IndexSpec, index_file
 from orcidx.index_directory.catalog import Catalog
+from orcidx.index_directory.kept_tails import keep_tails
 from orcidx.index_directory.store import IndexStore, listing_table
 from orcidx.options import ReadOptions
 from orcidx.storage import list_sources
@@ -24,6 +25,7 @@ def index_here(root: Any, spec: Mapping[str, Any] = SPEC, *, embedded_bytes: int
     sources = list_sources([root])
     paths = listing_table(store.root, sources)["path"].to_pylist()
     rows = [index_file(store.folder, *one, wanted, ReadOptions()) for one in zip(sources, paths)]
+    keep_tails(store.folder, rows)
     return store.commit(catalog_of(rows, wanted), listed=pa.array(paths, pa.string()))
 
 

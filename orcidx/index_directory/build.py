@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, StorageError, located
 from orcidx.index_directory.catalog import FILE_FIELDS, OBSERVED, observe
+from orcidx.index_directory.kept_tails import tail_bytes
 from orcidx.index_directory.store import INDEXES, whole_object
 from orcidx.options import ReadOptions
 from orcidx.paimon.body import Body
@@ -94,7 +95,8 @@ def index_name(path: str, source: Source, spec: IndexSpec) -> str:
 def index_file(
     folder: Folder, source: Source, path: str, spec: IndexSpec, options: ReadOptions, *, reuse: bool = True
 ) -> dict[str, Any]:
-    """Builds and writes what is missing; gives a row of ``INDEXED``, with the error if there was one.
+    """Builds and writes what is missing; gives a row of ``INDEXED``, with the error if there was one, and with the last
+    bytes of the file as ``tail_bytes``, which ``keep_tails`` writes.
 
     ``source`` with the version that was listed, any other is refused; ``path`` below the directory. ``reuse``: an index
     that lies in its place already is taken.
@@ -128,6 +130,7 @@ def _index(
         row |= {"rows": file.num_rows, "tail": tail.checksum}
         names = file.schema.names
         present = present_part(spec.spec, names)
+        row["tail_bytes"] = tail_bytes(source, reader, tail)
         columns = {name: node for name, node in zip(names, file.columns) if names.count(name) == 1}
         row["statistics"] = observe(tail, columns, columns_of(present))
         name = index_name(row["path"], source, spec)

@@ -6,6 +6,7 @@
     error     why there is no index, where the file itself is the reason
     index     its file index, as a name in ``_orcidx/``; or ``embedded``, the bytes themselves, when they are few
     indexes   list of (column, kind, bytes, type): what is in it, ``type`` as Paimon's SQL text
+    tails, tail_at, tail_length, tail_crc    where its last bytes are kept (see ``kept_tails``); catalogs may lack these
     spec      key of the spec that it was built by
     read_bytes, millis    what building it took
     s0, s1 …  statistics of one column in one ORC type, for the files that have it: count of values, flags, low, high,
@@ -36,6 +37,7 @@ import pyarrow.compute as pc
 from orcidx.aggregation.column_totals import Wanted
 from orcidx.errors import CorruptFile
 from orcidx.index_directory.catalog_file import CatalogFile, written_catalog
+from orcidx.index_directory.kept_tails import TAIL_FIELDS, TAILS
 from orcidx.options import ReadOptions
 from orcidx.orc.bounds import Bounds, BytesBounds, NumberBounds, StatisticsColumn, bound_statistics
 from orcidx.orc.kinds import TypeKind
@@ -83,6 +85,7 @@ FILE_FIELDS = pa.schema(
         ("spec", pa.string()),
         ("read_bytes", pa.int64()),
         ("millis", pa.int64()),
+        *TAIL_FIELDS,
     ]
 )
 """What is known of a file, but for its statistics."""
@@ -319,7 +322,7 @@ class Catalog:
             wanted = None if columns is None else {name.lower() for name in columns}
             chosen = {f"s{i}": key for i, key in enumerate(keys) if wanted is None or key.column.lower() in wanted}
             names = list(FILE_FIELDS.names if files is None else files)
-            table = file.read([*names, *chosen])
+            table = file.read([*names, *chosen], lacking=TAIL_FIELDS)
             found = table.select(names).cast(pa.schema([FILE_FIELDS.field(name) for name in names]))
             _check_places(found)
             statistics = {key: table[name].combine_chunks().cast(key.storage) for name, key in chosen.items()}
@@ -340,14 +343,17 @@ class Catalog:
 
 
 def _check_places(files: pa.Table) -> None:
-    """Names come from whoever wrote the catalog: an index lies in the folder of indexes."""
-    if "index" in files.column_names:
-        names = files["index"].drop_null()
-        inside = pc.match_substring_regex(names, r"^index/[^\\]+$")
+    """Names come from whoever wrote the catalog: an index lies in the folder of indexes, a tail in that of tails."""
+    for column, folder in (("index", "index"), ("tails", TAILS)):
+        if column not in files.column_names:
+            continue
+        names = files[column].drop_null()
+        inside = pc.match_substring_regex(names, rf"^{folder}/[^\\]+$")
         climbs = pc.match_substring_regex(names, r"(^|/)\.{0,2}(/|$)")
         wrong = names.filter(pc.or_(pc.invert(inside), climbs))
         if len(wrong):
-            message = f"a catalog names an index {wrong[0].as_py()!r:.120}, outside of its folder"
+            what = "an index" if column == "index" else "tails"
+            message = f"a catalog names {what} {wrong[0].as_py()!r:.120}, outside of its folder"
             raise CorruptFile(f"{message}; build the indexes again")
 
 

@@ -84,9 +84,15 @@ class CatalogFile:
         """Bytes of the file."""
         return self._file.tail.size
 
-    def read(self, columns: Sequence[str]) -> pa.Table:
-        """These columns."""
-        return _damage_of(lambda: self._read(columns))
+    def read(self, columns: Sequence[str], *, lacking: pa.Schema | None = None) -> pa.Table:
+        """These columns; null where the file lacks one of ``lacking``, which earlier versions did not write."""
+        names = self._file.schema.names
+        absent = [one for one in lacking or () if one.name in columns and one.name not in names]
+        without = {one.name for one in absent}
+        found = _damage_of(lambda: self._read([name for name in columns if name not in without]))
+        for one in absent:
+            found = found.append_column(one.name, pa.nulls(self._file.num_rows, one.type))
+        return found.select(columns) if absent else found
 
     def _read(self, columns: Sequence[str]) -> pa.Table:
         rows = self._file.num_rows

@@ -165,10 +165,11 @@ class CatalogIndexes:
 
 
 def _jobs_of(jobs: Sequence[FileJob], numbers: Int64s, plan: FilePlan) -> tuple[FileJob, ...]:
-    """Some of the jobs, with their file indexes."""
+    """Some of the jobs, with their file indexes and tails."""
     chosen = jobs.some(numbers) if isinstance(jobs, CatalogFiles) else [jobs[one] for one in numbers.tolist()]
     indexes = (plan.index_of(number) for number in numbers.tolist())
+    tails = plan.tails_of(numbers)
     return tuple(
-        job if index is None or job.file_index is not None else replace(job, file_index=index)
-        for job, index in zip(chosen, indexes)
+        job if index is None and tail is None else replace(job, file_index=job.file_index or index, tail=tail)
+        for job, index, tail in zip(chosen, indexes, tails)
     )

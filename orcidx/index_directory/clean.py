@@ -10,7 +10,9 @@ from typing import Any
 
 from orcidx.errors import CorruptFile, InvalidQuery, StorageError
 from orcidx.explain.summary import Section, Summary
-from orcidx.index_directory.store import FOLDER, INDEXES, IndexStore, catalog_number
+from orcidx.index_directory.catalog_names import catalog_number
+from orcidx.index_directory.kept_tails import TAILS
+from orcidx.index_directory.store import FOLDER, INDEXES, IndexStore
 from orcidx.spellings import size_text
 from orcidx.storage import OneSource, Source, describe_source, list_sources
 from orcidx.storage.folder import Folder, Stored, is_temporary
@@ -86,11 +88,11 @@ def clean_indexes(
 ) -> Cleaning:
     """Deletes leftovers that are older than ``older_than`` (seconds, or a timedelta) in a directory's ``_orcidx/``.
 
-    Leftovers are temporary files of writers that died, catalogs that a later one replaced, and indexes that the catalog
-    does not name. Younger ones may belong to a job that runs, or to a query that was planned a moment ago. Unfinished
-    uploads below the directory are listed where the store tells them (S3, given as a URL), and left, as they may be
-    another program's. Raises
-    ``FileNotFoundError`` where there is no such directory, ``CorruptFile`` where the catalog cannot be read.
+    Leftovers are temporary files of writers that died, catalogs that a later one replaced, and indexes and tails that
+    the catalog does not name. Younger ones may belong to a job that runs, or to a query that was planned a moment ago.
+    Unfinished uploads below the directory are listed where the store tells them (S3, given as a URL), and left, as they
+    may be another program's. Raises ``FileNotFoundError`` where there is no such directory, ``CorruptFile`` where the
+    catalog cannot be read.
     """
     seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else float(older_than)
     if not seconds >= 0:
@@ -124,8 +126,8 @@ def _leftovers(stored: list[Stored], store: IndexStore | None, before: int) -> I
     """What is no longer needed, since when (ns; None: not known), and why.
 
     A catalog is left over since the time when a whole one was written after it: until then queries were planned by it.
-    An index is, when no catalog names it but those that go now; and since the last catalog was written, when a file's
-    later row in the catalogs that are in use names another one.
+    An index is, and an object of tails, when no catalog names it but those that go now; and since the last catalog was
+    written, when later rows of its files in the catalogs that are in use name another one.
     """
     replaced = {} if store is None else _replaced(stored, store)
     named: set[str] = set()
@@ -134,15 +136,16 @@ def _leftovers(stored: list[Stored], store: IndexStore | None, before: int) -> I
     if store is not None:
         in_use = [one for one in stored if one.name in store.catalog_names]
         last = max((one.version.mtime for one in in_use if one.version.mtime is not None), default=None)
-        latest = set(store.catalog(files=["index"], columns=()).files["index"].drop_null().to_pylist())
-        named = latest | store.index_names([one for one in stored if replaced.get(one.name, 0) >= before])
-        outdated = store.index_names(in_use) - named
+        files = store.catalog(files=["index", "tails"], columns=()).files
+        latest = {name for column in ("index", "tails") for name in files[column].drop_null().to_pylist()}
+        named = latest | store.names_in([one for one in stored if replaced.get(one.name, 0) >= before])
+        outdated = store.names_in(in_use) - named
     for one in stored:
         if is_temporary(one.name):
             yield one, one.version.mtime, "its writer died"
         elif one.name in replaced:
             yield one, replaced[one.name], "a later catalog replaced it"
-        elif one.name.startswith(f"{INDEXES}/") and one.name not in named:
+        elif one.name.startswith((f"{INDEXES}/", f"{TAILS}/")) and one.name not in named:
             yield one, last if one.name in outdated else one.version.mtime, "no catalog names it"
 
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from orcidx.errors import CorruptFile
 from orcidx.index_directory.catalog import STATISTICS_OPTIONS, Catalog, StatisticsKey, statistics_column
+from orcidx.index_directory.kept_tails import TailPlaces
 from orcidx.options import ReadOptions
 from orcidx.orc.bounds import StatisticsColumn
 from orcidx.orc.evidence import StatisticsEvidence
@@ -44,6 +45,7 @@ from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.many_files import partition_values
 from orcidx.storage import Source
 from orcidx.storage.folder import Folder
+from orcidx.storage.kept_tails import KeptTail
 
 __all__ = [
     "FilePlan",
@@ -167,7 +169,7 @@ class FilePlan:
     ``kept``: positions of the files that may hold a row that matches; ``fresh``: files that the catalog knows in the
     version listed; ``rows`` of each, -1 where they are not known; ``outcomes``: over the files, each of some of them:
     who ruled them out (none without a predicate), ``by_index``: those that then an index embedded in the catalog did;
-    ``notes``: what was stale or missing.
+    ``notes``: what was stale or missing; ``tails``: where tails of files are kept.
     """
 
     kept: Int64s
@@ -178,6 +180,7 @@ class FilePlan:
     outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
     by_index: frozenset[int] = frozenset()
     notes: tuple[Note, ...] = ()
+    tails: TailPlaces | None = field(default=None, repr=False)
 
     @cached_property
     def matching(self) -> Bools:
@@ -205,6 +208,10 @@ class FilePlan:
     def index_of(self, file: int) -> StoredIndex | None:
         """The file index of a file, as ``FileJob.file_index`` takes it; None where it has none that may help."""
         return stored_index(self.known, file) if self.has_index and self.fresh[file] else None
+
+    def tails_of(self, files: Int64s) -> list[KeptTail | None]:
+        """The kept tails of files that are opened in this order."""
+        return [None] * len(files) if self.tails is None or not len(files) else self.tails.of(files)
 
     def constants_of(self, file: int) -> dict[str, pa.Scalar]:
         """The partition columns of a file, typed as over the whole listing."""

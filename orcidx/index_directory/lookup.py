@@ -26,6 +26,7 @@ from orcidx.predicate import Where, col
 from orcidx.pruning.findings import Note
 from orcidx.pruning.reasons import Reason
 from orcidx.storage import Source, describe_source
+from orcidx.storage.kept_tails import KeptTail
 from orcidx.storage.stores import store_class, store_of
 from orcidx.threads.tasks import side_by_side
 
@@ -42,8 +43,8 @@ class ListingPlan:
 
     ``kept``: positions of the files that may hold a row that matches, in order; ``indexes``: the file index of some of
     them; ``reasons``: why each other file holds none; ``covered``: how many files lie below an indexed directory;
-    ``notes``: what was stale, damaged or missing; ``units``: totals that are known of files that match whole, which are
-    those of ``totalled``.
+    ``tails``: kept tails of some; ``notes``: what was stale, damaged or missing; ``units``: totals that are known of
+    files that match whole, which are those of ``totalled``.
     """
 
     kept: tuple[int, ...]
@@ -53,6 +54,7 @@ class ListingPlan:
     notes: tuple[Note, ...] = ()
     units: tuple[KnownUnit, ...] = ()
     totalled: frozenset[int] = frozenset()
+    tails: dict[int, KeptTail] = field(default_factory=dict)
 
 
 def plan_listing(
@@ -78,6 +80,7 @@ def plan_listing(
     notes: list[Note] = []
     units: list[KnownUnit] = []
     known: list[int] = []
+    tails: dict[int, KeptTail] = {}
     covered = 0
     for store, positions in stores_of(sources, everywhere=everywhere):
         covered += len(positions)
@@ -95,13 +98,18 @@ def plan_listing(
             elif (index := plan.index_of(number)) is not None:
                 indexes[position] = index
         notes += plan.notes
+        opened = plan.kept
         if totals is not None:
             wanted = None if eligible is None else eligible[positions]
             found, taken = known_units(plan, totals, options or ReadOptions(), wanted)
             units += [replace(unit, example=positions[unit.example]) for unit in found]
             known += np.asarray(positions)[taken].tolist()
+            opened = opened[~taken[opened]]
+        for number, tail in zip(opened.tolist(), plan.tails_of(opened)):
+            if tail is not None:
+                tails[positions[number]] = tail
     kept_files = tuple(np.flatnonzero(kept).tolist())
-    return ListingPlan(kept_files, indexes, reasons, covered, tuple(notes), tuple(units), frozenset(known))
+    return ListingPlan(kept_files, indexes, reasons, covered, tuple(notes), tuple(units), frozenset(known), tails)
 
 
 def index_of_file(

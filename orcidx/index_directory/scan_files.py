@@ -333,8 +333,10 @@ def _jobs_left(jobs: Sequence[FileJob], found: ListingPlan) -> tuple[FileJob, ..
     left = []
     for number, job in enumerate(jobs):
         if number in kept:
-            index = found.indexes.get(number)
-            left.append(job if index is None or job.file_index is not None else replace(job, file_index=index))
+            index, tail = found.indexes.get(number), found.tails.get(number)
+            if index is not None and job.file_index is None:
+                job = replace(job, file_index=index)
+            left.append(job if tail is None else replace(job, tail=tail, fingerprint=job.source.listed))
         elif number not in found.totalled and _was_replaced(job.source):
             left.append(job)
     return tuple(left)

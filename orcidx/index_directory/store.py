@@ -3,6 +3,7 @@
     _orcidx/rollup/00000007.catalog          what is known of every file (see ``catalog``)
     _orcidx/rollup/00000008.catalog          files that were added or changed since
     _orcidx/index/<path>.<identity>.index    a file index too large to be embedded in the catalog
+    _orcidx/tails/<digest>.tails             the last bytes of files in a store (see ``kept_tails``)
 
 Spark and ``orcidx.scan`` do not look into names that begin with "_". A catalog is written in one piece, by whoever gets
 the next number, and says whether it is whole or stands on those before it. Valid are the last whole one and those after
@@ -24,7 +25,8 @@ To read with it (``path`` is the directory; None where it has no catalog)::
 
 ``index_of`` gives a ``StoredIndex`` or None: where the file has none, or none of a column that ``where`` names.
 ``plan.fresh`` tells which files the catalog knows in exactly the version listed, ``plan.rows`` how many rows those have
-(-1 elsewhere), ``plan.reasons(i)`` who ruled a file out, ``plan.notes`` what was stale. Nothing of a file that is not
+(-1 elsewhere), ``plan.reasons(i)`` who ruled a file out, ``plan.tails`` the last bytes of those that are kept,
+``plan.notes`` what was stale. Nothing of a file that is not
 fresh is used. Columns are matched by name. A plan takes two requests, whatever the number of files: the listing of
 ``_orcidx/rollup`` and the catalog (one more for each part; several for one above 32 MiB).
 """
@@ -32,12 +34,11 @@ fresh is used. Columns are matched by name. A plan takes two requests, whatever 
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,10 @@ import pyarrow.compute as pc
 from orcidx.errors import CorruptFile, InvalidQuery, StorageError, located
 from orcidx.index_directory.catalog import Catalog
 from orcidx.index_directory.catalog_file import CatalogFile
+from orcidx.index_directory.catalog_names import CATALOGS, catalog_name, catalog_number, in_order, is_of_version_1
 from orcidx.index_directory.file_pruning import FilePlan, KnownFiles, Partitions, asked_columns, plan_files
 from orcidx.index_directory.file_versions import FRESH, LISTING, STALE, UNKNOWN, among, behind, later, states
+from orcidx.index_directory.kept_tails import TAIL_FIELDS, TailPlaces
 from orcidx.index_directory.listed_paths import listing_table, seen_paths
 from orcidx.options import ReadOptions
 from orcidx.paimon.build import columns_of
@@ -74,7 +77,6 @@ __all__ = [
 ]
 
 FOLDER = "_orcidx"
-CATALOGS = "rollup"
 INDEXES = "index"
 MOST_PARTS = 8
 """A catalog with more parts is written anew in one piece."""
@@ -84,7 +86,6 @@ READ_AT_ONCE = 32 << 20
 COMMIT_ATTEMPTS = 16
 MANY_FILES = 100_000
 
-_CATALOG = re.compile(r"rollup/(\d{8,18})\.(?:catalog|parquet)")
 LONGEST_CHAIN = 1000
 """Catalogs after the last whole one; writers start anew long before."""
 Int64s = npt.NDArray[np.int64]
@@ -130,12 +131,12 @@ class IndexStore:
         if create:
             _refuse_pattern(root)
         folder = Folder.of(root, FOLDER)
-        catalogs = _numbered(folder.list(CATALOGS))
+        catalogs = in_order(folder.list(CATALOGS))
         return IndexStore(root, folder, catalogs) if catalogs or create else None
 
     def again(self) -> IndexStore:
         """The store as it is now."""
-        return IndexStore(self.root, self.folder, _numbered(self.folder.list(CATALOGS)))
+        return IndexStore(self.root, self.folder, in_order(self.folder.list(CATALOGS)))
 
     def forgotten(self) -> IndexStore:
         """The store as if its catalogs knew nothing: what is committed to it stands alone, after them."""
@@ -232,12 +233,13 @@ class IndexStore:
         """A key of the spec: files with another one in their row were built by another spec."""
         return self._identities.spec_key
 
-    def index_names(self, catalogs: Iterable[Stored]) -> set[str]:
-        """The index files that some catalogs name; one that is damaged names none."""
+    def names_in(self, catalogs: Iterable[Stored]) -> set[str]:
+        """The index files and tails that some catalogs name; one that is damaged names none."""
         found: set[str] = set()
         for stored in catalogs:
             try:
-                found |= set(self._read(stored, ["index"], ()).files["index"].drop_null().to_pylist())
+                for names in self._read(stored, ["index", "tails"], ()).files.columns:
+                    found |= set(names.drop_null().to_pylist())
             except CorruptFile:
                 if stored.name in self.catalog_names:
                     raise
@@ -283,7 +285,11 @@ class IndexStore:
         known = self.known(listing, match, columns=asked, schema=schema, indexes=has_index, seen=seen)
         _give_back(len(listing))
         plan = plan_files(known, match.fresh, predicate, options or ReadOptions(), has_index=has_index)
-        return replace(plan, notes=(*stale_notes(listing, match), *plan.notes))
+        tails = None
+        if self.root.kind != "path":
+            places = partial(self.catalog, files=TAIL_FIELDS.names, columns=(), paths=False)
+            tails = TailPlaces(self.folder, match.entry, match.fresh, lambda: places().files)
+        return replace(plan, notes=(*stale_notes(listing, match), *plan.notes), tails=tails)
 
     def known(
         self,
@@ -463,28 +469,6 @@ def whole_object(folder: Folder, name: str) -> bytes | None:
             reader.close()
     except FileNotFoundError:
         return None
-
-
-def catalog_name(number: int) -> str:
-    """The name in ``_orcidx/`` of a catalog."""
-    return f"{CATALOGS}/{number:08}.catalog"
-
-
-def is_of_version_1(name: str) -> bool:
-    """Whether a catalog is one of those that are no longer read."""
-    return name.endswith(".parquet")
-
-
-def catalog_number(name: str) -> int:
-    """The number of a catalog by its name; 0: it is none of ours."""
-    match = _CATALOG.fullmatch(name)
-    number = 0 if match is None else int(match[1])
-    return number if name.rpartition(".")[0] == catalog_name(number).rpartition(".")[0] else 0
-
-
-def _numbered(stored: Iterable[Stored]) -> list[Stored]:
-    """The catalogs in order of their numbers."""
-    return sorted((one for one in stored if catalog_number(one.name)), key=lambda one: catalog_number(one.name))
 
 
 def stale_notes(listing: pa.Table, match: Match) -> list[Note]:

@@ -21,6 +21,7 @@ from orcidx.predicate import Predicate
 from orcidx.pruning.findings import Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage import Fingerprint, Source
+from orcidx.storage.kept_tails import KeptTail
 
 __all__ = [
     "FileIndexes",
@@ -113,8 +114,9 @@ class FileJob:
     ``stripes``: numbers of the only stripes to read; ``row_range``: (start, stop) in file rows; ``selection``: the only
     rows to read (see ``as_selection``); ``deleted``: rows never to return; ``file_index``: a Paimon file index of the
     file, its bytes or its path; ``constants``: columns with one value in this file, such as Hive partitions;
-    ``fingerprint``: the version of the file that all this is about, any other is refused. ``opened`` gives the file's
-    reader as long as somebody has it open in this process; a copy that is sent elsewhere has none.
+    ``fingerprint``: the version of the file that all this is about, any other is refused; ``tail``: its last bytes, as
+    they are kept elsewhere. ``opened`` gives the file's reader as long as somebody has it open in this process; a copy
+    that is sent elsewhere has none.
     """
 
     source: Source
@@ -125,6 +127,7 @@ class FileJob:
     file_index: Any = None
     constants: Mapping[str, Any] = field(default_factory=dict)
     fingerprint: Fingerprint | None = None
+    tail: KeptTail | None = field(default=None, compare=False)
     opened: Callable[[], OrcReader | None] | None = field(default=None, repr=False, compare=False)
 
     @property

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from orcidx.errors import CorruptFile, Unsupported
 from orcidx.fetching.drive import run_value
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.reader import OrcReader
@@ -64,7 +65,7 @@ def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFi
     except FileNotFoundError as error:
         raise gone(job.source.name) from error
     try:
-        scan = FileScan(OrcReader(storage, MetadataLimits.of(request.options)), job, request, metrics)
+        scan = FileScan(_reader(storage, job, request, metrics), job, request, metrics)
         if request.options.strings == "dictionary":
             run_value(scan.prepare(), storage)
         return OpenFile(storage, scan)
@@ -74,6 +75,19 @@ def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFi
     except BaseException:
         storage.close()
         raise
+
+
+def _reader(storage: RangeReader, job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OrcReader:
+    """The file, from a tail that is kept elsewhere where that is one."""
+    limits = MetadataLimits.of(request.options)
+    if job.tail is None or job.fingerprint is None or not hasattr(storage, "last"):
+        return OrcReader(storage, limits)
+    remote: Any = storage
+    remote.last.kept = partial(job.tail.read, metrics)
+    try:
+        return OrcReader(storage, limits)
+    except (CorruptFile, Unsupported):  # perhaps of what was kept: the file has its own
+        return OrcReader(storage, limits)
 
 
 def _open_and_prune(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFile:

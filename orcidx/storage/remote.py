@@ -124,6 +124,19 @@ async def in_thread(call: Callable[[], T]) -> T:
     return await awaited(REQUESTS.submit(call))
 
 
+_NOTHING = memoryview(b"")
+
+
+@dataclass
+class LastBytes:
+    """The end of an object, once it was read: ``data`` from ``start`` on. ``kept``: gives that of the version that is
+    expected, from elsewhere, to the first who reads the tail."""
+
+    start: int = 0
+    data: memoryview = _NOTHING
+    kept: Callable[[], memoryview | None] | None = None
+
+
 class RemoteReader:
     """A ``RangeReader`` over a ``Backend``. The tail, once read, answers later ranges that lie inside it."""
 
@@ -148,7 +161,7 @@ class RemoteReader:
         if self._largest is None:  # two of these at a time, whatever the budget
             self._merge_size = min(self._merge_size, self._budget // 2)
         self._fingerprint = expected
-        self._tail: tuple[int, memoryview] = (0, memoryview(b""))
+        self.last = LastBytes()
 
     @property
     def identity(self) -> tuple[Any, ...] | None:
@@ -167,6 +180,12 @@ class RemoteReader:
         return self._fingerprint
 
     def read_tail(self, length: int) -> tuple[memoryview, int]:
+        kept, self.last = self.last.kept, LastBytes()
+        if kept is not None and self._fingerprint is not None:
+            data, size = kept(), self._fingerprint.size
+            if data is not None and 0 < len(data) <= size:
+                self.last = LastBytes(size - len(data), data)
+                return data, size
         return self._run(partial(self._read_tail, length))
 
     def read_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
@@ -183,7 +202,7 @@ class RemoteReader:
 
     def close(self) -> None:
         backend, self._backend = self._backend, None
-        self._tail = (0, memoryview(b""))
+        self.last = LastBytes()
         if backend is not None:
             backend.close()
 
@@ -221,8 +240,8 @@ class RemoteReader:
             raise StorageError(f"{len(data)} bytes instead of the last {min(length, size)}", file=self.name)
         self.metrics.asked(1, len(data))
         self.metrics.fetched(size - len(data), len(data), time.perf_counter() - started)
-        if len(data) > len(self._tail[1]):
-            self._tail = (size - len(data), data)
+        if len(data) > len(self.last.data):
+            self.last = LastBytes(size - len(data), data)
         return data, size
 
     async def _read_ranges(self, ranges: Sequence[Range], most: int | None) -> list[memoryview]:
@@ -230,7 +249,7 @@ class RemoteReader:
         if self._fingerprint is not None:
             check_inside(ranges, self._fingerprint.size, self.name)
         self.metrics.asked(len(ranges), sum(length for _, length in ranges))
-        tail_start, tail = self._tail
+        tail_start, tail = self.last.start, self.last.data
         tail_stop = tail_start + len(tail)
         inside = [tail_start <= offset and offset + length <= tail_stop for offset, length in ranges]
         wanted = [(offset, 0 if held else length) for (offset, length), held in zip(ranges, inside, strict=True)]

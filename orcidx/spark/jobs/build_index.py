@@ -11,6 +11,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, Unsupported
 from orcidx.index_directory.build import INDEXED, IndexSpec, index_file, present_part
 from orcidx.index_directory.catalog import Catalog
 from orcidx.index_directory.index_checks import damaged_indexes
+from orcidx.index_directory.kept_tails import keep_tails
 from orcidx.index_directory.store import IndexStore, listing_table
 from orcidx.options import ReadOptions
 from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of
@@ -149,7 +151,7 @@ class BuildTask:
     on_error: str
     counters: Counters
 
-    def __call__(self, source: Source, listed: Mapping[str, Any]) -> Mapping[str, Any]:
+    def __call__(self, source: Source, listed: Mapping[str, Any]) -> dict[str, Any]:
         row = index_file(self.folder, source, listed["path"], self.spec, OPTIONS, reuse=listed["reuse"])
         if row["error"] is not None and self.on_error == "raise":
             raise TaskFailure.of(row["error"], source.name)
@@ -246,7 +248,7 @@ class _Job:
         sizes = files["size"].to_pylist()
         with Progress(spark, "indexing", files=len(sizes), bytes=sum(sizes), shown=progress) as shown:
             make = BuildTask(self.store.folder, self.spec, on_error, shown.counters)
-            task = FileTask(self.store.root, INDEXED, make)
+            task = FileTask(self.store.root, INDEXED, make, partial(keep_tails, self.store.folder))
             if (problem := road_problem(self.store.root)) is not None:
                 found = run_over_whole_files(spark, files, task, problem)
             else:

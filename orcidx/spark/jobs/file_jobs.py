@@ -69,12 +69,13 @@ def error_from(error: str, file: str) -> OrcidxError:
 class FileTask:
     """For ``mapInArrow``: makes a row of ``schema`` of each file, which it gets with its row of the job's table.
 
-    ``root`` is the directory that the files' paths are in.
+    ``root`` is the directory that the files' paths are in. ``settle``: called with some rows before they are given.
     """
 
     root: Source
     schema: pa.Schema
     make: Callable[[Source, Mapping[str, Any]], Mapping[str, Any]]
+    settle: Callable[[list[Any]], None] | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         waiting: list[Mapping[str, Any]] = []
@@ -82,9 +83,14 @@ class FileTask:
             for row, source in sources_of(self.root, batch):
                 waiting.append(self.make(source, row))
                 if len(waiting) == _BATCH:
-                    yield pa.RecordBatch.from_pylist(waiting, schema=self.schema)
+                    yield self._batch(waiting)
                     waiting = []
-        yield pa.RecordBatch.from_pylist(waiting, schema=self.schema)
+        yield self._batch(waiting)
+
+    def _batch(self, rows: list[Mapping[str, Any]]) -> pa.RecordBatch:
+        if self.settle is not None:
+            self.settle(rows)
+        return pa.RecordBatch.from_pylist(rows, schema=self.schema)
 
 
 def sources_of(root: Source, files: pa.RecordBatch | pa.Table) -> Iterator[tuple[Mapping[str, Any], Source]]:

@@ -35,6 +35,7 @@ from orcidx.spark.sessions.hadoop_files import reached, shipped
 from orcidx.spark.sessions.spark_session import facts_of, is_connect
 from orcidx.spark.types.argument_types import Given, OnePath, Schema
 from orcidx.storage import Source, list_sources
+from orcidx.storage.kept_tails import share
 from orcidx.storage.secrets import with_secrets
 
 if TYPE_CHECKING:
@@ -168,6 +169,8 @@ def _total(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for part in batch.column(0):
             jobs, request, plan = pickle.loads(part.as_buffer())
+            tails = share([job.tail for job in jobs])
+            jobs = [replace(job, tail=tail) for job, tail in zip(jobs, tails)]
             totals, origins, metrics = plan.totals(), Origins(), ScanMetrics()
             try:
                 add_files(jobs, request, plan, totals, origins, metrics=metrics)

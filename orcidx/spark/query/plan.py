@@ -193,9 +193,11 @@ def _by_catalog(rows: Scan, partitions: Mapping[str, tuple[str, Any]]) -> tuple[
             warnings.warn(f"the directory's indexes are not used: {note.text}", RuntimeWarning, stacklevel=2)
     kept = []
     for number in found.kept:
-        job, index = rows.jobs[number], found.indexes.get(number)
+        job, index, tail = rows.jobs[number], found.indexes.get(number), found.tails.get(number)
         if index is not None and job.file_index is None:
             job = replace(job, file_index=index, fingerprint=job.source.listed)
+        if tail is not None:
+            job = replace(job, tail=tail, fingerprint=job.source.listed)
         kept.append(job)
     return tuple(kept)
 

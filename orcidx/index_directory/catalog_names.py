@@ -1,0 +1,35 @@
+"""The names of catalogs in ``_orcidx/``, which have numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from orcidx.storage.folder import Stored
+
+__all__ = ["CATALOGS", "catalog_name", "catalog_number", "in_order", "is_of_version_1"]
+
+CATALOGS = "rollup"
+_CATALOG = re.compile(r"rollup/(\d{8,18})\.(?:catalog|parquet)")
+
+
+def catalog_name(number: int) -> str:
+    """The name in ``_orcidx/`` of a catalog."""
+    return f"{CATALOGS}/{number:08}.catalog"
+
+
+def is_of_version_1(name: str) -> bool:
+    """Whether a catalog is one of those that are no longer read."""
+    return name.endswith(".parquet")
+
+
+def catalog_number(name: str) -> int:
+    """The number of a catalog by its name; 0: it is none of ours."""
+    match = _CATALOG.fullmatch(name)
+    number = 0 if match is None else int(match[1])
+    return number if name.rpartition(".")[0] == catalog_name(number).rpartition(".")[0] else 0
+
+
+def in_order(stored: Iterable[Stored]) -> list[Stored]:
+    """The catalogs in order of their numbers."""
+    return sorted((one for one in stored if catalog_number(one.name)), key=lambda one: catalog_number(one.name))

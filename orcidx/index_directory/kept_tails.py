@@ -1,0 +1,97 @@
+"""The last bytes of the files of a directory in a store: their footers, in a few objects beside the catalog.
+
+    _orcidx/tails/<digest>.tails    the last bytes of some files as they are stored, one after the other
+
+A row of the catalog says where those of its file lie, and their CRC-32. They hold what opening a file takes: its
+footer, the statistics of its stripes, and the footer of its last stripe. They are believed of the very version of the
+file that the catalog knows. Where they cannot be read, the file's own are. A file of which one request brings
+everything has none, nor one on this machine, nor one whose tail is longer than ``LONGEST_TAIL``.
+
+The name is a digest of the content: a job that runs again writes the same object. ``clean`` deletes those that no
+catalog names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable, MutableMapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from orcidx.orc.metadata import TAIL_REQUEST, FileTail
+from orcidx.storage import RangeReader, Source
+from orcidx.storage.folder import Folder
+from orcidx.storage.kept_tails import KeptTail, share
+
+__all__ = ["LONGEST_TAIL", "TAILS", "TAIL_FIELDS", "TailPlaces", "keep_tails", "tail_bytes"]
+
+TAILS = "tails"
+LONGEST_TAIL = 32 << 10
+TAIL_FIELDS = pa.schema(
+    [("tails", pa.string()), ("tail_at", pa.int64()), ("tail_length", pa.int64()), ("tail_crc", pa.int64())]
+)
+"""What a row of the catalog says of them: the object's name in ``_orcidx/``, and which of its bytes."""
+
+
+def tail_bytes(source: Source, reader: RangeReader, tail: FileTail) -> bytes | None:
+    """What is kept of a file that is open; None of one of which nothing is."""
+    if source.kind == "path" or tail.size <= TAIL_REQUEST or not tail.footer.stripes:
+        return None
+    said = tail.postscript
+    length = said.size + said.footer_length + said.metadata_length
+    last = tail.footer.stripes[-1].footer_offset
+    if tail.size - last <= LONGEST_TAIL:
+        length = max(length, tail.size - last)
+    if length > LONGEST_TAIL:
+        return None
+    return bytes(reader.read_ranges([(tail.size - length, length)])[0])
+
+
+def keep_tails(folder: Folder, rows: Sequence[MutableMapping[str, Any]]) -> None:
+    """Writes the tails of some files, which stand in their rows as ``tail_bytes``, and notes there where they lie."""
+    kept = [row for row in rows if row.get("tail_bytes")]
+    if not kept:
+        return
+    data = b"".join(row["tail_bytes"] for row in kept)
+    name = f"{TAILS}/{hashlib.sha256(data).hexdigest()[:32]}.tails"
+    folder.put(name, data)
+    at = 0
+    for row in kept:
+        one = row["tail_bytes"]
+        row.update({"tails": name, "tail_at": at, "tail_length": len(one), "tail_crc": zlib.crc32(one)})
+        at += len(one)
+
+
+@dataclass(frozen=True)
+class TailPlaces:
+    """Where the tails of the files of a plan are kept. ``entry``: of each file its row in what ``read`` gives (columns
+    of ``TAIL_FIELDS``), ``fresh``: whether that is of its version."""
+
+    folder: Folder
+    entry: npt.NDArray[np.int64]
+    fresh: npt.NDArray[np.bool_]
+    read: Callable[[], pa.Table]
+
+    @cached_property
+    def _rows(self) -> pa.Table:
+        return self.read()
+
+    def of(self, files: npt.NDArray[np.int64]) -> list[KeptTail | None]:
+        """The tails of these files, which are opened in this order; None of those that have none."""
+        known = files[self.fresh[files]]
+        rows = self._rows.take(pa.array(self.entry[known]))
+        found: dict[int, KeptTail] = {}
+        sources: dict[str, Source] = {}
+        for file, (name, at, length, crc) in zip(known.tolist(), zip(*(column.to_pylist() for column in rows.columns))):
+            if None in (name, at, length, crc) or not (at >= 0 and 0 < length <= LONGEST_TAIL):
+                continue
+            if name not in sources:
+                sources[name] = self.folder.source(name)
+            found[file] = KeptTail(sources[name], at, length, crc)
+        return share([found.get(file) for file in files.tolist()])

@@ -1,0 +1,128 @@
+"""The last bytes of files, kept together in objects beside them: a file is opened without a request of its own.
+
+The files of a scan are opened in order. So the tails of the next ones are fetched with that of the first: a few at
+first, then ``MOST_AT_ONCE`` bytes at a time, in one request for each object and stretch.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from orcidx.errors import OrcidxError
+from orcidx.storage.ranges import RangeReader, start_read
+from orcidx.storage.stores import Source
+from orcidx.threads.tasks import Task
+
+__all__ = ["KeptTail", "share"]
+
+FIRST_BYTES = 256 << 10
+MOST_AT_ONCE = 4 << 20
+"""Bytes of tails that are fetched with the first file, and with each that needs more."""
+
+
+class Counts(Protocol):
+    """Where requests are counted."""
+
+    requests: int
+    bytes_read: int
+
+
+@dataclass(frozen=True)
+class KeptTail:
+    """Where the last bytes of one version of a file are kept: in ``source``, ``length`` bytes at ``offset``, whose
+    CRC-32 is ``crc``. ``shared``: the tails that are fetched with it; a copy that is sent elsewhere has none."""
+
+    source: Source
+    offset: int
+    length: int
+    crc: int
+    shared: SharedTails | None = field(default=None, repr=False, compare=False)
+
+    def read(self, metrics: Counts | None = None) -> memoryview | None:
+        """The bytes; None where they cannot be had, or are not those that were kept. ``metrics``: where requests are
+        counted."""
+        shared = SharedTails((self,)) if self.shared is None else self.shared
+        data = shared.bytes_of(self, metrics)
+        return data if data is not None and zlib.crc32(data) == self.crc else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "shared": None}
+
+
+class SharedTails:
+    """Some tails that are fetched together, when the first of them is wanted. ``before``: those of the files that come
+    before these, whose bytes are let go then, but for the last ones, as files are opened side by side."""
+
+    def __init__(self, tails: Sequence[KeptTail], before: SharedTails | None = None) -> None:
+        self._tails = tails
+        self._before = before
+        self._fetches: dict[Any, _Fetch] = {}
+
+    def bytes_of(self, tail: KeptTail, metrics: Counts | None) -> memoryview | None:
+        """The bytes of one of them; None where its object cannot be read."""
+        try:
+            fetches = self._fetches
+            if not fetches:  # two threads at once may ask twice
+                if self._before is not None and self._before._before is not None:
+                    self._before._before._fetches = {}
+                    self._before._before = None
+                fetches = self._fetches = self._begun()
+            return fetches[tail.source.location].bytes_of(tail, metrics)
+        except (OrcidxError, OSError):  # the file has its own
+            return None
+
+    def _begun(self) -> dict[Any, _Fetch]:
+        members: dict[Any, list[KeptTail]] = {}
+        for one in self._tails:
+            members.setdefault(one.source.location, []).append(one)
+        return {location: _Fetch(tails) for location, tails in members.items()}
+
+
+class _Fetch:
+    """The requests to one object, under way or done."""
+
+    def __init__(self, tails: Sequence[KeptTail]) -> None:
+        self._reader: RangeReader | None = tails[0].source.open()
+        self._task: Task[list[memoryview]] = start_read(self._reader, [(one.offset, one.length) for one in tails])
+        self._places = {(one.offset, one.length): number for number, one in enumerate(tails)}
+
+    def bytes_of(self, tail: KeptTail, metrics: Counts | None) -> memoryview:
+        try:
+            return self._task.result()[self._places[tail.offset, tail.length]]
+        finally:
+            reader, self._reader = self._reader, None
+            if reader is not None and self._task.done():
+                if metrics is not None:
+                    metrics.requests += reader.metrics.requests
+                    metrics.bytes_read += reader.metrics.bytes_fetched
+                reader.close()
+
+
+def share(tails: Sequence[KeptTail | None]) -> list[KeptTail | None]:
+    """The tails of files in the order in which they are opened, each with those that are fetched together."""
+    shared: list[KeptTail | None] = [None] * len(tails)
+    together: SharedTails | None = None
+    for members in _parts(tails):
+        together = SharedTails([tail for _, tail in members], together)
+        for number, tail in members:
+            shared[number] = replace(tail, shared=together)
+    return shared
+
+
+def _parts(tails: Sequence[KeptTail | None]) -> Iterator[list[tuple[int, KeptTail]]]:
+    """The tails that there are, with their numbers, in parts of bounded size."""
+    members: list[tuple[int, KeptTail]] = []
+    size, most = 0, FIRST_BYTES
+    for number, tail in enumerate(tails):
+        if tail is None:
+            continue
+        if members and size + tail.length > most:
+            yield members
+            members, size, most = [], 0, MOST_AT_ONCE
+        members.append((number, tail))
+        size += tail.length
+    if members:
+        yield members
