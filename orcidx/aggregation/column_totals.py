@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -12,6 +14,7 @@ import pyarrow.compute as pc
 
 from orcidx.aggregation.exact_sums import FloatSum, integer_sum, rounded
 from orcidx.aggregation.functions import LARGEST_PRECISION, Aggregate
+from orcidx.aggregation.ranks import Ranks
 from orcidx.aggregation.value_forms import NAN, Comparable, NotANumber, comparable, form_of
 from orcidx.errors import ValueOutOfRange
 
@@ -22,17 +25,19 @@ LIMIT = 10**LARGEST_PRECISION
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which totals of a column are asked for, beside its count."""
+    """Which totals of a column are asked for, beside its count. ``order``: values at given places of their order."""
 
     sum: bool
     minimum: bool
     maximum: bool
+    order: bool = False
 
 
 def wanted_of(aggregates: list[Aggregate]) -> Wanted:
     """What these aggregates of one column take."""
     functions = {aggregate.function for aggregate in aggregates}
-    return Wanted(bool(functions & {"sum", "avg"}), "min" in functions, "max" in functions)
+    order = "quantile_disc" in functions
+    return Wanted(bool(functions & {"sum", "avg"}), "min" in functions, "max" in functions, order)
 
 
 @dataclass
@@ -49,6 +54,11 @@ class ColumnTotals:
     maximum: Comparable | None = None
     has_nan: bool = False
 
+    @cached_property
+    def ranks(self) -> Ranks:
+        """The values in their order, where that is asked for."""
+        return Ranks(self.kind)
+
     def add(self, values: pa.Array) -> None:
         """Adds the values of an array; nulls count for nothing."""
         if values.null_count:
@@ -60,6 +70,8 @@ class ColumnTotals:
             self._add_sum(values)
         if self.wanted.minimum or self.wanted.maximum:
             self._add_bounds(comparable(values))
+        if self.wanted.order:
+            self.ranks.add(comparable(values))
 
     def _add_sum(self, values: pa.Array) -> None:
         if pa.types.is_floating(self.kind):
@@ -98,6 +110,8 @@ class ColumnTotals:
             self.has_nan = True
         else:
             self.take_bounds(form, form)
+        if self.wanted.order:
+            self.ranks.add_repeated(form, rows)
 
     def add_float(self, value: float | NotANumber, times: int) -> None:
         """Adds a float, in its form, to the sum so many times."""
@@ -115,6 +129,8 @@ class ColumnTotals:
         self.has_nan |= other.has_nan
         if other.minimum is not None and other.maximum is not None:
             self.take_bounds(other.minimum, other.maximum)
+        if self.wanted.order:
+            self.ranks.merge(other.ranks)
 
     def result(self, aggregate: Aggregate, *, nan: Literal["ieee", "largest"]) -> object:
         """The value of an aggregate, in the form of ``value_forms`` or of its result type; None for SQL's NULL.
@@ -128,6 +144,8 @@ class ColumnTotals:
             return None
         if function in ("min", "max"):
             return self._bound(function, nan_is_largest=nan == "largest")
+        if function == "quantile_disc":
+            return self.ranks.value(aggregate.share or Fraction(0), nan_is_largest=nan == "largest")
         if pa.types.is_floating(self.kind):
             return self.floats.value(1 if function == "sum" else self.count)
         if function == "avg":

@@ -1,8 +1,8 @@
 """What an aggregation asks for: functions of columns, and the types of their results.
 
 An aggregate is given as text, ``"sum(price)"``. The result types are fixed: counts are int64, sums of integers
-decimal128(38, 0), sums of decimals decimal128(38, s), sums of floats and averages double; minima and maxima have the
-type of the column.
+decimal128(38, 0), sums of decimals decimal128(38, s), sums of floats and averages double; minima, maxima and quantiles
+have the type of the column.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal, get_args
 
 import pyarrow as pa
@@ -19,27 +20,33 @@ from orcidx.errors import InvalidQuery
 
 __all__ = ["Aggregate", "Function", "has_order", "parse_aggregates", "parse_groups", "result_type"]
 
-Function = Literal["count", "sum", "min", "max", "avg"]
+Function = Literal["count", "sum", "min", "max", "avg", "quantile_disc"]
 
 _FUNCTIONS: tuple[str, ...] = get_args(Function)
 _CALL = re.compile(r"\s*([A-Za-z_][A-Za-z_0-9]*)\s*\((.*)\)\s*", re.DOTALL)
 _QUOTED = re.compile(r'"(?:[^"]|"")+"|`(?:[^`]|``)+`')
+_SHARE = re.compile(r"(.*),\s*([0-9]*\.?[0-9]+|[0-9]+\.)\s*", re.DOTALL)
+_QUANTILES = ("median", "quantile", "percentile", "percentile_disc", "quantile_cont", "approx_quantile")
 _PLAIN = re.compile(r'[^"`(),*\s](?:[^"`(),*]*[^"`(),*\s])?')
 
+_MIDDLE = '"quantile_disc(price, 0.5)"'
 LARGEST_PRECISION = 38
 """Digits of a sum."""
 
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One column of the result. ``column``: a name as predicates take it, None of ``count(*)``."""
+    """One column of the result. ``column``: a name as predicates take it, None of ``count(*)``; ``share``: of a
+    quantile, from 0 to 1."""
 
     name: str
     function: Function
     column: str | None
+    share: Fraction | None = None
 
     def __str__(self) -> str:
-        return f"{self.function}({'*' if self.column is None else self.column})"
+        share = "" if self.share is None else f", {float(self.share):g}"
+        return f"{self.function}({'*' if self.column is None else self.column}{share})"
 
 
 def parse_aggregates(given: Mapping[str, str]) -> tuple[Aggregate, ...]:
@@ -58,6 +65,8 @@ def _parsed(name: object, text: object) -> Aggregate:
     if call is None:
         raise InvalidQuery(f'{text!r:.100} is no aggregate: write "count(*)", or a function of a column, "sum(price)"')
     function, column = call[1].lower(), call[2].strip()
+    if function in _QUANTILES:
+        raise InvalidQuery(f"unknown function {call[1]!r}: a value that half of them are not above is {_MIDDLE}")
     if function not in _FUNCTIONS:
         near = difflib.get_close_matches({"mean": "avg", "average": "avg"}.get(function, function), _FUNCTIONS, 1, 0.7)
         hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -67,7 +76,16 @@ def _parsed(name: object, text: object) -> Aggregate:
             raise InvalidQuery(f"{function}(*) has no meaning: name a column")
         return Aggregate(name, "count", None)
     known: Function = function  # type: ignore[assignment]
+    if known == "quantile_disc":
+        return _quantile(name, column, text)
     return Aggregate(name, known, _column(column, text))
+
+
+def _quantile(name: str, arguments: str, text: str) -> Aggregate:
+    parts = _SHARE.fullmatch(arguments)
+    if parts is None or Fraction(parts[2]) > 1:
+        raise InvalidQuery(f"{text!r:.100} is no aggregate: write a column and a share from 0 to 1, as {_MIDDLE}")
+    return Aggregate(name, "quantile_disc", _column(parts[1].strip(), text), Fraction(parts[2]))
 
 
 def _column(text: str, whole: str) -> str:
@@ -106,7 +124,7 @@ def result_type(aggregate: Aggregate, kind: pa.DataType | None) -> pa.DataType:
     function = aggregate.function
     if function == "count" or kind is None:
         return pa.int64()
-    if function in ("min", "max"):
+    if function in ("min", "max", "quantile_disc"):
         if not has_order(kind):
             raise InvalidQuery(f"{aggregate}: values of type {kind} have no order", column=aggregate.column)
         return kind

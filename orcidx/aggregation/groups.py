@@ -114,7 +114,7 @@ class GroupTotals:
         kind = self.columns[name]
         wanted = result_type(aggregate, kind)
         values: list[Any] = [group.columns[name].result(aggregate, nan=nan) for group in groups]
-        if aggregate.function in ("min", "max"):
+        if aggregate.function in ("min", "max", "quantile_disc"):
             return restored(values, kind)
         if pa.types.is_decimal(wanted):
             return _decimals(values, wanted)
@@ -187,6 +187,10 @@ def _add_column(totals: Sequence[ColumnTotals], numbers: Int64s, values: pa.Arra
             totals[group].total += total
     if wanted.minimum or wanted.maximum:
         _add_bounds(totals, numbers, comparable(values))
+    if wanted.order:
+        alike = comparable(values)
+        for group, start, stop in zip(present, starts.tolist(), stops):
+            totals[group].ranks.add(alike.slice(start, stop - start))
 
 
 def _add_bounds(totals: Sequence[ColumnTotals], numbers: Int64s, values: pa.Array) -> None:

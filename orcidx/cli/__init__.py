@@ -35,7 +35,7 @@ _COMMANDS = {
     "head": ("orcidx.cli.rows", "head", "The first rows of files."),
     "count": ("orcidx.cli.rows", "count", "The number of rows of files together."),
     "scan": ("orcidx.cli.rows", "scan", "Rows that match, and what was read to find them."),
-    "aggregate": ("orcidx.cli.aggregate", "aggregate", "Totals of rows: count, sum, min, max and avg."),
+    "aggregate": ("orcidx.cli.aggregate", "aggregate", "Totals of rows: count, sum, min, max, avg, quantile_disc."),
     "explain": ("orcidx.cli.explain", "explain", "Which stripes and row groups a query reads, and why."),
     "may-contain": ("orcidx.cli.may_contain", "may_contain", "Which keys a column of a file may hold."),
     "rewrite": ("orcidx.cli.rewrite", "rewrite", "Write files anew: sorted, clustered, merged, with blooms."),

@@ -73,7 +73,10 @@ def aggregate(
     fresh: Literal["listing", "catalog"],
     explain: bool,
 ) -> None:
-    """Totals of the rows of SOURCES, from statistics where those prove them: count, sum, min, max and avg."""
+    """Totals of the rows of SOURCES, from statistics where those prove them.
+
+    They are count, sum, min, max, avg, and quantile_disc(price, 0.5).
+    """
     scan = scan_from(sources, storage_options, None, where, timestamp_unit="us", fresh=fresh)
     print_totals(scan.aggregate(parse_select(select), parse_columns(by)), as_json=as_json, explain=explain)
 

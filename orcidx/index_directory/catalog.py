@@ -421,6 +421,8 @@ def proved_values(kept: pa.Array, wanted: Wanted) -> npt.NDArray[np.bool_]:
         known &= _valid(total) | empty
     if wanted.minimum or wanted.maximum:
         known &= ((bits & _ATTAINED) != 0) | empty
+    if wanted.order:
+        known &= empty
     return np.asarray(known & _valid(count), np.bool_)
 
 

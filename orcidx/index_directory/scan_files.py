@@ -212,7 +212,8 @@ def aggregate(
         As ``orcidx.scan`` takes them.
     aggregates : dict of str to str
         A column of the result and what it holds: ``"count(*)"``, ``"count(c)"``, ``"sum(c)"``, ``"min(c)"``,
-        ``"max(c)"`` or ``"avg(c)"``. A field of a struct is ``"sum(a.b)"``, another name is quoted: ``'sum("a b")'``.
+        ``"max(c)"``, ``"avg(c)"`` or ``"quantile_disc(c, 0.5)"``. A field of a struct is ``"sum(a.b)"``, another name
+        is quoted: ``'sum("a b")'``.
     where : str, Predicate, pyarrow.compute.Expression or list of tuples, optional
         Only rows for which this is true.
     by : str or sequence of str, optional
@@ -224,11 +225,12 @@ def aggregate(
     -------
     pyarrow.Table
         One row a group, sorted by its key; one row in all where there is no ``by``. Counts are int64, sums of integers
-        decimal128(38, 0), sums of decimals decimal128(38, s), sums of floats and averages double, minima and maxima of
-        the column's type. Without a value counts are 0 and the others null. Sums of floats are exact and rounded once.
-        NaN is the largest value with ``nan="largest"``, else minima and maxima leave it out where there is another
-        value. Equal values are one group: -0.0 is 0.0, CHAR values come without the spaces at their end. The metadata
-        of the schema says under ``orcidx``, in JSON, how many rows came from which evidence.
+        decimal128(38, 0), sums of decimals decimal128(38, s), sums of floats and averages double, minima, maxima and
+        quantiles of the column's type. A quantile is a value of the column: the least that at least this share of its
+        values are not above. Without a value counts are 0 and the others null. Sums of floats are exact and rounded
+        once. NaN is the largest value with ``nan="largest"``, else minima, maxima and quantiles leave it out where
+        there is another value. Equal values are one group: -0.0 is 0.0, CHAR values come without the spaces at their
+        end. The metadata of the schema says under ``orcidx``, in JSON, how many rows came from which evidence.
 
     Raises
     ------

@@ -1,10 +1,11 @@
 """Totals of rows by the indexes of one column: exact counts, sums, minima, maxima and groups, without the data.
 
-    bitmap        a bitmap for each value: groups, counts, sums, minima and maxima
+    bitmap        a bitmap for each value: groups, counts, sums, minima, maxima and quantiles
     bsi           bit slices of the numbers themselves: counts, sums (the sum over the bits b of 2**b times the rows of
-                  slice b), minima and maxima; positive and negative numbers apart, both less the smallest of their part
-    range-bitmap  bit slices of *codes*: counts, minima and maxima by the dictionary, and never sums: those of
-                  [10, 1000, 10, 7] would add up to 4
+                  slice b), minima, maxima and quantiles; positive and negative numbers apart, both less the smallest of
+                  their part
+    range-bitmap  bit slices of *codes*: counts, minima, maxima and quantiles by the dictionary, and never sums: those
+                  of [10, 1000, 10, 7] would add up to 4
 
 Values are in the forms of ``aggregation.value_forms``, in which equal values of SQL are one: -0.0 is 0.0, and CHAR
 comes without the spaces at its end, though an index keeps these apart.
@@ -21,13 +22,15 @@ from typing import Any
 import numpy as np
 from pyroaring import BitMap
 
-from orcidx.aggregation.value_forms import NAN
+from orcidx.aggregation.ranks import Ordered
+from orcidx.aggregation.value_forms import NAN, Form
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.paimon.bitmap import BitmapIndex
 from orcidx.paimon.bsi import BsiIndex, Part
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.index import Index
 from orcidx.paimon.keys import Key, KeyType, ordered_bits
+from orcidx.paimon.order_totals import CountedOrder, SliceOrder
 from orcidx.paimon.range_bitmap import RangeBitmapIndex
 
 __all__ = ["MOST_VALUES", "Ends", "IndexTotals", "totals_of"]
@@ -53,7 +56,7 @@ class IndexTotals(ABC):
     """What an index tells of the rows of any selection, which is a bitmap, or None: all rows.
 
     Made by ``totals_of``, which has read and checked all that the answers take. ``adds_up``: whether there are sums;
-    ``has_ends``: minima and maxima; ``has_groups``: values with their rows.
+    ``has_ends``: minima, maxima and the order of values; ``has_groups``: values with their rows.
     """
 
     adds_up = False
@@ -74,6 +77,10 @@ class IndexTotals(ABC):
 
     def ends(self, rows: BitMap | None) -> Ends:
         """Minimum and maximum."""
+        raise NotImplementedError
+
+    def order(self, rows: BitMap | None) -> Ordered:
+        """The values in their order."""
         raise NotImplementedError
 
     def counts(self, rows: BitMap | None) -> Iterator[tuple[Any, int]]:
@@ -181,6 +188,9 @@ class _BitmapTotals(IndexTotals):
         numbers = [value for value in found if value is not NAN]
         return Ends(min(numbers, default=None), max(numbers, default=None), len(numbers) < len(found))
 
+    def order(self, rows: BitMap | None) -> Ordered:
+        return CountedOrder({value: count for value, count in self.counts(rows) if count})
+
     def groups(self) -> list[tuple[Any, BitMap]]:
         return [*self._values, (None, self._nulls)] if self._nulls else self._values
 
@@ -218,6 +228,34 @@ class _BsiTotals(IndexTotals):
         low, high = (Decimal(number).scaleb(-self._scale) for number in found)
         return Ends(low, high)
 
+    def order(self, rows: BitMap | None) -> Ordered:
+        signs = (self._negative, self._positive)
+        return _BsiOrder(tuple(SliceOrder(one.among(rows), one.slices, one.smallest) for one in signs), self._scale)
+
+
+class _BsiOrder:
+    """Numbers in their order: the negative ones backwards, then the others."""
+
+    nans = 0
+
+    def __init__(self, signs: tuple[SliceOrder, ...], scale: int | None) -> None:
+        self._negative, self._positive = signs
+        self._scale = scale
+        self.numbers = self._negative.count + self._positive.count
+
+    def _form(self, number: int) -> Form:
+        return number if self._scale is None else Decimal(number).scaleb(-self._scale)
+
+    def at(self, place: int) -> Form:
+        below = self._negative.count
+        if place < below:
+            return self._form(-self._negative.at(below - 1 - place))
+        return self._form(self._positive.at(place - below))
+
+    def counts(self) -> Iterator[tuple[Any, int]]:
+        yield from ((self._form(-number), times) for number, times in self._negative.counts())
+        yield from ((self._form(number), times) for number, times in self._positive.counts())
+
 
 class _Numbers:
     """The numbers of one sign."""
@@ -238,8 +276,12 @@ class _Numbers:
             counts = [one.intersection_cardinality(rows) for one in self.slices] if count else []
         return self.smallest * count + sum(number << bit for bit, number in enumerate(counts))
 
+    def among(self, rows: BitMap | None) -> BitMap:
+        """Those of the rows that have a number of this sign."""
+        return self.existence if rows is None else self.existence & rows
+
     def ends(self, rows: BitMap | None) -> tuple[int, int] | None:
-        low = self.existence if rows is None else self.existence & rows
+        low = self.among(rows)
         if not low:
             return None
         smallest, largest = _extremes(low, list(self.slices))
@@ -278,20 +320,23 @@ class _RangeTotals(IndexTotals):
         # "a " has a larger code than "a\0", and is the smaller CHAR: codes follow the bytes with their spaces.
         self.has_ends = index.data_type.root in _ORDERED and index.data_type.root != "CHAR"
         self._existence = index.numbers.existence
+        self._nan = BitMap()
+        self._slices: list[BitMap] = []
         if not self.has_ends or not self._existence:
             return
         self._index = index
         self._form = _form_of(index.key_type)
         self._slices = index.numbers.slices()
-        self._nan = BitMap()
         smallest, largest = _extremes(self._existence, self._slices)
         if smallest or largest != index.cardinality - 1:
             raise CorruptFile(f"codes from {smallest} to {largest}, of {index.cardinality} values")
-        if self._value(0) is NAN or self._value(largest) is NAN:
+        if self.value(0) is NAN or self.value(largest) is NAN:
             self._nan = index.numbers.equal(largest)
 
-    def _value(self, code: int) -> Any:
-        return self._form(self._index.key(code))
+    def value(self, code: int) -> Form:
+        """The value of a code."""
+        found: Form = self._form(self._index.key(code))
+        return found
 
     def present(self) -> BitMap:
         return self._existence
@@ -306,4 +351,24 @@ class _RangeTotals(IndexTotals):
         if not found:
             return Ends(None, None, has_nan)
         smallest, largest = _extremes(found, self._slices)
-        return Ends(self._value(smallest), self._value(largest), has_nan)
+        return Ends(self.value(smallest), self.value(largest), has_nan)
+
+    def order(self, rows: BitMap | None) -> Ordered:
+        found = self._existence if rows is None else self._existence & rows
+        return _RangeOrder(SliceOrder(found - self._nan, self._slices), found.intersection_cardinality(self._nan), self)
+
+
+class _RangeOrder:
+    """Values in the order of their codes."""
+
+    def __init__(self, codes: SliceOrder, nans: int, of: _RangeTotals) -> None:
+        self._codes = codes
+        self._of = of
+        self.numbers = codes.count
+        self.nans = nans
+
+    def at(self, place: int) -> Form:
+        return self._of.value(self._codes.at(place))
+
+    def counts(self) -> Iterator[tuple[Any, int]]:
+        return ((self._of.value(code), times) for code, times in self._codes.counts())

@@ -1,8 +1,8 @@
 """Totals of one file by its Paimon indexes: of exactly the rows that match, without reading the data.
 
-A bitmap index gives the groups of ``by`` and the totals of its column, a BSI sums, minima and maxima, a range-bitmap
-minima and maxima (see ``paimon.index_totals``). An index answers where its rows are the file's, and its type is that of
-the file's column, whose values it then has as they are read.
+A bitmap index gives the groups of ``by`` and the totals of its column, a BSI sums, minima, maxima and quantiles, a
+range-bitmap minima, maxima and quantiles (see ``paimon.index_totals``). An index answers where its rows are the file's,
+and its type is that of the file's column, whose values it then has as they are read.
 """
 
 from __future__ import annotations
@@ -113,6 +113,8 @@ def _add(column: ColumnTotals, known: IndexTotals, rows: BitMap | None) -> None:
         column.has_nan |= ends.has_nan
         if ends.minimum is not None:
             column.take_bounds(ends.minimum, ends.maximum)
+    if column.wanted.order:
+        column.ranks.add_index(known.order(rows))
 
 
 # ---------------------------------------------------------------------- which indexes answer
@@ -163,7 +165,7 @@ class IndexedFile:
                 continue
             ends = wanted.minimum or wanted.maximum
             floats = kind == "bitmap" and found.has_groups  # a value at a time
-            if (not wanted.sum or found.adds_up or floats) and (not ends or found.has_ends):
+            if (not wanted.sum or found.adds_up or floats) and (not (ends or wanted.order) or found.has_ends):
                 self._kinds.add(kind)
                 return found
         return None

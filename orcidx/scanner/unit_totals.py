@@ -106,7 +106,7 @@ class UnitTotals:
         taken = asked.copy()
         for name, totals in known.items():
             wanted = self.totals.wanted(name)
-            taken &= totals.prove(sums=wanted.sum, ends=wanted.minimum or wanted.maximum)
+            taken &= totals.prove(sums=wanted.sum, ends=wanted.minimum or wanted.maximum) & (not wanted.order)
         if not taken.any():
             return taken
         count = int(rows[taken].sum())

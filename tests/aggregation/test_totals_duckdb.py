@@ -19,12 +19,12 @@ duckdb = pytest.importorskip("duckdb")
 QUESTIONS = int(os.environ.get("ORCIDX_DUCKDB", "60"))
 ROWS = 3000
 TOTALS = {
-    "i": ("count", "sum", "min", "max", "avg"),
-    "k": ("count", "sum", "min", "max"),
-    "d": ("count", "sum", "min", "max"),
-    "f": ("count", "min", "max"),
-    "s": ("count", "min", "max"),
-    "day": ("count", "min", "max"),
+    "i": ("count", "sum", "min", "max", "avg", "quantile_disc"),
+    "k": ("count", "sum", "min", "max", "quantile_disc"),
+    "d": ("count", "sum", "min", "max", "quantile_disc"),
+    "f": ("count", "min", "max", "quantile_disc"),
+    "s": ("count", "min", "max", "quantile_disc"),
+    "day": ("count", "min", "max", "quantile_disc"),
 }
 
 
@@ -85,7 +85,9 @@ def test_they_are_those_of_duckdb() -> None:
         by = str(rng.choice(["g", "s"])) if rng.random() < 0.5 else None
         calls = ["count(*)"]
         for column in rng.choice(list(TOTALS), 2, replace=False).tolist():
-            calls += [f"{name}({column})" for name in rng.choice(TOTALS[column], 2, replace=False).tolist()]
+            share = rng.choice([0.01, 0.25, 0.5, 0.9, 0.999])
+            names = rng.choice(TOTALS[column], 2, replace=False).tolist()
+            calls += [f"{name}({column}{f', {share}' if name == 'quantile_disc' else ''})" for name in names]
         asked = {f"x{place}": call for place, call in enumerate(calls)}
         with orcidx.open(data) as file:
             found = file.scan(where=where, file_index=index).aggregate(asked, by)

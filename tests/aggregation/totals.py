@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import pickle
 import sys
 import tempfile
@@ -69,6 +70,8 @@ def expected(function: str, values: list[Any], kind: pa.DataType, nan: str) -> A
         if not numbers or (nan == "largest" and function == "max" and len(numbers) < len(known)):
             return NAN
         return min(numbers) if function == "min" else max(numbers)
+    if function.startswith("quantile_disc"):
+        return quantile(known, Fraction(function.partition(":")[2]), nan)
     total = exact_sum(known)
     if isinstance(total, float):
         return NAN if total != total else total
@@ -79,6 +82,14 @@ def expected(function: str, values: list[Any], kind: pa.DataType, nan: str) -> A
         except OverflowError:
             return float("inf") if quotient > 0 else float("-inf")
     return total
+
+
+def quantile(known: list[Any], share: Fraction, nan: str) -> Any:
+    """The value at place ceil(share * count); NaN is the largest, or counts only where there is no other."""
+    numbers = sorted(value for value in known if value is not NAN)
+    if nan == "largest" or not numbers:
+        numbers += [NAN] * (len(known) - len(numbers))
+    return numbers[max(1, math.ceil(share * len(numbers))) - 1]
 
 
 def exact_sum(known: list[Any]) -> Fraction | float:
@@ -177,7 +188,7 @@ class Asker:
             (one, None, None) if path is None else (one, self.values[path], self.types[path]) for one, path in asked
         ]
         right = reference(np.flatnonzero(mask), [self.values[path] for path in by], wanted, nan)
-        texts = {f"c{i}": f"{one}({'*' if path is None else '.'.join(path)})" for i, (one, path) in enumerate(asked)}
+        texts = {f"c{i}": call(*one) for i, one in enumerate(asked)}
         tally.questions += 1
         question = f"{texts} by {by} where {predicate!r} nan={nan} deleted={deleted is not None}"
         try:
@@ -203,10 +214,14 @@ class Asker:
 
     def _function(self) -> tuple[str, tuple[str, ...] | None]:
         rng = self.rng
-        function = str(rng.choice(["count", "sum", "min", "max", "avg"]))
+        function = str(rng.choice(["count", "sum", "min", "max", "avg", "quantile_disc"]))
         if function == "count" and rng.random() < 0.5:
             return "count", None
         fitting = [path for path in self.paths if _takes(function, self.types[path])]
+        if function == "quantile_disc":
+            function += (
+                f":{rng.choice(['0', '0.01', '0.25', '0.5', '0.75', '0.9', '0.999', '1', str(rng.random())[:9]])}"
+            )
         return (function, fitting[int(rng.integers(len(fitting)))]) if fitting else ("count", None)
 
     def _got(self, found: pa.Table, keys: int, asked: list[Any]) -> dict[Row, Row]:
@@ -218,6 +233,12 @@ class Asker:
             else:
                 columns.append(forms(column, char=False))
         return {row[:keys]: row[keys:] for row in zip(*columns)}
+
+
+def call(function: str, path: tuple[str, ...] | None) -> str:
+    """A function as it is asked for."""
+    name, _, share = function.partition(":")
+    return f"{name}({'*' if path is None else '.'.join(path)}{f', {share}' if share else ''})"
 
 
 def _takes(function: str, kind: pa.DataType) -> bool:
