@@ -87,6 +87,8 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
 
     def to_table(self) -> pa.Table:
         """All rows."""
+        if not self._scan.schema.names:
+            return self._scan.to_table()
         return pa.Table.from_batches(self.to_batches(), self._projected)
 
     def head(self, num_rows: int) -> pa.Table:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from orcidx.planner.query_words import asked_limit
+from orcidx.scanner.batches import without_fields
 from orcidx.scanner.frames import duckdb_relation, pandas_frame, polars_frame
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.narrowing import Narrowing
@@ -79,7 +80,11 @@ class ArrowStream(Narrowing):
 
     def to_table(self) -> pa.Table:
         """All rows as one table."""
-        return pa.Table.from_batches(list(self), self.schema)
+        return pa.Table.from_batches(list(self) if self.schema.names else [self._without_fields()], self.schema)
+
+    def _without_fields(self) -> pa.RecordBatch:
+        """The rows of a stream that has no columns: their number is all that there is."""
+        return without_fields(self.count_rows()).replace_schema_metadata(self.schema.metadata)
 
     def head(self, n: int = 5) -> pa.Table:
         """The first ``n`` rows as one table. Raises ``InvalidQuery`` for a negative number."""

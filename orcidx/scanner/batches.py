@@ -6,15 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-__all__ = ["Joiner", "concatenated", "join_batches"]
+__all__ = ["Joiner", "concatenated", "join_batches", "without_fields"]
+
+
+def without_fields(rows: int) -> pa.RecordBatch:
+    """So many rows of no columns, at no cost: a small file may claim 10^12 of them."""
+    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None], 0, children=[]))
 
 
 def concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """Batches of one schema as one; ``pyarrow.concat_batches`` came with pyarrow 19."""
     first = batches[0]
-    if not first.num_columns:  # only a batch that had a column keeps its rows without one
-        rows = pa.nulls(sum(batch.num_rows for batch in batches))
-        return pa.RecordBatch.from_arrays([rows], names=["rows"]).select([])
+    if not first.num_columns:
+        return without_fields(sum(batch.num_rows for batch in batches)).replace_schema_metadata(first.schema.metadata)
     columns = [pa.concat_arrays([batch.column(i) for batch in batches]) for i in range(first.num_columns)]
     return pa.RecordBatch.from_arrays(columns, schema=first.schema)
 

@@ -1,10 +1,16 @@
 """Joining and cutting batches."""
 
+import io
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
+from bad.hostile import DIRECT, Stripe, orc
 from hypothesis import given
 from hypothesis import strategies as st
+from orc_messages import type_message
 
+import orcidx
 from orcidx.scanner.batches import join_batches
 
 
@@ -54,3 +60,29 @@ def test_the_first_batches_go_out_early():
     joined = list(join_batches(iter(pieces), batch_size=16, batch_bytes=1 << 20, first=1))
     assert [batch.num_rows for batch in joined] == [1, 2, 4, 8, 16, 16, 16, 16, 16, 5]
     assert [value for batch in joined for value in batch.column("n").to_pylist()] == list(range(100))
+
+
+@pytest.mark.parametrize("rows", [0, 7, 10**12])
+def test_rows_of_no_columns_are_a_number(rows: int, tmp_path: Path) -> None:
+    """A file of a hundred bytes may claim any number of them: a table of them took a quarter of an hour to make."""
+    raw = orc([type_message("struct")], [Stripe(rows, (), [DIRECT])] if rows else [])
+    assert orcidx.read_table(raw).num_rows == rows
+    scan = orcidx.scan(raw)
+    assert (scan.to_table().num_rows, scan.count_rows()) == (rows, rows)
+    assert scan.limit(5).to_table().num_rows == scan.head().num_rows == min(rows, 5)
+    path = tmp_path / "rows.orc"
+    path.write_bytes(raw)
+    assert orcidx.dataset(path).to_table().num_rows == rows
+    for batch in scan:
+        assert batch.num_rows == min(rows, scan.options.batch_size)
+        break
+
+
+def test_a_table_without_columns_has_the_rows_that_match() -> None:
+    out = io.BytesIO()
+    orcidx.write_table(pa.table({"a": range(1000)}), out, row_index_stride=100)
+    scan = orcidx.scan(out.getvalue(), columns=[])
+    for one, rows in ((scan, 1000), (scan.filter("a >= 250"), 750), (scan.filter("a >= 250").limit(3), 3)):
+        table = one.to_table()
+        assert (table.num_rows, table.num_columns, table.schema) == (rows, 0, one.schema)
+        assert sum(batch.num_rows for batch in one) == rows

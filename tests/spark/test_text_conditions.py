@@ -143,6 +143,14 @@ def test_a_delete_takes_the_rows_that_spark_means(spark: Any, tmp_path: Path) ->
         delete(spark, folder, "u = 1")
 
 
+def test_a_cast_that_fails_is_told_in_a_sentence(spark: Any, table: Path, files: Path) -> None:
+    """Spark raises when it folds constants, before any row is read; its own error came out of a delete."""
+    spark.conf.set(ANSI, "true")
+    for ask in (lambda text: delete(spark, table, text), lambda text: read(spark, files, where=text).collect()):
+        with pytest.raises(InvalidQuery, match=r"Spark does not compute .*axb.* cannot be cast"):
+            ask("x = 'axb'")
+
+
 def test_what_spark_computes_is_filtered_by_spark(spark: Any, files: Path) -> None:
     frame = read(spark, files, where="upper(t) = 'A' OR id = 3", columns=["A"], limit=3, top=["id"])
     assert frame.columns == ["A"]

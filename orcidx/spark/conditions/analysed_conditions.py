@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from orcidx.orc.timezones import Zone, load_zone
 from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, any_of
 from orcidx.predicate.nodes import ExactTime
+from orcidx.spark.sessions.spark_errors import told_in_a_sentence
 from orcidx.spark.types.argument_types import JavaObject
 from orcidx.spark.types.literal_values import UNKNOWN, Nodes, is_understood, literal_value, wall_clock, with_values
 from orcidx.spark.types.spark_types import CHAR_TYPE, DEFAULT, NESTED_CHAR
@@ -122,8 +123,7 @@ def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, c
     unjudged = tuple(dict.fromkeys(one for one in reasons if one is not None))
     if None not in reasons:
         return Condition(_ANY, named, unjudged[0])
-    for rule in _rules(jvm):
-        plan = rule.apply(plan)
+    plan = _folded(plan, condition, jvm)
     nodes = _nodes(plan.condition(), columns, collated)
     if not unjudged and not any(map(_asks_the_time, parts)):
         return Condition(condition_of_json(nodes, load_zone(clock_zone)), named)
@@ -149,8 +149,7 @@ def carried_of(
     reasons = _unjudged(condition, parts, columns)
     if None not in reasons:
         return _ANY, False, named
-    for rule in _rules(jvm):
-        plan = rule.apply(plan)
+    plan = _folded(plan, condition, jvm)
     nodes = with_values(_nodes(plan.condition(), columns, collated), plan.condition())
     clock = load_zone(clock_zone)
     if not any(reasons) and (once or not _asks_the_time(before)):
@@ -226,6 +225,14 @@ def _rules(jvm: JavaObject) -> list[JavaObject]:
     """Objects of the JVM, as long as it lives."""
     names = (f"org.apache.spark.sql.catalyst.optimizer.{name}$" for name in _RULES)
     return [jvm.java.lang.Class.forName(name).getField("MODULE$").get(None) for name in names]
+
+
+def _folded(plan: JavaObject, condition: JavaObject, jvm: JavaObject) -> JavaObject:
+    """The plan after ``_RULES``. Folding computes constants: a cast of ANSI SQL may fail there, as in every query."""
+    with told_in_a_sentence(condition, "compute"):
+        for rule in _rules(jvm):
+            plan = rule.apply(plan)
+    return plan
 
 
 def conjuncts(nodes: Nodes) -> list[Nodes]:

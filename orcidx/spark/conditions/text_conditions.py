@@ -17,7 +17,7 @@ from orcidx.predicate.fold import Part, rewritten
 from orcidx.predicate.nodes import ExactTime
 from orcidx.spark.conditions.analysed_conditions import carried_of
 from orcidx.spark.conditions.query_text import parse_text
-from orcidx.spark.sessions.spark_errors import sentence_of, unknown_column
+from orcidx.spark.sessions.spark_errors import told_in_a_sentence
 from orcidx.spark.sessions.spark_session import is_connect
 from orcidx.spark.types.spark_types import collated
 
@@ -101,15 +101,10 @@ def predicate_of_text(condition: TextCondition, schema: Mapping[str, Any]) -> Pr
 
 def filtered_by(frame: DataFrame, condition: Column | str) -> DataFrame:
     """The frame with a filter. Raises ``InvalidQuery`` in one sentence for what Spark does not understand."""
-    from pyspark.errors import PySparkException
-
-    try:
+    with told_in_a_sentence(condition, "understand"):
         filtered = frame.where(condition)
         if is_connect(frame.sparkSession):
             filtered.schema  # noqa: B018  (there a condition is looked at when it is asked)
-    except PySparkException as error:
-        text = f"Spark does not understand where={str(condition)!r:.200}: {sentence_of(error)}"
-        raise InvalidQuery(text, column=unknown_column(error)) from None
     return filtered
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from orcidx.errors import InvalidQuery
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
+    from pyspark.sql import Column
 
-__all__ = ["sentence_of", "spark_errors", "unknown_column"]
+    from orcidx.spark.types.argument_types import JavaObject
+
+__all__ = ["sentence_of", "spark_errors", "told_in_a_sentence", "unknown_column"]
 
 
 def spark_errors() -> tuple[type[Exception], ...]:
@@ -35,3 +42,16 @@ def unknown_column(error: PySparkException) -> str | None:
         return None
     named = (error.getMessageParameters() or {}).get("objectName")
     return None if named is None else str(named).strip("`").replace("`.`", ".").replace("``", "`")
+
+
+@contextmanager
+def told_in_a_sentence(condition: Column | JavaObject | str, verb: str) -> Iterator[None]:
+    """Spark's errors about a condition as ``InvalidQuery``. ``verb``: what Spark does not do with it. Its text is asked
+    for only then: of one in the JVM that is a round trip."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        text = f"Spark does not {verb} where={str(condition)!r:.200}: {sentence_of(error)}"
+        raise InvalidQuery(text, column=unknown_column(error)) from None
