@@ -23,14 +23,19 @@ _SECOND = 1_000_000_000
 Bools = npt.NDArray[np.bool_]
 
 
-def states(listing: pa.Table, known: pa.Table, present: npt.NDArray[np.bool_]) -> npt.NDArray[np.int8]:
-    """``Fingerprint.matches`` for all files at once, but that something besides the size must be known to be equal."""
+def states(
+    listing: pa.Table, known: pa.Table, present: npt.NDArray[np.bool_], *, unit: int | None = None
+) -> npt.NDArray[np.int8]:
+    """``Fingerprint.matches`` for all files at once, but that something besides the size must be known to be equal.
+
+    ``unit``: nanoseconds to which the listing cuts its times."""
     same_size = _true(pc.equal(listing["size"], known["size"]))
     same_etag = pc.equal(listing["etag"], known["etag"])
     ours, theirs = listing["mtime"], known["mtime"]
     both = [pc.fill_null(times, 0).to_numpy() for times in (ours, theirs)]
-    whole = (both[0] % _SECOND == 0) | (both[1] % _SECOND == 0)
-    same_time = (both[0] == both[1]) | (whole & (both[0] // _SECOND == both[1] // _SECOND))
+    whole = (both[1] % _SECOND == 0) if unit else (both[0] % _SECOND == 0) | (both[1] % _SECOND == 0)
+    same_time = both[0] // (unit or 1) == both[1] // (unit or 1)
+    same_time |= whole & (both[0] // _SECOND == both[1] // _SECOND)
     same_time &= _true(pc.is_valid(ours)) & _true(pc.is_valid(theirs))
     has_etag = _true(pc.is_valid(same_etag))
     fresh = present & same_size & np.where(has_etag, _true(same_etag), same_time)

@@ -6,12 +6,13 @@ import os
 from collections.abc import Iterable
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from orcidx.index_directory.file_versions import LISTING
 from orcidx.storage import Fingerprint, Source
 from orcidx.storage.stores import store_of
 
-__all__ = ["listing_table", "seen_paths"]
+__all__ = ["listing_table", "place_below", "seen_paths"]
 
 
 def listing_table(root: Source, sources: Iterable[Source]) -> pa.Table:
@@ -28,6 +29,13 @@ def listing_table(root: Source, sources: Iterable[Source]) -> pa.Table:
         [version.etag for _, version in rows],
     )
     return pa.table([pa.array(values, kind) for values, kind in zip(columns, LISTING.types)], schema=LISTING)
+
+
+def place_below(root: Source, places: pa.Array) -> pa.Array:
+    """Paths or URLs of files, spelled as the directory's, below it."""
+    base = _base_of(root)
+    trimmed = pc.utf8_trim(places, "/")
+    return pc.if_else(pc.starts_with(trimmed, base), pc.utf8_slice_codeunits(trimmed, start=len(base)), trimmed)
 
 
 def _base_of(root: Source) -> str:

@@ -10,26 +10,26 @@ import json
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from orcidx.errors import InvalidQuery, OrcidxError, Unsupported
-from orcidx.index_directory.lookup import store_above, stores_of
+from orcidx.index_directory.lookup import store_above
 from orcidx.orc.timezones import load_zone
 from orcidx.predicate import Constant, all_of
 from orcidx.spark.choosing.engine_choice import Choice
 from orcidx.spark.conditions.analysed_conditions import Nodes, condition_of_json
-from orcidx.spark.conditions.relation import listing_of
+from orcidx.spark.conditions.listed_files import SparkFiles, listing_of
 from orcidx.spark.conditions.survivors import PartitionColumns, Survivors, find_survivors
 from orcidx.spark.jobs.swap_marks import swap_under_way
 from orcidx.spark.query.read_query import SPARK_OPTIONS
 from orcidx.spark.sessions.hadoop_files import SessionFiles
 from orcidx.spark.sessions.session_rule import add_rule, check_session, has_rule, remove_rule
 from orcidx.spark.sessions.spark_session import facts_of
-from orcidx.storage import Source, list_sources
+from orcidx.storage import Source, describe_source
 from orcidx.storage.hadoop_store import hadoop_source
 
 if TYPE_CHECKING:
@@ -213,16 +213,15 @@ class _Answers:
         where = all_of(*(condition_of_json(one, load_zone(facts.clock_zone)) for one in scan.filters))
         if where == Constant(True):
             return "", _all_read(scan, "the condition asks nothing that an index could rule out")
-        remote = [one for one in roots if isinstance(one, Source)]
-        listed = listing() if remote else None
-        sources = list_sources(roots) if listed is None else listing_of(listed).sources(remote)
-        found = Survivors(np.zeros(len(sources), np.bool_), {})
+        given = [one if isinstance(one, Source) else describe_source(one) for one in roots]
+        files = SparkFiles(listing_of(listing()), given)
+        found = Survivors(np.zeros(len(files), np.bool_), {})
         options = SPARK_OPTIONS.override(wall_clock_zone=facts.clock_zone, case_sensitive=True)
         partitions = PartitionColumns(scan.partitions, facts.infers_partitions, by_directory=False)
-        for store, positions in stores_of(sources):
+        for store, positions in files.stores():
             part = find_survivors(
                 store,
-                sources,
+                files,
                 positions,
                 where,
                 types=scan.types,
@@ -231,7 +230,7 @@ class _Answers:
                 partitions=partitions,
             )
             found = found.with_other(part)
-        return _named(scan, sources, found, listing if listed is None else lambda: listed)
+        return _named(scan, files, found)
 
     def _roots(self, scan: _Scan) -> list[Source] | list[str]:
         """Paths of this machine, or sources in the session's file systems."""
@@ -256,11 +255,10 @@ class _Answers:
         return found
 
 
-def _named(scan: _Scan, sources: Sequence[Source], found: Survivors, listing: Callable[[], str]) -> tuple[str, Choice]:
+def _named(scan: _Scan, files: SparkFiles, found: Survivors) -> tuple[str, Choice]:
     """The numbers, in Spark's listing, of the files that fall; and what is told of them."""
-    listed = listing_of(listing()) if found.fallen.any() else None
-    kept = None if listed is None else found.kept_of(listed, sources)
-    if listed is None or kept is None or kept.all():
+    kept = ~found.fallen
+    if kept.all():
         why = "no file is proven to be without such rows"
         return "", Choice("spark", f"{scan.shown}: {why}", notes=found.notes)
     choice = Choice(
@@ -268,8 +266,8 @@ def _named(scan: _Scan, sources: Sequence[Source], found: Survivors, listing: Ca
         f"{scan.shown}: files that are proven to be without such rows are not listed",
         files=len(kept),
         files_left=int(kept.sum()),
-        bytes=int(listed.sizes.sum()),
-        bytes_left=int(listed.sizes[kept].sum()),
+        bytes=int(files.sizes.sum()),
+        bytes_left=int(files.sizes[kept].sum()),
         # Of other files than these, as of partitions that Spark leaves out by itself, the counts would be others.
         by=found.by if sum(found.by.values()) == int((~kept).sum()) else {},
         notes=found.notes,

@@ -349,6 +349,17 @@ def test_a_version_that_nothing_tells_is_no_match(directory: Path) -> None:
     assert not store.match(blind).fresh.any()
 
 
+def test_times_that_a_listing_cuts_to_milliseconds(directory: Path) -> None:
+    store = index_here(directory)
+    listing = listing_table(store.root, list_sources(directory))
+    times = pc.multiply(pc.divide(listing["mtime"], 1_000_000), 1_000_000)
+    cut = listing.set_column(2, "mtime", times)
+    assert not store.match(cut).fresh.all()
+    assert store.match(cut, unit=1_000_000).fresh.all()
+    moved = listing.set_column(2, "mtime", pc.add(times, 1_000_000))
+    assert not store.match(moved, unit=1_000_000).fresh.any()
+
+
 def test_an_index_that_is_gone_loses_nothing(directory: Path) -> None:
     store = index_here(directory)
     sources = list_sources(directory)

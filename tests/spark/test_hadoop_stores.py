@@ -41,7 +41,7 @@ from orcidx.spark import (
     rewrite,
     why,
 )
-from orcidx.spark.sessions import hadoop_files
+from orcidx.spark.sessions import served
 from orcidx.spark.sessions.hadoop_files import SessionFiles, reached
 from orcidx.storage.folder import Folder
 from orcidx.storage.hadoop_store import hadoop_source
@@ -398,15 +398,17 @@ def test_requests_of_a_file(spark: Any, place: Place) -> None:
 
 def test_bytes_are_for_who_knows_the_password(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(bytes(10_000))
-    port = SessionFiles(spark)._java.serve(f"file://{tmp_path}/a", 0, 10_000, -1, bytearray(b"p" * 32))
+    told = SessionFiles(spark)._java.serve(f"file://{tmp_path}/a", 0, 10_000, -1, bytearray(b"p" * 32))
+    port, length = map(int, told.split())
+    assert length == 10_000
     with pytest.raises(ConnectionResetError):
-        hadoop_files._given(port, b"q" * 32, 10_000)
+        served._given(port, b"q" * 32, length)
     with pytest.raises(ConnectionError):  # one answer a port
-        hadoop_files._given(port, b"p" * 32, 10_000)
+        served._given(port, b"p" * 32, length)
 
 
-@pytest.mark.parametrize("answer", [b"", b"\0\0", b"\0\0\0\5abcd", b"\0\0\0\x0babcdefghijk", b"\xff\xff\xff\xffabcd"])
-def test_an_answer_that_ends_early_or_is_too_long(answer: bytes) -> None:
+@pytest.mark.parametrize("answer", [b"", b"\0\0", b"\0\0\0\x0aabcd", b"\0\0\0\x0babcdefghijk", b"\xff\xff\xff\xffabcd"])
+def test_an_answer_that_ends_early_or_is_of_another_length(answer: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as door:
 
         def serve() -> None:
@@ -418,7 +420,7 @@ def test_an_answer_that_ends_early_or_is_too_long(answer: bytes) -> None:
         server = threading.Thread(target=serve)
         server.start()
         with pytest.raises(ConnectionResetError, match="ended early"):
-            hadoop_files._given(door.getsockname()[1], b"abc", 10)
+            served._given(door.getsockname()[1], b"abc", 10)
         server.join()
 
 

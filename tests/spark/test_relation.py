@@ -11,7 +11,7 @@ import pytest
 
 from orcidx.spark import build_file_index, read, why
 from orcidx.spark.choosing import engine_choice as choosing
-from orcidx.spark.conditions.relation import Relation, relation_of
+from orcidx.spark.conditions.relation import Relation, escaped, relation_of
 
 
 def of_files(spark: Any, path: Path, kept: str) -> tuple[Any, list[str]]:
@@ -64,23 +64,34 @@ def test_names_that_a_glob_reads_otherwise_go_by_their_paths(spark: Any, directo
     assert of_files(spark, strange, "/[xy][.]orc")[1] == ["strange"]
 
 
-def test_where_too_little_falls_of_too_many_all_are_read_and_not_listed_again(
+def test_where_too_little_falls_of_too_many_all_are_read(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spark.range(0, 600, 1, 6).write.orc(str(tmp_path / "d"))
     build_file_index(spark, str(tmp_path / "d"), {"bitmap": {"id": {}}}, progress=False).count()
-    listed = []
-    listing = Relation.listing
-    monkeypatch.setattr(Relation, "listing", lambda one: listed.append(one) or listing(one))
     assert why(read(spark, str(tmp_path / "d"), where="id >= 100")).files_left == 5
-    assert len(listed) == 1
     monkeypatch.setattr(choosing, "FEW", 1)
     frame = read(spark, str(tmp_path / "d"), where="id >= 100")
-    assert len(listed) == 1
     told = why(frame)
     assert (told.files, told.files_left, told.by) == (6, 6, {})
     assert told.bytes == told.bytes_left
     assert "1 of 6 files are proven to be without such rows" in str(told)
     assert frame.count() == 500
     assert why(read(spark, str(tmp_path / "d"), where="id >= 400")).files_left == 2  # by their names
-    assert len(listed) == 2
+
+
+def test_files_are_listed_by_spark_alone(spark: Any, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were listed twice, by Spark and by orcidx, which took as long again for many files."""
+    build_file_index(spark, str(directory), {"bitmap": {"name": {}}}, progress=False).count()
+
+    def lists(*_: object, **__: object) -> None:
+        raise AssertionError("listed a second time")
+
+    monkeypatch.setattr(choosing, "list_sources", lists)
+    wanted = sorted(map(tuple, spark.read.orc(escaped(str(directory))).where("name = 'two'").collect()))
+    for compiled in (1000, 3):  # more files are told by Java of orcidx's own
+        monkeypatch.setattr("orcidx.spark.conditions.relation.COMPILED", compiled)
+        frame = read(spark, str(directory), where="name = 'two'")
+        assert (why(frame).files, why(frame).files_left) == (8, 2)
+        assert sorted(map(tuple, frame.collect())) == wanted == [("two", 0), ("two", 1)]
+        assert why(read(spark, str(directory), where="part = 1")).files_left == 4

@@ -19,6 +19,7 @@ from spark.random_queries import LAYOUTS, SPEC, check_random_queries, drop_table
 import orcidx.spark
 from orcidx.errors import Unsupported
 from orcidx.spark import build_file_index, disable, enable, refresh, sql, why
+from orcidx.spark.sessions import served, session_rule
 from orcidx.spark.sessions.session_rule import has_rule
 from orcidx.spark.sql_queries import _Scan
 
@@ -153,6 +154,18 @@ def test_tables_of_the_catalog(spark: Any, indexed: Path, tmp_path: Path, bucket
 
 
 @pytest.mark.java
+def test_a_long_question_is_served(spark: Any, indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """py4j sent what is above 8 kB in two pieces, and the second waited 40 ms for an acknowledgement."""
+    asked: list[object] = []
+    monkeypatch.setattr(session_rule, "text_of", lambda one: asked.append(one) or served.text_of(one))
+    many = ", ".join(map(str, range(100_000, 100_900)))
+    plain, pruned = both(spark, f"SELECT n FROM indexed WHERE n IN (77, {many}) AND t <> 'ü{'☃' * 2500}'")
+    assert plain == pruned == ["Row(n=77)"]
+    assert not isinstance(asked[0], str)
+    assert why()[-1].files_left == 1
+
+
+@pytest.mark.java
 def test_dynamic_partition_pruning_stays(spark: Any, indexed: Path) -> None:
     ones = "(SELECT id AS k FROM range(2) WHERE id * 2 = 2)"
     text = f"SELECT count(*) FROM indexed JOIN {ones} b ON day = b.k WHERE n < 1000"
@@ -226,7 +239,7 @@ def test_whatever_goes_wrong_in_python_all_files_are_read(
     def fails(*_: object, **__: object) -> None:
         raise ZeroDivisionError("as of a defect")
 
-    monkeypatch.setattr("orcidx.spark.sql_queries.list_sources", fails)
+    monkeypatch.setattr("orcidx.spark.sql_queries.listing_of", fails)
     plain, pruned = both(spark, f"SELECT n FROM indexed WHERE k = {key(1234)}")
     assert pruned == plain == ["Row(n=1234)"]
 

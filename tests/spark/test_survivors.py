@@ -6,19 +6,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from indexed_directory import index_here
 from pyarrow import orc
 
-from orcidx.index_directory.lookup import stores_of
 from orcidx.index_directory.store import IndexStore
 from orcidx.options import ReadOptions
 from orcidx.predicate import parse
 from orcidx.spark.conditions import kept_stores, survivors
+from orcidx.spark.conditions.listed_files import ClientFiles, Listing, SparkFiles, listing_of
 from orcidx.spark.conditions.relation import Relation
 from orcidx.spark.conditions.survivors import PartitionColumns, Survivors, find_survivors
-from orcidx.storage import list_sources
+from orcidx.storage import describe_source, list_sources
 
 
 @pytest.fixture
@@ -32,11 +33,11 @@ def directory(tmp_path: Path) -> Path:
 
 
 def survivors_of(root: Path, where: str, share: float = 1.0) -> Survivors:
-    sources = list_sources(root)
+    files = ClientFiles(list_sources(root))
     (found,) = (
         find_survivors(
             store,
-            sources,
+            files,
             positions,
             parse(where),
             types={"id": "long", "city": "string"},
@@ -45,9 +46,49 @@ def survivors_of(root: Path, where: str, share: float = 1.0) -> Survivors:
             partitions=PartitionColumns(),
             share=share,
         )
-        for store, positions in stores_of(sources)
+        for store, positions in files.stores()
     )
     return found
+
+
+@pytest.mark.parametrize("given", ["", "/part=a%20b", "/part=*/x*", "/part=1/ü 1.orc", "/[x]"])
+def test_files_that_spark_has_listed_are_those_that_orcidx_lists(directory: Path, given: str) -> None:
+    for part in ("part=1", "part=a%20b", "[x]/part=3"):
+        (directory / part).mkdir(parents=True)
+        for name in ("ü 1.orc", "x[2].orc"):
+            (directory / part / name).write_bytes((directory / "100.orc").read_bytes())
+    index_here(directory, {"bloom-filter": {"city": {}}})
+    client = ClientFiles(list_sources(f"{directory}{given}"))
+    listing = Listing(
+        tuple(f"file:{one.location}" for one in client.sources),
+        client.sizes,
+        np.array([one.listed.mtime // 1_000_000 for one in client.sources if one.listed and one.listed.mtime]),
+    )
+    given_as = [describe_source(f"{directory}{given}")]
+    spark = SparkFiles(listing_of("\x02".join(columns_of_text(listing))), given_as)
+    assert spark.sizes.tolist() == client.sizes.tolist()
+    ((ours, numbers),), ((theirs, same),) = spark.stores(), client.stores()
+    assert ours.root.location == theirs.root.location
+    assert numbers.tolist() == same.tolist() == list(range(len(client)))
+    assert spark.partition_types(infer=True) == client.partition_types(infer=True)
+    some = np.flatnonzero(np.arange(len(client)) % 2 == 0)
+    for mine, other in ((spark, client), (spark.some(some), client.some(some))):
+        table, match = mine.match(ours)
+        expected, matched = other.match(theirs)
+        assert table["path"].equals(expected["path"])
+        assert match.entry.tolist() == matched.entry.tolist()
+        assert match.fresh.all()
+
+
+def test_no_files_of_spark() -> None:
+    empty = SparkFiles(listing_of(""), [describe_source("/nothing")])
+    assert (len(empty), empty.stores(), empty.partition_types(infer=True)) == (0, [], {})
+
+
+def columns_of_text(listing: Listing) -> list[str]:
+    """As Java writes them."""
+    numbers = [",".join(map(str, one.tolist())) for one in (listing.sizes, listing.times)]
+    return ["\x01".join(listing.names), *numbers, ""]
 
 
 @pytest.fixture

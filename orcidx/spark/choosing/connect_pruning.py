@@ -18,8 +18,9 @@ from orcidx.errors import InvalidQuery
 from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, bind, resolve_column
 from orcidx.predicate.fold import Part, conjuncts, rewritten
 from orcidx.predicate.nodes import ExactTime
+from orcidx.spark.conditions.listed_files import Listing
 from orcidx.spark.conditions.query_text import may_mean_otherwise
-from orcidx.spark.conditions.relation import Listing, paths_of
+from orcidx.spark.conditions.relation import paths_of
 from orcidx.spark.query.read_query import Query
 from orcidx.spark.types.spark_columns import is_exact
 from orcidx.spark.types.spark_types import arrow_schema_of, collated
@@ -97,7 +98,7 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
 # ---------------------------------------------------------------------- files
 
 
-def listing_of_client(sources: list[Source]) -> Listing:
+def listing_of_client(sources: Sequence[Source]) -> Listing:
     """The files as the client sees them: what falls of them may be worth asking the server for its own."""
     known = [one for one in sources if one.kind in _KINDS and one.listed is not None and one.listed.mtime is not None]
     versions = [one.listed for one in known if one.listed is not None]

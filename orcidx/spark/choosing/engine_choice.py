@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orcidx.errors import InvalidQuery, OrcidxError
-from orcidx.index_directory.lookup import store_above, stores_of
+from orcidx.index_directory.lookup import store_above
 from orcidx.index_directory.store import IndexStore
 from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, bind
 from orcidx.predicate.fold import conjuncts
@@ -27,7 +27,8 @@ from orcidx.spark.choosing.connect_pruning import listing_of_client, listing_of_
 from orcidx.spark.choosing.schema_differences import without_common_schema
 from orcidx.spark.conditions.analysed_conditions import Condition, analysed
 from orcidx.spark.conditions.key_frames import Keys, keys_of, pruning_by
-from orcidx.spark.conditions.relation import FEW, Listing, Relation, relation_of
+from orcidx.spark.conditions.listed_files import ClientFiles, ListedFiles, Listing, SparkFiles
+from orcidx.spark.conditions.relation import FEW, Relation, relation_of
 from orcidx.spark.conditions.survivors import PartitionColumns, Survivors, find_survivors, with_old_times
 from orcidx.spark.conditions.text_conditions import filtered_by
 from orcidx.spark.query.read_query import Query
@@ -38,7 +39,7 @@ from orcidx.spark.types.argument_types import KeyFrames
 from orcidx.spark.types.spark_columns import column_of
 from orcidx.spark.types.spark_types import arrow_schema_of, collated, width_of, with_defaults
 from orcidx.spellings import size_text
-from orcidx.storage import Source, list_sources
+from orcidx.storage import Source, describe_source, list_sources
 from orcidx.storage.listing import is_pattern
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["Choice", "Chosen", "Engine", "Unreadable", "choose", "engine_of", "is_column", "own_tasks_only"]
 
 Engine = Literal["auto", "spark", "orcidx"]
+Int64s = npt.NDArray[np.int64]
 CONF = "spark.orcidx.engine"
 KEYS = 32
 """So many keys are looked up row by row; of more, most row groups have one."""
@@ -182,17 +184,17 @@ def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engin
     if asked.may == Constant(True):
         return by_spark("the condition asks nothing that an index could rule out")
     try:
-        sources, stores = _indexed(relation, query)
+        files, stores = _indexed(relation, query)
     except (OrcidxError, OSError, ImportError) as error:
         return by_spark(f"orcidx cannot list the files to look for indexes ({error})")
     if not stores:
         return by_spark(_warned_once(query.path, engine))
-    found = _survivors(stores, sources, relation, asked, (query, facts))
-    if reason := _not_worth(sources, found, query):
-        return by_spark(reason, **_of_all(listing_of_client(sources), found, keys))
-    if (listing := _listing(relation, query, sources, found)) is None:
+    found = _survivors(stores, files, relation, asked, (query, facts))
+    if reason := _not_worth(files, found, query):
+        return by_spark(reason, **_of_all(_as_listed(files), found, keys))
+    if (listing := _listing(relation, query, files, found)) is None:
         return by_spark("Spark does not tell its files")
-    kept = found.kept_of(listing, sources)
+    kept = found.kept_of(listing, files)
     counts = _counts(listing, kept, found, keys)
 
     def by_files() -> Chosen:
@@ -204,7 +206,7 @@ def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engin
     looked_up = _looked_up(asked.may, found, relation, query, counts) if by_keys else None
     needed = _needed(relation, asked, query.columns)
     fields = [one for one in relation.frame.schema.fields if one.name in needed]
-    if looked_up is None or _may_be_old(stores, sources, found, fields, (query, _partitions(relation, query, sources))):
+    if looked_up is None or _may_be_old(stores, files, found, fields, (query, _partitions(relation, query, files))):
         return by_files()
     choice, texts = Choice("orcidx", looked_up, **counts), _types_of(fields)
     return Chosen(choice, None, asked.may, needed, condition, keys, texts, by_files)
@@ -219,13 +221,18 @@ def _unprunable(spark: SparkSession, facts: SessionFacts, query: Query, engine: 
     return None
 
 
-def _listing(relation: Relation, query: Query, sources: list[Source], found: Survivors) -> Listing | None:
+def _listing(relation: Relation, query: Query, files: ListedFiles, found: Survivors) -> Listing | None:
     """Spark's listing; that of the client where its counts are all that is wanted."""
-    if not (found.fallen.any() or query.reader_options):
-        return listing_of_client(sources)
+    if isinstance(files, SparkFiles) or not (found.fallen.any() or query.reader_options):
+        return _as_listed(files)
     if is_connect(relation.spark):
         return listing_of_server(relation.spark, query.path, query.reader_options)
     return relation.listing()
+
+
+def _as_listed(files: ListedFiles) -> Listing:
+    """The listing that was asked of, whoever made it."""
+    return files.listing if isinstance(files, SparkFiles) else listing_of_client(files.sources)
 
 
 def _asked(relation: Relation, query: Query, filtered: DataFrame, facts: SessionFacts) -> Condition:
@@ -273,14 +280,18 @@ def _has_no_index(path: object) -> bool:
         return False
 
 
-def _indexed(relation: Relation, query: Query) -> tuple[list[Source], list[tuple[IndexStore, list[int]]]]:
-    """The files as orcidx lists them, in a session's file systems as Spark has listed them already; and the indexed
-    directories among them."""
-    given = query.at if isinstance(query.at, list) else [query.at]
-    ours = [one for one in given if isinstance(one, Source)]
-    listing = relation.listing() if len(ours) == len(given) else None
-    sources = list_sources(query.reached) if listing is None else listing.sources(ours)
-    return sources, stores_of(sources)
+def _indexed(relation: Relation, query: Query) -> tuple[ListedFiles, list[tuple[IndexStore, Int64s]]]:
+    """The files as Spark has listed them, or as orcidx lists them where Spark does not tell its own, or has listed
+    several file systems; and the indexed directories among them."""
+    paths = query.reached if isinstance(query.reached, (list, tuple)) else [query.reached]
+    given = [one if isinstance(one, Source) else describe_source(one) for one in paths]
+    alike = not is_connect(relation.spark) and len({(one.kind, id(one.filesystem)) for one in given}) == 1
+    listing = relation.listing() if alike and given[0].kind in ("path", "hadoop") else None
+    if listing is None:
+        client = ClientFiles(list_sources(query.reached))
+        return client, client.stores()
+    found = SparkFiles(listing, given)
+    return found, found.stores()
 
 
 def _may_look_up(query: Query, facts: SessionFacts, engine: Engine) -> bool:
@@ -323,8 +334,8 @@ def _needed(relation: Relation, asked: Condition, columns: Sequence[str] | None)
 
 
 def _survivors(
-    stores: Sequence[tuple[IndexStore, list[int]]],
-    sources: Sequence[Source],
+    stores: Sequence[tuple[IndexStore, Int64s]],
+    files: ListedFiles,
     relation: Relation,
     asked: Condition,
     session: tuple[Query, SessionFacts],
@@ -333,17 +344,17 @@ def _survivors(
     types = {one.name: _type_name(one.dataType) for one in relation.frame.schema.fields}
     widths = {one.name: width_of(one.dataType.jsonValue()) for one in relation.frame.schema.fields}
     needed = _needed(relation, asked, query.columns)
-    found = Survivors(np.zeros(len(sources), np.bool_), {})
+    found = Survivors(np.zeros(len(files), np.bool_), {})
     for store, positions in stores:
         part = find_survivors(
             store,
-            sources,
+            files,
             positions,
             asked.may,
             types=types,
             options=query.scan_options.override(case_sensitive=True),
             slots=facts.slots,
-            partitions=_partitions(relation, query, sources),
+            partitions=_partitions(relation, query, files),
             share=sum(widths[name] for name in needed) / max(1, sum(widths.values())),
         )
         found = found.with_other(part)
@@ -351,19 +362,20 @@ def _survivors(
     return replace(found, notes=(*notes, *found.notes))
 
 
-def _partitions(relation: Relation, query: Query, sources: Sequence[Source]) -> PartitionColumns:
+def _partitions(relation: Relation, query: Query, files: ListedFiles) -> PartitionColumns:
     """The partition columns of Spark's relation: as it tells them, over Spark Connect whatever the files' paths may
     make one by the option basePath."""
     names = relation.partition_columns
     if names is None:
+        sources = files.sources if isinstance(files, ClientFiles) else ()
         folders = {one for source in sources for one in str(source.location).split("/")[:-1]}
         names = frozenset(one.partition("=")[0] for one in folders if "=" in one)
     return PartitionColumns(names, query.infer_partitions, by_directory=query.table is None)
 
 
 def _may_be_old(
-    stores: Sequence[tuple[IndexStore, list[int]]],
-    sources: Sequence[Source],
+    stores: Sequence[tuple[IndexStore, Int64s]],
+    files: ListedFiles,
     found: Survivors,
     fields: Sequence[StructField],
     session: tuple[Query, PartitionColumns],
@@ -379,7 +391,7 @@ def _may_be_old(
     left = ~found.fallen
     for store, positions in stores if times else ():
         options = query.scan_options.override(case_sensitive=True)
-        old = with_old_times(store, sources, positions, times, types=types, options=options, partitions=partitions)
+        old = with_old_times(store, files, positions, times, types=types, options=options, partitions=partitions)
         if (old & left).any():
             return True
         left[positions] = False
@@ -411,14 +423,12 @@ def _of_all(listing: Listing, found: Survivors, keys: Sequence[Keys]) -> dict[st
     return _counts(listing, np.ones(len(listing.names), np.bool_), replace(found, by={}), keys)
 
 
-def _not_worth(sources: Sequence[Source], found: Survivors, query: Query) -> str | None:
-    """Why nothing is left out, though files are proven to be without rows: too little of too many. Known before Spark
-    is asked for its listing, 70 ms of 2,000 files."""
+def _not_worth(files: ListedFiles, found: Survivors, query: Query) -> str | None:
+    """Why nothing is left out, though files are proven to be without rows: too little of too many."""
     left = ~found.fallen
     if left.all() or left.sum() <= FEW or query.reader_options:
         return None
-    sizes = np.array([one.size or 0 for one in sources], np.int64)
-    if sizes[left].sum() <= FILTER_SHARE * sizes.sum():
+    if files.sizes[left].sum() <= FILTER_SHARE * files.sizes.sum():
         return None
     fell = f"{found.fallen.sum():,} of {len(left):,} files are proven to be without such rows"
     return f"{fell}, and a filter on names {_DEARER}"

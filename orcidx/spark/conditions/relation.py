@@ -9,29 +9,28 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from orcidx.spark.conditions.listed_files import Listing, listing_of
 from orcidx.spark.sessions.catalog_tables import CatalogTable
 from orcidx.spark.sessions.hadoop_files import SessionFiles
 from orcidx.spark.sessions.spark_session import is_connect
 from orcidx.spark.types.argument_types import Schema
 from orcidx.spark.types.spark_types import json_of_schema
-from orcidx.storage import Fingerprint, Source
-from orcidx.storage.fingerprint import plain_etag
-from orcidx.storage.hadoop_store import HadoopStore, hadoop_source
-from orcidx.storage.listing import glob_base, is_pattern
+from orcidx.storage import Source
+from orcidx.storage.hadoop_store import HadoopStore
+from orcidx.storage.listing import is_pattern
 from orcidx.storage.stores import is_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-__all__ = ["FEW", "MOST_TEXT", "Listing", "Relation", "escaped", "listing_of", "paths_of", "relation_of"]
+__all__ = ["FEW", "MOST_TEXT", "Relation", "escaped", "paths_of", "relation_of"]
 
 FEW = 32
 """So many files are read by explicit paths; 2,000 took Spark 13.6 s to look up."""
@@ -40,6 +39,9 @@ MOST_TEXT = 20_000
 SLICE, SLICED = 12, 120
 """Files that Spark is asked for at a time, while they are few: answers of py4j above 8 kB take 40 ms longer, since
 their second packet waits for an acknowledgement that the kernel delays (22 files 0.4 ms, 24 files 43 ms)."""
+COMPILED = 1000
+"""Of more files Java of orcidx's own tells paths, sizes and times, which takes 0.3 s to compile once in a process: of
+20,000 files in 35 ms, where the text of their statuses takes 400."""
 LISTED = 4
 """So many files of a listing cost what looking one up by its path does: 17 of 24 took 37 ms by their paths, 14 by a
 glob of their names."""
@@ -57,41 +59,6 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.!~'()*:@&=+$,;/-]+")
 
 
 @dataclass(frozen=True)
-class Listing:
-    """The files of a relation, as Spark listed them: names as Hadoop spells them, bytes, milliseconds, and tags of
-    object stores, none where there are none."""
-
-    names: tuple[str, ...]
-    sizes: npt.NDArray[np.int64]
-    times: npt.NDArray[np.int64]
-    etags: tuple[str, ...] = ()
-
-    def sources(self, given: Sequence[Source]) -> list[Source]:
-        """The files as sources in a session's file systems; ``given``: what was listed, directories, globs or files."""
-        roots = sorted({_root_of(str(one.location)) for one in given}, key=len, reverse=True)
-        sources = []
-        for number, name in enumerate(self.names):
-            etag = plain_etag(self.etags[number]) if self.etags else None
-            size = int(self.sizes[number])
-            version = Fingerprint(size, etag, int(self.times[number]) * 1_000_000)
-            root = next((one for one in roots if name.startswith(one + "/")), None)
-            source = hadoop_source(name, given[0].filesystem)
-            sources.append(replace(source, root=root, size=size, listed=version))
-        return sources
-
-
-def listing_of(text: str) -> Listing:
-    """The files of a listing that Java has written: ``HadoopFiles.java`` and ``IndexedFilesRule.java``."""
-    files = [one.rsplit("\x02", 3) for one in text.split("\x01")] if text else []
-    names, sizes, times, etags = zip(*files) if files else ((), (), (), ())
-    return Listing(tuple(names), np.array(sizes, np.int64), np.array(times, np.int64), tuple(etags))
-
-
-def _root_of(location: str) -> str:
-    return (glob_base(location) if is_pattern(location) else location).rstrip("/")
-
-
-@dataclass(frozen=True)
 class Relation:
     """``frame``: all of it; ``root``: the one directory that it is of, None where there are more; ``options`` of
     Spark's reader; ``table``: of the catalog, whose partitions may lie anywhere."""
@@ -104,13 +71,18 @@ class Relation:
     files: SessionFiles | None = None
 
     @cached_property
+    def _files_relation(self) -> Any:
+        """Spark's own relation of files; None where it is none. Each step of the way is a call of the JVM."""
+        plan = self.frame._jdf.queryExecution().analyzed().collectLeaves().head()
+        return plan.relation() if plan.getClass().getSimpleName() == "LogicalRelation" else None
+
+    @cached_property
     def _location(self) -> Any:
         """Spark's index of the files; None where it is not one that tells them."""
-        plan = self.frame._jdf.queryExecution().analyzed().collectLeaves().head()
-        if plan.getClass().getSimpleName() != "LogicalRelation":
+        if self._files_relation is None:
             return None
-        location = plan.relation().location()
-        if location.getClass().getSimpleName() == "CatalogFileIndex":
+        location = self._files_relation.location()
+        if self.table is not None and location.getClass().getSimpleName() == "CatalogFileIndex":
             nothing = self.spark._jvm.java.lang.Class.forName("scala.collection.immutable.Nil$").getField("MODULE$")
             location = location.filterPartitions(nothing.get(None))
         return location
@@ -126,25 +98,25 @@ class Relation:
             return None
         files = location.allFiles()
         if self.files is not None:
-            return listing_of(self.files.lines(files))
+            return listing_of(self.files.columns(files))
         count = files.size()
+        if count > COMPILED:
+            return listing_of(SessionFiles(self.spark).columns(files))
         step = SLICE if count <= SLICED else count
-        slices = [files.slice(at, at + step).mkString("\x01") for at in range(0, count, step)]
+        parts = [files.slice(at, at + step) for at in range(0, count, step)] if count > step else [files]
+        slices = [part.mkString("\x01") for part in parts]
         found = _STATUS.findall("\x01".join(slices))
         if len(found) != count:
             return None
         names, sizes, times = zip(*found) if found else ((), (), ())
         return Listing(tuple(names), np.array(sizes, np.int64), np.array(times, np.int64))
 
-    @property
+    @cached_property
     def partition_columns(self) -> frozenset[str] | None:
         """Columns whose values are of directories, or of the catalog; None where Spark does not tell."""
-        if is_connect(self.spark):
+        if is_connect(self.spark) or self._files_relation is None:
             return None
-        plan = self.frame._jdf.queryExecution().analyzed().collectLeaves().head()
-        if plan.getClass().getSimpleName() != "LogicalRelation":
-            return None
-        return frozenset(plan.relation().partitionSchema().fieldNames())
+        return frozenset(self._files_relation.partitionSchema().fieldNames())
 
     @property
     def named_files_are_alike(self) -> bool:

@@ -29,7 +29,7 @@ from orcidx.index_directory.file_pruning import (
     plan_files,
     stored_index,
 )
-from orcidx.index_directory.store import IndexStore, listing_table
+from orcidx.index_directory.store import IndexStore
 from orcidx.options import ReadOptions
 from orcidx.orc.kinds import TypeKind
 from orcidx.paimon.file_index import read_file_index
@@ -37,8 +37,7 @@ from orcidx.planner.index_evidence import StoredIndex, bind_to_index
 from orcidx.predicate import BoundPredicate, Leaf, Op, Predicate, any_of
 from orcidx.predicate.nodes import ExactTime
 from orcidx.spark.conditions.kept_stores import KeptStores
-from orcidx.spark.conditions.relation import Listing
-from orcidx.spark.types.hive_columns import partition_types
+from orcidx.spark.conditions.listed_files import ListedFiles, Listing, SparkFiles
 from orcidx.spark.types.spark_types import arrow_schema_of, struct_json
 from orcidx.storage import Source
 from orcidx.threads.tasks import side_by_side
@@ -46,6 +45,7 @@ from orcidx.threads.tasks import side_by_side
 __all__ = ["PartitionColumns", "Survivors", "find_survivors", "with_old_times"]
 
 Bools = npt.NDArray[np.bool_]
+Int64s = npt.NDArray[np.int64]
 
 FIRST = 8
 """So many file indexes are asked before it is clear that none rules anything out, and no more are."""
@@ -117,7 +117,7 @@ class PartitionColumns:
 
 @dataclass(frozen=True)
 class Survivors:
-    """``fallen``: of the files as orcidx lists them, those proven to have no row, by the version that was listed;
+    """``fallen``: of the files as they were listed, those proven to have no row, by the version that was listed;
     ``by``: how many fell by what; ``keyed``: columns with a bloom filter; ``notes``: why no more fell."""
 
     fallen: Bools
@@ -130,20 +130,22 @@ class Survivors:
         by = {name: self.by.get(name, 0) + other.by.get(name, 0) for name in (*self.by, *other.by)}
         return Survivors(self.fallen | other.fallen, by, self.keyed | other.keyed, self.notes + other.notes)
 
-    def kept_of(self, listing: Listing, sources: Sequence[Source]) -> Bools:
+    def kept_of(self, listing: Listing, files: ListedFiles) -> Bools:
         """Which files of Spark's own listing are read."""
         kept = np.ones(len(listing.names), np.bool_)
         if not self.fallen.any():
             return kept
-        place = _places(listing, sources)
+        if isinstance(files, SparkFiles):
+            return ~self.fallen
+        place = _places(listing, files.sources)
         kept[place[self.fallen & (place >= 0)]] = False
         return kept
 
 
 def find_survivors(
     store: IndexStore,
-    sources: Sequence[Source],
-    positions: Sequence[int],
+    files: ListedFiles,
+    positions: Int64s,
     where: Predicate,
     *,
     types: Mapping[str, str],
@@ -152,16 +154,16 @@ def find_survivors(
     partitions: PartitionColumns,
     share: float = 1.0,
 ) -> Survivors:
-    """``sources``: the directory as orcidx lists it; ``positions``: of those that the store is about; ``types``:
+    """``files``: of a scan; ``positions``: of those that the store is about; ``types``:
     Spark's, of the relation's columns by name; ``share``: of the rows' bytes, in the columns that are read."""
-    nothing = np.zeros(len(sources), np.bool_)
+    nothing = np.zeros(len(files), np.bool_)
     store = _STORES.known(store)
-    known_of = [sources[one] for one in positions]
+    known_of = files.some(positions)
     try:
         known, fresh, plan = _planned(store, known_of, where, types, options, partitions=partitions)
         by = {"file statistics": len(known_of) - len(plan.kept)}
-        sizes = [known_of[number].size or 0 for number in plan.kept.tolist()]
-        seconds = (share * sum(sizes) / SCAN_BYTES + len(sizes) * FILE_SECONDS) / slots
+        sizes = known_of.sizes[plan.kept]
+        seconds = (share * int(sizes.sum()) / SCAN_BYTES + len(sizes) * FILE_SECONDS) / slots
         question = _Question(where, open_questions(known, where, options), types, options)
         once = RELATION_SECONDS if len(sizes) == len(known_of) else 0.0
         price = _Price(seconds / max(1, len(sizes)), once, slots, remote=store.root.kind != "path")
@@ -175,15 +177,15 @@ def find_survivors(
     out = np.ones(len(known_of), np.bool_)
     out[left] = False
     fallen = nothing.copy()
-    fallen[np.asarray(positions, np.int64)[out & fresh]] = True
+    fallen[positions[out & fresh]] = True
     keyed = frozenset(store.spec.get("spec", {}).get("bloom-filter", {}))
     return Survivors(fallen, {name: count for name, count in by.items() if count}, keyed, tuple(notes))
 
 
 def with_old_times(
     store: IndexStore,
-    sources: Sequence[Source],
-    positions: Sequence[int],
+    files: ListedFiles,
+    positions: Int64s,
     columns: Sequence[str],
     *,
     types: Mapping[str, str],
@@ -191,11 +193,10 @@ def with_old_times(
     partitions: PartitionColumns,
 ) -> Bools:
     """Which files may have a date or time in some of the columns that Spark reads otherwise than orcidx does."""
-    nothing = np.zeros(len(sources), np.bool_)
+    nothing = np.zeros(len(files), np.bool_)
     old = any_of(*(Leaf((name,), Op.LT, (_OLD[types[name]],)) for name in columns))
-    known_of = [sources[one] for one in positions]
-    plan = _planned(_STORES.known(store), known_of, old, types, options, partitions=partitions)[2]
-    nothing[np.asarray(positions, np.int64)[plan.kept]] = True
+    plan = _planned(_STORES.known(store), files.some(positions), old, types, options, partitions=partitions)[2]
+    nothing[positions[plan.kept]] = True
     return nothing
 
 
@@ -214,7 +215,7 @@ def _places(listing: Listing, sources: Sequence[Source]) -> npt.NDArray[np.int64
 
 def _planned(
     store: IndexStore,
-    sources: Sequence[Source],
+    files: ListedFiles,
     where: Predicate,
     types: Mapping[str, str],
     options: ReadOptions,
@@ -222,11 +223,10 @@ def _planned(
     partitions: PartitionColumns,
 ) -> tuple[KnownFiles, Bools, Any]:
     """What the catalog says, by statistics and by the values of directories."""
-    table = listing_table(store.root, sources)
-    match = store.match(table)
+    table, match = files.match(store)
     kinds = [
         (key, kind)
-        for key, kind in partition_types(sources, infer=partitions.infer).items()
+        for key, kind in files.partition_types(infer=partitions.infer).items()
         if partitions.by_directory and kind != "timestamp" and types.get(key) == kind
     ]
     known = store.known(table, match, columns=asked_columns(where), schema=arrow_schema_of(struct_json(kinds)))

@@ -9,11 +9,10 @@ from functools import lru_cache
 from orcidx.errors import Unsupported
 from orcidx.spark.types.argument_types import JavaObject
 
-__all__ = ["PIECE", "compiled", "made", "text_of"]
+__all__ = ["compiled", "made"]
 
-PIECE = 6000
-"""Bytes that are asked of the JVM at a time, 8,000 letters of base64. It writes a longer answer in pieces of 8 kB, and
-the second waits 40 ms for an acknowledgement."""
+_SERVED = "Served"
+"""What the others give long texts by."""
 
 
 @lru_cache(maxsize=4)
@@ -27,7 +26,10 @@ def compiled(gateway: JavaObject, name: str) -> JavaObject:
     sequence = "Seq" if re.match(r"2\.12\b", version) else "immutable.Seq"
     text = importlib.resources.files("orcidx.spark.sessions").joinpath("java", f"{name}.java").read_text("utf-8")
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    if name == _SERVED:
+        compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    else:
+        compiler.setParentClassLoader(compiled(gateway, _SERVED).getClassLoader())
     try:
         compiler.cook(text.replace("@SEQ@", sequence))
     except Py4JJavaError as error:
@@ -44,13 +46,3 @@ def made(gateway: JavaObject, name: str, *arguments: JavaObject) -> JavaObject:
     for number, argument in enumerate(arguments):
         given[number] = argument
     return compiled(gateway, name).getConstructors()[0].newInstance(given)
-
-
-def text_of(answer: str | JavaObject) -> str:
-    """A text that Java gave as it is, or as a ``java.io.InputStream`` of its bytes, if it is longer."""
-    if isinstance(answer, str):
-        return answer
-    pieces: list[bytes] = []
-    while piece := bytes(answer.readNBytes(PIECE)):
-        pieces.append(piece)
-    return b"".join(pieces).decode()

@@ -9,8 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import secrets
-import socket
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from orcidx.errors import StorageError, Unsupported
-from orcidx.spark.sessions.compiled_java import PIECE, made, text_of
+from orcidx.spark.sessions.compiled_java import made
+from orcidx.spark.sessions.served import PIECE, served, text_of
 from orcidx.spark.sessions.spark_session import is_connect
 from orcidx.spark.types.argument_types import JavaObject, OnePath, Paths
 from orcidx.storage import Fingerprint, Source
@@ -40,7 +39,6 @@ _ITEM, _PART = "\x01", "\x02"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):(?=/)")
 _NOT_HADOOP = frozenset({"file", "local", "http", "https", "ftp", "memory"})
 """Schemes that orcidx has its own way to, whatever Hadoop has."""
-_SERVED_SECONDS = 30.0
 _NO_ROAD = (
     "tasks have no way to HDFS: set dfs.namenode.http-address (spark.hadoop.dfs.namenode.http-address) for WebHDFS, or "
     "HADOOP_HOME and CLASSPATH on the executors for Hadoop's own library"
@@ -65,9 +63,9 @@ class SessionFiles:
         with _sentences(path):
             return str(self._java.qualified(path))
 
-    def lines(self, listed: JavaObject) -> str:
+    def columns(self, listed: JavaObject) -> str:
         """What Spark has listed, a sequence of Hadoop's statuses: paths, sizes, times and tags (``listing_of``)."""
-        return text_of(self._java.lines(listed))
+        return text_of(self._java.columns(listed))
 
     def list(self, url: str) -> list[Found]:
         with _sentences(url):
@@ -86,9 +84,7 @@ class SessionFiles:
         with _sentences(url):
             if length <= PIECE:
                 return bytes(self._java.read(url, offset, length, known))
-            password = secrets.token_bytes(32)
-            port = self._java.serve(url, offset, length, known, bytearray(password))
-        return _given(port, password, length)
+            return served(lambda password: self._java.serve(url, offset, length, known, password))
 
     def write(self, url: str, data: bytes, how: str, temporary: str | None) -> bool:
         with _sentences(url):
@@ -181,20 +177,6 @@ class SessionFiles:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TaskFiles, (self._token,)
-
-
-def _given(port: int, password: bytes, most: int) -> bytes:
-    """What the JVM serves at a port of this machine: up to so many bytes. Through py4j they would come as text, 10 MB a
-    second (docs/decisions/0240)."""
-    with socket.create_connection(("127.0.0.1", port), timeout=_SERVED_SECONDS) as connection:
-        connection.sendall(password)
-        with connection.makefile("rb") as answer:
-            head = answer.read(4)
-            length = int.from_bytes(head, "big")
-            data = answer.read(length) if len(head) == 4 and length <= most else b""
-    if len(head) != 4 or len(data) != length:
-        raise ConnectionResetError(errno.ECONNRESET, "the JVM's answer has ended early")
-    return data
 
 
 def _found(line: str) -> Found:

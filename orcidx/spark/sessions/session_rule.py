@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from orcidx.errors import Unsupported
-from orcidx.spark.sessions.compiled_java import made, text_of
+from orcidx.spark.sessions.compiled_java import made
+from orcidx.spark.sessions.served import text_of
 from orcidx.spark.sessions.spark_session import is_connect, require_spark
 from orcidx.spark.types.argument_types import JavaObject
 
@@ -25,8 +26,8 @@ class _Callback:
     def __init__(self, answer: Callable[[str, Callable[[], str]], str]) -> None:
         self._answer = answer
 
-    def apply(self, question: str, listing: JavaObject) -> str:
-        return self._answer(question, lambda: text_of(listing.get()))
+    def apply(self, question: str | JavaObject, listing: JavaObject) -> str:
+        return self._answer(text_of(question), lambda: text_of(listing.get()))
 
     class Java:
         implements = (_ASKED,)

@@ -19,7 +19,6 @@ import org.apache.hadoop.security.UserGroupInformation;
 
 public class HadoopFiles {
   static final String ITEM = "\u0001", PART = "\u0002";
-  static final int PATIENCE = 30000; // milliseconds
   static final String CONDITIONAL = "fs.option.create.conditional.overwrite";
 
   final Configuration conf;
@@ -54,18 +53,12 @@ public class HadoopFiles {
       .append(file.getModificationTime()).append(PART).append(etag == null ? "" : etag);
   }
 
-  // A text as it is, or its bytes where py4j would send it in several pieces, to be taken by readNBytes.
-  static Object answer(StringBuilder text) {
-    if (text.length() <= 6000) return text.toString();
-    return new java.io.ByteArrayInputStream(text.toString().getBytes(java.nio.charset.StandardCharsets.UTF_8));
-  }
-
   // The files that Spark has listed. Their own texts will not do: one of viewfs has the path behind it.
-  public Object lines(scala.collection.Seq files) {
-    StringBuilder text = new StringBuilder();
+  public Object columns(scala.collection.Seq files) {
+    Served.Columns columns = new Served.Columns();
     scala.collection.Iterator each = files.iterator();
-    while (each.hasNext()) line(text, (FileStatus) each.next());
-    return answer(text);
+    while (each.hasNext()) columns.add((FileStatus) each.next());
+    return columns.answer();
   }
 
   // Every file below a directory or prefix; "" where there is nothing.
@@ -78,7 +71,7 @@ public class HadoopFiles {
     } catch (java.io.FileNotFoundException error) {
       return "";
     }
-    return answer(text);
+    return Served.text(text.toString());
   }
 
   // One file; "" where there is nothing, "/" for a directory.
@@ -122,39 +115,9 @@ public class HadoopFiles {
     }
   }
 
-  // The same, given with its length to the first that connects to the port that is returned, if it says the password.
-  public int serve(String url, long offset, int length, long size, final byte[] password) throws java.io.IOException {
-    final byte[] data = read(url, offset, length, size);
-    final java.net.ServerSocket door = new java.net.ServerSocket(0, 1, java.net.InetAddress.getByName("127.0.0.1"));
-    Thread server = new Thread("orcidx serves bytes") {
-      public void run() {
-        try {
-          give(door, data, password);
-        } catch (java.io.IOException error) {
-          // the other side has gone, and misses the bytes
-        }
-      }
-    };
-    server.setDaemon(true);
-    server.start();
-    return door.getLocalPort();
-  }
-
-  static void give(java.net.ServerSocket door, byte[] data, byte[] password) throws java.io.IOException {
-    java.net.Socket caller = null;
-    try {
-      door.setSoTimeout(PATIENCE);
-      caller = door.accept();
-      caller.setSoTimeout(PATIENCE);
-      byte[] said = caller.getInputStream().readNBytes(password.length);
-      if (!java.security.MessageDigest.isEqual(said, password)) return;
-      java.io.DataOutputStream answer = new java.io.DataOutputStream(caller.getOutputStream());
-      answer.writeInt(data.length);
-      answer.write(data);
-    } finally {
-      if (caller != null) caller.close();
-      door.close();
-    }
+  // The same, where py4j would send it in several pieces: port and length.
+  public String serve(String url, long offset, int length, long size, byte[] password) throws java.io.IOException {
+    return new Served(read(url, offset, length, size)).at(password);
   }
 
   // Writes a file, whole or not at all where closing it makes it appear; else under another name first. False: there is

@@ -20,8 +20,6 @@ import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.EtagSource;
-import org.apache.hadoop.fs.FileStatus;
 
 public class IndexedFilesRule extends Rule {
   static final String ITEM = "\u0001";
@@ -110,28 +108,19 @@ public class IndexedFilesRule extends Rule {
     return found;
   }
 
-  // The files of a scan: paths as Hadoop spells them, bytes, milliseconds, tags of object stores.
+  // The files of a scan.
   public static class Listing implements java.util.function.Supplier {
     final scala.collection.@SEQ@ directories;
 
     public Listing(scala.collection.@SEQ@ directories) { this.directories = directories; }
 
     public Object get() {
-      StringBuilder text = new StringBuilder();
+      Served.Columns columns = new Served.Columns();
       for (int i = 0; i < directories.size(); i++) {
-        PartitionDirectory directory = (PartitionDirectory) directories.apply(i);
-        for (int j = 0; j < directory.files().size(); j++) {
-          FileStatus file = ((FileStatusWithMetadata) directory.files().apply(j)).fileStatus();
-          if (text.length() > 0) text.append(ITEM);
-          text.append(file.getPath().toString()).append(PART).append(file.getLen()).append(PART)
-            .append(file.getModificationTime()).append(PART);
-          String etag = file instanceof EtagSource ? ((EtagSource) file).getEtag() : null;
-          if (etag != null) text.append(etag);
-        }
+        scala.collection.Iterator files = ((PartitionDirectory) directories.apply(i)).files().iterator();
+        while (files.hasNext()) columns.add(((FileStatusWithMetadata) files.next()).fileStatus());
       }
-      if (text.length() <= 6000) return text.toString();
-      // As bytes, to be taken by readNBytes: py4j sends a longer text in several pieces.
-      return new java.io.ByteArrayInputStream(text.toString().getBytes(java.nio.charset.StandardCharsets.UTF_8));
+      return columns.answer();
     }
   }
 
@@ -153,7 +142,7 @@ public class IndexedFilesRule extends Rule {
       String fallen;
       try { // whatever becomes of Python: all files are read
         String question = inner.rootPaths().mkString(ITEM) + PART + about + PART + json(conditions);
-        fallen = (String) asked.apply(question, new Listing(found));
+        fallen = (String) asked.apply(Served.text(question), new Listing(found));
       } catch (RuntimeException error) {
         return found;
       }
