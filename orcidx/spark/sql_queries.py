@@ -28,7 +28,6 @@ from orcidx.spark.jobs.swap_marks import swap_under_way
 from orcidx.spark.query.read_query import SPARK_OPTIONS
 from orcidx.spark.sessions.hadoop_files import SessionFiles
 from orcidx.spark.sessions.session_rule import add_rule, check_session, has_rule, remove_rule
-from orcidx.spark.sessions.spark_session import facts_of
 from orcidx.storage import Source, describe_source
 from orcidx.storage.hadoop_store import hadoop_source
 
@@ -148,17 +147,22 @@ def last_scans() -> tuple[Choice, ...]:
 @dataclass(frozen=True)
 class _Scan:
     """A scan that Spark is about to list: directories or files, names of partition columns, columns of collated text,
-    options, and the filters in Catalyst's JSON."""
+    options, and the filters in Catalyst's JSON; of the session the JVM's zone, whether types of partitions are
+    inferred, and how many tasks run at a time."""
 
     roots: tuple[str, ...]
     partitions: frozenset[str]
     collated: frozenset[str]
     options: frozenset[str]
+    clock_zone: str
+    infers_partitions: bool
+    slots: int
     filters: tuple[Nodes, ...]
 
     @classmethod
     def of(cls, question: str) -> _Scan:
-        roots, partitions, collated, options, filters = question.split(_PART, 4)
+        roots, partitions, collated, options, session, filters = question.split(_PART, 5)
+        zone, infers, slots = session.split(_ITEM)
         found = json.loads(filters)
         for node in (node for nodes in found for node in nodes):
             if node.get("name") in collated.split(_ITEM) and node["class"].endswith(".AttributeReference"):
@@ -168,6 +172,9 @@ class _Scan:
             frozenset(partitions.split(_ITEM)) - {""},
             frozenset(collated.split(_ITEM)) - {""},
             frozenset(one.partition(" -> ")[0].lower() for one in options.split(_ITEM)) - {""},
+            zone,
+            infers.lower() == "true",
+            max(1, int(slots)),
             tuple(found),
         )
 
@@ -209,15 +216,14 @@ class _Answers:
             return "", None
         if unknown := sorted(scan.options - _HARMLESS):
             return "", _all_read(scan, f"{unknown[0]} may change what the files hold to Spark")
-        facts = facts_of(self._spark)
-        where = all_of(*(condition_of_json(one, load_zone(facts.clock_zone)) for one in scan.filters))
+        where = all_of(*(condition_of_json(one, load_zone(scan.clock_zone)) for one in scan.filters))
         if where == Constant(True):
             return "", _all_read(scan, "the condition asks nothing that an index could rule out")
         given = [one if isinstance(one, Source) else describe_source(one) for one in roots]
         files = SparkFiles(listing_of(listing()), given)
         found = Survivors(np.zeros(len(files), np.bool_), {})
-        options = SPARK_OPTIONS.override(wall_clock_zone=facts.clock_zone, case_sensitive=True)
-        partitions = PartitionColumns(scan.partitions, facts.infers_partitions, by_directory=False)
+        options = SPARK_OPTIONS.override(wall_clock_zone=scan.clock_zone, case_sensitive=True)
+        partitions = PartitionColumns(scan.partitions, scan.infers_partitions, by_directory=False)
         for store, positions in files.stores():
             part = find_survivors(
                 store,
@@ -226,7 +232,7 @@ class _Answers:
                 where,
                 types=scan.types,
                 options=options,
-                slots=facts.slots,
+                slots=scan.slots,
                 partitions=partitions,
             )
             found = found.with_other(part)

@@ -262,13 +262,21 @@ def test_a_question_is_taken_apart() -> None:
     column = {"class": "org.apache.spark.sql.catalyst.expressions.AttributeReference", "num-children": 0}
     nodes = [{**column, "name": "a", "dataType": "string"}, {**column, "name": "b", "dataType": "string"}]
     text = "\x02".join(
-        ["file:/x/p=1\x01file:/x/p=2", "p", "b", "path -> file:/x\x01mergeSchema -> true", json.dumps([nodes])]
+        [
+            "file:/x/p=1\x01file:/x/p=2",
+            "p",
+            "b",
+            "path -> file:/x\x01mergeSchema -> true",
+            "UTC\x01true\x014",
+            json.dumps([nodes]),
+        ]
     )
     scan = _Scan.of(text)
     assert scan.roots == ("file:/x/p=1", "file:/x/p=2")
     assert scan.shown == "/x/p=1 and 1 more"
     assert scan.partitions == {"p"}
     assert scan.options == {"path", "mergeschema"}
+    assert (scan.clock_zone, scan.infers_partitions, scan.slots) == ("UTC", True, 4)
     assert scan.types == {"a": "string", "b": "collated string"}
 
 

@@ -111,6 +111,17 @@ def test_parts_of_an_or_are_ruled_out_by_index_and_statistics_together(directory
     assert survivors_of(directory, "(city = 'c100-7' AND id > 200) OR id = 3").fallen.tolist() == [False, True, True]
 
 
+def test_no_index_is_asked_whether_there_are_values(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark adds that to keys of joins, and the bloom filters of them were read in vain."""
+    asked: list[int] = []
+    stored = survivors.stored_index
+    monkeypatch.setattr(survivors, "stored_index", lambda known, file: asked.append(file) or stored(known, file))
+    assert survivors_of(directory, "city IS NOT NULL AND id >= 0").fallen.tolist() == [False] * 3
+    assert not asked
+    assert survivors_of(directory, "city IS NOT NULL AND city = 'c100-7'").fallen.tolist() == [True, False, True]
+    assert len(asked) == 3
+
+
 def test_a_catalog_is_read_again_only_when_there_is_another(directory: Path, reads: list[str]) -> None:
     assert survivors_of(directory, "city = 'c100-7'").fallen.tolist() == [True, False, True]
     assert reads

@@ -34,7 +34,8 @@ from orcidx.options import ReadOptions
 from orcidx.orc.kinds import TypeKind
 from orcidx.paimon.file_index import read_file_index
 from orcidx.planner.index_evidence import StoredIndex, bind_to_index
-from orcidx.predicate import BoundPredicate, Leaf, Op, Predicate, any_of
+from orcidx.predicate import BoundPredicate, Constant, Leaf, Op, Predicate, any_of
+from orcidx.predicate.fold import Part, rewritten
 from orcidx.predicate.nodes import ExactTime
 from orcidx.spark.conditions.kept_stores import KeptStores
 from orcidx.spark.conditions.listed_files import ListedFiles, Listing, SparkFiles
@@ -342,7 +343,7 @@ def _asked(
 ) -> tuple[list[int], int, list[str]]:
     """The files that their indexes leave, how many fell, and why no more were asked."""
     rows = known.rows
-    rest = kept[(fresh & files_with_index_of(known, asked_columns(question.where)))[kept]].tolist()
+    rest = kept[(fresh & files_with_index_of(known, _columns_of_indexes(question.where)))[kept]].tolist()
     fallen: set[int] = set()
     notes: list[str] = []
 
@@ -364,6 +365,16 @@ def _asked(
     if notes and not price.is_worth:
         fallen.clear()
     return [number for number in kept.tolist() if number not in fallen], len(fallen), notes
+
+
+def _columns_of_indexes(where: Predicate) -> set[str] | None:
+    """The columns whose indexes may rule something out that statistics do not; None: any. Spark asks that a key of a
+    join is not null, which statistics answer for a whole file."""
+    return asked_columns(rewritten(where, lambda part: Constant(True) if _is_not_null(part) else part))
+
+
+def _is_not_null(part: Part) -> bool:
+    return isinstance(part, Leaf) and part.op is Op.IS_NULL and part.negated
 
 
 def _same_index(kind: str, wanted: str | None) -> bool:

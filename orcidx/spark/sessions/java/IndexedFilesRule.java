@@ -25,6 +25,7 @@ public class IndexedFilesRule extends Rule {
   static final String ITEM = "\u0001";
   static final String PART = "\u0002";
   static final String POSITIONAL = "orc.force.positional.evolution";
+  static final String INFERS = "spark.sql.sources.partitionColumnTypeInference.enabled";
   static final String FILE_LENGTH = "orc.max.file.length";
 
   private java.util.function.BiFunction asked;
@@ -60,7 +61,8 @@ public class IndexedFilesRule extends Rule {
     });
   }
 
-  // Partition columns, columns of text that is not compared by its bytes, and the options of the relation.
+  // Partition columns, columns of text that is not compared by its bytes, the options of the relation; the JVM's zone,
+  // whether types of partitions are inferred, and how many tasks run at a time: twelve calls of py4j would ask for these.
   static String about(HadoopFsRelation files) {
     StringBuilder text = new StringBuilder(String.join(ITEM, files.partitionSchema().fieldNames())).append(PART);
     StructField[] fields = files.dataSchema().fields();
@@ -75,6 +77,9 @@ public class IndexedFilesRule extends Rule {
     Configuration settings = files.sparkSession().sessionState().newHadoopConfWithOptions(files.options());
     if (settings.getBoolean(POSITIONAL, false)) text.append(ITEM).append(POSITIONAL);
     if (settings.get(FILE_LENGTH) != null) text.append(ITEM).append(FILE_LENGTH);
+    text.append(PART).append(java.util.TimeZone.getDefault().getID()).append(ITEM)
+      .append(files.sparkSession().sessionState().conf().getConfString(INFERS, "true")).append(ITEM)
+      .append(files.sparkSession().sparkContext().defaultParallelism());
     return text.toString();
   }
 
