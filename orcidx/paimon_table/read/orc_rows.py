@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from orcidx.errors import CorruptFile
 from orcidx.explain.model import FileExplanation
-from orcidx.paimon_table.read.row_evidence import RowEvidence
-from orcidx.paimon_table.read.shared_reading import SharedReading
+from orcidx.paimon_table.read.file_rows import FileRows
 from orcidx.planner.request import FileJob
 from orcidx.scanner.file import open_file
 from orcidx.scanner.metrics import ScanMetrics
@@ -23,14 +22,8 @@ from orcidx.scanner.small_files import SmallRows
 __all__ = ["OrcRows"]
 
 
-class OrcRows:
-    """Of one file of a scan. ``metrics``: of the pass over the table."""
-
-    def __init__(self, kept: RowEvidence, reading: SharedReading, metrics: ScanMetrics) -> None:
-        self.kept = kept
-        self.file = kept.file
-        self.reading = reading
-        self.metrics = metrics
+class OrcRows(FileRows):
+    """What is left of an ORC file."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows that meet what is asked of the file."""

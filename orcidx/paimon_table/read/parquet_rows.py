@@ -12,23 +12,15 @@ import pyarrow.parquet
 
 from orcidx.errors import CorruptFile, OrcidxError
 from orcidx.explain.model import FileExplanation, StripeExplanation
-from orcidx.paimon_table.read.row_evidence import RowEvidence
-from orcidx.paimon_table.read.shared_reading import SharedReading
+from orcidx.paimon_table.read.file_rows import FileRows
 from orcidx.pruning.selection import RowSelection
-from orcidx.scanner.metrics import ScanMetrics
 from orcidx.storage import ReaderFile, Source
 
 __all__ = ["ParquetRows", "read_parquet"]
 
 
-class ParquetRows:
-    """The rows of one file of a scan that are left. ``metrics``: of the pass over the table."""
-
-    def __init__(self, kept: RowEvidence, reading: SharedReading, metrics: ScanMetrics) -> None:
-        self.kept = kept
-        self.file = kept.file
-        self.reading = reading
-        self.metrics = metrics
+class ParquetRows(FileRows):
+    """What is left of a Parquet file."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows that meet what is asked of the file."""

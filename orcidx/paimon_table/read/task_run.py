@@ -16,6 +16,7 @@ from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.explain.model import FileExplanation
 from orcidx.paimon_table.metadata.schema import FieldMapping
 from orcidx.paimon_table.read.evolution import convert
+from orcidx.paimon_table.read.file_rows import FileRows
 from orcidx.paimon_table.read.jvm_instants import moves, put_back
 from orcidx.paimon_table.read.orc_rows import OrcRows
 from orcidx.paimon_table.read.parquet_rows import ParquetRows
@@ -45,7 +46,7 @@ class TaskRun:
             shared[alike] = shared_reading(scan, task.mapping, metrics, is_orc=is_orc, instants_moved=moved)
         self.reading = shared[alike]
         kept = RowEvidence(task, scan, self.reading, notes)
-        self.rows: OrcRows | ParquetRows = (OrcRows if is_orc else ParquetRows)(kept, self.reading, metrics)
+        self.rows: FileRows = (OrcRows if is_orc else ParquetRows)(kept, self.reading, metrics)
 
     @property
     def whole(self) -> OrcRows | None:

@@ -1,0 +1,44 @@
+"""``FileRows``: the rows of one data file of a table, whatever its format."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from orcidx.explain.model import FileExplanation
+from orcidx.paimon_table.read.plan import TableFile
+from orcidx.paimon_table.read.row_evidence import RowEvidence
+from orcidx.paimon_table.read.shared_reading import SharedReading
+from orcidx.scanner.metrics import ScanMetrics
+
+__all__ = ["FileRows"]
+
+
+@dataclass(frozen=True)
+class FileRows(ABC):
+    """What is left of one file of a scan. ``metrics``: of the pass over the table."""
+
+    kept: RowEvidence
+    reading: SharedReading
+    metrics: ScanMetrics
+
+    @property
+    def file(self) -> TableFile:
+        return self.kept.file
+
+    @abstractmethod
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows that meet what is asked of the file."""
+
+    @abstractmethod
+    def places(self) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
+        """Batches of rows that were each tested, with their places in the file."""
+
+    @abstractmethod
+    def explain(self) -> FileExplanation:
+        """What a scan would read of the file, and why."""
