@@ -271,6 +271,8 @@ class Catalog:
     @staticmethod
     def concat(parts: Sequence[Catalog]) -> Catalog:
         """One after the other; the spec is the last one's."""
+        if len(parts) == 1:  # Arrow would copy it
+            return parts[0]
         keys = dict.fromkeys(key for part in parts for key in part.statistics)
         statistics = {
             key: pa.concat_arrays(
@@ -322,10 +324,11 @@ class Catalog:
             wanted = None if columns is None else {name.lower() for name in columns}
             chosen = {f"s{i}": key for i, key in enumerate(keys) if wanted is None or key.column.lower() in wanted}
             names = list(FILE_FIELDS.names if files is None else files)
-            table = file.read([*names, *chosen], lacking=TAIL_FIELDS)
-            found = table.select(names).cast(pa.schema([FILE_FIELDS.field(name) for name in names]))
+            found = file.read(names, lacking=TAIL_FIELDS)
+            found = found.cast(pa.schema([FILE_FIELDS.field(name) for name in names]))
             _check_places(found)
-            statistics = {key: table[name].combine_chunks().cast(key.storage) for name, key in chosen.items()}
+            # One after the other: a column is in memory twice while its batches become one array.
+            statistics = {key: _array_of(file.read([name]), key.storage) for name, key in chosen.items()}
             made = float(described.get("made", 0))
             listed = None if described.get("listed") is None else float(described["listed"])
             return Catalog(found, statistics, dict(described["spec"]), described["spec_key"], made, listed)
@@ -340,6 +343,12 @@ class Catalog:
         """Whether a catalog stands alone; raises ``CorruptFile``."""
         described = CatalogFile.of(source).described
         return bool(described.get("whole", True)) if isinstance(described, dict) else False
+
+
+def _array_of(table: pa.Table, kind: pa.DataType) -> pa.Array:
+    """The only column of a table."""
+    found = table.column(0).combine_chunks()
+    return found if found.type == kind else found.cast(kind)
 
 
 def _check_places(files: pa.Table) -> None:

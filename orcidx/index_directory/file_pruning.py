@@ -353,25 +353,45 @@ def prune_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, s
     """
     off = changed_statistics(known.catalog, options)
     reading = replace(STATISTICS_OPTIONS, wall_clock_zone=options.wall_clock_zone)
-    columns = {
-        key: statistics_column(key, array, known.rows, reading)
-        for key, array in known.catalog.statistics.items()
+    usable = [
+        key
+        for key in known.catalog.statistics
         if options.row_index and key not in off and not known.partitions.hides(key.column)
-    }
+    ]
     bounds = np.arange(known.count + 1, dtype=np.int64)
     partitions = [PartitionEvidence(known.partitions)] if known.partitions.values else []
     outcomes = []
-    for keys, files in _alike(known, list(columns)):
-        own: dict[Path, StatisticsColumn] = {(key.column,): columns[key] for key in keys}
+    for keys, files in _alike(known, usable):
+        own = _KnownColumns(known, {(key.column,): key for key in keys}, reading)
         evidence: list[Evidence] = [*partitions]
-        if own:
-            evidence.append(StatisticsEvidence("file statistics", own, bounds, reading))
+        if keys:
+            evidence.append(StatisticsEvidence("file statistics", own, bounds, reading, keeps=False))
         root, is_whole = _bound(predicate, known.partitions, keys, options)
         outcome = evaluate(root, evidence, RowSelection.from_mask(files & span))
         if not is_whole:  # what could not be asked may be false
             outcome = replace(outcome, must=RowSelection.none(known.count))
         outcomes.append(replace(outcome, notes=(*outcome.notes, *off.values())))
     return outcomes
+
+
+class _KnownColumns(Mapping[Path, StatisticsColumn]):
+    """The statistics of columns of all files, each in the form in which it is asked while it is: of many files that
+    takes as much memory as what is stored."""
+
+    def __init__(self, known: KnownFiles, keys: Mapping[Path, StatisticsKey], reading: ReadOptions) -> None:
+        self._known = known
+        self._keys = keys
+        self._reading = reading
+
+    def __getitem__(self, path: Path) -> StatisticsColumn:
+        key = self._keys[path]
+        return statistics_column(key, self._known.catalog.statistics[key], self._known.rows, self._reading)
+
+    def __iter__(self) -> Iterator[Path]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
 
 
 def changed_statistics(catalog: Catalog, options: ReadOptions) -> dict[StatisticsKey, Note]:
@@ -389,11 +409,14 @@ def changed_statistics(catalog: Catalog, options: ReadOptions) -> dict[Statistic
 
 def _alike(known: KnownFiles, keys: Sequence[StatisticsKey]) -> Iterator[tuple[list[StatisticsKey], Bools]]:
     """Files in groups in which every column has one type, or is not known in any, with these types."""
+    if not known.count:
+        return
+    if all(known.catalog.statistics[key].null_count == 0 for key in keys):
+        yield list(keys), np.ones(known.count, np.bool_)
+        return
     has = np.zeros((known.count, len(keys)), np.bool_)
     for number, key in enumerate(keys):
         has[:, number] = known.catalog.statistics[key].is_valid().to_numpy(zero_copy_only=False)
-    if not known.count:
-        return
     packed = np.packbits(has, axis=1)
     _, first, group = np.unique(packed, axis=0, return_index=True, return_inverse=True)
     for number, example in enumerate(first.tolist()):

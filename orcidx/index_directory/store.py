@@ -306,11 +306,12 @@ class IndexStore:
         ``seen``: the paths whose folders are partition columns, where the query sees less of them than the listing.
         """
         names = ("rows", "tail", "index", "index_size", "embedded", "indexes") if indexes else ("rows",)
-        paths = listing["path"].combine_chunks() if seen is None else seen
+        partitions = Partitions.of(listing["path"].combine_chunks() if seen is None else seen, schema)
+        _give_back(len(listing))  # paths are the largest column: they go before statistics come
         catalog = self.catalog(files=names, columns=columns, paths=False)
         if not (match.fresh.all() and np.array_equal(match.entry, np.arange(len(catalog)))):
             catalog = catalog.take(pa.array(match.entry, mask=~match.fresh))
-        return KnownFiles(catalog, Partitions.of(paths, schema), self.folder)
+        return KnownFiles(catalog, partitions, self.folder)
 
     # ------------------------------------------------------------------ writing
 

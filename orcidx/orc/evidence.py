@@ -6,6 +6,7 @@ One code serves all levels: a unit is the file, a stripe or a row group. ``pruni
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -84,11 +85,24 @@ def compares_alike(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> boo
 # ---------------------------------------------------------------------- statistics
 
 
+@dataclass(frozen=True, eq=False)
+class _UnitTextLater:
+    """``UnitText`` of a column that is made when the text is wanted."""
+
+    columns: Mapping[Path, StatisticsColumn]
+    leaf: BoundLeaf
+    bounds: Int64s
+
+    def __call__(self, rows: Int64s) -> list[str]:
+        return UnitText(self.columns[self.leaf.path], self.leaf, self.bounds)(rows)
+
+
 class StatisticsEvidence:
     """Statistics of one level over some units.
 
     ``columns`` by the leaf's path, each with one entry per unit; ``bounds``: first row of each unit and the end of the
-    last (int64, one more than units). ``missing``: why a column has no statistics here.
+    last (int64, one more than units). ``missing``: why a column has no statistics here. ``keeps``: findings hold the
+    columns; else they are taken from ``columns`` anew where a text is wanted.
     """
 
     def __init__(
@@ -100,8 +114,10 @@ class StatisticsEvidence:
         *,
         stripe: int | None = None,
         missing: Mapping[Path, str] | None = None,
+        keeps: bool = True,
     ) -> None:
         self.name = name
+        self._keeps = keeps
         self.notes: list[Note] = []
         self._columns = columns
         self._bounds = bounds
@@ -125,7 +141,7 @@ class StatisticsEvidence:
             RowSelection.from_groups(may, self._bounds),
             RowSelection.from_groups(must, self._bounds),
             self.name,
-            UnitText(column, leaf, self._bounds),
+            UnitText(column, leaf, self._bounds) if self._keeps else _UnitTextLater(self._columns, leaf, self._bounds),
         )
 
     def _note(self, leaf: BoundLeaf, kind: Any, text: str) -> None:
