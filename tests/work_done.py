@@ -9,7 +9,7 @@ from typing import Any
 
 import orcidx
 
-__all__ = ["python_calls"]
+__all__ = ["modules_called", "python_calls"]
 
 
 def python_calls(call: Callable[[], Any], *, own: bool = False) -> int:
@@ -28,3 +28,20 @@ def python_calls(call: Callable[[], Any], *, own: bool = False) -> int:
     finally:
         sys.setprofile(before)
     return calls
+
+
+def modules_called(call: Callable[[], Any]) -> int:
+    """Modules of the package whose Python functions are called while ``call`` runs, in this thread."""
+    inside, found = str(Path(orcidx.__file__).parent), set()
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(inside):
+            found.add(frame.f_code.co_filename)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return len(found)
