@@ -66,7 +66,7 @@ def _parsed(name: object, text: object) -> Aggregate:
         raise InvalidQuery(f'{text!r:.100} is no aggregate: write "count(*)", or a function of a column, "sum(price)"')
     function, column = call[1].lower(), call[2].strip()
     if function in _QUANTILES:
-        raise InvalidQuery(f"unknown function {call[1]!r}: a value that half of them are not above is {_MIDDLE}")
+        raise InvalidQuery(f"unknown function {call[1]!r}: write {_MIDDLE}, which is a value of the column")
     if function not in _FUNCTIONS:
         near = difflib.get_close_matches({"mean": "avg", "average": "avg"}.get(function, function), _FUNCTIONS, 1, 0.7)
         hint = f"; did you mean {near[0]!r}?" if near else ""

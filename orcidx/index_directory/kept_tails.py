@@ -80,7 +80,7 @@ class TailPlaces:
 
     @cached_property
     def _rows(self) -> pa.Table:
-        return self.read()
+        return self.read().select(TAIL_FIELDS.names)  # parts of a catalog come with their paths
 
     def of(self, files: npt.NDArray[np.int64]) -> list[KeptTail | None]:
         """The tails of these files, which are opened in this order; None of those that have none."""

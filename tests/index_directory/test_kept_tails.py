@@ -12,14 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
-from indexed_directory import index_here
+from indexed_directory import catalog_of, index_here
 
 import orcidx
 from orcidx.index_directory import kept_tails
+from orcidx.index_directory.build import IndexSpec, index_file
 from orcidx.index_directory.catalog import FILE_FIELDS, Catalog
 from orcidx.index_directory.clean import clean_indexes
-from orcidx.index_directory.kept_tails import TAIL_FIELDS
+from orcidx.index_directory.kept_tails import TAIL_FIELDS, keep_tails
 from orcidx.index_directory.store import IndexStore
+from orcidx.options import ReadOptions
 from orcidx.orc.metadata_cache import forget_metadata
 from orcidx.storage import kept_tails as shared_tails
 
@@ -249,6 +251,26 @@ def test_small_and_local_files_have_none(tmp_path: Path, written: Path) -> None:
     shutil.copy(written / "0.orc", tmp_path / "0.orc")
     index_here(tmp_path, {"bloom-filter": {"v": {}}})
     assert not (tmp_path / "_orcidx" / "tails").exists()
+
+
+def test_catalogs_in_parts(store: CountedFiles, written: Path) -> None:
+    """A file that came later has its row, and its tail, in a catalog that stands on the first one."""
+    for number in range(FILES, FILES + 5):
+        store.pipe_file(f"/table/{number}.orc", (written / "7.orc").read_bytes())
+        root = orcidx.storage.describe_source("table", filesystem=store)
+        made = IndexStore.open(root)
+        assert made is not None
+        (source,) = [one for one in orcidx.storage.list_sources("table", filesystem=store) if f"/{number}." in one.name]
+        spec = IndexSpec.of(SPEC, embedded_bytes=1 << 20)
+        rows = [index_file(made.folder, source, f"{number}.orc", spec, ReadOptions())]
+        keep_tails(made.folder, rows)
+        made = made.commit(catalog_of(rows, spec))
+    assert len(made.catalog_names) > 1
+    store.reads()
+    where = f"t >= {7 * ROWS} and v >= 0"
+    found = orcidx.scan("table", where=where, filesystem=store, schema=table_of(0).schema).to_table()
+    assert found.num_rows == 6 * ROWS
+    assert store.reads()[1] == 6 - 4, "that of the first ones, and one for all that are alike"
 
 
 def test_clean_deletes_what_no_catalog_names(store: CountedFiles, written: Path) -> None:
