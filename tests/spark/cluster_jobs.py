@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from orcidx import spark as orcidx_spark
-from orcidx.spark.jobs import file_jobs, rewrite_directory
+from orcidx.spark.jobs import file_jobs, rewrite_directory, swaps
 
 CLUSTER = "local-cluster[2,1,1024]"
 SETTINGS = {
@@ -120,7 +120,7 @@ def run(spark: Any, table: str) -> None:
     check_reads(spark, table, 2 * FILES * ROWS)
 
     everything = list(range(2 * FILES * ROWS))
-    renamed = rewrite_directory._rename
+    renamed = swaps._rename
     calls: list[Any] = []
 
     def dies(staged: Any, final: Any) -> None:
@@ -128,14 +128,14 @@ def run(spark: Any, table: str) -> None:
         calls.append(final)
         raise KeyboardInterrupt
 
-    rewrite_directory._rename = dies
+    swaps._rename = dies
     try:
         orcidx_spark.rewrite(spark, table, sort_by="id", progress=False)
         raise AssertionError("the swap was to be killed")
     except KeyboardInterrupt:
         assert len(calls) == 1
     finally:
-        rewrite_directory._rename = renamed
+        swaps._rename = renamed
     assert ids(orcidx_spark.read(spark, table)) == everything
     assert len(orcidx_spark.recover(spark, table)) == 1
     assert orcidx_spark.recover(spark, table) == ()
