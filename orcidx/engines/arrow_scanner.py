@@ -87,7 +87,7 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
 
     def to_table(self) -> pa.Table:
         """All rows."""
-        if not self._scan.schema.names:
+        if not self._schema.names and not self._projected.names:
             return self._scan.to_table()
         return pa.Table.from_batches(self.to_batches(), self._projected)
 

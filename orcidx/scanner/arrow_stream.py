@@ -80,11 +80,18 @@ class ArrowStream(Narrowing):
 
     def to_table(self) -> pa.Table:
         """All rows as one table."""
-        return pa.Table.from_batches(list(self) if self.schema.names else [self._without_fields()], self.schema)
+        return self._as_table(self.to_batches())
 
-    def _without_fields(self) -> pa.RecordBatch:
-        """The rows of a stream that has no columns: their number is all that there is."""
-        return without_fields(self.count_rows()).replace_schema_metadata(self.schema.metadata)
+    def _as_table(self, batches: Batches | Generator[pa.RecordBatch, None, None]) -> pa.Table:
+        """The batches as one table. Rows of no columns are a number, and are not read one after the other."""
+        found = []
+        for batch in batches:
+            if not batch.num_columns:
+                batches.close()
+                rows = without_fields(self.count_rows())
+                return pa.Table.from_batches([rows.replace_schema_metadata(self.schema.metadata)], self.schema)
+            found.append(batch)
+        return pa.Table.from_batches(found, self.schema)
 
     def head(self, n: int = 5) -> pa.Table:
         """The first ``n`` rows as one table. Raises ``InvalidQuery`` for a negative number."""

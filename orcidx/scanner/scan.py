@@ -283,11 +283,8 @@ class Scan(RequestNarrowing, ArrowStream):
 
     def to_table(self) -> pa.Table:
         """All rows as one table."""
-        if not self.schema.names:
-            return pa.Table.from_batches([self._without_fields()], self.schema)
         request = self._limited.as_table(TABLE_ROWS if self.request.where is None else TESTED_ROWS)
-        batches = list(self._batches(request, ScanMetrics()))
-        return pa.Table.from_batches(batches, self.schema)
+        return self._as_table(self._batches(request, ScanMetrics()))
 
     def count_rows(self) -> int:
         """The number of rows; from metadata and indexes alone where those prove it."""

@@ -125,6 +125,8 @@ def test_python_calls_of_a_stripe_that_takes_readers(tmp_path: Path) -> None:
     path = str(tmp_path / "keys.orc")
     keys = np.random.default_rng(1).integers(0, 1 << 40, 300_000)
     orcidx.write_table(pa.table({"k": keys, "v": keys / 4}), path, compression="zstd")
+    while LocalReader(path).identity is None:  # so young that nothing of it is kept
+        time.sleep(0.02)
     with orcidx.open(path) as file:
 
         def column() -> None:
