@@ -14,6 +14,7 @@ import orcidx
 from orcidx import CorruptFile, InvalidQuery
 from orcidx.spark import read, reading, why
 from orcidx.spark.choosing import engine_choice as choosing
+from orcidx.spark.conditions.listed_files import SparkFiles
 from orcidx.spark.query import plan
 from orcidx.spark.query.read_query import Query
 
@@ -115,6 +116,7 @@ def test_storage_that_only_spark_knows(
 
     monkeypatch.setattr(plan, "open_table", refuse)
     monkeypatch.setattr(choosing, "list_sources", refuse)
+    monkeypatch.setattr(SparkFiles, "stores", refuse)  # Spark's listing is taken; its directories are looked into
     frame = read(spark, later_column, where="id = 3")
     assert frame.count() == 1
     assert why(frame).engine == "spark"
