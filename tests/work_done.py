@@ -12,6 +12,16 @@ import orcidx
 __all__ = ["modules_called", "python_calls"]
 
 
+def _profiled(call: Callable[[], Any], note: Callable[[Any, str, Any], None]) -> None:
+    """Runs ``call``, of whose Python functions ``note`` is told."""
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+
+
 def python_calls(call: Callable[[], Any], *, own: bool = False) -> int:
     """Calls of Python functions while ``call`` runs, in this thread. ``own``: of the package's alone."""
     calls = 0
@@ -21,12 +31,7 @@ def python_calls(call: Callable[[], Any], *, own: bool = False) -> int:
         nonlocal calls
         calls += event == "call" and frame.f_code.co_filename.startswith(inside)
 
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        call()
-    finally:
-        sys.setprofile(before)
+    _profiled(call, count)
     return calls
 
 
@@ -38,10 +43,5 @@ def modules_called(call: Callable[[], Any]) -> int:
         if event == "call" and frame.f_code.co_filename.startswith(inside):
             found.add(frame.f_code.co_filename)
 
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        call()
-    finally:
-        sys.setprofile(before)
+    _profiled(call, note)
     return len(found)
