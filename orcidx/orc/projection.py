@@ -123,7 +123,8 @@ def project(root: OrcType, columns: Sequence[str | Sequence[str]] | None, *, cas
 
     Fields come in the order in which they are first asked for, at every level; a struct asked for whole keeps its own
     order. A name that repeats in the file brings every column of that name; asking twice brings a column once. A map
-    always keeps its keys. Raises ``InvalidQuery`` for an unknown path.
+    always keeps its keys. No column of a root that is no struct is an empty struct. Raises ``InvalidQuery`` for an unknown
+    path.
     """
     if columns is None:
         return Projection(root)
@@ -135,7 +136,7 @@ def project(root: OrcType, columns: Sequence[str | Sequence[str]] | None, *, cas
                 at = at.child(place)
             at.whole = True
     if root.kind is not TypeKind.STRUCT and not wanted.whole and wanted.children is None:
-        raise InvalidQuery("a file whose top-level type is no struct has one column; it cannot be left out")
+        return Projection(replace(root, kind=TypeKind.STRUCT, children=(), names=()))
     return Projection(_prune(root, wanted))
 
 
