@@ -1,6 +1,6 @@
 """The store of ``pyarrow.fs`` file systems: positioned reads, which release the GIL, in a pool of threads.
 
-Nothing makes its ``create`` exclusive: these file systems look, then write. It is refused.
+``create`` is refused: these file systems first look and then write, so that two writers could both succeed.
 """
 
 from __future__ import annotations
@@ -48,14 +48,16 @@ def _local_path_in(filesystem: fs.FileSystem, path: str) -> str | None:
 
 
 class ArrowBackend(ThreadBackend):
-    """One object of a ``pyarrow.fs.FileSystem``; its etag where the file system tells (S3), else its time."""
+    """One object of a ``pyarrow.fs.FileSystem``. Its version is its etag where the file system has one (S3), else its
+    time."""
 
     retries = AFTER_THEIRS
 
     def __init__(self, filesystem: Any, path: str) -> None:
         self._filesystem = filesystem
         self._path = path
-        self._files: dict[int, Any] = {}  # the open file, at 0: each change of a dictionary is one step
+        # the open file, under key 0: a change of a dictionary is atomic between threads
+        self._files: dict[int, Any] = {}
         self._opened: Fingerprint | None = None
         self.storage = f"pyarrow {filesystem.type_name}"
 
@@ -94,7 +96,7 @@ class ArrowBackend(ThreadBackend):
 
 @contextmanager
 def _translated(path: str) -> Iterator[None]:
-    """Gives an error whose kind is only in its text the type that says so."""
+    """Gives an error the type of its kind where only its text says which kind it is."""
     try:
         yield
     except OSError as error:
@@ -124,7 +126,7 @@ class ArrowStore:
         if not isinstance(filesystem, fs.FileSystem):
             return None
         if isinstance(filesystem, fs.PyFileSystem) and isinstance(filesystem.handler, fs.FSSpecHandler):
-            return in_filesystem(text, filesystem.handler.fs)  # it opens files with fsspec's caches
+            return in_filesystem(text, filesystem.handler.fs)  # pyarrow would open the files with fsspec's caches
         local = _local_path_in(filesystem, text)
         return Source(text, "arrow", text, filesystem=filesystem) if local is None else local_source(text, local)
 
@@ -226,7 +228,7 @@ class ArrowSink:
 
 
 def _discard(filesystem: fs.FileSystem, stream: Any, temporary: str) -> None:
-    with suppress(OSError):  # what could not be written is thrown away anyway
+    with suppress(OSError):  # what could not be written is discarded anyway
         stream.close()
     if filesystem.get_file_info(temporary).is_file:
         filesystem.delete_file(temporary)

@@ -1,4 +1,4 @@
-"""``IdentityCache``: what was parsed from an object, kept for as long as the object stays the same."""
+"""``IdentityCache``: keeps what was parsed from an object for as long as the object stays the same."""
 
 from collections import OrderedDict
 
@@ -11,13 +11,13 @@ cdef class _Entry:
 
 
 cdef class IdentityCache:
-    """A thread-safe cache of at most ``capacity`` bytes that forgets what was least recently used.
+    """A thread-safe cache of at most ``capacity`` bytes, which drops the least recently used values.
 
-    Keys are a reader's ``identity`` (with whatever tells several values of one object apart); a key of ``None`` is
-    never stored. The caller says how many bytes a value weighs; one that outweighs the whole cache is not kept, or,
-    with ``keeps_newest``, is kept alone until the next value comes. A forked child starts empty: another thread of the
-    parent may have been inside, and its readers' sockets are not the child's.
-    """
+    A key is a reader's ``identity``, with a name where one object has several values. Nothing is stored under ``None``.
+    The caller says how many bytes a value takes. A value that is larger than the whole cache is not kept; with
+    ``keeps_newest`` it is kept alone until the next value comes. A forked child starts with an empty cache: another
+    thread of the parent may have been changing it at the fork, and the child must not use the sockets of the parent's
+    readers. """
 
     # Comparing keys may run Python, where an interrupt or another thread comes between: each look-up by key is a step
     # of its own, before or after which everything fits together. The order of use is kept by numbers.
@@ -61,7 +61,7 @@ cdef class IdentityCache:
         return len(self.entries)
 
     def get(self, key):
-        """What is kept of a key; None where nothing is."""
+        """The value that is kept for a key; None where there is none."""
         cdef _Entry entry = None
         self.renew()
         if key is not None:

@@ -1,8 +1,7 @@
 """What a failed request means, and how often it is sent again.
 
-The storage libraries share no base class and are not imported here: an error tells by its kind, its HTTP status and
-its errno, its own or that of the error that it was raised from.
-"""
+The storage libraries share no base class and are not imported here. An error is judged by its type, its HTTP status and
+its errno, or by those of the errors that caused it."""
 
 from __future__ import annotations
 
@@ -57,7 +56,7 @@ _TRANSIENT_ERRNO = frozenset(
 _TRANSIENT_KINDS = frozenset(
     {"ClientConnectionError", "ClientPayloadError", "HTTPClientError", "IncompleteRead", "IncompleteReadError"}
 )
-_KINDS: dict[str, Failure] = {  # obstore's, which carry no status
+_KINDS: dict[str, Failure] = {  # errors of obstore, which carry no status
     "PreconditionError": "changed",
     "PermissionDeniedError": "denied",
     "UnauthenticatedError": "denied",
@@ -82,12 +81,12 @@ class Retries:
 
 
 OURS = Retries()
-# For libraries that retry by themselves: what comes through has failed several times already.
+# For libraries that retry by themselves: an error that they raise has failed several times already.
 AFTER_THEIRS = Retries(attempts=2)
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
-    """The error, and those that it was raised from."""
+    """The error and its chain of causes."""
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
@@ -130,7 +129,7 @@ def classify(error: BaseException) -> Failure:
 
 
 def _named(error: OSError, name: str) -> OSError:
-    """The error with the path in it, which some libraries leave out or cut down to the bucket."""
+    """The error with the object's path in its text; some libraries leave the path out or name the bucket alone."""
     number = error.errno or (errno.ENOENT if isinstance(error, FileNotFoundError) else errno.EACCES)
     reason = without_secrets(error.strerror or str(error)) or "no such object"
     named = type(error)(number, reason, name)
@@ -141,8 +140,9 @@ def _named(error: OSError, name: str) -> OSError:
 def translate(
     error: Exception, failure: Failure, *, name: str, what: str, offset: int | None = None, doing: str = "reading"
 ) -> Exception:
-    """The error to raise for ``error``: itself where its type says it all, else a ``StorageError`` naming the range."""
-    if isinstance(error, (OrcidxError, Warning)):  # a warning is raised where the caller's filter makes errors of them
+    """The error to raise for ``error``: itself where its type is a public one, else a ``StorageError`` that names the
+    range."""
+    if isinstance(error, (OrcidxError, Warning)):  # the caller's filter may turn warnings into errors
         return error
     if isinstance(error, (FileNotFoundError, IsADirectoryError, PermissionError)):
         return error if name in str(error) and showable(error) else _named(error, name)
@@ -157,7 +157,7 @@ def translate(
 
 
 def showable(error: BaseException) -> BaseException | None:
-    """The error as the cause of another one; None where its text has a secret, which a traceback would show."""
+    """The error, to be named as a cause; None where its text has a secret, which a traceback would show."""
     return None if any(without_secrets(str(link)) != str(link) for link in chain(error)) else error
 
 
@@ -169,7 +169,7 @@ def gone(name: str) -> FileGone:
 
 @contextmanager
 def translating(name: str, *, what: str = "the object", doing: str = "writing") -> Iterator[None]:
-    """Raises what is to be raised for the errors of storage libraries, which raise what they like."""
+    """Turns the errors of storage libraries, which may be of any type, into those that orcidx documents."""
     try:
         yield
     except Exception as error:

@@ -18,7 +18,7 @@ _TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "crea
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What tells one version of an object from another, as far as the storage says.
+    """What distinguishes one version of an object from another, as far as the storage says.
 
     ``size`` in bytes; ``etag`` without its quotes; ``mtime`` in nanoseconds since 1970-01-01 UTC. ``None``: not known.
     """
@@ -28,7 +28,8 @@ class Fingerprint:
     mtime: int | None = None
 
     def matches(self, other: Fingerprint) -> bool:
-        """True when both may be of the same version: sizes equal, and the etags (else the mtimes) that both know.
+        """True when both may be the same version: their sizes are equal, and so are the etags (else the mtimes) if both
+        know them.
 
         Storages give times to the nanosecond or only to the second (HTTP dates), so times compare in whole seconds
         where one of them has no fraction.
@@ -43,7 +44,7 @@ class Fingerprint:
         return whole and self.mtime // _SECOND == other.mtime // _SECOND
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"size", "etag", "mtime"}`` of JSON values; ``Fingerprint(**d)`` is the way back."""
+        """``{"size", "etag", "mtime"}`` of JSON values; ``Fingerprint(**d)`` makes the fingerprint again."""
         return asdict(self)
 
 
@@ -66,12 +67,13 @@ def mtime_of(value: object) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return value * _SECOND
     if isinstance(value, float) and math.isfinite(value):
-        return round(value * 1_000_000) * 1000  # a float of today holds microseconds; fsspec gives one time both ways
+        # a float of a time of today is exact to microseconds; fsspec gives the same time as float and as datetime
+        return round(value * 1_000_000) * 1000
     return None
 
 
 def plain_etag(value: object) -> str | None:
-    """An entity tag without its quotes and its ``W/``: storages differ in whether they hand these out."""
+    """An entity tag without its quotes and its ``W/``: some storages give these and some do not."""
     if not isinstance(value, str):
         return None
     return value.removeprefix("W/").strip('"') or None

@@ -1,4 +1,4 @@
-"""``Folder``: a directory or prefix that is written to, every object whole or not at all; its store has how."""
+"""``Folder``: a directory or prefix that objects are written to. The store writes each object whole or not at all."""
 
 from __future__ import annotations
 
@@ -21,24 +21,23 @@ __all__ = ["Folder", "Stored", "is_temporary"]
 
 @dataclass(frozen=True)
 class Stored:
-    """An object in a folder: its ``name`` below the folder, and its version as the listing tells it."""
+    """An object in a folder: its ``name`` below the folder, and its version according to the listing."""
 
     name: str
     version: Fingerprint
 
 
 def _plain(path: str) -> str:
-    """A path as listings are compared."""
+    """A path in the form in which paths of listings are compared."""
     return path.replace(os.sep, "/").strip("/")
 
 
 class Folder:
     """The objects below a directory or prefix; the folder itself need not exist.
 
-    Made of the ``Source`` of a path, URL, or a path in a file system; ``Folder.of(source, "_orcidx")`` is the folder of
-    that name inside it. Pickles.
-    ``made_of``: as of ``open_sink``, for all objects that are written. Errors are those of reading: FileNotFoundError,
-    PermissionError, ``StorageError``.
+    A folder is made from a ``Source`` (a path, a URL, or a path in a file system). ``Folder.of(source, "_orcidx")`` is
+    the folder of that name inside the source. Folders pickle. ``made_of`` means what it means for ``open_sink``, for
+    all objects that are written. The errors are those of reading: FileNotFoundError, PermissionError, ``StorageError``.
     """
 
     def __init__(self, source: Source, *, made_of: Sequence[Source] = ()) -> None:
@@ -62,7 +61,7 @@ class Folder:
         return self._source.below(name)
 
     def put(self, name: str, data: bytes, *, made_of: Sequence[Source] = ()) -> None:
-        """Writes an object, in the place of what is there. ``made_of`` as in ``open_sink``."""
+        """Writes an object, replacing one that is there. ``made_of`` means what it means for ``open_sink``."""
         made_of = made_of or self._made_of
         with self._failing("writing", name) as (store, path):
             if made_of and self._source.kind == "path":
@@ -71,15 +70,15 @@ class Folder:
                 store.put(path, data)
 
     def create(self, name: str, data: bytes, *, single_writer: bool = False, made_of: Sequence[Source] = ()) -> bool:
-        """Writes an object unless there is one already; then False. ``made_of`` as in ``open_sink``.
+        """Writes an object unless there is one already; in that case returns False.
 
-        Exclusive: True means that this call made the object, and that no other call for the name, of any process, is
-        told True. Raises ``Unsupported`` where the storage cannot promise that (see ``writers``), unless the
-        caller answers for it: with ``single_writer`` it looks, then writes.
+        The call is exclusive: if it returns True, it made the object, and no other call for the name returns True in
+        any process. Raises ``Unsupported`` where the storage cannot promise that (see ``writers``). With
+        ``single_writer`` the caller promises it; then the call looks and writes. ``made_of`` means what it means for
+        ``open_sink``.
 
-        Every error leaves it open whether the object was made, and False may be about this call's own object: when an
-        answer is lost, storage libraries send the request again. ``publish`` finds out.
-        """
+        After an error the object may or may not have been made. False may also mean this call's own object: when an
+        answer is lost, storage libraries send the request again. ``publish`` finds out which it is."""
         made_of = made_of or self._made_of
         with self._failing("writing", name) as (store, path):
             if made_of and self._source.kind == "path":
@@ -87,12 +86,12 @@ class Folder:
             return store.create(path, data, single_writer=single_writer)
 
     def publish(self, name: str, data: bytes, *, single_writer: bool = False, made_of: Sequence[Source] = ()) -> bool:
-        """``create`` for data that nobody else writes, as it holds a UUID, say: answers that get lost do no harm.
+        """``create`` for data that nobody else writes (because it holds a UUID, for example): lost answers do no harm.
 
-        True: the object is there and has this data. False: somebody else has the name. After a failure it reads what
-        is there; finding nothing it creates again, which is safe as only the first one counts. Raises ``StorageError``
-        when the storage fails on and on: then a later call with the same data tells what became of it.
-        """
+        Returns True if the object is there and has this data, False if the name has other data. After a failure the
+        call reads the object; if there is none it creates it again, which is safe because only the first create
+        succeeds. Raises ``StorageError`` when the storage keeps failing: then a later call with the same data finds out
+        whether the object was made."""
         for attempt in range(1, OURS.attempts + 1):
             try:
                 if self.create(name, data, single_writer=single_writer, made_of=made_of):
@@ -119,7 +118,7 @@ class Folder:
                 raise
 
     def delete(self, name: str) -> None:
-        """Deletes an object; one that is gone already is no error."""
+        """Deletes an object; it is no error if the object does not exist."""
         with self._failing("deleting", name) as (store, path):
             try:
                 store.delete(path)
@@ -143,7 +142,7 @@ class Folder:
             return sorted(below_here, key=lambda stored: stored.name)
 
     def uploads(self) -> tuple[Upload, ...]:
-        """Unfinished uploads below the folder, their paths below it; none where the store does not tell them."""
+        """Unfinished uploads below the folder, with paths relative to it; none where the store does not list them."""
         with self._failing("listing the uploads of", "") as (store, path):
             base = _plain(path) + "/"
             return tuple([replace(one, path=_plain(one.path).removeprefix(base)) for one in store.uploads(path)])

@@ -1,4 +1,5 @@
-"""The store of fsspec's file systems, never through their file objects: those cache blocks nobody asked for.
+"""The store of fsspec's file systems. It never uses their file objects, which fetch and cache blocks that nobody asked
+for.
 
 HTTP and S3 get requests of their own (``fsspec_requests``). Every other file system is used through ``info`` and
 ``cat_file``.
@@ -10,7 +11,7 @@ What makes its ``create`` exclusive:
                                   ``mode="create"``; needs botocore 1.35.20
 ``gs://``, ``abfs://``            their conditional PUT, through ``mode="create"``
 ``memory://``                     a lock: all of its writers are in this process
-others                            nothing: they look, then write. Refused
+others                            nothing (they look, then write): refused
 ================================  ====================================================================================
 """
 
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["STORE", "FsspecSink", "FsspecStore", "filesystem_of", "fsspec_backend"]
 
 _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "cos", "memory"})
-"""fsspec's names of storages where a file appears when all of it is there, and renaming means copying."""
+"""fsspec's names of storages where a file appears only once it is complete, and where renaming means copying."""
 _PACKAGE_OF_SCHEME = {"http": "aiohttp", "https": "aiohttp", "s3": "s3fs", "s3a": "s3fs"}
 _memory_turns = Mutex()
 _CONDITIONAL = frozenset({"gs", "gcs", "abfs", "abfss", "az", "adl"})
@@ -71,7 +72,7 @@ def fsspec_backend(filesystem: AbstractFileSystem, path: str) -> Backend:
 def _fingerprint_of(info: dict[str, Any] | None, path: str) -> Fingerprint:
     if info is not None and info.get("type") == "directory":
         raise IsADirectoryError(errno.EISDIR, "a directory, not a file", path)
-    found = None if info is None else fingerprint_of_info(info)  # None: of a file system that is not finished
+    found = None if info is None else fingerprint_of_info(info)  # None: an incomplete implementation of a file system
     if found is None:
         raise StorageError("the storage does not say the object's size")
     return found
@@ -112,7 +113,7 @@ class AsyncBackend:
 
 
 class BlockingBackend(ThreadBackend):
-    """A synchronous fsspec file system, one call at a time (few are safe to share), in a thread."""
+    """A synchronous fsspec file system. Its calls run in a thread, one at a time, as few of these are thread-safe."""
 
     def __init__(self, filesystem: Any, path: str) -> None:
         self._filesystem = filesystem
@@ -120,7 +121,8 @@ class BlockingBackend(ThreadBackend):
         self._turns = Mutex()
         self._file: Any = None
         self.storage = f"{type(filesystem).__name__} {filesystem._fs_token}"
-        # The base class's cat_file opens a file with a read-ahead cache for every call: hold one without instead.
+        # The base class's cat_file opens a file with a read-ahead cache for every call: keep one open file without a
+        # cache instead.
         self._has_cat_file = type(filesystem).cat_file is not AbstractFileSystem.cat_file
 
     def close(self) -> None:
@@ -161,7 +163,7 @@ class BlockingBackend(ThreadBackend):
 
 
 class FsspecStore:
-    """A file system of fsspec's, and the URLs that no other store has."""
+    """The store of fsspec's file systems and of all URLs that no other store takes."""
 
     def __init__(self, filesystem: AbstractFileSystem) -> None:
         self._filesystem = filesystem
@@ -253,7 +255,8 @@ class FsspecStore:
         return create(path, data)
 
     def _pipe_new(self, path: str, data: bytes) -> bool:
-        self._filesystem.invalidate_cache(path)  # by a remembered listing the name may be free that another has taken
+        # a cached listing may show a name as free that another writer has taken
+        self._filesystem.invalidate_cache(path)
         try:
             self._filesystem.pipe_file(path, data, mode="create")
         except Exception as error:
@@ -294,7 +297,8 @@ class FsspecStore:
         return bool(self._filesystem.exists(path))
 
     def read(self, path: str) -> bytes:
-        # s3fs from 2026.6 on takes an object's size of a remembered listing, which another writer has outdated
+        # s3fs from 2026.6 on takes an object's size from a cached listing, which may be older than another writer's
+        # change
         self._filesystem.invalidate_cache(path)
         return bytes(self._filesystem.cat_file(path))
 
@@ -369,7 +373,8 @@ def _is_taken(error: BaseException) -> bool:
 
 
 def _is_conflict(error: BaseException) -> bool:
-    """S3's 409: another conditional request for the key is under way; it may fail yet, so ask again."""
+    """S3's 409: another conditional request for the key is under way; it may fail yet, so so the request is sent
+    again."""
     return any(status_of(link) == 409 for link in chain(error))
 
 
@@ -380,7 +385,7 @@ class FsspecSink:
         self.name = name
         self._filesystem, self._path = filesystem, path
         whole = not _protocols_of(filesystem).isdisjoint(_OBJECT_STORES)
-        # fsspec's memory shows a file as soon as it is opened, whatever it is told
+        # fsspec's memory file system shows a file as soon as it is opened, whatever options are given
         self._renames = not whole or isinstance(filesystem, MemoryFileSystem)
         self._place = temporary_name(self._path) if self._renames else self._path
         options = {} if self._renames else {"block_size": part_bytes, "autocommit": False}
@@ -411,13 +416,13 @@ class FsspecSink:
 
 
 def _discard(filesystem: AbstractFileSystem, file: Any, temporary: str | None) -> None:
-    """Ends a write so that nothing of it is left: the temporary file, or the upload where there is none."""
+    """Discards a write: removes its temporary file, or aborts its upload where there is no such file."""
     if temporary is not None:
-        with suppress(OSError):  # what could not be written is thrown away anyway
+        with suppress(OSError):  # what could not be written is discarded anyway
             file.close()
         if filesystem.exists(temporary):
             filesystem.rm_file(temporary)
         return
     file.discard()
     if isinstance(file, AbstractBufferedFile):
-        file.closed = True  # else the garbage collector would flush what is left
+        file.closed = True  # otherwise the garbage collector would flush the rest

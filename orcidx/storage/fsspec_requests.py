@@ -18,7 +18,7 @@ from orcidx.storage.remote import Answer
 
 __all__ = ["HttpBackend", "S3Backend"]
 
-# A server without range requests sends the whole object; up to this size it is taken and kept.
+# A server without range requests sends the whole object. An object of up to this size is accepted and kept.
 _LARGEST_WHOLE = 64 << 20
 
 
@@ -76,7 +76,7 @@ class HttpBackend:
         url = self._filesystem.encode_url(self._url)
         async with session.get(url, headers=headers, **keywords) as response:
             total = _total_of(response.headers.get("Content-Range"))
-            if response.status == 416:  # nothing there: an empty object, or one that is now shorter
+            if response.status == 416:  # no bytes at this range: the object is empty, or is shorter now
                 if total is None:
                     raise StorageError("the server refuses the range and does not say the size")
                 return Answer(b"", self._fingerprint(response, total))
@@ -109,8 +109,8 @@ class HttpBackend:
 
 
 async def _read_body(response: Any, most: int, buffer: GapDiscardingBuffer | None = None) -> bytes:
-    """The body, at most ``most`` bytes: a server that sends more must not fill the memory. Nothing where ``buffer``
-    took it."""
+    """The body, of at most ``most`` bytes, so that a server that sends more does not fill the memory. Empty where
+    ``buffer`` took the bytes."""
     chunks: list[bytes] = []
     have = 0
     async for chunk in response.content.iter_any():
@@ -134,7 +134,7 @@ class S3Backend:
     def __init__(self, filesystem: Any, path: str) -> None:
         self._filesystem = filesystem
         self._bucket, self._key, self._version = filesystem.split_path(path)
-        self._etag: str | None = None  # as the storage wrote it, quotes and all
+        self._etag: str | None = None  # the etag as the storage wrote it, with its quotes
         self.storage = f"s3 {getattr(filesystem, 'endpoint_url', None)}"
 
     def loop(self) -> asyncio.AbstractEventLoop:

@@ -1,4 +1,4 @@
-"""Readers of what the caller holds, which lies in no store: bytes, and file objects."""
+"""Readers of objects that the caller holds and that are in no store: bytes and file objects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["BytesReader", "FileObjectReader", "ReaderAtHand"]
 
 
 class ReaderAtHand:
-    """Merging, bounds and counting for readers whose bytes are at hand."""
+    """Merging, bounds checks and counting, for readers whose bytes need no request."""
 
     is_local = True
 
@@ -98,7 +98,8 @@ class BytesReader(ReaderAtHand):
 
 
 class FileObjectReader(ReaderAtHand):
-    """A seekable binary file object of the caller, read under a lock; its position moves, and it is never closed."""
+    """A seekable binary file object of the caller, read under a lock. Reading moves its position; it is never
+    closed."""
 
     def __init__(self, file: BinaryIO, *, name: str | None = None, options: RequestOptions | None = None) -> None:
         self._file: BinaryIO | None = file

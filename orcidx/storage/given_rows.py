@@ -12,16 +12,16 @@ __all__ = ["stream_of"]
 
 
 def stream_of(data: object) -> pa.RecordBatchReader:
-    """A reader over whatever has ``__arrow_c_stream__``.
+    """A ``RecordBatchReader`` over an object that has ``__arrow_c_stream__``.
 
-    Raises ``InvalidQuery`` for values that have no Arrow type, and for a column alone.
+    Raises ``InvalidQuery`` for values that have no Arrow type, and for an object that is a single column.
     """
     name = type(data).__name__
     if type(data).__module__.startswith("polars"):
         _refuse_objects(data)
     try:
         return pa.RecordBatchReader.from_stream(data)
-    except OrcidxError:  # a scan's own
+    except OrcidxError:  # raised by a scan of orcidx
         raise
     except (pa.ArrowException, TypeError, ValueError, OverflowError, NotImplementedError) as error:
         if "non-struct type" in str(error):

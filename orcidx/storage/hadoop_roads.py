@@ -1,5 +1,5 @@
-"""How a task of Spark reaches the files of a session's Hadoop file systems, without a JVM: by the libraries that are
-there, with the session's settings.
+"""How a task of Spark reaches the files of a session's Hadoop file systems without a JVM: through the libraries that
+are installed, with the session's settings.
 
 =================================  =====================================================================================
 ``s3a://``                         s3fs, else obstore, by the settings ``fs.s3a.*`` of the bucket
@@ -43,7 +43,7 @@ class S3Road:
 
     @property
     def problem(self) -> str | None:
-        """Why no task can take it; None where one can."""
+        """Why tasks cannot use this way; None where they can."""
         if installed("s3fs") or installed("obstore"):
             return None
         return "neither s3fs nor obstore is installed: python -m pip install s3fs, on the executors as well"
@@ -93,8 +93,8 @@ class S3Road:
 
 @dataclass(frozen=True)
 class HdfsRoad:
-    """A namenode, or a nameservice. ``web``: host and port of WebHDFS, None where it is not to be had; ``why``: the
-    reason; ``user``: by simple authentication."""
+    """A namenode, or a nameservice. ``web``: host and port of WebHDFS, None where it cannot be used; ``why``: the
+    reason for that; ``user``: the user's name for simple authentication."""
 
     authority: str
     user: str
@@ -130,7 +130,7 @@ class HdfsRoad:
             except OSError as error:
                 lost = error
         if self.web is None:
-            why = f"Hadoop's library is not to be had ({lost})" if lost is not None else self.why
+            why = f"Hadoop's library cannot be used ({lost})" if lost is not None else self.why
             raise StorageError(f"{why}", file=f"hdfs://{self.authority}") from lost
         from fsspec.implementations.webhdfs import WebHDFS
 
@@ -139,7 +139,7 @@ class HdfsRoad:
 
 @dataclass(frozen=True)
 class NoRoad:
-    """A file system that Hadoop alone has."""
+    """A file system that only Hadoop can read."""
 
     scheme: str
 

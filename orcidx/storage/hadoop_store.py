@@ -9,7 +9,7 @@ What makes its ``create`` exclusive:
 ``hdfs://``   a rename in the namenode, which refuses a name that is taken
 ``s3a://``    ``fs.option.create.conditional.overwrite`` where the file system says that it has it (Hadoop 3.4.2), a PUT
               with ``If-None-Match: *``; else the same by the library that tasks use (s3fs, obstore)
-others        nothing: they look, then write. Refused
+others        nothing (they look, then write): refused
 ============  ==========================================================================================================
 """
 
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 _LARGEST_ANSWER = 16 << 20
-"""Bytes that are asked of the JVM at a time, which has them in its memory until they are taken."""
+"""Bytes that one call asks of the JVM, which holds them in memory until Python has read them."""
 _S3 = frozenset({"s3a", "s3n", "s3"})
 _APPEAR_WHOLE = _S3 | frozenset({"gs", "abfs", "abfss", "wasb", "wasbs", "oss", "cosn", "obs"})
 """Schemes of object stores, where a file appears when it is closed."""
@@ -58,14 +58,14 @@ class Files(Protocol):
     """A session's file systems, by URL."""
 
     name: str
-    """Tells them from those of other sessions, for keys of caches."""
+    """A name of this session's file systems, for keys of caches."""
 
     def list(self, url: str) -> list[Found]: ...
     def status(self, url: str) -> Found | None:
         """Raises ``IsADirectoryError`` for a directory."""
 
     def read(self, url: str, offset: int, length: int, *, size: int | None) -> bytes:
-        """``size``: of the file, where that is known."""
+        """``size``: the file's size in bytes, where that is known."""
 
     def write(self, url: str, data: bytes, how: str, temporary: str | None) -> bool: ...
     def rename(self, url: str, to: str) -> None: ...
@@ -73,17 +73,17 @@ class Files(Protocol):
     def make_directory(self, url: str) -> None: ...
     def refuses_second(self, url: str) -> bool: ...
     def in_tasks(self, url: str) -> Source | None:
-        """The source of a URL as a task reaches it; None where only the JVM does."""
+        """The source through which a task reads a URL; None where only the JVM can read it."""
 
 
 @dataclass(frozen=True)
 class TaskFiles:
-    """The file systems in a task: ``token`` says which settings, that come with the task's function."""
+    """The file systems in a task. ``token`` names the settings, which are sent along with the task's function."""
 
     token: str
 
     def reached(self, source: Source) -> Source:
-        """The source as this process opens it. Raises ``StorageError`` where it has no way."""
+        """The source that this process can open. Raises ``StorageError`` where there is none."""
         ways = _WAYS.get(self.token)
         if ways is None:
             raise StorageError("the settings of Spark's file systems go to orcidx's own tasks alone", file=source.name)
@@ -91,7 +91,7 @@ class TaskFiles:
 
 
 class Ways(Protocol):
-    """To the files of a session, for a process without its JVM."""
+    """Ways to the files of a session, for a process without the session's JVM."""
 
     def source(self, url: str) -> Source: ...
 
@@ -101,25 +101,25 @@ class Road(Protocol):
 
     @property
     def shown(self) -> str:
-        """By what, for messages."""
+        """What the files are read through, for messages."""
 
     @property
     def problem(self) -> str | None:
-        """Why it cannot, and what to set; None where it can, as far as this process sees."""
+        """Why the process cannot read the files, and what to set; None where it can, as far as this process knows."""
 
     def source(self, url: str) -> Source: ...
 
 
 @dataclass(frozen=True)
 class Roads:
-    """Ways to files, by bucket or authority (``top_of``)."""
+    """Ways to files, keyed by bucket or authority (``top_of``)."""
 
     of_top: Mapping[str, Road]
 
     def source(self, url: str) -> Source:
         road = self.of_top.get(top_of(url))
         if road is None:
-            raise StorageError("this place's settings have not come with the task", file=url)
+            raise StorageError("the settings of this bucket or server were not sent with the task", file=url)
         if road.problem is not None:
             raise Unsupported(road.problem, file=url)
         return road.source(url)
@@ -271,7 +271,7 @@ class HadoopStore:
         self._files.delete(path)
 
     def rename(self, path: str, to: str) -> None:
-        """Gives a file another name, in the place of what has it."""
+        """Renames a file, replacing the one that has the new name."""
         self._files.rename(path, to)
 
     def make_parent(self, path: str) -> None:
@@ -288,7 +288,7 @@ STORE: type[Store] = HadoopStore
 
 
 class _HeldSink:
-    """Keeps what the driver writes until it is closed: that is small, as tasks write the data."""
+    """Keeps what the driver writes in memory until it is closed. That is little, as tasks write the data."""
 
     def __init__(self, store: HadoopStore, path: str, name: str) -> None:
         self.name = name

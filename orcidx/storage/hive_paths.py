@@ -28,7 +28,8 @@ def hive_partition(path: str, root: str | None) -> dict[str, str | None]:
 
 
 def _unescape(text: str) -> str:
-    """Hive escapes single characters below 128; pyarrow the UTF-8 of any. What is not UTF-8 stays as it was written."""
+    """Hive escapes single characters below 128; pyarrow the UTF-8 of any. A text that does not decode as UTF-8 stays as
+    it was written."""
     try:
         return urllib.parse.unquote(text, errors="strict")
     except UnicodeDecodeError:

@@ -15,9 +15,9 @@ _CLIMBS = re.compile(r"(^|[/\\])\.\.($|[/\\])")
 
 
 def is_inside(place: str, directory: str) -> bool:
-    """Whether ``place`` is in ``directory`` or below; both are paths or URLs. Never for one that climbs by ``..``.
+    """Whether ``place`` is in ``directory`` or below; both are paths or URLs. False for a path with ``..`` in it.
 
-    Local links are followed. Chains of file systems (``::``) and what they are made of are never inside.
+    Local links are followed. A chain of file systems (``::``) and its parts are never inside.
     """
     if "::" in place or "\x00" in place or _CLIMBS.search(place) or _CLIMBS.search(urllib.parse.unquote(place)):
         return False
@@ -52,6 +52,6 @@ def _local(text: str) -> str | None:
 
 
 def _without_case(url: str) -> str:
-    """Schemes mean the same in any case."""
+    """Schemes are compared without regard to case."""
     scheme, colon, rest = url.partition(":")
     return f"{scheme.lower()}{colon}{rest}"

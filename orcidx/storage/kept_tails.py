@@ -1,8 +1,8 @@
-"""The last bytes of files, kept together in objects beside them: a file is opened without a request of its own.
+"""The last bytes of files, kept together in objects beside them, so that a file is opened without a request of its own.
 
-The files of a scan are opened in order. So the tails of the next ones are fetched with that of the first: a few at
-first, then ``MOST_AT_ONCE`` bytes at a time, in one request for each object and stretch.
-"""
+The files of a scan are opened in order. So the tails of the next files are fetched together with that of the first. The
+first fetch takes a few tails, each later one ``MOST_AT_ONCE`` bytes of them, in one request for each stretch of an
+object."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["KeptTail", "share"]
 
 FIRST_BYTES = 256 << 10
 MOST_AT_ONCE = 4 << 20
-"""Bytes of tails that are fetched with the first file, and with each that needs more."""
+"""Bytes of tails that are fetched with the first file, and bytes of each later fetch."""
 
 
 class Counts(Protocol):
-    """Where requests are counted."""
+    """Something that counts requests."""
 
     requests: int
     bytes_read: int
@@ -32,8 +32,8 @@ class Counts(Protocol):
 
 @dataclass(frozen=True)
 class KeptTail:
-    """Where the last bytes of one version of a file are kept: in ``source``, ``length`` bytes at ``offset``, whose
-    CRC-32 is ``crc``. ``shared``: the tails that are fetched with it; a copy that is sent elsewhere has none."""
+    """Where the last bytes of one version of a file are kept: ``length`` bytes at ``offset`` of ``source``, with the
+    CRC-32 ``crc``. ``shared``: the tails that are fetched with this one; a copy in another process has none."""
 
     source: Source
     offset: int
@@ -42,7 +42,7 @@ class KeptTail:
     shared: SharedTails | None = field(default=None, repr=False, compare=False)
 
     def read(self, metrics: Counts | None = None) -> memoryview | None:
-        """The bytes; None where they cannot be had, or are not those that were kept. ``metrics``: where requests are
+        """The bytes; None where they cannot be read, or where their CRC-32 is another. ``metrics``: where requests are
         counted."""
         shared = SharedTails((self,)) if self.shared is None else self.shared
         data = shared.bytes_of(self, metrics)
@@ -53,8 +53,8 @@ class KeptTail:
 
 
 class SharedTails:
-    """Some tails that are fetched together, when the first of them is wanted. ``before``: those of the files that come
-    before these, whose bytes are let go then, but for the last ones, as files are opened side by side."""
+    """Some tails that are fetched together when the first of them is wanted. ``before``: the group of the files before
+    these. Its bytes are freed then, except the last ones, because several files are opened at a time."""
 
     def __init__(self, tails: Sequence[KeptTail], before: SharedTails | None = None) -> None:
         self._tails = tails
@@ -62,16 +62,16 @@ class SharedTails:
         self._fetches: dict[Any, _Fetch] = {}
 
     def bytes_of(self, tail: KeptTail, metrics: Counts | None) -> memoryview | None:
-        """The bytes of one of them; None where its object cannot be read."""
+        """The bytes of one tail; None where its object cannot be read."""
         try:
             fetches = self._fetches
-            if not fetches:  # two threads at once may ask twice
+            if not fetches:  # two threads at the same time may send the request twice
                 if self._before is not None and self._before._before is not None:
                     self._before._before._fetches = {}
                     self._before._before = None
                 fetches = self._fetches = self._begun()
             return fetches[tail.source.location].bytes_of(tail, metrics)
-        except (OrcidxError, OSError):  # the file has its own
+        except (OrcidxError, OSError):  # the file's own tail is read instead
             return None
 
     def _begun(self) -> dict[Any, _Fetch]:
@@ -82,7 +82,7 @@ class SharedTails:
 
 
 class _Fetch:
-    """The requests to one object, under way or done."""
+    """The requests to one object, running or finished."""
 
     def __init__(self, tails: Sequence[KeptTail]) -> None:
         self._reader: RangeReader | None = tails[0].source.open()
@@ -102,7 +102,8 @@ class _Fetch:
 
 
 def share(tails: Sequence[KeptTail | None]) -> list[KeptTail | None]:
-    """The tails of files in the order in which they are opened, each with those that are fetched together."""
+    """The tails of files in the order in which they are opened, each with its group of tails that are fetched
+    together."""
     shared: list[KeptTail | None] = [None] * len(tails)
     together: SharedTails | None = None
     for members in _parts(tails):
@@ -113,7 +114,7 @@ def share(tails: Sequence[KeptTail | None]) -> list[KeptTail | None]:
 
 
 def _parts(tails: Sequence[KeptTail | None]) -> Iterator[list[tuple[int, KeptTail]]]:
-    """The tails that there are, with their numbers, in parts of bounded size."""
+    """The tails that exist, with the numbers of their files, in groups of bounded size."""
     members: list[tuple[int, KeptTail]] = []
     size, most = 0, FIRST_BYTES
     for number, tail in enumerate(tails):

@@ -1,9 +1,8 @@
 """The objects of a many-file scan: files, directories, globs and prefixes become ``Source``s in a fixed order.
 
-Directories are listed recursively and sorted by path; names that Spark hides are skipped: those that begin with "."
-or "_" (but not ``_key=value``) and unfinished copies. Empty files are kept. Files that an unfinished rewrite has
-replaced already are left out, with a warning (``unfinished_swaps``).
-"""
+Directories are listed recursively and sorted by path; names that Spark hides are skipped: those that begin with "." or
+"_" (but not ``_key=value``) and unfinished copies. Empty files are kept. Files that an unfinished rewrite has already
+replaced are left out, with a warning (``unfinished_swaps``)."""
 
 from __future__ import annotations
 
@@ -40,9 +39,8 @@ def list_sources(
 
     A source is what ``describe_source`` takes; a path or URL may also name a directory, a prefix, or a glob (``*``,
     ``?``, ``[a-z]``, ``**``; a file whose name has these characters wins). Each found file knows its ``root``: the
-    directory listed, or the part of the glob before its first wildcard. Raises ``FileNotFoundError`` for what is not
-    there; a glob without matches gives nothing.
-    """
+    directory listed, or the part of the glob before its first wildcard. Raises ``FileNotFoundError`` for a path that
+    does not exist; a glob without matches gives no sources."""
     if isinstance(sources, (list, set, frozenset)) or _is_many(sources):
         described = [describe_source(one, storage_options=storage_options, filesystem=filesystem) for one in sources]
     else:
@@ -55,7 +53,7 @@ def list_sources(
 
 def _is_many(sources: Any) -> bool:
     if isinstance(sources, tuple):
-        return of_object(sources) is None  # but a store and a path in it
+        return of_object(sources) is None  # a pair of a store and a path in it is one source
     plain = (str, bytes, bytearray, memoryview, os.PathLike, Source)
     if isinstance(sources, plain) or hasattr(sources, "read") or hasattr(sources, "read_ranges"):
         return False
@@ -72,7 +70,8 @@ def is_hidden(name: str) -> bool:
 
 
 def is_visible(path: str, base: str, pattern: str = "") -> bool:
-    """Nothing below ``base`` is hidden, but for names that begin as a part of the pattern spells it out."""
+    """Whether no name below ``base`` is hidden. A name is not hidden where a part of the pattern begins with the same
+    "." or "_"."""
     spelled = {part[0] for part in pattern.removeprefix(base).split("/") if part[:1] in ("_", ".")}
     below = path.removeprefix(base).strip("/")
     return not any(is_hidden(part) and part[0] not in spelled for part in below.split("/"))
@@ -124,7 +123,7 @@ def _expand(source: Source) -> list[Source]:
 
 
 def expand_objects(store: Store, source: Source, path: str) -> list[Source]:
-    """``Store.expand`` by what the store lists below the path, or below what comes before its first wildcard."""
+    """``Store.expand`` through the store's listing of the path, or of the part of it before its first wildcard."""
     one = store.file(path)
     if one is not None:
         return [of_version(source, one.version)]
@@ -152,5 +151,5 @@ def _sorted(store: Store, found: Iterable[Found], root: str) -> list[Source]:
 
 
 def of_version(source: Source, version: Fingerprint | None) -> Source:
-    """The source, of the version that a listing told."""
+    """The source with the version that a listing gave."""
     return replace(source, size=None if version is None else version.size, listed=version)

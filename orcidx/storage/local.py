@@ -1,4 +1,4 @@
-"""The local store: files that are read through ``pread`` or ``mmap``; ``local_writing`` has how they are written.
+"""The local store: files that are read through ``pread`` or ``mmap``. ``local_writing`` writes them.
 
 What makes its ``create`` exclusive is a hard link to the finished temporary file; it cannot replace anything (on
 Windows: a rename, which does not replace there).
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["STORE", "LocalReader", "LocalSink", "LocalStore", "local_path_of", "local_source"]
 
 _LOCAL_URL = re.compile(r"(file|local):(//)?", re.IGNORECASE)
-# Linux reads at most 0x7ffff000 bytes in one call; asking for less keeps one call one read on every system.
+# Linux reads at most 0x7ffff000 bytes in one call; with this limit a call is one read on every system.
 _LARGEST_READ = 1 << 30
 _SECOND = 1_000_000_000
 SMALL_FILE = 256 << 10
@@ -51,12 +51,11 @@ _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK
 class LocalReader(ReaderAtHand):
     """A regular local file. With ``options.mmap`` it is mapped, else each range is one ``pread``.
 
-    ``read_into(offset, parts)`` fills writable buffers, one after the other, with no copy in between; None of a mapped
+    ``read_into(offset, parts)`` fills writable buffers one after the other without a copy; it is None for a mapped
     file.
 
-    Raises ``FileNotFoundError``, ``PermissionError`` and ``IsADirectoryError`` as they are, ``StorageError`` for
-    everything else that the system refuses and for pipes and devices.
-    """
+    Raises the system's ``FileNotFoundError``, ``PermissionError`` and ``IsADirectoryError``, and ``StorageError`` for
+    every other refusal of the system and for pipes and devices."""
 
     def __init__(self, path: str, *, name: str | None = None, options: RequestOptions | None = None) -> None:
         name = path if name is None else name
@@ -87,7 +86,8 @@ class LocalReader(ReaderAtHand):
 
     @cached_property
     def identity(self) -> tuple[Any, ...] | None:
-        """Device, inode, size and times; ``None`` for a file so young that a rewrite might leave them as they are."""
+        """Device, inode, size and times. ``None`` for a file that was changed a moment ago: a rewrite might leave all
+        of them equal."""
         status = self._status
         # Times advance in steps of some milliseconds, on coarse file systems of one or two seconds.
         step = 2 * _SECOND if status.st_mtime_ns % _SECOND == 0 else _SECOND // 10
@@ -114,10 +114,11 @@ class LocalReader(ReaderAtHand):
         return data.toreadonly()
 
     def whole(self) -> memoryview | None:
-        """All bytes of a small file, read at the first call; None of a larger or a mapped one."""
+        """All bytes of a small file, read at the first call; None for a larger file or a mapped one."""
         if self._whole is None and self._size <= SMALL_FILE and self._map is None:
             data = memoryview(pa.allocate_buffer(self._size)).cast("B")
-            if self._local_file is not None and self._local_file.read(0, data):  # has looked whether the file changed
+            # this call checks whether the file has changed
+            if self._local_file is not None and self._local_file.read(0, data):
                 self._whole = data.toreadonly()
                 return self._whole
             started = time.perf_counter()
@@ -145,7 +146,7 @@ class LocalReader(ReaderAtHand):
 
     @property
     def local_file(self) -> LocalFile | None:
-        """For readers in C, which come back here when it fails; None of a mapped file."""
+        """The file for readers in C, which use this reader when that one fails; None for a mapped file."""
         return self._local_file if self._map is None else None
 
     def _read_into(self, offset: int, parts: Sequence[memoryview]) -> None:
@@ -169,14 +170,14 @@ class LocalReader(ReaderAtHand):
             raise StorageError(f"{have} of {length} bytes at {offset}", file=self.name, offset=offset)
 
     def _pread_into(self, fd: int, parts: Sequence[memoryview], offset: int, length: int) -> int:
-        """Fills ``parts``, ``length`` bytes in all, as far as the file goes; returns how many bytes there were."""
+        """Fills ``parts`` (``length`` bytes in all) up to the end of the file; returns how many bytes were read."""
         have = 0
         if _HAS_PREADV and length <= _LARGEST_READ:
             have = os.preadv(fd, parts, offset)
             if have == length:
                 return have
         start = 0
-        for part in parts:  # again, buffer by buffer, what one call did not bring
+        for part in parts:  # reads the rest buffer by buffer where one call was too short
             while start <= have < start + len(part):
                 count = self._pread_once(fd, part[have - start : have - start + _LARGEST_READ], offset + have)
                 if not count:
@@ -200,14 +201,14 @@ class LocalReader(ReaderAtHand):
     def close(self) -> None:
         fd, self._fd = self._fd, None
         self._whole = None
-        self._map = None  # unmapped when the last buffer of it is gone
+        self._map = None  # the map is released with the last buffer of it
         if fd is not None:
             if self._local_file is not None:
                 self._local_file.close()
             os.close(fd)
 
     def __del__(self) -> None:
-        if getattr(self, "_fd", None) is not None:  # None, too, when opening the file failed
+        if getattr(self, "_fd", None) is not None:  # also None when opening the file failed
             self.close()
 
 
@@ -228,7 +229,7 @@ class LocalStore:
 
     @staticmethod
     def in_filesystem(text: str, filesystem: object) -> Source | None:
-        return None  # the stores whose file systems can be local know their own
+        return None  # the stores whose file systems can be local recognise them
 
     @staticmethod
     def address(location: str, filesystem: object) -> str | None:
@@ -263,12 +264,12 @@ class LocalStore:
                 place = os.path.join(directory, name)
                 try:
                     found.append(Found(place, _stat_version(os.stat(place))))
-                except FileNotFoundError:  # a temporary file that has got its name meanwhile
+                except FileNotFoundError:  # a temporary file that was renamed meanwhile
                     continue
         return found
 
     def expand(self, source: Source, path: str) -> list[Source]:
-        """Files below a relative path get relative names, as the caller began them."""
+        """Files below a relative path get relative names that begin with that path."""
         one = self.file(path)
         if one is not None:
             return [of_version(source, one.version)]
@@ -311,7 +312,7 @@ class LocalStore:
             raise StorageError(f"cannot be written: {error.strerror}", file=path) from error
 
     def uploads(self, path: str) -> list[Upload]:
-        return []  # there are temporary files instead, which listings show
+        return []  # a local file has no uploads; its temporary files are shown by listings
 
     def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
         return LocalSink(name, path)
@@ -335,7 +336,7 @@ def local_path_of(url: str) -> str | None:
 
 
 def local_source(name: str, path: str) -> Source:
-    """The source of a path, or of what a file system that is the local one calls so."""
+    """The source of a path, which may also come from a file system object that is the local one."""
     try:
         encoded = os.fsencode(path)
     except UnicodeEncodeError:
@@ -348,7 +349,7 @@ def local_source(name: str, path: str) -> Source:
 
 
 def _is_absolute(path: str) -> bool:
-    """Whether ``os.path.abspath`` would leave a path as it is, where that is easily told; it takes four calls."""
+    """Whether ``os.path.abspath`` is known to leave a path as it is; calling it takes four calls of Python."""
     return os.sep == "/" and path[:1] == "/" and path[-1] != "/" and "//" not in path and "/." not in path
 
 
@@ -368,13 +369,13 @@ def _stat_version(status: os.stat_result) -> Fingerprint:
 def _local_file(path: str) -> Found:
     try:
         return Found(path, _stat_version(os.stat(path)))
-    except FileNotFoundError:  # a dangling link, or gone since it was listed: opening it says so
+    except FileNotFoundError:  # a dangling link, or a file deleted since it was listed: opening it raises the error
         return Found(path, None)
 
 
 def _matches(pattern: str) -> tuple[list[Found], list[str]]:
     """The files of a glob, and the marks of swaps in their directories."""
-    found: dict[str, Found] = {}  # ** gives directories and the files in them
+    found: dict[str, Found] = {}  # ** matches directories and also the files in them
     marks: set[str] = set()
     for match in glob.iglob(pattern, recursive=True, include_hidden=True):
         below, inside = _walk(match) if os.path.isdir(match) else ([_local_file(match)], [])
@@ -394,7 +395,7 @@ def _walk(root: str) -> tuple[list[Found], list[str]]:
     while waiting:
         directory = waiting.pop()
         status = os.stat(directory)
-        if (status.st_dev, status.st_ino) in seen:  # a link that leads back
+        if (status.st_dev, status.st_ino) in seen:  # a link to a directory above it
             continue
         seen.add((status.st_dev, status.st_ino))
         with os.scandir(directory) as entries:

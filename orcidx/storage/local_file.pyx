@@ -1,9 +1,8 @@
-"""Local files, piece by piece, with no Python on the way.
+"""Reads local files piece by piece without calling Python.
 
-A column of doubles is read in pieces of half a megabyte that take a few ten microseconds each; the way through the
-reader, with its checks and counters in Python, costs a tenth of that. ``LocalReader`` owns the file and remains the one
-to explain what goes wrong: here every surprise, from a short read to a changed file, only means "not this way".
-"""
+A column of doubles is read in pieces of half a megabyte, each of which takes some tens of microseconds. A read through
+``LocalReader``, with its checks and counters in Python, adds a tenth to that. ``LocalReader`` owns the file and raises
+the errors. Any failure here, such as a short read or a changed file, makes the caller read through it. """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t
@@ -60,8 +59,9 @@ cdef extern from *:
 
 
 def read_small(str path not None, int64_t most, int64_t last):
-    """(the last ``last`` bytes of a file, its size, its time in nanoseconds), opened, read by one call and closed; None
-    of a file that is empty or larger than ``most`` bytes, and of everything that ``LocalReader`` has to explain."""
+    """Opens a file, reads its end by one call and closes it. Returns (its last ``last`` bytes, its size, its time in
+    nanoseconds); None for a file that is empty or larger than ``most`` bytes, and for every error, which
+    ``LocalReader`` then raises."""
     cdef bytes name = fsencode(path), data
     cdef const char* raw = name
     cdef char* room
@@ -89,9 +89,9 @@ def read_small(str path not None, int64_t most, int64_t last):
 
 
 cdef class LocalFile:
-    """A file that somebody else opened, and how it was then: ``size`` in bytes, ``mtime_ns`` in nanoseconds.
+    """A file that its owner has opened, with its ``size`` in bytes and its ``mtime_ns`` in nanoseconds at that time.
 
-    ``metrics`` counts what is read. ``close`` before the descriptor is given back.
+    ``metrics`` counts what is read. The owner calls ``close`` before it closes the descriptor.
     """
 
     def __cinit__(self, int fd, *, int64_t size, int64_t mtime_ns, metrics):
@@ -104,7 +104,7 @@ cdef class LocalFile:
         self.fd = -1
 
     def read(self, int64_t offset, uint8_t[::1] out not None):
-        """Whether ``out`` holds the bytes from ``offset`` on, of the file as it was opened; see ``fill``."""
+        """Whether ``out`` now holds the bytes from ``offset`` on, of an unchanged file; see ``fill``."""
         return self.fill(&out[0], out.shape[0], offset) if out.shape[0] else False
 
     cdef bint fill(self, uint8_t* out, int64_t n, int64_t offset) except -1:
@@ -122,11 +122,11 @@ cdef class LocalFile:
 
 
 cdef class PieceRun:
-    """Reads the pieces of one stream, one after the other, into one place: the room of its source.
+    """Reads the pieces of one stream, one after the other, into one buffer of its source (the "room").
 
-    ``file_offset``: where the stream begins; ``step``: most bytes of a piece. The source says by ``allow`` what it has
-    planned and what the room holds, and sees by ``at`` and ``held`` what that is now.
-    """
+    ``file_offset``: where the stream begins in the file; ``step``: the most bytes of a piece. The source calls
+    ``allow`` to say which range it has planned and what the room holds. Afterwards ``at`` and ``held`` say what the
+    room holds. """
 
     def __cinit__(self, LocalFile file not None, *, int64_t file_offset, int64_t step):
         self.file = file
@@ -134,7 +134,8 @@ cdef class PieceRun:
         self.step = step
 
     def allow(self, int64_t start, int64_t stop, *, uint8_t[::1] room not None, int64_t at, int64_t held):
-        """Pieces may come from ``start`` to ``stop`` of the stream; ``room`` holds ``held`` bytes at ``at``."""
+        """Permits pieces between ``start`` and ``stop`` of the stream. ``room`` holds the ``held`` bytes of the stream
+        at ``at``."""
         self.start, self.stop = start, stop
         self.room = &room[0] if room.shape[0] else NULL
         self.capacity = room.shape[0]

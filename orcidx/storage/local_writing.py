@@ -1,4 +1,4 @@
-"""Files of this machine that are written whole: a hidden temporary file beside the target, renamed over it.
+"""Writes local files whole: into a hidden temporary file beside the target, which is then renamed over it.
 
 A symbolic link is followed, so that the file that it leads to is replaced. A pipe, a device or a socket is refused: a
 rename would put a file in its place. What replaces a file takes over its mode, and its owner where the system permits
@@ -29,12 +29,12 @@ __all__ = [
 
 JOINED_BYTES = 1 << 20
 _NEW = 0o666
-"""The mode of a new file, of which the system takes the umask away."""
+"""The mode of a new file, from which the system removes the bits of the umask."""
 _NOT_HERE = frozenset(
     getattr(errno, name) for name in ("EPERM", "EACCES", "EINVAL", "ENOTSUP", "EOPNOTSUPP", "ENOSYS")
     if hasattr(errno, name)
 )  # fmt: skip
-"""A file system or a system without modes or owners, or a process that may not change them."""
+"""Errors of a file system without modes or owners, and of a process that may not change them."""
 _WITHOUT_LINKS = frozenset(
     getattr(errno, name) for name in ("EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK") if hasattr(errno, name)
 )
@@ -69,9 +69,10 @@ class Place(NamedTuple):
 
 
 def shared_mode(paths: Iterable[str]) -> int:
-    """The mode of a new file that is made of other files: what each of them permits. A path that is none permits all.
+    """The mode of a new file that is made of other files: what all of them permit. A path without a file permits
+    everything.
 
-    Execution is nobody's: a copy of the rows of a file is no program.
+    No bit of execution is set: a copy of the rows of a file is no program.
     """
     mode = _NEW
     for path in paths:
@@ -83,16 +84,18 @@ def shared_mode(paths: Iterable[str]) -> int:
 
 
 def open_temporary(place: Place, temporary: str, mode: int) -> int:
-    """A descriptor of a new file. One that will replace a file is private until it gets that file's mode."""
+    """Opens a new file and returns its descriptor. A file that will replace another one is private until it gets the
+    other one's mode."""
     first = mode if place.replaced is None else 0o600
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     return os.open(temporary, flags, first)
 
 
 def give_name(temporary: str, place: Place, name: str) -> None:
-    """Renames a finished file over its place, with the mode and owner of the file that is there, for good."""
+    """Renames a finished file over its target, with the target's mode and owner, and syncs both to disk."""
     try:
-        replaced: os.stat_result | None = os.stat(place.path)  # its mode may have changed since the place was looked at
+        # the target's mode may have changed since it was first read
+        replaced: os.stat_result | None = os.stat(place.path)
     except FileNotFoundError:
         replaced = place.replaced
     if replaced is not None:
@@ -132,12 +135,12 @@ def _change_owner(temporary: str, old: os.stat_result, mode: int, name: str) -> 
 
 
 def sync_directory(path: str) -> None:
-    """Makes a new name outlast a power cut; not every system can."""
+    """Syncs a directory so that a new name survives a power cut; not every system can."""
     if sys.platform == "win32":
         return
     try:
         descriptor = os.open(path, os.O_RDONLY)
-    except PermissionError:  # a directory that may be written to, and not listed
+    except PermissionError:  # a directory that may be written to but not opened
         return
     try:
         os.fsync(descriptor)
@@ -149,7 +152,7 @@ def sync_directory(path: str) -> None:
 
 
 def put_file(path: str, data: bytes, *, mode: int = _NEW) -> None:
-    """Writes a file, in the place of what is there."""
+    """Writes a file, replacing one that is there."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     place = Place.of(path, path)
     temporary = temporary_name(place.path)
@@ -161,7 +164,8 @@ def put_file(path: str, data: bytes, *, mode: int = _NEW) -> None:
 
 
 def create_file(path: str, data: bytes, *, single_writer: bool, mode: int = _NEW) -> bool:
-    """Writes a file unless the name is taken: by a hard link to the finished file, which cannot replace anything."""
+    """Writes a file unless its name is taken. The finished file gets its name by a hard link, which cannot replace
+    anything."""
     if os.path.lexists(path):
         return False
     os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -192,7 +196,7 @@ def _remove(temporary: str) -> None:
 def _link(temporary: str, path: str) -> None:
     """Gives a finished file its name unless that is taken."""
     if sys.platform == "win32":
-        os.rename(temporary, path)  # FileExistsError where the name is taken
+        os.rename(temporary, path)  # raises FileExistsError where the name is taken
         return
     try:
         os.link(temporary, path)
@@ -206,21 +210,21 @@ def _link(temporary: str, path: str) -> None:
 
 
 def _replace_nothing(temporary: str, path: str) -> None:
-    """Renames unless the name is taken, where nobody else can take it meanwhile."""
+    """Renames a file unless the new name is taken. Only for directories in which nobody else writes."""
     if os.path.lexists(path):
         raise FileExistsError(path)
     os.replace(temporary, path)
 
 
 class LocalSink:
-    """A local file that is written front to back. One that is dropped without ``close`` leaves nothing behind."""
+    """A local file that is written front to back. A sink that is dropped without ``close`` leaves nothing behind."""
 
     def __init__(self, name: str, path: str, *, mode: int = _NEW) -> None:
         self.name = name
         self._place = Place.of(path, name)
         self._temporary = temporary_name(self._place.path)
         opened: list[Any] = []
-        # Before there is a file: an interrupt may come as soon as there is.
+        # Registered before the file exists: an interrupt may come as soon as it does.
         self._drop = weakref.finalize(self, _discard, opened, self._temporary, os.getpid())
 
         def descriptor(path: str, _: int) -> int:
@@ -250,8 +254,8 @@ class LocalSink:
 
 
 def _discard(opened: list[Any], temporary: str, process: int) -> None:
-    """Gives up the file that was opened, if it was."""
-    if os.getpid() != process:  # a copy of the sink in a forked process: what it holds is not to be written twice
+    """Discards the file if it was opened."""
+    if os.getpid() != process:  # a copy of the sink in a forked process must not write the buffered bytes a second time
         nothing = os.open(os.devnull, os.O_WRONLY)
         for file in opened:
             os.dup2(nothing, file.fileno())
@@ -260,6 +264,6 @@ def _discard(opened: list[Any], temporary: str, process: int) -> None:
     try:
         for file in opened:
             file.close()
-    except OSError:  # what could not be flushed is thrown away anyway
+    except OSError:  # what could not be flushed is discarded anyway
         pass
     _remove(temporary)

@@ -1,4 +1,4 @@
-"""The store of obstore's stores: one GET carries the bytes, the size and the version, on any of its storages.
+"""The store of obstore's stores. On all of them one GET carries the bytes, the size and the version.
 
 What makes its ``create`` exclusive is obstore's ``mode="create"``: a conditional PUT, a hard link, a lock.
 """
@@ -44,7 +44,7 @@ class ObstoreBackend:
     def __init__(self, store: Any, path: str) -> None:
         self._store = store
         self._path = path
-        self._etag: str | None = None  # as the storage wrote it, quotes and all
+        self._etag: str | None = None  # the etag as the storage wrote it, with its quotes
         self.storage = f"obstore {store!r}"
 
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -171,7 +171,7 @@ class ObstoreStore:
         obstore.delete(self._store, path)
 
     def make_parent(self, path: str) -> None:
-        """There are no directories, or they are made."""
+        """Does nothing: the storage has no directories, or obstore makes them."""
 
     def uploads(self, path: str) -> list[Upload]:
         return []  # obstore has no request for them
@@ -196,7 +196,7 @@ class _Aborted(Exception):
 
 
 class _Upload:
-    """What the thread of an upload works on; it holds no sink, so that one that is dropped can end its upload."""
+    """The state of an upload's thread. It has no reference to the sink, so that dropping the sink ends the upload."""
 
     def __init__(self) -> None:
         self.parts: Channel[bytes | None] = Channel(2)
@@ -209,7 +209,7 @@ class _Upload:
             obstore.put(store, path, self._iterate(), use_multipart=True, chunk_size=part_bytes)
         except Exception as error:
             self.error = error
-            while not self._ended and self.parts.get() is not None:  # the writer may wait for room
+            while not self._ended and self.parts.get() is not None:  # the writer may be waiting for room in the queue
                 pass
 
     def _iterate(self) -> Iterator[bytes]:
@@ -221,7 +221,7 @@ class _Upload:
 
 
 class ObstoreSink:
-    """A multipart upload of obstore's, which takes its parts out of an iterator in a thread of its own."""
+    """A multipart upload of obstore, which takes the parts from an iterator in a thread of its own."""
 
     def __init__(self, store: ObjectStore, path: str, *, name: str, part_bytes: int) -> None:
         self.name = name

@@ -1,7 +1,7 @@
 """What every range reader shares: the protocol, metrics, and merging of ranges.
 
 A range is ``(offset, length)`` in bytes from the start of the object. Buffers are read-only ``memoryview``s of bytes;
-several may be slices of one merged buffer, which lives as long as any of them.
+several may be slices of one merged buffer, which is freed with the last of them.
 """
 
 from __future__ import annotations
@@ -36,11 +36,10 @@ _KIB, _MIB = 1 << 10, 1 << 20
 
 @runtime_checkable
 class RangeReader(Protocol):
-    """Reads byte ranges of one object; safe to call from several threads. Not picklable: a ``Source`` is.
+    """Reads byte ranges of one object; safe to call from several threads. It does not pickle; its ``Source`` does.
 
-    ``name`` is the path or URL as it was given; ``identity`` a hashable key of this very version of the object for
-    caches, ``None`` when the storage does not say enough (bytes, file objects, a file changed a moment ago).
-    """
+    ``name`` is the path or URL as it was given. ``identity`` is a hashable key of this version of the object, for
+    caches. It is ``None`` when the version is not known (bytes, file objects, a file changed a moment ago)."""
 
     name: str
     is_local: bool
@@ -48,10 +47,10 @@ class RangeReader(Protocol):
 
     @property
     def identity(self) -> tuple[Any, ...] | None:
-        """What changes with the object's bytes, for caches; None where nothing tells."""
+        """A key, for caches, that changes when the object's bytes change; None where the version is not known."""
 
     def size(self) -> int:
-        """Bytes of the object."""
+        """The object's size in bytes."""
 
     def read_tail(self, length: int) -> tuple[memoryview, int]:
         """The last ``min(length, size)`` bytes, and the size: one request where the storage can."""
@@ -59,14 +58,14 @@ class RangeReader(Protocol):
     def read_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
         """One buffer per ``(offset, length)``, in the order asked, each of exactly ``length`` bytes.
 
-        ``most``: in no more requests than these, whatever lies between the ranges, as far as ``io_bytes`` goes; for
-        storage that is far away. Raises ``StorageError`` naming the range when the storage fails (after bounded
-        retries), answers short, or the object has changed since it was opened; ``FileNotFoundError`` and
-        ``PermissionError`` stay themselves.
-        """
+        ``most``: the most requests that may be sent, for remote storage. Ranges are joined whatever lies between them,
+        within ``io_bytes``. Raises ``StorageError`` naming the range when the storage fails (after bounded retries),
+        gives too few bytes, or when the object has changed since it was opened. ``FileNotFoundError`` and
+        ``PermissionError`` are raised as they are."""
 
     async def aread_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
-        """``read_ranges`` for event loops: awaits the storage where it is asynchronous, else uses a thread."""
+        """``read_ranges`` for event loops: awaits the requests where the storage is asynchronous, else uses a
+        thread."""
 
     def fingerprint(self) -> Fingerprint:
         """The version that was opened."""
@@ -114,7 +113,7 @@ def merge_ranges(ranges: Sequence[Range], *, gap: int, size: int) -> list[Merged
 
 @dataclass(frozen=True)
 class JoinedFetch:
-    """One request for several neighbouring fetches, and all that lies between them."""
+    """One request for several neighbouring fetches and all bytes between them."""
 
     fetches: tuple[MergedRange, ...]
 
@@ -133,10 +132,10 @@ class JoinedFetch:
 
 
 def join_fetches(merged: Sequence[MergedRange], *, most: int, over_read: int, size: int) -> list[JoinedFetch]:
-    """The fetches in ``most`` requests: the smallest gaps are closed until no more are left, as far as these allow.
+    """Joins the fetches, smallest gaps first, until no more than ``most`` requests are left.
 
-    Gaps of no more than ``over_read`` bytes together are closed, and no request grows beyond ``size`` bytes.
-    """
+    Joining stops earlier when the joined gaps would have more than ``over_read`` bytes together, and no request grows
+    beyond ``size`` bytes."""
     gaps = [after.offset - before.offset - before.length for before, after in pairwise(merged)]
     closed: set[int] = set()
     for index in sorted(range(len(gaps)), key=gaps.__getitem__):
@@ -160,7 +159,7 @@ def join_fetches(merged: Sequence[MergedRange], *, most: int, over_read: int, si
 
 
 def over_read_bytes(ranges: Sequence[Range], *, most: int, options: RequestOptions) -> int:
-    """Bytes between the ranges that come with them, from remote storage in ``most`` requests."""
+    """Bytes between the ranges that remote storage sends along when they are read in ``most`` requests."""
     gap, size = merge_limits(options, is_local=False)
     merged = merge_ranges(ranges, gap=gap, size=size)
     joined = join_fetches(merged, most=most, over_read=options.io_bytes, size=options.io_bytes)
@@ -168,21 +167,21 @@ def over_read_bytes(ranges: Sequence[Range], *, most: int, options: RequestOptio
 
 
 TAKEN_AT_ONCE = 1 << 18
-"""Bytes of a body that a backend asks for and gives to such a buffer at a time."""
+"""Bytes of a body that a backend takes and gives to such a buffer at a time."""
 
 
 class GapDiscardingBuffer:
-    """Keeps some stretches of a request's bytes as they arrive and lets the rest go, so that nothing but what is needed
-    takes memory. ``stretches``: (start, length) pairs in order, within the request."""
+    """Keeps some stretches of a request's bytes as they arrive and drops the rest, so that only what is needed takes
+    memory. ``stretches``: (start, length) pairs in order, within the request."""
 
     def __init__(self, stretches: Sequence[Range]) -> None:
         self._stretches = [(start, start + length, memoryview(bytearray(length))) for start, length in stretches]
         self._next = 0
         self.seen = 0
-        """Bytes that have arrived."""
+        """How many bytes have arrived."""
 
     def take(self, data: bytes | memoryview) -> None:
-        """The next bytes of the request."""
+        """Takes the next bytes of the request."""
         begin, end = self.seen, self.seen + len(data)
         view = memoryview(data)
         for start, stop, kept in self._stretches[self._next :]:
@@ -196,7 +195,7 @@ class GapDiscardingBuffer:
 
     @property
     def kept(self) -> list[memoryview]:
-        """The stretches, once all has arrived."""
+        """The stretches, once all bytes have arrived."""
         return [kept.toreadonly() for _, _, kept in self._stretches]
 
 
@@ -210,7 +209,8 @@ def scatter(count: int, merged: Sequence[MergedRange], buffers: Sequence[memoryv
 
 
 def merge_limits(options: RequestOptions | None, *, is_local: bool) -> tuple[int, int]:
-    """(gap, size) for ``merge_ranges``. A local read costs microseconds, a remote request tens of milliseconds."""
+    """(gap, size) for ``merge_ranges``, by kind of storage: a local read costs microseconds, a remote request tens of
+    milliseconds."""
     gap, size = (8 * _KIB, 8 * _MIB) if is_local else (_MIB, 16 * _MIB)
     if options is not None:
         gap = gap if options.merge_gap is None else options.merge_gap
@@ -222,7 +222,9 @@ def check_inside(ranges: Sequence[Range], size: int, name: str) -> None:
     """Refuses a range that leaves the object, before anything is allocated for it."""
     for offset, length in ranges:
         if offset < 0 or length < 0 or offset + length > size:
-            raise StorageError(f"{length} bytes at {offset} are asked for, of {size}", file=name, offset=offset)
+            raise StorageError(
+                f"{length} bytes at {offset} are asked for, but the object has {size} bytes", file=name, offset=offset
+            )
 
 
 def changed(name: str, before: Fingerprint, after: Fingerprint | None = None) -> StorageError:
@@ -248,7 +250,7 @@ def start_read(reader: RangeReader, ranges: Sequence[Range], *, most: int | None
 
 
 class LentReader:
-    """A reader that is the caller's: everything goes on to it, but for ``close``."""
+    """The caller's reader. Every call is passed on to it except ``close``."""
 
     def __init__(self, reader: RangeReader) -> None:
         self._reader = reader
@@ -261,7 +263,7 @@ class LentReader:
 
 
 class RecordingReader:
-    """Passes everything to ``reader`` and keeps what was asked of it, for tests and for the curious.
+    """Passes every call on to ``reader`` and records what was asked of it, for tests and analysis.
 
     ``asked`` lists ``("tail", length)`` and ``("ranges", ((offset, length), ...))`` in the order of the calls.
     """
@@ -279,7 +281,7 @@ class RecordingReader:
 
     @property
     def ranges(self) -> list[Range]:
-        """Every ``(offset, length)`` of every call, without the tails."""
+        """Every ``(offset, length)`` of every call; tails are not among them."""
         return [pair for kind, pairs in self.asked if kind == "ranges" for pair in pairs]
 
     def size(self) -> int:

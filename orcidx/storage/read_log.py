@@ -9,7 +9,7 @@ __all__ = ["Request"]
 
 @dataclass(frozen=True)
 class Request:
-    """One request as it went to the storage: ``length`` bytes at ``offset``, answered after ``seconds``."""
+    """One request that was sent to the storage: for ``length`` bytes at ``offset``, answered after ``seconds``."""
 
     offset: int
     length: int

@@ -1,4 +1,4 @@
-"""``ReadMetrics``: what a reader was asked for, and what that took."""
+"""``ReadMetrics``: what a reader was asked for, and the requests and time that this took."""
 
 from orcidx.storage.read_log import Request
 

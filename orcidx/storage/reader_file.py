@@ -10,7 +10,8 @@ __all__ = ["ReaderFile"]
 
 
 class ReaderFile(io.RawIOBase):
-    """Reads what it is asked for, but for ``tail``, the end of the object, which is here already. Closes nothing."""
+    """Reads what it is asked for, except from ``tail``, the end of the object, which was read before. Does not close
+    the reader."""
 
     def __init__(self, reader: RangeReader, *, tail: memoryview | None = None) -> None:
         self._reader = reader

@@ -41,13 +41,14 @@ __all__ = ["Answer", "Backend", "RemoteReader", "ThreadBackend"]
 T = TypeVar("T")
 
 _MOST_IN_FLIGHT = 16
-# What is asked for at once takes so many requests, if no more bytes than these are over-read for it; in no more
-# than the caller names, whatever is over-read.
+# The ranges of one call are read in this many requests if that over-reads no more than this many bytes. A limit of the
+# caller on requests holds whatever is over-read.
 _FEW_REQUESTS = 2
 _MOST_OVER_READ = 4 << 20
-# Over-read bytes are held with the others up to so many in a request; above, they are let go as they come.
+# Up to this many over-read bytes of a request are held with the others; if there are more they are dropped as they
+# arrive.
 _HELD_OVER_READ = 1 << 20
-# A request may take this long, and a second more for every so many bytes, before it counts as lost.
+# A request counts as lost after so many seconds, and one second more for every so many bytes.
 _PATIENCE_SECONDS = 60.0
 _SLOWEST_BYTES_PER_SECOND = 256 << 10
 
@@ -66,10 +67,10 @@ class Backend(Protocol):
     answers_identity: bool
     """Every answer carries a fingerprint; otherwise the engine asks ``stat`` beside each group of reads."""
     sifts: bool
-    """``get`` gives a body to ``buffer`` as it arrives, and answers without data."""
+    """``get`` gives the body to ``buffer`` as it arrives, and returns an answer without data."""
     retries: Retries
     storage: str
-    """Tells this storage from others with equal object names, for cache keys."""
+    """A name of this storage for cache keys: other storages may have objects of the same names."""
 
     def loop(self) -> asyncio.AbstractEventLoop: ...
 
@@ -91,7 +92,7 @@ class ThreadBackend:
     retries = OURS
 
     def look(self) -> Fingerprint:
-        """Which version of the object there is."""
+        """The version of the object that is there now."""
         raise NotImplementedError
 
     def read(self, offset: int, length: int) -> object:
@@ -116,7 +117,7 @@ class ThreadBackend:
         return Answer(self.read(found.size - length, length) if length else b"", found)
 
     def close(self) -> None:
-        """Frees what is open; most have nothing."""
+        """Frees what the backend has opened; most have nothing to free."""
 
 
 async def in_thread(call: Callable[[], T]) -> T:
@@ -129,8 +130,8 @@ _NOTHING = memoryview(b"")
 
 @dataclass
 class LastBytes:
-    """The end of an object, once it was read: ``data`` from ``start`` on. ``kept``: gives that of the version that is
-    expected, from elsewhere, to the first who reads the tail."""
+    """The end of an object once it has been read: ``data`` from ``start`` on. ``kept``: called at the first read of the
+    tail; it may give the tail of the expected version from another place."""
 
     start: int = 0
     data: memoryview = _NOTHING
@@ -158,7 +159,7 @@ class RemoteReader:
         self._joins = options is None or options.merge_gap is None
         self._budget = (options or RequestOptions()).io_bytes
         self._largest = None if options is None else options.merge_size
-        if self._largest is None:  # two of these at a time, whatever the budget
+        if self._largest is None:  # at least two requests at a time, whatever the budget
             self._merge_size = min(self._merge_size, self._budget // 2)
         self._fingerprint = expected
         self.last = LastBytes()
@@ -217,7 +218,7 @@ class RemoteReader:
     def _loop(self) -> asyncio.AbstractEventLoop:
         try:
             return self._open_backend().loop()
-        except RuntimeError as error:  # fsspec: the file system is from before a fork
+        except RuntimeError as error:  # fsspec: the file system was made before a fork
             raise StorageError(f"open the source again in this process: {error}", file=self.name) from error
 
     async def _stat(self) -> None:
@@ -262,8 +263,8 @@ class RemoteReader:
         return out
 
     def _join(self, backend: Backend, merged: Sequence[MergedRange], most: int | None) -> list[JoinedFetch]:
-        """The requests that bring these ranges. What a backend cannot sift is in memory whole: half the budget for it,
-        since the next stripe's may be on its way too."""
+        """The requests that bring these ranges. A request whose unwanted bytes a backend cannot drop is held in memory
+        whole. It gets half the budget, because the request of the next stripe may be running too."""
         if not self._joins:
             return [JoinedFetch((fetch,)) for fetch in merged]
         few = join_fetches(
@@ -333,7 +334,7 @@ class RemoteReader:
                     return await once()
             except StorageError as error:
                 raise error.at(file=self.name, offset=offset) from error.__cause__
-            except Exception as error:  # storage libraries raise what they like; classify() sorts it
+            except Exception as error:  # storage libraries raise exceptions of any type; classify() sorts them
                 failure = classify(error)
                 if failure != "transient" or attempt >= self._retries.attempts:
                     known = translate(error, failure, name=self.name, what=what, offset=offset)
@@ -347,7 +348,7 @@ class RemoteReader:
             attempt += 1
 
     def _learn(self, seen: Fingerprint) -> None:
-        """Takes the first fingerprint for the truth and compares every later one with it."""
+        """Keeps the first fingerprint and compares every later one with it."""
         if self._fingerprint is None:
             self._fingerprint = seen
         elif not self._fingerprint.matches(seen):

@@ -1,8 +1,9 @@
-"""What of a storage's options and URLs is secret: it is not shown, and goes into a pickle only where that is asked for.
+"""Which parts of a storage's options and URLs are secret. They are not shown, and are pickled only where the caller
+asks for it.
 
-Options are dictionaries of other libraries, whose names nobody has a whole list of. So it is the harmless ones that are
-listed; numbers, booleans and None are harmless under every name. Of a URL the password and the query are secret (signed
-URLs carry the signature there), but for parameters that say which object, or which version of it.
+Options are dictionaries of other libraries, and there is no complete list of their names. So the harmless names are
+listed; every other option is secret. Numbers, booleans and None are harmless under every name. Of a URL the password
+and the query are secret (signed URLs carry the signature there), except parameters that name the object or its version.
 """
 
 from __future__ import annotations
@@ -35,20 +36,20 @@ _URL_IN_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://[^\s'\"<>]+")
 
 
 class WithSecrets(dict[str, Any]):
-    """Storage options whose owner lets them go into pickles; made by ``with_secrets``."""
+    """Storage options that may be pickled; made by ``with_secrets``."""
 
 
 def with_secrets(storage_options: Mapping[str, Any] | None = None) -> WithSecrets:
     """Storage options that go into pickles with their secrets.
 
-    A scan, file, table or split that is opened with keys, tokens or a signed URL does not pickle, so that they come
-    into no queue, log or file by accident. Where each machine has credentials of its own, in its environment for
-    example, nothing is needed. Who wants them in the pickle says so.
+    A scan, file, table or split that is opened with keys, tokens or a signed URL does not pickle, so that these do not
+    get into a queue, log or file by accident. Where each machine has credentials of its own, in its environment for
+    example, nothing is needed. Where the secrets must be in the pickle, this function permits it.
 
     Parameters
     ----------
     storage_options : dict, optional
-        As everywhere; None beside a file system object, or for a signed URL.
+        Options of the storage library, as for ``orcidx.open``; None beside a file system object, or for a signed URL.
 
     Returns
     -------
@@ -97,11 +98,11 @@ def _is_harmless(name: str) -> bool:
 
 
 def _options_of(filesystem: Any) -> object:
-    """What a file system object of fsspec, pyarrow or obstore was made of; None of any other object."""
+    """The options that a file system object of fsspec, pyarrow or obstore was made with; None for any other object."""
     library = type(filesystem).__module__.partition(".")[0]
     if hasattr(filesystem, "storage_args") and hasattr(filesystem, "storage_options"):  # fsspec
         return {"url": list(filesystem.storage_args), **filesystem.storage_options}
-    if type(filesystem).__name__ == "PyFileSystem":  # of a class of the caller's
+    if type(filesystem).__name__ == "PyFileSystem":  # an object of a class of the caller
         return {}
     if library == "pyarrow":
         made_of = filesystem.__reduce__()[1]
@@ -118,7 +119,7 @@ def has_secrets(url: str) -> bool:
 
 
 def shown(url: str) -> str:
-    """A URL without its secrets, for messages; a path as it is."""
+    """A URL without its secrets, for messages. A path is returned as it is."""
     scheme, mark, rest = url.partition("://")
     if not mark:
         return url
@@ -143,5 +144,5 @@ def _shown_parameter(text: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """A message of a library's, whose URLs are shown without their secrets."""
+    """A message of a library, with its URLs shown without their secrets."""
     return _URL_IN_TEXT.sub(lambda match: shown(match[0]), text)

@@ -1,11 +1,11 @@
-"""``open_sink``: one object that is written front to back and appears whole, or not at all.
+"""``open_sink``: one object that is written front to back. It appears whole or not at all.
 
     local path        a hidden temporary name beside it, renamed at the end; links are followed, modes kept
     object store      a multipart upload that is completed at the end
     other fsspec      a hidden temporary name, moved at the end
-    file object       ``write`` only: not sought, not read, not closed; what was written before an error stays
+    file object       only ``write`` is called, never seek, read or close; what was written before an error stays
 
-``close`` publishes; ``abort`` leaves nothing behind, nor does a sink that is dropped.
+``close`` publishes the object. ``abort`` leaves nothing behind, and neither does a sink that is dropped.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def open_sink(
     part_bytes: int = PART_BYTES,
     made_of: Sequence[Source] = (),
 ) -> Sink:
-    """Where to write: a path, a URL (fsspec), ``(store, path)`` of obstore, a path in ``filesystem``, or an object
-    with ``write``. ``part_bytes``: size of the parts of an upload. ``made_of``: what the data comes from; a new local
-    file is for nobody who may not read the local ones of these.
+    """Where to write: a path, a URL (fsspec), ``(store, path)`` of obstore, a path in ``filesystem``, or an object with
+    ``write``. ``part_bytes``: size of the parts of an upload. ``made_of``: what the data comes from; a new local file
+    can be read only by those who may read all local files among these.
 
     Raises ``FileNotFoundError``, ``PermissionError``, ``IsADirectoryError``, ``StorageError``, ``InvalidQuery``.
     """
@@ -67,14 +67,14 @@ def open_sink(
 
 
 def sources_of(data: object) -> list[Source]:
-    """The files that rows come from, as far as what was given says: a scan, a table's scan, or an open file."""
+    """The files that rows come from, if ``rows`` is a scan, a table's scan, or an open file."""
     jobs = getattr(data, "jobs", None) or [task.file for task in getattr(getattr(data, "plan", None), "tasks", ())]
     found = [getattr(one, "source", None) for one in (*jobs, data)]
     return [one for one in found if isinstance(one, Source)]
 
 
 def mode_of(sources: Sequence[Source]) -> int:
-    """The mode of a new local file that is made of these."""
+    """The mode of a new local file that is made of these sources."""
     return shared_mode([source.location for source in sources if source.kind == "path"])
 
 
@@ -105,7 +105,8 @@ class _FileObjectSink:
         while len(view):
             with translating(self.name):
                 written = self._file.write(view)
-            if written is None or written >= len(view):  # buffered files say how much, some others nothing
+            # buffered files return how many bytes they took, some others return None
+            if written is None or written >= len(view):
                 return
             if written <= 0:
                 raise InvalidQuery(f"{self.name}: write() took no bytes; a blocking file is wanted")

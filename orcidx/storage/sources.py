@@ -1,4 +1,4 @@
-"""What a caller gives becomes a ``Source``, which is opened as a range reader."""
+"""Turns what a caller gives into a ``Source``, which can be opened as a range reader."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OneSource: TypeAlias = (
 )
 """What ``describe_source`` takes for one object or directory; the last is ``(store, path)`` of obstore."""
 Sources: TypeAlias = "OneSource | Iterable[OneSource]"
-"""One, or several."""
+"""One source, or several."""
 
 
 def describe_source(
@@ -71,9 +71,10 @@ def describe_source(
 def describe_target(
     target: object, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None
 ) -> Source:
-    """Where something is to be written, of what ``describe_source`` takes. Raises ``InvalidQuery`` for bytes, too."""
+    """Where something is to be written, from any target that ``describe_source`` takes. Raises ``InvalidQuery`` for
+    bytes as well."""
     if isinstance(target, bytes):
-        raise InvalidQuery(f"{target!r:.100} is bytes, and a path is text: give os.fsdecode(path)")
+        raise InvalidQuery(f"{target!r:.100} is bytes, but a path must be text: give os.fsdecode(path)")
     return describe_source(target, storage_options=storage_options, filesystem=filesystem)
 
 
@@ -87,7 +88,7 @@ def open_reader(
     """Opens a source (see ``describe_source``) for reading ranges.
 
     A remote object is not touched until the first read; a local file is opened at once. A ``RangeReader`` comes back
-    as it is. ``options``: ``mmap``, ``merge_gap``, ``merge_size`` and ``io_bytes`` matter here. Raises
+    as it is. Of ``options`` only ``mmap``, ``merge_gap``, ``merge_size`` and ``io_bytes`` matter here. Raises
     ``FileNotFoundError``, ``PermissionError``, ``IsADirectoryError``, ``StorageError``; ``Unsupported`` naming the
     package that a URL needs.
     """

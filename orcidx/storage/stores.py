@@ -1,9 +1,8 @@
 """``Source``: where the bytes of one object are. ``Store``: what a kind of storage has to do. ``STORES``: all of them.
 
-A store is one module, whose ``STORE`` is a class with the methods of ``Store``. What is the same for all of them is
-done above: ``sources`` takes what the caller gives, ``listing`` and ``folder`` list and write, ``sink`` writes front to
-back, ``remote`` reads whatever has requests.
-"""
+A store is one module, whose ``STORE`` is a class with the methods of ``Store``. Other modules do what is the same for
+all stores: ``sources`` takes what the caller gives, ``listing`` and ``folder`` list and write, ``sink`` writes front to
+back, ``remote`` reads whatever has requests."""
 
 from __future__ import annotations
 
@@ -46,19 +45,18 @@ __all__ = [
 
 IN_NO_STORE = frozenset({"bytes", "object", "reader"})
 AT_HAND = IN_NO_STORE | {"path"}
-"""The kinds of sources that no request is made for."""
+"""The kinds of sources that need no request."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One object: ``name`` as the caller gave it, and all that is needed to open it.
+    """One object: its ``name`` as the caller gave it, and everything that is needed to open it.
 
     ``kind`` says which store it is in (``stores.STORES``); "bytes", "object" (a file object) and "reader" are in none.
-    Pickles unless it stands for an open file object or reader, or was given secrets that nobody has let go by
-    ``with_secrets`` (``ships_secrets``): ``InvalidQuery``. ``to_dict`` gives paths and URLs as JSON, without
-    ``storage_options`` (they hold secrets). ``root`` is the directory whose listing found it, if any; ``size`` what the
-    listing said, in bytes, and ``listed`` what it said of the version.
-    """
+    Pickles unless it stands for an open file object or reader, or has secrets that ``with_secrets`` was not called for
+    (``ships_secrets``); then it raises ``InvalidQuery``. ``to_dict`` gives paths and URLs as JSON, without
+    ``storage_options`` (they hold secrets). ``root`` is the directory whose listing found the object, if any. ``size``
+    (bytes) and ``listed`` (the version) are what the listing said."""
 
     name: str
     kind: str
@@ -98,7 +96,8 @@ class Source:
 
     @property
     def in_store(self) -> bool:
-        """Whether it has a path or URL, beside which others may lie: it is no bytes, file object or reader."""
+        """Whether the object has a path or URL, so that other objects may lie beside it; bytes, file objects and
+        readers have none."""
         return self.kind not in IN_NO_STORE
 
     @property
@@ -117,7 +116,7 @@ class Source:
 
     @staticmethod
     def from_dict(value: Mapping[str, Any], *, storage_options: Mapping[str, Any] | None = None) -> Source:
-        """The way back from ``to_dict``."""
+        """The source that ``to_dict`` described."""
         found = of_text(value["location"], storage_options or {})
         ships = isinstance(storage_options, WithSecrets)
         return replace(found, name=value["name"], root=value.get("root"), ships_secrets=ships)
@@ -134,7 +133,7 @@ class Source:
 
     def _refuse_secrets(self) -> None:
         found = secret_names(self.storage_options)
-        if self.kind != "hadoop":  # which pickles as a token
+        if self.kind != "hadoop":  # it pickles as a token
             found += secret_names(self.filesystem, "filesystem")
         if isinstance(self.location, str) and has_secrets(self.location):
             found.append("the URL's signature or password")
@@ -187,23 +186,23 @@ class Sink(Protocol):
 
 
 class Store(Protocol):
-    """One file system, bucket or service, whose paths are its own, with slashes between their parts.
+    """One file system, bucket or service. Its paths have slashes between their parts.
 
-    Any exception of a library may come out of its methods; ``failures`` says what it means.
+    Its methods may raise any exception of a library; ``failures`` says what each means.
     """
 
     @staticmethod
     def describe(given: object, storage_options: Mapping[str, Any]) -> Source | None:
-        """Where a text (a path or URL of the store's schemes) or an object of the store's library points; None where
-        that is nothing to be read."""
+        """What a text (a path or URL of the store's schemes) or an object of the store's library refers to; None where
+        it refers to nothing that can be read."""
 
     @staticmethod
     def in_filesystem(text: str, filesystem: object) -> Source | None:
-        """A path in a file system object; None where that is not this store's."""
+        """The source of a path in a file system object; None where the object is not of this store."""
 
     @staticmethod
     def address(location: str, filesystem: object) -> str | None:
-        """The path or URL by which every process finds a source of this store; None where there is none."""
+        """The path or URL by which any process finds a source of this store; None where it has none."""
 
     @staticmethod
     def of(source: Source) -> tuple[Store, str]:
@@ -226,7 +225,7 @@ class Store(Protocol):
         """The files that a source names: itself, or those of a directory, prefix or glob that are not hidden."""
 
     def put(self, path: str, data: bytes) -> None:
-        """Writes an object, whole or not at all, in the place of what is there."""
+        """Writes an object whole or not at all, replacing one that is there."""
 
     def create(self, path: str, data: bytes, *, single_writer: bool) -> bool:
         """Writes an object unless there is one already: see ``writers``."""
@@ -241,7 +240,7 @@ class Store(Protocol):
         """Makes the directory of a file, where the store has directories."""
 
     def uploads(self, path: str) -> list[Upload]:
-        """Uploads below a directory or prefix that nobody has finished; none where the store has or tells none."""
+        """Unfinished uploads below a directory or prefix; empty where the store has none or does not list them."""
 
     def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
         """Where an object is written front to back, and appears whole or not at all."""
@@ -265,7 +264,7 @@ STORES = (
     Registered("orcidx.storage.obstore_backend", ("obstore",), library="obstore"),
     Registered("orcidx.storage.hadoop_store", ("hadoop",)),
 )
-"""In the order in which they are asked whether an object is theirs. "*": every scheme that no other has."""
+"""The stores, in the order in which they are asked whether an object is theirs. "*": every scheme that no other has."""
 
 _OF_KIND = {kind: line.module for line in STORES for kind in line.kinds}
 _OF_SCHEME = {scheme: line.module for line in STORES for scheme in line.schemes}
@@ -306,7 +305,7 @@ def of_text(text: str, storage_options: Mapping[str, Any]) -> Source:
 
 
 def of_object(given: object) -> Source | None:
-    """The source of an object of a store's library, such as an open file; None where no store knows it."""
+    """The source of an object of a store's library, such as an open file; None where it is of no store's library."""
     return next((found for store in _stores_of(given) if (found := store.describe(given, {})) is not None), None)
 
 
@@ -319,7 +318,7 @@ def in_filesystem(text: str, filesystem: object) -> Source:
 
 
 def _stores_of(value: object) -> list[type[Store]]:
-    """The stores whose library an object may be of; a pair is of the library of its first."""
+    """The stores to whose library an object may belong; a pair belongs to the library of its first item."""
     if isinstance(value, tuple) and value:
         value = value[0]
     modules = {f"{cls.__module__}." for cls in type(value).__mro__}

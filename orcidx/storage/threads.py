@@ -1,7 +1,7 @@
 """The two thread pools of storage.
 
-Readers wait for requests, so the two must not share threads: a pool full of readers would leave none for requests.
-"""
+Readers wait for requests, so readers and requests must not share threads: a pool full of readers would leave no thread
+for requests."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""Swaps of files that are not finished: which files of a listing others have replaced already.
+"""Unfinished swaps of files: which files of a listing have already been replaced by others.
 
-A job that replaces files of a directory by one writes a mark into that directory first, ``_orcidx_swap-….json``, which
-readers do not take for data, then gives the new file its name, deletes the old ones, and at the end the mark:
+A job that replaces files of a directory by a new one first writes a mark into that directory, ``_orcidx_swap-….json``,
+which readers do not take for data. Then it gives the new file its name, deletes the old ones, and at the end deletes
+the mark:
 
     {"version": 1, "swaps": [{"final": name, "replaced": [{"path": name, "size", "mtime", "etag"}]}], "kept_until"}
 
-With ``kept_until`` (seconds since 1970) the old files stay until then, for readers that are at work.
+With ``kept_until`` (seconds since 1970) the old files stay until then, for readers that are still using them.
 
-Whoever lists the directory in between, or after the job was killed, leaves out the old files of each new one that has
-its name. Readers without this rule, such as Spark's own, see the rows of both.
-"""
+A reader that lists the directory in between, or after the job was killed, leaves out the old files of each new file
+that already has its name. Readers without this rule, such as Spark's own, read the rows of both."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["FOLDER", "MARK", "UNDER_WAY", "Swap", "is_mark", "mark_of", "settled
 FOLDER = "_orcidx_rewrite"
 """Of the manifests of rewrites, in the directory that was rewritten."""
 UNDER_WAY = ".swap"
-"""Ends the name of a file there while a swap is under way."""
+"""Suffix of a file's name there while its swap is running."""
 MARK = "_orcidx_swap-"
 _TRIES = 20
 _PAUSE = 0.05
@@ -58,7 +58,7 @@ def mark_of(swaps: Sequence[Swap], kept_until: float | None = None) -> bytes:
 
 
 def _swaps_in(data: bytes, place: str) -> tuple[list[Swap], float]:
-    """The swaps of a mark, and until when what they replace is kept on purpose."""
+    """The swaps of a mark, and until when the replaced files are kept on purpose."""
     try:
         found = json.loads(data)
         if found["version"] != 1:
@@ -86,8 +86,8 @@ def settled_listing(
     *,
     exists: Callable[[str], bool] | None = None,
 ) -> list[Found]:
-    """The files of a listing without those that a swap has replaced, with a warning where there are any but those that
-    are kept on purpose.
+    """The files of a listing without those that a swap has replaced. Warns where there are such files that are not kept
+    on purpose.
 
     ``list_once()`` gives files and the paths of marks; it is called again where files moved meanwhile. ``exists``: for
     a listing of a pattern, which may leave out a new file whose name it does not match. Raises ``CorruptFile`` for a
@@ -99,20 +99,21 @@ def settled_listing(
             return found
         try:
             hidden, due = _replaced({one.path: one for one in found}, marks, read, exists)
-        except FileNotFoundError:  # the swap has ended, or goes on, while it is looked at
+        except FileNotFoundError:  # the swap has ended or gone on since the directory was listed
             time.sleep(_PAUSE)
             continue
         if due:
             warnings.warn(
-                f"{name}: a rewrite has not finished its swap; {due} files are left out whose rows are in new "
-                "files already. Readers other than orcidx see these rows twice; orcidx.spark.recover ends the swap",
+                f"{name}: a rewrite has not finished its swap; {due} files are left out, because their rows are "
+                "already in new files. Readers other than orcidx see these rows twice; orcidx.spark.recover ends the "
+                "swap",
                 RuntimeWarning,
                 stacklevel=2,
             )
         return [one for one in found if one.path not in hidden]
     raise StorageError(
-        "files of the directory move while it is listed: one is gone that a rewrite replaces, and the new one is not "
-        "there yet; try again, and orcidx.spark.recover where it stays so",
+        "the directory changes while it is listed: a file that a rewrite replaces is gone, and the new one is not "
+        "there yet; try again, and call orcidx.spark.recover if the error stays",
         file=name,
     )
 
@@ -142,5 +143,5 @@ def _replaced(
 
 
 def _is(found: Found, version: Fingerprint) -> bool:
-    """Whether it is the file that was replaced, not a new one of that name."""
+    """Whether this is the file that was replaced, and not a new one of the same name."""
     return found.version is None or version.matches(found.version)

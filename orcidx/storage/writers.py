@@ -1,16 +1,15 @@
 """What stores share in writing: temporary names, and the promise of ``create``.
 
-Locally, and where a file system can rename, an object is written under a hidden temporary name beside its place,
-``.name.<uuid>.tmp``, and renamed; a process that dies leaves such a file at most. Object stores get one PUT, which is
-whole or nothing by itself.
+Locally, and where a file system can rename, an object is written under a hidden temporary name beside its final one,
+``.name.<uuid>.tmp``, and then renamed. A process that dies leaves at most such a file. Object stores get one PUT, which
+is atomic.
 
-``create`` is exclusive, or it is refused: of all calls for one name, by whatever thread, process or machine, one is
-told True. Each store's module says what makes it so. Who has nothing looks, then writes (``look_then_put``) where
-``single_writer`` is said, and refuses else.
+``create`` is exclusive, or it is refused: of all calls for one name, on any thread, process or machine, exactly one
+returns True. Each store's module says what makes its create exclusive. A store that has no such means refuses; with
+``single_writer`` it looks and then writes (``look_then_put``).
 
-A server that takes a condition and ignores it would tell everybody True. So what rests on a server's word is tried out
-first, once a process and bucket: a second create of one hidden name must be denied (``prove``).
-"""
+With a server that accepts a condition and ignores it, every call would return True. So a server's conditional create is
+tried out first, once for each process and bucket: a second create of one hidden name must be denied (``prove``)."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
 
 
 def is_temporary(name: str) -> bool:
-    """Whether an object is what a writer that died may have left."""
+    """Whether an object may be the temporary file of a writer that died."""
     return _TEMPORARY.fullmatch(name.rpartition("/")[2]) is not None
 
 
@@ -45,27 +44,27 @@ def temporary_name(name: str) -> str:
 def refused(what: str, instead: str = "") -> Unsupported:
     other = f"; {instead}" if instead else ""
     return Unsupported(
-        f"{what}, so two jobs that write at once could lose each other's work{other}; "
-        "or make sure that no other job writes there, and say so with single_writer=True"
+        f"{what}, so two jobs that write at the same time could lose each other's work{other}; or make sure that no "
+        "other job writes there, and pass single_writer=True"
     )
 
 
 def when_dropped(sink: object, discard: Callable[..., None], *parts: object) -> weakref.finalize[..., object]:
-    """Has an unfinished write discarded when nobody holds its sink any more, or the process ends."""
+    """Discards an unfinished write when its sink is garbage-collected or the process ends."""
     return weakref.finalize(sink, _dropped, discard, parts, os.getpid())
 
 
 def _dropped(discard: Callable[..., None], parts: tuple[object, ...], process: int) -> None:
-    if os.getpid() != process:  # a copy in a forked process: the upload is the parent's
+    if os.getpid() != process:  # in a forked process: the upload belongs to the parent
         return
     if asyncio._get_running_loop() is None:
         discard(*parts)
-    else:  # the garbage collector came by on the loop that requests are sent from, which must not wait for itself
+    else:  # the garbage collector runs on the event loop that sends the requests, which must not wait for itself
         spawn(partial(discard, *parts))
 
 
 def look_then_put(store: Store, path: str, data: bytes) -> bool:
-    """Creates where nobody else writes; two that do it at once would both be told True."""
+    """Creates an object where nobody else writes: of two calls at the same time both could return True."""
     if store.exists(path):
         return False
     store.put(path, data)
@@ -73,7 +72,7 @@ def look_then_put(store: Store, path: str, data: bytes) -> bool:
 
 
 _proven: set[Hashable] = set()
-"""Buckets, by file system or store, that were seen to deny a second create."""
+"""Buckets, by file system or store, that have denied a second create when tried out."""
 
 
 def prove(key: Hashable, path: str, create: Callable[[str, bytes], bool], delete: Callable[[str], None]) -> None:
@@ -86,7 +85,8 @@ def prove(key: Hashable, path: str, create: Callable[[str, bytes], bool], delete
     finally:
         try:
             delete(name)
-        except Exception as error:  # who may not delete may well commit; ``clean`` takes such names away
+        # a writer without the right to delete may still commit; ``clean`` removes such names
+        except Exception as error:
             if classify(error) not in ("denied", "missing"):
                 raise
     if not honoured:

@@ -192,7 +192,7 @@ def test_expected_version_needs_no_request(server: RangeServer) -> None:
 
 
 def test_range_past_the_end_is_not_retried(server: RangeServer) -> None:
-    with pytest.raises(StorageError, match=r"of 3000000"):
+    with pytest.raises(StorageError, match=r"has 3000000"):
         open_reader(f"{server.url}/data.orc").read_ranges([(2_999_995, 10)])
     assert len(server.log) == 1
 
