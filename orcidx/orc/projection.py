@@ -123,8 +123,8 @@ def project(root: OrcType, columns: Sequence[str | Sequence[str]] | None, *, cas
 
     Fields come in the order in which they are first asked for, at every level; a struct asked for whole keeps its own
     order. A name that repeats in the file brings every column of that name; asking twice brings a column once. A map
-    always keeps its keys. No column of a root that is no struct is an empty struct. Raises ``InvalidQuery`` for an unknown
-    path.
+    always keeps its keys. No column of a root that is no struct is an empty struct. Raises ``InvalidQuery`` for an
+    unknown path.
     """
     if columns is None:
         return Projection(root)
