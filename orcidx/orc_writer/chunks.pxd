@@ -24,6 +24,7 @@ cdef class ChunkedStream:
     cdef bint shrinks                       # a chunk that was tried among the last sixteen did
     cdef Favour favour
     cdef bint joined                        # bytes of other streams may wait, more than one chunk of them
+    cdef int64_t values                     # that the bytes stand for, where their owner says so; else 0
     cdef bint keeps_raw                     # nothing is compressed here: another stream takes the bytes over
 
     # Room for `length` bytes (plus 64 that may be overwritten); `advance` says how many of them were used.

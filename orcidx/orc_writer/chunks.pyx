@@ -24,6 +24,9 @@ cdef enum:
     LEAST_TRIED = 1024          # bytes of a chunk that is compressed at both levels
     SAMPLE = 1 << 16            # of these at the beginning of a longer chunk the levels are tried
     ALLOWED = 45                # the faster level is taken where it costs less than a part in so many
+    MANY_A_BYTE = 32            # values that a byte stands for where the thorough level is tried: 1 ns a value
+    LONGEST_THOROUGH = 1 << 16  # bytes of a stream that it is tried on
+    LEAST_TO_GAIN = 512         # compressed bytes below which it would gain little
 
 
 cdef inline int64_t size_of(Py_ssize_t written, size_t length) noexcept nogil:
@@ -39,6 +42,29 @@ cdef inline Py_ssize_t keep_shorter(
         return written
     memcpy(out, packed, other)
     return other
+
+
+cdef Py_ssize_t try_thorough(
+    Compressor compressor, int64_t values, const uint8_t* raw, size_t length, uint8_t* out, Py_ssize_t written
+) except -1 nogil:
+    """Compresses the only chunk of a stream at the thorough level too, where it stands for so many values that this
+    takes little beside them; returns the bytes of the shorter outcome, which is in ``out``. Long repeats are such:
+    their runs are short, and cut where row groups end."""
+    cdef uint8_t* packed
+    if (
+        compressor.thorough is None
+        or values < MANY_A_BYTE * <int64_t>length
+        or length > LONGEST_THOROUGH
+        or written < LEAST_TO_GAIN
+    ):
+        return written
+    packed = <uint8_t*>malloc(length)
+    if packed == NULL:
+        with gil:
+            raise MemoryError
+    written = keep_shorter(packed, compressor.thorough.compress(raw, length, packed), out, written)
+    free(packed)
+    return written
 
 
 cdef class ChunkedStream:
@@ -190,6 +216,7 @@ cdef class ChunkedStream:
             with gil:
                 raise MemoryError
         written = self._try_levels(self.raw, length, packed, &favour)
+        written = try_thorough(self.compressor, self.values, self.raw, length, packed, written)
         if written:
             memcpy(self.raw + HEADER, packed, written)
         else:
@@ -283,10 +310,9 @@ cdef class ChunkedStream:
         """Starts anew, for the next stripe."""
         free(self.out)
         self.out = NULL
-        self.out_size = self.out_capacity = 0
-        self.raw_size = self.chunks = 0
+        self.out_size = self.out_capacity = self.raw_size = self.chunks = 0
         self.favour = Favour(0, 0)
-        self.total = 0
+        self.total = self.values = 0
         self.joined = False
         free(self.raw)
         self.raw = NULL

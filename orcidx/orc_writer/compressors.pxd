@@ -10,6 +10,7 @@ cdef class Compressor:
     cdef int min_match
     cdef int window_log
     cdef int hash_log
+    cdef int strategy
     cdef bint is_zstd
     cdef void* create
     cdef void* destroy
@@ -20,6 +21,7 @@ cdef class Compressor:
     cdef readonly Compressor faster         # a lower level, which some streams take better; None: there is none
     cdef readonly Compressor narrow         # that with a smaller window
     cdef readonly Compressor for_numbers    # None: this one
+    cdef readonly Compressor thorough       # a higher level, for few bytes that stand for many values
     cdef object through                     # a Python function of bytes, where no native one is at hand
 
     # Bytes written to `out`, less than `length`; 0 when they do not shrink; -1 with a Python error set.

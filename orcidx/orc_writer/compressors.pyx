@@ -34,6 +34,7 @@ cdef enum:                      # of ZSTD_cParameter, whose numbers are kept (zs
     WINDOW_LOG = 101
     HASH_LOG = 102
     MIN_MATCH = 105
+    STRATEGY = 107
     LONG_CHUNK = 1 << 16        # bytes from which on `min_match` holds
 
 
@@ -41,21 +42,25 @@ cdef class Compressor:
     """One codec at one level. ``functions``: addresses (create, destroy, compress) of libdeflate's functions, with two
     more (is_error, set_parameter) of zstd's; without them ``through`` compresses a buffer to bytes. ``min_match``: the
     shortest match that zstd looks for in chunks of 64 KiB and more; 0: what the level has. ``window_log``: how far
-    back it looks, as a power of two; ``hash_log``: how many places it knows. ``faster`` and ``narrow``: the codec at a
+    back it looks, as a power of two; ``hash_log``: how many places it knows; ``strategy``: its number
+    of how matches are chosen; 0 for each: what the level has. ``faster`` and ``narrow``: the codec at a
     lower level, and at that with a smaller window, which streams try as well. ``for_numbers``: the codec as streams of
-    integers take it."""
+    integers take it. ``thorough``: a higher level, which a short stream of many values tries."""
 
     def __cinit__(
-        self, *, str name, int level=0, int min_match=0, int window_log=0, int hash_log=0, through=None,
-        functions=None, Compressor faster=None, Compressor narrow=None, Compressor for_numbers=None,
+        self, *, str name, int level=0, int min_match=0, int window_log=0, int hash_log=0, int strategy=0,
+        through=None, functions=None, Compressor faster=None, Compressor narrow=None, Compressor for_numbers=None,
+        Compressor thorough=None,
     ):
         self.name = name
         self.faster = faster
         self.narrow = narrow
         self.for_numbers = for_numbers
+        self.thorough = thorough
         self.min_match = min_match
         self.window_log = window_log
         self.hash_log = hash_log
+        self.strategy = strategy
         self.level = level
         self.through = through
         if functions is not None:
@@ -119,6 +124,8 @@ cdef class Compressor:
                 (<parameter_t> self.set_parameter)(context, WINDOW_LOG, self.window_log)
             if self.hash_log:
                 (<parameter_t> self.set_parameter)(context, HASH_LOG, self.hash_log)
+            if self.strategy:
+                (<parameter_t> self.set_parameter)(context, STRATEGY, self.strategy)
         return context
 
     cdef Py_ssize_t _through_python(self, const uint8_t* raw, size_t length, uint8_t* out) except -1:

@@ -78,6 +78,8 @@ cdef class IntegerColumn(Column):
     def finish(self):
         if not self.keeps_present and len(self.group_starts) > 1 and self.runs.is_sequence(self.rows):
             self.run_starts = self.runs.write_sequence()
+        else:
+            self.runs.stream.values = self.rows
         Column.finish(self)
 
     def position_columns(self, Py_ssize_t groups):

@@ -37,6 +37,18 @@ def test_no_shape_is_larger_than_pyarrows(name: str) -> None:
     assert own <= 1.02 * theirs + SLACK, f"{own} bytes, pyarrow {theirs}: {own / theirs:.3f}"
 
 
+@pytest.mark.parametrize("rows", [200_000, 500_000, 1_000_000])
+def test_long_repeats_are_no_larger_than_pyarrows(rows: int) -> None:
+    """Sorted dates were 1.05: their runs end where row groups end, and zstd's usual levels pay for each."""
+    table = table_of("date sorted", rows)
+    own, theirs, _ = sizes(table, "zstd")
+    assert own <= 1.02 * theirs, f"{own} bytes, pyarrow {theirs}: {own / theirs:.3f}"
+    written = _written(table, use_threads=False)
+    assert _written(table, use_threads=True) == written
+    assert len(_written(table, compression_level=3)) > len(written)  # a level that was asked for is kept
+    assert orc.read_table(io.BytesIO(written)).equals(table)
+
+
 @pytest.mark.parametrize("name", ["string hex ids", "string digits", "string sorted keys", "string sentences"])
 def test_the_level_is_the_better_one_of_two(name: str) -> None:
     """Without a level no stream takes more than at the levels that are tried, but for the share that speed may cost;
